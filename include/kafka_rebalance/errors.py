@@ -1,0 +1,104 @@
+"""Every error of this package, one tree.
+
+RebalanceError
+├── InputError                a person's input: nothing was read from or written to a cluster because of it
+│   ├── SettingsError         settings of a run, or params of a Dag
+│   ├── PolicyError           the cluster's policy file, or a request beyond what it allows
+│   └── ConnectionSettingsError   the Airflow connection of the cluster
+├── KafkaRuleError            a rule of Kafka itself; carries Kafka's own message
+├── ArtifactError             a file of the run's folder: missing, unreadable, of another version or digest
+│   └── RunFolderError        the run's folder itself: not writable, not shared, outside its root
+├── ReadError                 the cluster could not be read: never the same as "nothing is there"
+│   └── CorruptZnodeError     a znode whose content is not what Kafka writes
+├── ClusterNotReadyError      the cluster was read, and is in a condition in which we do not plan or write
+├── PlanningError             no plan can satisfy what was asked, with the numbers that make it impossible
+├── ApprovalError             an answer that must not count: other digest, wrong person, expired
+├── StaleProposalError        the cluster is no longer the one that was approved
+├── LockHeldError             another run holds this cluster
+├── WriteError                a write to ZooKeeper was refused or its outcome is unknown
+├── ExecutionError            a reassignment that does not go on
+├── ThrottleError             a throttle that could not be set, read back or put back
+└── VerificationError         the end is not the approved one
+
+Texts say what happened, to which object, what was or was not changed, and what to do.
+"""
+
+
+class RebalanceError(Exception):
+    """Base of all errors of this package."""
+
+
+class InputError(RebalanceError):
+    """What a person gave cannot be used."""
+
+
+class SettingsError(InputError):
+    """Settings of a run are unknown, of the wrong type or out of range."""
+
+
+class PolicyError(InputError):
+    """The policy is missing or wrong, or a request goes beyond it."""
+
+
+class ConnectionSettingsError(InputError):
+    """The Airflow connection lacks something or holds something that cannot be used."""
+
+
+class KafkaRuleError(RebalanceError):
+    """A rule of Kafka is broken; `kafka_message` is Kafka's own text, `str()` adds what to do."""
+
+    def __init__(self, kafka_message: str, remedy: str = "") -> None:
+        super().__init__(f"{kafka_message} {remedy}".strip())
+        self.kafka_message = kafka_message
+
+
+class ArtifactError(RebalanceError):
+    """A file of the run's folder cannot be used."""
+
+
+class RunFolderError(ArtifactError):
+    """The run's folder cannot be written, is not shared, or lies outside its root."""
+
+
+class ReadError(RebalanceError):
+    """Something on the cluster could not be read. Whether it exists is unknown."""
+
+
+class CorruptZnodeError(ReadError):
+    """A znode was read, but its content is not what Kafka writes there."""
+
+
+class ClusterNotReadyError(RebalanceError):
+    """The cluster is in a condition in which nothing is planned or written."""
+
+
+class PlanningError(RebalanceError):
+    """No plan can satisfy what was asked."""
+
+
+class ApprovalError(RebalanceError):
+    """An answer to an approval request that must not count."""
+
+
+class StaleProposalError(RebalanceError):
+    """The cluster is no longer the one that was approved."""
+
+
+class LockHeldError(RebalanceError):
+    """Another run holds this cluster's lock."""
+
+
+class WriteError(RebalanceError):
+    """A write to ZooKeeper was refused, or its outcome is unknown."""
+
+
+class ExecutionError(RebalanceError):
+    """A reassignment was refused by the controller or does not make progress."""
+
+
+class ThrottleError(RebalanceError):
+    """A throttle could not be set, confirmed or put back."""
+
+
+class VerificationError(RebalanceError):
+    """The cluster's end condition is not the approved one."""

@@ -1,0 +1,87 @@
+"""Files of a run's folder: their names, their format version, and the digests that chain them.
+
+A folder is anything with pathlib's `/`, `read_bytes` and `write_bytes`: a `Path`, or an `ObjectStoragePath` on a
+bucket. Every JSON file carries `format_version` and, where it comes from another file, that file's digest.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from typing import Any, Protocol, Self
+
+from kafka_rebalance.errors import ArtifactError
+
+FORMAT_VERSION = 1
+
+SNAPSHOT = "snapshot.json"
+SETTINGS = "settings.json"
+SNAPSHOT_FOLDER = "snapshot"  # brokers.parquet, partitions.parquet, configs.json
+PROPOSALS = "proposals.json"
+TIMINGS = "timings.json"
+REPORT = "report.html"
+DECISION = "decision.json"
+THROTTLE = "throttle.json"
+BATCHES = "batches.json"
+PROGRESS = "progress.json"
+VERIFICATION = "verification.json"
+
+
+class Folder(Protocol):
+    """The part of pathlib that a run's folder needs."""
+
+    def __truediv__(self, name: str) -> Self: ...
+    def read_bytes(self) -> bytes: ...
+    def write_bytes(self, data: bytes) -> int: ...
+    def exists(self) -> bool: ...
+
+
+def canonical_json(value: object) -> bytes:
+    """One text for one value: sorted keys, no blanks, no NaN. What digests are taken of."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def digest_of(value: object) -> str:
+    """SHA-256, hex, of the value's canonical JSON."""
+    return hashlib.sha256(canonical_json(value)).hexdigest()
+
+
+def digest_of_bytes(*parts: bytes) -> str:
+    """SHA-256, hex, over the parts' own digests, so that no byte can wander from one part to the next."""
+    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
+
+
+def write_json(folder: Folder, name: str, content: Mapping[str, Any], *, source_digest: str | None = None) -> str:
+    """Writes one file with its format version; returns the digest of what was written."""
+    document: dict[str, Any] = {"format_version": FORMAT_VERSION, **content}
+    if source_digest is not None:
+        document["source_digest"] = source_digest
+    text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False).encode() + b"\n"
+    (folder / name).write_bytes(text)
+    return digest_of(document)
+
+
+def read_json(folder: Folder, name: str) -> dict[str, Any]:
+    """The file's content. A missing file, one that is not JSON, and an unknown major version are errors."""
+    try:
+        text = (folder / name).read_bytes()
+    except FileNotFoundError as missing:
+        raise ArtifactError(f"{name} is not in the run's folder {folder}. Run the task that writes it.") from missing
+    try:
+        document = json.loads(text)
+    except ValueError as bad:
+        raise ArtifactError(f"{folder / name} is not JSON ({bad}). Clear the task that wrote it.") from bad
+    if not isinstance(document, dict):
+        raise ArtifactError(f"{folder / name} is not a JSON object. Clear the task that wrote it.")
+    check_format_version(document.get("format_version"), f"{folder / name}")
+    return document
+
+
+def check_format_version(version: object, where: str) -> None:
+    """Refuses a file of a major version that this code does not know."""
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise ArtifactError(
+            f"{where} has format_version {version!r}; this version reads {FORMAT_VERSION}. "
+            "Nothing was written to the cluster. Start a new Dag run with the version that is deployed."
+        )

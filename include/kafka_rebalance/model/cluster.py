@@ -1,0 +1,62 @@
+"""The cluster around the partitions: brokers, controller, and what is requested of the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from kafka_rebalance.model.partition import PartitionView, TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """One listener of a broker."""
+
+    listener: str
+    host: str
+    port: int
+    security_protocol: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerRegistration:
+    """`/brokers/ids/N` (v1 to v5). `czxid` is the znode's creation zxid, which Kafka calls the broker epoch."""
+
+    broker: int
+    endpoints: tuple[Endpoint, ...]
+    rack: str | None = None
+    version: int = 4
+    timestamp_ms: int | None = None
+    jmx_port: int = -1
+    czxid: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Controller:
+    """`/controller` and `/controller_epoch`. `kraft_epoch` >= 0: a KRaft controller owns the cluster (3.4+)."""
+
+    broker: int
+    epoch: int
+    since_ms: int | None = None
+    kraft_epoch: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterView:
+    """What ZooKeeper says at one moment, read after a `sync`.
+
+    `reassignments` and `elections` are None where the znode does not exist: not the same as an empty one,
+    which still blocks every further request.
+    """
+
+    cluster_id: str
+    controller: Controller | None
+    brokers: Mapping[int, BrokerRegistration]
+    partitions: Mapping[TopicPartition, PartitionView]
+    reassignments: Mapping[TopicPartition, tuple[int, ...]] | None
+    elections: frozenset[TopicPartition] | None
+    deletions: frozenset[str]
+
+    @property
+    def racks(self) -> dict[int, str | None]:
+        return {broker: registration.rack for broker, registration in self.brokers.items()}

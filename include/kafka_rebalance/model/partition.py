@@ -1,0 +1,63 @@
+"""Partitions as ZooKeeper and the brokers describe them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class TopicPartition(NamedTuple):
+    """One partition. A NamedTuple, so that plain `(topic, partition)` tuples compare equal to it."""
+
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAssignment:
+    """`/brokers/topics/T`: the ordered replica list of each partition, and what is in motion.
+
+    While a partition moves (2.4+), `partitions[p]` is the target followed by the originals that are still to be
+    removed; `adding` and `removing` name the two (KIP-455). Below 2.4 both are always empty.
+    """
+
+    partitions: Mapping[int, tuple[int, ...]]
+    adding: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    removing: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
+    topic_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """`/brokers/topics/T/partitions/P/state`: leader (-1 = none), leader epoch and in-sync replicas."""
+
+    leader: int
+    leader_epoch: int
+    isr: tuple[int, ...]
+    controller_epoch: int
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionView:
+    """One partition as ZooKeeper has it now: what preconditions, progress and verification decide on."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    topic_znode_version: int
+    topic_czxid: int
+    topic_id: str | None
+    state: PartitionState | None  # None: the controller has not initialised the partition
+
+    @property
+    def leader(self) -> int:
+        """The leader's broker id, -1 where there is none."""
+        return self.state.leader if self.state else -1
+
+    @property
+    def isr(self) -> tuple[int, ...]:
+        return self.state.isr if self.state else ()

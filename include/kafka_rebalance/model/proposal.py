@@ -1,0 +1,88 @@
+"""Moves, candidates and the digest that ties an approval to exactly one of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafka_rebalance.model.artifacts import digest_of
+from kafka_rebalance.model.partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """One partition's replicas before and after; position 0 is the preferred leader."""
+
+    topic_partition: TopicPartition
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    size_bytes: int  # of one replica
+    batch: int = 0
+    reason: str = ""
+
+    @property
+    def added(self) -> tuple[int, ...]:
+        """Brokers that receive a copy."""
+        return tuple(broker for broker in self.after if broker not in self.before)
+
+    @property
+    def removed(self) -> tuple[int, ...]:
+        return tuple(broker for broker in self.before if broker not in self.after)
+
+    @property
+    def bytes_to_copy(self) -> int:
+        return self.size_bytes * len(self.added)
+
+    @property
+    def changes_leader(self) -> bool:
+        """Whether the preferred leader changes."""
+        return self.before[0] != self.after[0]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """The moves that one reassignment znode requests. It carries the digest of the candidate it was cut from."""
+
+    number: int
+    moves: tuple[Move, ...]
+    candidate_digest: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One proposed assignment, as the table `candidates` and `proposals.json` describe it."""
+
+    name: str
+    digest: str
+    status: str  # ok: meets what was asked; partial: stopped at a limit, `note` says which; infeasible: not offered
+    moves: tuple[Move, ...]
+    note: str = ""
+    summary: Mapping[str, float | int | None] = field(default_factory=dict)  # the wide row, see planning.tables
+
+    @property
+    def batches(self) -> tuple[Batch, ...]:
+        """Moves by batch, in the order of their numbers."""
+        numbers = sorted({move.batch for move in self.moves})
+        return tuple(
+            Batch(number, tuple(move for move in self.moves if move.batch == number), self.digest) for number in numbers
+        )
+
+
+def candidate_digest(name: str, snapshot_digest: str, settings: Mapping[str, object], moves: Iterable[Move]) -> str:
+    """SHA-256 (hex) of what runs: the snapshot it starts from, the settings, and every move with its batch."""
+    return digest_of(
+        {
+            "candidate": name,
+            "snapshot": snapshot_digest,
+            "settings": settings,
+            "moves": [
+                [m.topic_partition.topic, m.topic_partition.partition, list(m.before), list(m.after), m.batch]
+                for m in sorted(moves, key=lambda m: (m.batch, m.topic_partition))
+            ],
+        }
+    )
+
+
+def brokers_touched(moves: Sequence[Move]) -> frozenset[int]:
+    """Every broker that holds a replica before or after."""
+    return frozenset(broker for move in moves for broker in (*move.before, *move.after))
