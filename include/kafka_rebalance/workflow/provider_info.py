@@ -1,0 +1,72 @@
+"""What Airflow's connection form shows for a cluster. Stdlib only: every Airflow process reads this at its start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+CONNECTION_TYPE = "kafka_zookeeper"
+_SECURITY_EXAMPLE = '{"security.protocol": "SASL_SSL", "sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "…"}'
+_CAPACITIES_EXAMPLE = '{"1": {"disk_bytes": 4000000000000, "nic_in_bytes_per_second": 1250000000}}'
+
+
+def get_provider_info() -> dict[str, Any]:
+    """The entry point `apache_airflow_provider`: metadata only, so the form needs neither the hook nor its clients.
+
+    The form's fields are those that `KafkaClusterHook` reads; keys are Airflow's `provider_info.schema.json`.
+    """
+    return {
+        "package-name": "kafka-rebalance",
+        "name": "Kafka rebalance",
+        "description": "Human-approved rebalancing of ZooKeeper-mode Kafka clusters.",
+        "connection-types": [
+            {
+                "connection-type": CONNECTION_TYPE,
+                "hook-name": "Kafka (ZooKeeper mode)",
+                "hook-class-name": "kafka_rebalance.workflow.hooks.KafkaClusterHook",
+                "ui-field-behaviour": {
+                    "hidden-fields": ["schema", "port", "extra"],
+                    "relabeling": {
+                        "host": "ZooKeeper connect string",
+                        "login": "ZooKeeper digest user",
+                        "password": "ZooKeeper digest password",
+                    },
+                    "placeholders": {"host": "zk1:2181,zk2:2181,zk3:2181/kafka"},
+                },
+                "conn-fields": {
+                    "bootstrap_servers": _text("Bootstrap servers", "host:port of some brokers, separated by commas."),
+                    "expected_cluster_id": _text(
+                        "Expected cluster id",
+                        "When given, a run refuses any cluster with another id: a protection against a wrong address.",
+                    ),
+                    "kafka_security": _text(
+                        "Kafka security (JSON)",
+                        "Settings of librdkafka: security.protocol, sasl.*, ssl.*. For example " + _SECURITY_EXAMPLE,
+                        secret=True,
+                    ),
+                    "zookeeper_tls": _text(
+                        "ZooKeeper TLS (JSON)",
+                        "use_ssl, verify_certs, ca, certfile, keyfile, keyfile_password, check_hostname.",
+                        secret=True,
+                    ),
+                    "broker_capacities": _text(
+                        "Broker capacities (JSON)",
+                        "By broker id: disk_bytes, nic_in_bytes_per_second, nic_out_bytes_per_second. Without them "
+                        "brokers count as equal and headroom is unknown. For example " + _CAPACITIES_EXAMPLE,
+                    ),
+                    "session_timeout_seconds": {
+                        "label": "ZooKeeper session timeout (s)",
+                        "description": "How long ZooKeeper keeps a silent session, in seconds.",
+                        "schema": {"type": ["number", "null"], "default": 10, "minimum": 1},
+                    },
+                },
+            }
+        ],
+    }
+
+
+def _text(label: str, description: str, *, secret: bool = False) -> dict[str, Any]:
+    """A text field; a secret one is masked in the form (`format: password`)."""
+    schema: dict[str, Any] = {"type": ["string", "null"]}
+    if secret:
+        schema["format"] = "password"
+    return {"label": label, "description": description, "schema": schema}
