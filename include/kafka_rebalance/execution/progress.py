@@ -1,0 +1,287 @@
+"""How far each move is, from ZooKeeper and the sizes that brokers report, and what that makes of a batch.
+
+The order of reading matters: `/admin/reassign_partitions` first, the topics after it. The controller writes the final
+list before it removes the entry, so a list read after "gone" is final, while one read before may be an interim one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.model.proposal import Move
+
+Sizes = Mapping[TopicPartition, Mapping[int, int]]  # bytes by broker; copies in the making are there as they grow
+
+
+class Phase(StrEnum):
+    """Where one move is. The order is the order in which a move goes through them."""
+
+    QUEUED = "queued"  # not requested yet
+    REGISTERED = "registered"  # in the znode, the controller has not changed the partition's list yet
+    COPYING = "copying"  # a broker of the target is not in the ISR
+    IN_ISR = "in_isr"  # the whole target is in the ISR, the old replicas are still there
+    TRIMMING = "trimming"  # old replicas are leaving, or the last write is outstanding
+    DONE = "done"
+    REFUSED = "refused"  # requested, and the controller will not do it, or the partition is no longer what it was
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProgress:
+    """One move now. `bytes_total` is what its new replicas will hold together."""
+
+    move: Move
+    phase: Phase
+    bytes_copied: int
+    bytes_total: int
+    dead_targets: tuple[int, ...] = ()  # brokers of the target that are not registered: Kafka waits for ever for them
+    anomaly: str | None = None  # what is not as it should be, and what to do
+
+    @property
+    def in_motion(self) -> bool:
+        """Whether a replica may still be copying: what a throttle must not be lifted from."""
+        return self.phase in {Phase.REGISTERED, Phase.COPYING, Phase.IN_ISR, Phase.TRIMMING}
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Many moves now. `dead_targets`: target broker that is not registered -> partitions that wait for it."""
+
+    partitions_done: int
+    partitions_total: int
+    bytes_copied: int
+    bytes_total: int
+    phases: Mapping[Phase, int]
+    dead_targets: Mapping[int, int]
+    anomalies: tuple[str, ...]
+    refused: tuple[TopicPartition, ...]
+
+    @property
+    def finished(self) -> bool:
+        return self.partitions_done == self.partitions_total
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """Bytes per second, and the seconds that the rest takes at that rate; None where it cannot be told."""
+
+    bytes_per_second: float | None
+    eta_seconds: float | None
+
+
+def is_complete(move: Move, view: ClusterView) -> bool:
+    """Whether the move has ended as approved. An entry that left the znode is not enough: the controller also drops
+    what it refuses, with only a log line. Source of the criteria: KafkaController.onPartitionReassignment.
+    """
+    partition = view.partitions.get(move.topic_partition)
+    return (
+        partition is not None
+        and move.topic_partition not in (view.reassignments or {})
+        and not partition.adding
+        and not partition.removing
+        and partition.replicas == move.after
+        and set(partition.isr) == set(move.after)
+        and partition.leader in move.after
+        and partition.leader in view.brokers
+    )
+
+
+def partition_progress(
+    move: Move, view: ClusterView, sizes: Sizes | None = None, *, requested: bool = True
+) -> PartitionProgress:
+    """The move's phase, its bytes and what is wrong with it.
+
+    `requested`: the znode with this move has been created, now or earlier; without that an untouched partition is
+    queued and not refused. Works for 2.0, where a moving partition only shows the union of both lists in any order,
+    and for 2.4+, where the topic znode names what is added and removed (KIP-455).
+    """
+    partition = view.partitions.get(move.topic_partition)
+    copied, total = _bytes(move, partition, (sizes or {}).get(move.topic_partition, {}))
+    dead = tuple(broker for broker in move.after if broker not in view.brokers)
+    if partition is None:
+        gone = f"{move.topic_partition} no longer exists. Start a new Dag run to plan from the current cluster."
+        return PartitionProgress(move, Phase.REFUSED, 0, total, dead, gone)
+    if is_complete(move, view):
+        return PartitionProgress(move, Phase.DONE, total, total)
+    phase, anomaly = _phase(move, view, partition, requested)
+    if phase is Phase.QUEUED:
+        dead = ()
+    return PartitionProgress(move, phase, copied, total, dead, anomaly)
+
+
+def _phase(move: Move, view: ClusterView, partition: PartitionView, requested: bool) -> tuple[Phase, str | None]:
+    """The phase of a move that is not complete, and what is wrong."""
+    tp, now = move.topic_partition, partition.replicas
+    asked = (view.reassignments or {}).get(tp)
+    marked = bool(partition.adding or partition.removing)
+    target = tuple(broker for broker in now if broker not in partition.removing)
+    union = set(move.before) | set(move.after)
+    if now == move.before and now != move.after and not marked:
+        return _untouched(move, partition, asked, requested)
+    if now != move.after and (set(now) != union or (marked and target != move.after)):
+        what = f", adding {_list(partition.adding)} and removing {_list(partition.removing)}" if marked else ""
+        return Phase.REFUSED, (
+            f"{tp}: replicas are now {_list(now)}{what}: no step from {_list(move.before)} to the approved "
+            f"{_list(move.after)}, so somebody else changed it. Start a new Dag run."
+        )
+    isr = set(partition.isr)
+    if not set(move.after) <= isr:
+        phase = Phase.COPYING
+    elif now != move.after and set(move.before) <= isr:
+        phase = Phase.IN_ISR
+    else:
+        phase = Phase.TRIMMING
+    anomaly = _foreign_target(move, asked)
+    if now != move.after and asked is None and not marked:
+        # Somebody deleted the znode (2.0): the move goes on in the controller's memory, but a controller that takes
+        # over would take this union for the assignment.
+        anomaly = (
+            f"{tp}: replicas are {_list(now)}, old and new together, but /admin/reassign_partitions no longer lists "
+            "it. The move may still end by itself; if the list stays, reassign the partition to the approved list."
+        )
+    if anomaly is None and phase is Phase.COPYING and partition.leader not in view.brokers:
+        brokers = _list(partition.isr)
+        anomaly = f"{tp} has no live leader, so nothing can be copied. Start the brokers of its ISR {brokers}."
+    return phase, anomaly
+
+
+def _untouched(
+    move: Move, partition: PartitionView, asked: tuple[int, ...] | None, requested: bool
+) -> tuple[Phase, str | None]:
+    """The phase while the list is still the old one. A partition that only loses replicas or changes their order keeps
+    its list until the last step, while its ISR already shrinks.
+    """
+    if asked is not None:
+        trimming = set(move.after) <= set(partition.isr) < set(move.before)
+        return (Phase.TRIMMING if trimming else Phase.REGISTERED), _foreign_target(move, asked)
+    if not requested:
+        return Phase.QUEUED, None
+    return Phase.REFUSED, (
+        f"{move.topic_partition} left /admin/reassign_partitions with its replicas unchanged at {_list(move.before)}: "
+        "the controller did not take it up. Its log says why (KafkaController); nothing was moved. Start a "
+        "new Dag run for it."
+    )
+
+
+def _foreign_target(move: Move, asked: tuple[int, ...] | None) -> str | None:
+    if asked is None or asked == move.after:
+        return None
+    return (
+        f"{move.topic_partition}: /admin/reassign_partitions asks for {_list(asked)}, the approved replicas are "
+        f"{_list(move.after)}: somebody else is moving it. Let that end, then start a new Dag run."
+    )
+
+
+def _bytes(move: Move, partition: PartitionView | None, by_broker: Mapping[int, int]) -> tuple[int, int]:
+    """(copied, total) over the brokers that receive a copy.
+
+    The leader's size now is what a copy has to reach; it grows with the topic, and shrinks with retention. A copy in
+    the ISR is complete whatever its size says: replicas differ by what each has already deleted.
+    """
+    leader = partition.leader if partition else -1
+    one = by_broker.get(leader, move.size_bytes)
+    isr = partition.isr if partition else ()
+    copied = sum(one if broker in isr else min(by_broker.get(broker, 0), one) for broker in move.added)
+    return copied, one * len(move.added)
+
+
+def summarise(
+    moves: Sequence[Move], view: ClusterView, sizes: Sizes | None = None, *, requested_through: int | None = None
+) -> Progress:
+    """All moves together. Those of batches after number `requested_through` count as queued while untouched; None: all
+    were requested.
+    """
+    each = [
+        partition_progress(move, view, sizes, requested=requested_through is None or move.batch <= requested_through)
+        for move in moves
+    ]
+    waiting = Counter(broker for one in each for broker in one.dead_targets)
+    anomalies = [
+        f"Broker {broker} is not registered and {count} partition{'s' if count > 1 else ''} cannot end without it. "
+        "Start it: the move goes on by itself."
+        for broker, count in sorted(waiting.items())
+    ]
+    anomalies += [one.anomaly for one in each if one.anomaly is not None]
+    phases = Counter(one.phase for one in each)
+    return Progress(
+        partitions_done=phases[Phase.DONE],
+        partitions_total=len(each),
+        bytes_copied=sum(one.bytes_copied for one in each),
+        bytes_total=sum(one.bytes_total for one in each),
+        phases={phase: phases[phase] for phase in Phase if phases[phase]},
+        dead_targets=dict(sorted(waiting.items())),
+        anomalies=tuple(anomalies),
+        refused=tuple(one.move.topic_partition for one in each if one.phase is Phase.REFUSED),
+    )
+
+
+def in_motion(moves: Sequence[Move], view: ClusterView) -> frozenset[TopicPartition]:
+    """The partitions of these moves on which a replica may still be copying."""
+    each = (partition_progress(move, view, requested=False) for move in moves)
+    return frozenset(one.move.topic_partition for one in each if one.in_motion)
+
+
+def rate_and_eta(samples: Sequence[tuple[float, int]], bytes_total: int, *, window_seconds: float = 60.0) -> Rate:
+    """The rate over the last `window_seconds` of samples (time in seconds, bytes copied), oldest first.
+
+    Bytes may fall (truncation, retention, a replica that is copied again): the rate is then 0 and no end can be told.
+    """
+    if not samples:
+        return Rate(None, None)
+    now, copied = samples[-1]
+    start, first = next(sample for sample in samples if sample[0] >= now - window_seconds)
+    if now <= start:
+        return Rate(None, None)
+    rate = max(0.0, (copied - first) / (now - start))
+    left = max(0, bytes_total - copied)
+    if not left:
+        return Rate(rate, 0.0)
+    return Rate(rate, left / rate if rate > 0 else None)
+
+
+def progress_line(progress: Progress, rate: Rate) -> str:
+    """`3/12 partitions, 120 MB of 400 MB, 10 MB/s, about 28 s left`: one line for the log."""
+    parts = [f"{progress.partitions_done}/{progress.partitions_total} partitions"]
+    if progress.bytes_total:
+        parts.append(f"{bytes_text(progress.bytes_copied)} of {bytes_text(progress.bytes_total)}")
+        if rate.bytes_per_second is not None and progress.bytes_copied < progress.bytes_total:
+            parts.append(f"{bytes_text(rate.bytes_per_second)}/s")
+        if rate.eta_seconds:
+            parts.append(f"about {duration_text(rate.eta_seconds)} left")
+    if progress.dead_targets:
+        parts.append(f"waiting for broker {', '.join(map(str, progress.dead_targets))}")
+    if progress.refused:
+        parts.append(f"{len(progress.refused)} refused")
+    return ", ".join(parts)
+
+
+def bytes_text(count: float) -> str:
+    """Decimal units, as throttles are given in: `950 B`, `1.2 MB`, `120 MB`."""
+    units = ("B", "kB", "MB", "GB", "TB", "PB")
+    power = 0
+    while power < len(units) - 1 and count >= 999.5:
+        count, power = count / 1000, power + 1
+    digits = 1 if power and count < 9.95 else 0
+    return f"{f'{count:.{digits}f}'.removesuffix('.0')} {units[power]}"
+
+
+def duration_text(seconds: float) -> str:
+    """`28 s`, `12 min`, `3 h 20 min`, `2 d 4 h`: two units are enough to plan by."""
+    if seconds < 100:
+        return f"{max(1, round(seconds))} s"
+    minutes = round(seconds / 60)
+    if minutes < 100:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 48:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(hours, 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def _list(brokers: Sequence[int]) -> str:
+    return str(list(brokers))

@@ -1,0 +1,50 @@
+"""Whether the throttles are as they were before the run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from kafka_rebalance.errors import KafkaRuleError
+from kafka_rebalance.kafka.throttles import LIST_KEYS, parse_throttled_replicas
+from kafka_rebalance.verification.checks import Check
+
+
+def check_throttles(
+    prior: Mapping[str, Mapping[str, str | None]],
+    ours: Mapping[str, Mapping[str, str]],
+    now: Mapping[str, Mapping[str, str]],
+) -> tuple[Check, ...]:
+    """`throttle` for each key of each entity that the run throttled: equal to what was recorded before it.
+
+    `prior` and `ours` are the lease's (`prior`, `wanted`), `now` is entity -> key -> value. A value that is neither is
+    somebody else's change during the run: it passes with a warning, unless entries or a rate of ours are still in it.
+    """
+    return tuple(
+        _throttle(entity, key, before, ours.get(entity, {}).get(key), now.get(entity, {}).get(key))
+        for entity, values in prior.items()
+        for key, before in values.items()
+    )
+
+
+def _throttle(entity: str, key: str, before: str | None, ours: str | None, now: str | None) -> Check:
+    subject = f"{entity} {key}"
+    expectation = "not set, as before" if before is None else f"{before!r}, as before"
+    finding = "not set" if now is None else repr(now)
+    if now == before:
+        return Check("throttle", subject, expectation, finding, True)
+    if key in LIST_KEYS:
+        try:
+            left = set(_entries(now, key)) & (set(_entries(ours, key)) - set(_entries(before, key)))
+        except KafkaRuleError as unreadable:
+            return Check("throttle", subject, expectation, str(unreadable), False)
+        if left:
+            return Check(
+                "throttle", subject, expectation, f"{finding}: {len(left)} of this run's entries are left", False
+            )
+    elif now == ours:
+        return Check("throttle", subject, expectation, f"{finding}, still the rate of this run", False)
+    return Check("throttle", subject, expectation, f"{finding}, changed by somebody else", True, "warning")
+
+
+def _entries(value: str | None, key: str) -> tuple[str, ...]:
+    return () if value is None else parse_throttled_replicas(value, key)
