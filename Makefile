@@ -1,0 +1,64 @@
+# The commands of this project. Only make and a Python from 3.11 on have to be there.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+PYTHON ?= python3
+BIN := .venv/bin
+# In the order in which a mistake shows soonest; one process, so that what is slow to start is started once.
+TESTS := $(wildcard tests/unit tests/spark tests/workflow tests/integration tests/e2e)
+SOURCES := $(wildcard include dags plugins demo bench scripts tests)
+
+.PHONY: help
+help:  ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup:  ## .venv with the pinned packages; a Java wheel where there is no Java 17 or newer
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "There is no $(PYTHON) on PATH. Install Python 3.11 or newer, or name one: make $@ PYTHON=..." >&2; exit 1; }
+	@$(PYTHON) scripts/setup.py
+
+.PHONY: check
+check: setup  ## format, lint, types, import contracts and the unit tests
+	$(BIN)/ruff format --check $(SOURCES)
+	$(BIN)/ruff check $(SOURCES)
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/pytest -q tests/unit
+
+.PHONY: format
+format: setup  ## rewrite the sources in the house's format
+	$(BIN)/ruff check --fix-only $(SOURCES)
+	$(BIN)/ruff format $(SOURCES)
+
+.PHONY: test
+test: setup test-tools  ## every test: unit, Spark, workflow, real brokers, four Airflow processes and a browser
+	$(BIN)/pytest $(TESTS)
+
+.PHONY: test-fast
+test-fast: setup  ## the unit tests alone
+	$(BIN)/pytest -q tests/unit
+
+.PHONY: test-tools
+test-tools: setup
+	@sh scripts/install-chromium.sh
+	@$(BIN)/python -c "from local_cluster.jars import kafka_jars; from local_cluster.locks import VERSIONS; \
+		[kafka_jars(version, print) for version in VERSIONS]"
+
+.PHONY: demo
+demo: setup  ## one rebalance on this machine, trigger to verification (APPROVE=ui|auto, KEEP=1 leaves it running)
+	@APPROVE="$(APPROVE)" KEEP="$(KEEP)" $(BIN)/python -m demo
+
+.PHONY: lock
+lock: setup  ## pin the requirements*.in anew, with hashes; UPGRADE=1 takes the newest versions
+	@for name in requirements requirements-dev requirements-java; do \
+		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes $(if $(UPGRADE),--upgrade) \
+			--custom-compile-command "make lock" --output-file $$name.txt $$name.in || exit 1; \
+	done
+
+.PHONY: clean
+clean:  ## remove what these commands made in the checkout; the jar cache stays
+	rm -rf .venv .demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
+	rm -rf include/*.egg-info
+	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +
