@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
@@ -65,8 +66,14 @@ class Progress:
         return self.partitions_done == self.partitions_total
 
 
-@dataclass(frozen=True, slots=True)
-class Rate:
+class Sample(NamedTuple):
+    """How many bytes had been copied at a time, in seconds of any clock that does not go back."""
+
+    seconds: float
+    bytes_copied: int
+
+
+class Rate(NamedTuple):
     """Bytes per second, and the seconds that the rest takes at that rate; None where it cannot be told."""
 
     bytes_per_second: float | None
@@ -225,15 +232,15 @@ def in_motion(moves: Sequence[Move], view: ClusterView) -> frozenset[TopicPartit
     return frozenset(one.move.topic_partition for one in each if one.in_motion)
 
 
-def rate_and_eta(samples: Sequence[tuple[float, int]], bytes_total: int, *, window_seconds: float = 60.0) -> Rate:
-    """The rate over the last `window_seconds` of samples (time in seconds, bytes copied), oldest first.
+def rate_and_eta(samples: Sequence[Sample], bytes_total: int, *, window_seconds: float = 60.0) -> Rate:
+    """The rate over the last `window_seconds` of samples, oldest first, and the time left.
 
     Bytes may fall (truncation, retention, a replica that is copied again): the rate is then 0 and no end can be told.
     """
     if not samples:
         return Rate(None, None)
     now, copied = samples[-1]
-    start, first = next(sample for sample in samples if sample[0] >= now - window_seconds)
+    start, first = next(sample for sample in samples if sample.seconds >= now - window_seconds)
     if now <= start:
         return Rate(None, None)
     rate = max(0.0, (copied - first) / (now - start))
@@ -243,15 +250,15 @@ def rate_and_eta(samples: Sequence[tuple[float, int]], bytes_total: int, *, wind
     return Rate(rate, left / rate if rate > 0 else None)
 
 
-def progress_line(progress: Progress, rate: Rate) -> str:
+def progress_line(progress: Progress, bytes_per_second: float | None, eta_seconds: float | None) -> str:
     """`3/12 partitions, 120 MB of 400 MB, 10 MB/s, about 28 s left`: one line for the log."""
     parts = [f"{progress.partitions_done}/{progress.partitions_total} partitions"]
     if progress.bytes_total:
         parts.append(f"{bytes_text(progress.bytes_copied)} of {bytes_text(progress.bytes_total)}")
-        if rate.bytes_per_second is not None and progress.bytes_copied < progress.bytes_total:
-            parts.append(f"{bytes_text(rate.bytes_per_second)}/s")
-        if rate.eta_seconds:
-            parts.append(f"about {duration_text(rate.eta_seconds)} left")
+        if bytes_per_second is not None and progress.bytes_copied < progress.bytes_total:
+            parts.append(f"{bytes_text(bytes_per_second)}/s")
+        if eta_seconds:
+            parts.append(f"about {duration_text(eta_seconds)} left")
     if progress.dead_targets:
         parts.append(f"waiting for broker {', '.join(map(str, progress.dead_targets))}")
     if progress.refused:
