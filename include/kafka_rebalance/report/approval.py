@@ -1,0 +1,145 @@
+"""The approval request's text: what a person reads in Airflow's Required Actions, or in a chat message.
+
+Airflow renders the body as markdown (GFM) after Jinja. Everything that comes from the cluster or from a person is put
+into a code span in which nothing is markup: GFM turns even an escaped `www.` into a link, and topics may be named so.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+
+from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_factor, format_time
+from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
+
+BODY_BYTES = 8192
+MOVES_SHOWN = 15
+_SUBJECT_CHARACTERS = 200
+
+
+def approval_subject(report: RunReport) -> str:
+    """One line of plain text: which cluster, how much, what is recommended."""
+    focus = report.focus
+    if focus is None:
+        return _plain(f"Kafka {report.connection_id}: no candidate to approve", _SUBJECT_CHARACTERS)
+    return _plain(
+        f"Kafka {report.connection_id}: {report.settings.job} of {format_bytes(focus.moved_bytes)} in "
+        f"{format_count(focus.partitions, 'partition', 'partitions')}? "
+        f"Recommended: {focus.name} · {focus.digest[:8]}",
+        _SUBJECT_CHARACTERS,
+    )
+
+
+def approval_body(report: RunReport, *, link: str = "") -> str:
+    """Markdown of at most 8 KiB: why, the candidates, the limits, the largest moves, digest.
+
+    `link` is our own address of the report, percent-encoded.
+    """
+    shown = MOVES_SHOWN
+    while True:
+        body = _body(report, shown, link)
+        if len(body.encode()) <= BODY_BYTES or shown == 0:
+            break
+        shown -= 1
+    if len(body.encode()) <= BODY_BYTES:
+        return body
+    rest = "\n\nThe rest is on the run's tab Rebalance."
+    cut = body.encode()[: BODY_BYTES - len(rest.encode())].decode(errors="ignore")
+    return cut[: cut.rindex("\n")].rstrip() + rest  # whole lines only, so that no code span stays open
+
+
+def _body(report: RunReport, moves_shown: int, link: str) -> str:
+    who = code(report.requested_by, 80) if report.requested_by else "a schedule, or someone unknown"
+    parts = [
+        f"**Cluster** {code(report.connection_id, 120)} · {code(report.cluster_id, 60)} · "
+        f"{format_count(report.brokers, 'broker', 'brokers')}, "
+        f"{format_count(report.partitions, 'partition', 'partitions')}, "
+        f"{format_bytes(report.cluster_bytes)} · as of {format_time(report.observed_at)}",
+        f"**Asked by** {who} · **Reason** {code(report.reason, 400) if report.reason else 'none given'}",
+    ]
+    focus = report.focus
+    if focus is None:
+        parts.append("There is no candidate to approve.")
+    else:
+        parts += [_candidates(report), *_scores(focus), _limits(report), *_moves(focus, moves_shown)]
+        parts.append(f"**Digest** of {code(focus.name, 40)}: {code(focus.digest, 80)}")
+    if link:
+        parts.append(f"[Open the full report]({link})")
+    return "\n\n".join(parts)
+
+
+def _candidates(report: RunReport) -> str:
+    lines = [
+        "| Candidate | Copies | Least possible | Partitions | Leader changes | Batches | About | Status |",
+        "|:--|--:|--:|--:|--:|--:|--:|:--|",
+    ]
+    for candidate in report.candidates:
+        mark = " (recommended)" if candidate.name == report.recommended else ""
+        note = f": {code(candidate.note, 120)}" if candidate.note else ""
+        lines.append(
+            f"| {code(f'{candidate.name} · {candidate.digest[:8]}', 60)}{mark} | {format_bytes(candidate.moved_bytes)} "
+            f"| {format_bytes(candidate.moved_bytes_bound)} | {format_count(candidate.partitions)} "
+            f"| {format_count(candidate.leader_changes)} | {format_count(candidate.batches)} "
+            f"| {format_duration(candidate.makespan_seconds)} | {code(candidate.status, 20)}{note} |"
+        )
+    return "\n".join(lines)
+
+
+def _scores(focus: CandidateReport) -> list[str]:
+    found = []
+    for score in focus.scores:
+        before, after = score.before[1], score.after[1]
+        if before is not None and after is not None:
+            found.append(f"{METRICS[score.metric].lower()} {format_factor(before)} → {format_factor(after)}")
+    if not found:
+        return []
+    return [f"**Highest broker against its fair share** (1.00 is even), {code(focus.name, 40)}: {', '.join(found)}"]
+
+
+def _limits(report: RunReport) -> str:
+    if report.policy is None:
+        return "**No policy file**: this cluster is read-only. Nothing of this can be executed."
+    lines = ["| Limit | Allowed | Used |", "|:--|:--|--:|"]
+    lines += [f"| {use.name} | {use.allowed} | {use.used} |" for use in report.limits]
+    return "\n".join(lines)
+
+
+def _moves(focus: CandidateReport, shown: int) -> list[str]:
+    moves = focus.largest_moves[:shown]
+    if not moves:
+        return []
+    lines = [
+        f"**Largest {len(moves)} of {format_count(focus.partitions, 'move', 'moves')}**, {code(focus.name, 40)}",
+        "",
+        "| Partition | Copies | Replicas | Batch | Reason |",
+        "|:--|--:|:--|--:|:--|",
+    ]
+    for move in moves:
+        before, after = _ids(move.before), _ids(move.after)
+        lines.append(
+            f"| {code(str(move.topic_partition), 120)} | {format_bytes(move.bytes_to_copy)} | {before} → {after} "
+            f"| {move.batch} | {code(move.reason, 80) if move.reason else ''} |"
+        )
+    return ["\n".join(lines)]
+
+
+def _ids(replicas: tuple[int, ...]) -> str:
+    return ", ".join(map(str, replicas))
+
+
+def code(text: str, most: int) -> str:
+    """The text as a code span in which nothing can end the span, the table's cell, or start a template.
+
+    Kafka allows none of these characters in a name, so what is replaced was hostile or a person's own words.
+    """
+    plain = _plain(text, most).replace("`", "'").replace("|", "¦").strip()
+    return f"`{plain}`" if plain else "`(empty)`"
+
+
+def _plain(text: str, most: int) -> str:
+    """One line without control, format (bidirectional) or surrogate characters, and nothing for Jinja to start at."""
+    visible = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
+    line = " ".join(visible.split())
+    for opening in ("{{", "{%", "{#"):
+        while opening in line:
+            line = line.replace(opening, f"{opening[0]} {opening[1]}")
+    return line if len(line) <= most else line[: most - 1] + "…"

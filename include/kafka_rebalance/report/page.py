@@ -1,0 +1,138 @@
+"""The run's page as HTML: one document, everything escaped, no inline script, no style attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from kafka_rebalance.report import units
+from kafka_rebalance.report.approval import approval_body, approval_subject
+from kafka_rebalance.report.plots import Plot, broker_plots
+from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
+
+__all__ = ["approval_body", "approval_subject", "read_static", "render_file", "render_message", "render_page"]
+
+STATIC = {"report.css": "text/css", "refresh.js": "text/javascript"}  # name: media type; nothing else is ever served
+OTHER_MOVES_SHOWN = 50
+REFRESH_SECONDS = 5
+_HERE = Path(__file__).parent
+
+STATES = {  # state of a RunReport: (tone, words)
+    "planning": ("calm", "The plan is being made"),
+    "read-only": ("calm", "Read-only: this cluster has no policy file, so nothing can be approved or executed"),
+    "waiting": ("attention", "Waits for approval"),
+    "expired": ("calm", "Ended without an answer: nothing was written to the cluster"),
+    "rejected": ("calm", "Rejected: nothing was written to the cluster"),
+    "approved": ("attention", "Approved, not started yet"),
+    "executing": ("attention", "Approved; the reassignment was started and is not verified yet"),
+    "verified": ("good", "Done and verified"),
+    "failed": ("bad", "Verification failed: the end is not the approved one"),
+}
+BATCH_STATES = {  # of progress.json
+    "moving": "under way",
+    "done": "in place",
+    "refused": "refused by the controller",
+    "stalled": "no progress",
+    "unreadable": "the cluster cannot be read",
+}
+PHASES = {
+    "queued": "waits for its batch",
+    "registered": "requested, no copy yet",
+    "copying": "copying",
+    "in_isr": "caught up, in the ISR",
+    "trimming": "old replicas being removed",
+    "done": "done",
+    "refused": "refused by the controller",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Details:
+    """One candidate with its pictures and how many of its moves are listed."""
+
+    candidate: CandidateReport
+    plots: tuple[Plot, ...]
+    moves_shown: int
+
+
+def render_file(report: RunReport) -> str:
+    """The page as one self-contained file that opens without Airflow."""
+    return _render(report, static_url=None, is_live=False)
+
+
+def render_page(report: RunReport, *, static_url: str, is_live: bool = False) -> str:
+    """The page with style and script from `static_url`. A live one keeps its progress up to date by itself."""
+    return _render(report, static_url=static_url, is_live=is_live)
+
+
+def _render(report: RunReport, *, static_url: str | None, is_live: bool) -> str:
+    focus = report.focus
+    details = [
+        _Details(
+            candidate,
+            broker_plots(candidate.brokers),
+            len(candidate.largest_moves) if candidate is focus else OTHER_MOVES_SHOWN,
+        )
+        for candidate in sorted(report.candidates, key=lambda candidate: candidate is not focus)
+    ]
+    tone, words = STATES[report.state]
+    return _environment().get_template("report.html").render(
+        report=report,
+        focus=focus,
+        details=details,
+        metrics=METRICS,
+        phases=PHASES,
+        states=BATCH_STATES,
+        state_tone=tone,
+        state_words=words,
+        is_live=is_live,
+        refresh_seconds=REFRESH_SECONDS,
+        title=f"Rebalance of {report.connection_id}",
+        **_assets(static_url),
+    )  # fmt: skip
+
+
+def render_message(heading: str, text: str, *, static_url: str) -> str:
+    """A short page that says in words why there is no report."""
+    return _environment().get_template("message.html").render(title=heading, text=text, **_assets(static_url))
+
+
+def read_static(name: str) -> str:
+    """The text of one of the page's own files. KeyError for any other name."""
+    STATIC[name]
+    return (_HERE / "static" / name).read_text(encoding="utf-8")
+
+
+def _assets(static_url: str | None) -> dict[str, object]:
+    # Our own style sheet is the only text that is not escaped.
+    return {"static_url": static_url, "style": Markup(read_static("report.css")) if static_url is None else None}
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=FileSystemLoader(_HERE / "templates"),
+        autoescape=True,
+        undefined=StrictUndefined,  # a misspelt name is an error, not an empty cell
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    formats: tuple[Callable[..., str], ...] = (
+        units.format_bytes, units.format_rate, units.format_duration, units.format_count, units.format_share,
+        units.format_factor, units.format_time,
+    )  # fmt: skip
+    environment.filters.update({f.__name__.removeprefix("format_"): _unbroken(f) for f in formats})
+    environment.filters.update(
+        ids=lambda replicas: ", ".join(map(str, replicas)),
+    )
+    return environment
+
+
+def _unbroken(format_value: Callable[..., str]) -> Callable[..., str]:
+    """A number stays on one line with its unit."""
+    return lambda *arguments: format_value(*arguments).replace(" ", "\N{NO-BREAK SPACE}")

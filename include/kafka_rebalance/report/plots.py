@@ -1,0 +1,204 @@
+"""Brokers before and after as small SVGs. The same values give the same bytes; numbers stand in the page's table too.
+
+matplotlib draws; colours are CSS variables inside the SVG, so that the picture follows the reader's light or dark mode
+even as an <img>, where nothing of the page reaches it. Before and after differ in shape as well as in colour.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from kafka_rebalance.report.values import BrokerChange, Load
+
+BROKERS_SHOWN = 30
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 5.3, 0.27, 0.62  # 72 CSS pixels an inch: a point becomes a pixel
+
+# Placeholders that matplotlib writes, and what each stands for: (variable, light, dark). Okabe and Ito's colours.
+_COLOURS = {
+    "#010101": ("ink", "#3a3f45", "#c9ced4"),
+    "#020202": ("line", "#d5d9de", "#3b4149"),
+    "#030303": ("before", "#b35900", "#e8a04c"),
+    "#040404": ("after", "#0067a8", "#62b5ee"),
+}
+_INK, _LINE, _BEFORE, _AFTER = _COLOURS
+_STYLE = {
+    "svg.fonttype": "none",  # text stays text: small, sharp, and in the reader's own font
+    "svg.hashsalt": "kafka-rebalance",  # ids must not differ from one drawing to the next
+    "font.size": 11,
+    "text.color": _INK,
+    "axes.edgecolor": _LINE,
+    "axes.labelcolor": _INK,
+    "xtick.color": _INK,
+    "ytick.color": _INK,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+}
+_drawing = threading.Lock()  # matplotlib's settings are global, and the web app renders in several threads
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One broker in a plot; values in the unit of the whole plot's input (bytes, bytes per second or a count)."""
+
+    label: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A drawn picture: `source` for an <img>, and in words what it shows."""
+
+    title: str
+    source: str
+    description: str
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What is plotted of a load. `kind` is bytes, rate or count."""
+
+    title: str
+    kind: str
+    value: Callable[[Load], float | None]
+
+
+RESOURCES = (
+    Resource("Bytes on disk", "bytes", lambda load: load.size_bytes),
+    Resource("Leaders", "count", lambda load: load.leaders),
+    Resource("Replicas", "count", lambda load: load.replicas),
+    Resource("Bytes in", "rate", lambda load: load.bytes_in_per_second),
+)
+
+
+def broker_plots(brokers: Sequence[BrokerChange]) -> tuple[Plot, ...]:
+    """One plot for each resource that is known of every broker; of many brokers, those that change most."""
+    plots = []
+    for resource in RESOURCES:
+        rows = []
+        for broker in brokers:
+            before, after = resource.value(broker.before), resource.value(broker.after)
+            if before is None or after is None:
+                break
+            rows.append(Row(_label(broker), before, after))
+        else:
+            if rows:
+                plots.append(_plot(resource, rows, _even_share(brokers, [row.after for row in rows])))
+    return tuple(plots)
+
+
+def _label(broker: BrokerChange) -> str:
+    """Racks are free text, and SVG text does not wrap."""
+    rack = broker.rack or ""
+    return f"{broker.broker}  {rack if len(rack) <= 14 else rack[:13] + '…'}".rstrip()
+
+
+def _even_share(brokers: Sequence[BrokerChange], after: Sequence[float]) -> float | None:
+    """The mean over brokers that hold something in the end; None where capacities differ: shares then differ too."""
+    staying = [value for broker, value in zip(brokers, after, strict=True) if broker.after.replicas]
+    if not staying or len({broker.disk_capacity_bytes for broker in brokers}) > 1:
+        return None
+    return sum(staying) / len(staying)
+
+
+def _plot(resource: Resource, rows: Sequence[Row], even: float | None) -> Plot:
+    shown = sorted(range(len(rows)), key=lambda at: (-abs(rows[at].after - rows[at].before), at))[:BROKERS_SHOWN]
+    chosen = tuple(rows[at] for at in sorted(shown))
+    scale, unit = _scale(resource.kind, max(max(row.before, row.after) for row in rows))
+    left_out = "" if len(rows) == len(chosen) else f" The {len(chosen)} of {len(rows)} brokers that change most."
+    before, after = [row.before / scale for row in rows], [row.after / scale for row in rows]
+    description = (
+        f"{resource.title} by broker: before {min(before):.3g} to {max(before):.3g}{_suffix(unit)}, "
+        f"after {min(after):.3g} to {max(after):.3g}{_suffix(unit)}.{left_out} The numbers are in the table below."
+    )
+    svg = draw(chosen, scale, resource.kind == "count", even)
+    source = "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+    return Plot(resource.title + (f" ({unit})" if unit else ""), source, description)
+
+
+def _suffix(unit: str) -> str:
+    return f" {unit}" if unit else ""
+
+
+def _scale(kind: str, largest: float) -> tuple[float, str]:
+    """One unit for the whole axis, so that the eye compares lengths and not units."""
+    if kind == "count":
+        return 1.0, ""
+    step = 0
+    while largest >= 1024 and step < len(_BINARY) - 1:
+        largest, step = largest / 1024, step + 1
+    return float(1024**step), _BINARY[step] + ("/s" if kind == "rate" else "")
+
+
+@lru_cache(maxsize=128)
+def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -> str:
+    """The SVG: a line from before (hollow) to after (filled) for each broker, and the even share, dashed.
+
+    Values are divided by `scale`; `whole` ones get whole ticks.
+    """
+    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    height = _FRAME_INCHES + _ROW_INCHES * len(rows)
+    with _drawing, mpl.rc_context(_STYLE):
+        figure = Figure(figsize=(_WIDTH_INCHES, height))
+        canvas = FigureCanvasSVG(figure)
+        axes = figure.add_axes((0.235, 0.32 / height, 0.735, 1 - _FRAME_INCHES / height))
+        at = range(len(rows))
+        before, after = [row.before / scale for row in rows], [row.after / scale for row in rows]
+        if even is not None:
+            axes.axvline(even / scale, color=_INK, linewidth=0.8, linestyle=(0, (3, 3)), zorder=1)
+            axes.annotate(
+                "even share", (even / scale, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 3),
+                textcoords="offset points", ha="center", va="bottom", fontsize=10,
+            )  # fmt: skip
+        axes.hlines(list(at), before, after, color=_AFTER, linewidth=1.6, alpha=0.45, zorder=2)
+        axes.plot(
+            before, list(at), linestyle="none", marker="o", markersize=6, markerfacecolor="none",
+            markeredgecolor=_BEFORE, markeredgewidth=1.6, zorder=3,
+        )  # fmt: skip
+        axes.plot(
+            after, list(at), linestyle="none", marker="D", markersize=4.6, markerfacecolor=_AFTER,
+            markeredgecolor=_AFTER, zorder=4,
+        )  # fmt: skip
+        axes.set_yticks(list(at), [row.label for row in rows], parse_math=False)  # racks are not formulas
+        axes.set_ylim(len(rows) - 0.4, -0.6)  # the first broker on top
+        most = max([*before, *after, 1e-9])
+        axes.set_xlim(-0.03 * most, 1.06 * most)  # room for the marker of a broker that holds nothing
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=whole))
+        axes.grid(axis="x", color=_LINE, linewidth=0.6)
+        axes.set_axisbelow(True)
+        for side in ("top", "right", "left"):
+            axes.spines[side].set_visible(False)
+        figure.patch.set_visible(False)
+        axes.patch.set_visible(False)
+        target = io.StringIO()
+        canvas.print_svg(target, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return _themed(target.getvalue())
+
+
+def _themed(svg: str) -> str:
+    """From the <svg> tag on, in CSS pixels, with placeholders turned into variables of the two modes."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r'(width|height)="([\d.]+)pt"', lambda m: f'{m[1]}="{float(m[2]):g}"', svg, count=2)
+    svg = re.sub(r"font: [^;\"]*?([\d.]+px)[^;\"]*|font-size: ([\d.]+px); font-family: [^;\"]*", _font, svg)
+    for placeholder, (name, _, _) in _COLOURS.items():
+        svg = svg.replace(placeholder, f"var(--{name})")
+    light = "".join(f"--{name}:{colour};" for name, colour, _ in _COLOURS.values())
+    dark = "".join(f"--{name}:{colour};" for name, _, colour in _COLOURS.values())
+    style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
+    return re.sub(r"(<svg[^>]*>)", lambda m: m[1] + style, svg, count=1)
+
+
+def _font(match: re.Match[str]) -> str:
+    """The reader's own font instead of matplotlib's list of names."""
+    return f"font-size: {match[1] or match[2]}; font-family: system-ui, sans-serif"

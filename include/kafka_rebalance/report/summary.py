@@ -1,0 +1,258 @@
+"""What one run's page says, as values: built from the documents of the run's folder, without reading anything.
+
+Documents are those of `model.artifacts`; one that is not written yet is None, and the report says what is missing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model.artifacts import BATCHES, DECISION, PROGRESS, PROPOSALS, SNAPSHOT, THROTTLE, VERIFICATION
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.proposal import Move
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.report.documents import Document
+from kafka_rebalance.report.limits import limit_uses
+from kafka_rebalance.report.values import (
+    METRICS,
+    BatchReport,
+    BrokerChange,
+    CandidateReport,
+    CheckReport,
+    Decision,
+    Load,
+    Progress,
+    RunReport,
+    Score,
+    Throttle,
+    Verification,
+)
+
+LARGEST_MOVES = 500
+
+
+def build_report(
+    snapshot: Mapping[str, object],
+    *,
+    proposals: Mapping[str, object] | None = None,
+    decision: Mapping[str, object] | None = None,
+    throttle: Mapping[str, object] | None = None,
+    batches: Mapping[str, object] | None = None,
+    progress: Mapping[str, object] | None = None,
+    verification: Mapping[str, object] | None = None,
+    loads: Mapping[str, Iterable[Mapping[str, object]]] | None = None,
+    moves: Mapping[str, Sequence[Move]] | None = None,
+) -> RunReport:
+    """The report of the documents. `loads` are the rows of the table `loads`, `moves` all moves, both by candidate.
+
+    Raises ArtifactError for a document with a missing or wrong value, naming file and key.
+    """
+    document = Document.of(SNAPSHOT, snapshot)
+    settings = Settings.from_mapping(document.part("settings").content)
+    policy_part = document.optional_part("policy")
+    policy = Policy.from_mapping(policy_part.content, policy_part.where) if policy_part else None
+    plan = Document.of(PROPOSALS, proposals) if proposals is not None else None
+    candidates = (
+        tuple(
+            _candidate(part, (loads or {}).get(part.text("name"), ()), (moves or {}).get(part.text("name"), ()))
+            for part in plan.parts("candidates")
+        )
+        if plan
+        else ()
+    )
+    answer = _decision(Document.of(DECISION, decision)) if decision is not None else None
+    checks = _verification(Document.of(VERIFICATION, verification)) if verification is not None else None
+    report = RunReport(
+        connection_id=document.text("connection_id"),
+        cluster_id=document.text("cluster_id"),
+        dag_id=document.text("dag_id"),
+        run_id=document.text("run_id"),
+        observed_at=document.time("observed_at"),
+        requested_by=document.optional_text("requested_by"),
+        reason=document.text("reason", "").strip(),
+        brokers=document.count("brokers"),
+        partitions=document.count("partitions"),
+        cluster_bytes=document.count("cluster_bytes"),
+        settings=settings,
+        policy=policy,
+        limits=(),
+        candidates=candidates,
+        recommended=plan.optional_text("recommended") if plan else None,
+        decision=answer,
+        batches=_batches(Document.of(BATCHES, batches)) if batches is not None else (),
+        throttle=_throttle(Document.of(THROTTLE, throttle)) if throttle is not None else None,
+        progress=_progress(Document.of(PROGRESS, progress)) if progress is not None else None,
+        verification=checks,
+        problems=_contradictions(candidates, answer),
+    )
+    return _with_limits(report)
+
+
+def _with_limits(report: RunReport) -> RunReport:
+    focus = report.focus
+    if focus is None:
+        return report
+    throttle = report.decision.throttle_bytes_per_second if report.decision else None
+    limits = limit_uses(
+        report.policy,
+        report.settings,
+        moved_bytes=focus.moved_bytes,
+        moved_replicas=focus.moved_replicas,
+        leader_changes=focus.leader_changes,
+        partitions_in_a_batch=focus.most_partitions_in_a_batch,
+        leader_changes_in_a_batch=focus.most_leader_changes_in_a_batch,
+        throttle_bytes_per_second=throttle or report.settings.throttle_bytes_per_second,
+    )
+    return dataclasses.replace(report, limits=limits)
+
+
+def _contradictions(candidates: Sequence[CandidateReport], decision: Decision | None) -> tuple[str, ...]:
+    """An approval of something that is not among the candidates must not look like an approval of one of them."""
+    if decision is None or not decision.is_approval:
+        return ()
+    if any((candidate.name, candidate.digest) == (decision.choice, decision.digest) for candidate in candidates):
+        return ()
+    return (
+        f"{DECISION} is for {decision.choice} with digest {decision.digest[:8]}, which is not a candidate of this run. "
+        "Nothing of another digest is executed. Start a new Dag run.",
+    )
+
+
+def _candidate(part: Document, loads: Iterable[Mapping[str, object]], moves: Sequence[Move]) -> CandidateReport:
+    partitions: dict[int, int] = defaultdict(int)
+    leaders: dict[int, int] = defaultdict(int)
+    for move in moves:
+        partitions[move.batch] += 1
+        leaders[move.batch] += move.changes_leader
+    return CandidateReport(
+        name=part.text("name"),
+        digest=part.text("digest"),
+        status=part.text("status"),
+        note=part.text("note", ""),
+        moved_bytes=part.count("moved_bytes"),
+        moved_bytes_bound=part.optional_count("moved_bytes_bound"),
+        moved_replicas=part.count("moved_replicas"),
+        leader_changes=part.count("leader_changes"),
+        rack_violations=part.optional_count("rack_violations"),
+        batches=part.count("batches"),
+        makespan_seconds=part.optional_number("makespan_seconds"),
+        makespan_bound_seconds=part.optional_number("makespan_bound_seconds"),
+        peak_disk_fraction=part.optional_number("peak_disk_fraction"),
+        scores=_scores(part.part("scores")),
+        brokers=_broker_changes(part.text("name"), loads),
+        partitions=len(moves),
+        largest_moves=tuple(
+            sorted(moves, key=lambda move: (-move.bytes_to_copy, -move.size_bytes, move.topic_partition))[
+                :LARGEST_MOVES
+            ]
+        ),
+        most_partitions_in_a_batch=max(partitions.values(), default=0),
+        most_leader_changes_in_a_batch=max(leaders.values(), default=0),
+    )
+
+
+def _scores(part: Document) -> tuple[Score, ...]:
+    before, after = part.part("before"), part.part("after")
+    return tuple(
+        Score(metric, _range(before.optional_part(metric)), _range(after.optional_part(metric)))
+        for metric in METRICS
+        if metric in before.content or metric in after.content
+    )
+
+
+def _range(part: Document | None) -> tuple[float | None, float | None]:
+    if part is None:
+        return None, None
+    return part.optional_number("min_over_mean"), part.optional_number("max_over_mean")
+
+
+def _broker_changes(candidate: str, rows: Iterable[Mapping[str, object]]) -> tuple[BrokerChange, ...]:
+    """Rows of the table `loads` of one candidate, paired by broker."""
+    found: dict[int, dict[str, Document]] = defaultdict(dict)
+    for number, row in enumerate(rows):
+        document = Document.of(f"loads of {candidate}, row {number}", row)
+        found[document.count("broker")][document.text("phase")] = document
+    changes = []
+    for broker, phases in sorted(found.items()):
+        if set(phases) != {"before", "after"}:
+            raise ArtifactError(
+                f"loads: broker {broker} of {candidate} has the phases {sorted(phases)}, not before and after. "
+                "Nothing was written to the cluster. Clear the task plan."
+            )
+        before, after = phases["before"], phases["after"]
+        rack, capacity = after.optional_text("rack"), after.optional_count("disk_capacity_bytes")
+        changes.append(BrokerChange(broker, rack, capacity, _load(before), _load(after)))
+    return tuple(changes)
+
+
+def _load(row: Document) -> Load:
+    return Load(
+        row.count("replicas"),
+        row.count("leaders"),
+        row.count("size_bytes"),
+        row.optional_number("bytes_in_per_second"),
+    )
+
+
+def _decision(document: Document) -> Decision:
+    who = document.optional_part("approved_by")
+    return Decision(
+        choice=document.optional_text("choice"),
+        digest=document.optional_text("digest") or "",
+        by=None if who is None else (who.optional_text("name") or who.optional_text("id")),
+        at=document.optional_time("approved_at"),
+        note=(document.optional_text("note") or "").strip(),
+        throttle_bytes_per_second=document.optional_number("throttle_bytes_per_second"),
+    )
+
+
+def _batches(document: Document) -> tuple[BatchReport, ...]:
+    return tuple(
+        BatchReport(
+            part.count("number"),
+            part.count("partitions"),
+            part.count("bytes"),
+            part.optional_time("created_at"),
+            part.optional_time("finished_at"),
+            part.text("state"),
+        )
+        for part in document.parts("batches")
+    )
+
+
+def _progress(document: Document) -> Progress:
+    phases = document.part("phases")
+    return Progress(
+        updated_at=document.time("updated_at"),
+        state=document.text("state"),
+        batch=document.optional_count("batch"),
+        batches=document.optional_count("batches"),
+        partitions_done=document.count("partitions_done"),
+        partitions_total=document.count("partitions_total"),
+        bytes_copied=document.count("bytes_copied"),
+        bytes_total=document.count("bytes_total"),
+        bytes_per_second=document.optional_number("bytes_per_second"),
+        eta_seconds=document.optional_number("eta_seconds"),
+        phases=tuple((phase, phases.count(phase)) for phase in phases.content),
+        anomalies=document.texts("anomalies"),
+    )
+
+
+def _throttle(document: Document) -> Throttle:
+    entities = document.part("wanted").content
+    brokers = sum(entity.startswith("brokers/") for entity in entities)
+    return Throttle(document.number("bytes_per_second"), brokers)
+
+
+def _verification(document: Document) -> Verification:
+    checks = tuple(
+        CheckReport(
+            part.text("name"), part.text("subject"), part.text("expectation"), part.text("finding"), part.flag("passed")
+        )
+        for part in document.parts("checks")
+    )
+    at = document.optional_time("verified_at")
+    return Verification(document.flag("passed"), at, tuple(sorted(checks, key=lambda check: check.passed)))

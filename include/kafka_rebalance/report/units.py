@@ -1,0 +1,73 @@
+"""Numbers as people read them: every one with its unit, every time with its zone."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+UNKNOWN = "unknown"
+
+
+def format_bytes(size: float | None) -> str:
+    """Binary units, three figures: `0 B`, `1.50 KiB`, `12.4 GiB`."""
+    if size is None:
+        return UNKNOWN
+    amount, step = float(size), 0
+    while abs(amount) >= 1023.5 and step < len(_BINARY) - 1:
+        amount, step = amount / 1024, step + 1
+    return f"{amount:.0f} B" if step == 0 else f"{_figures(amount)} {_BINARY[step]}"
+
+
+def format_rate(bytes_per_second: float | None) -> str:
+    """`12.4 MiB/s`."""
+    return UNKNOWN if bytes_per_second is None else f"{format_bytes(bytes_per_second)}/s"
+
+
+def format_duration(seconds: float | None) -> str:
+    """The two largest units: `45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`; `under 1 s` for less."""
+    if seconds is None:
+        return UNKNOWN
+    if 0 < seconds < 1:
+        return "under 1 s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes = round(whole / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(round(hours + minutes / 60), 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
+
+
+def format_count(count: float | None, one: str = "", many: str = "") -> str:
+    """`1,234`, or with words `1 partition`, `1,234 partitions`."""
+    if count is None:
+        return f"{UNKNOWN} {many}".strip()
+    return f"{count:,.0f} {one if count == 1 else many}".strip()
+
+
+def format_share(share: float | None) -> str:
+    """A share of one as percent: `7 %`; small but not nothing is `< 1 %`."""
+    if share is None:
+        return UNKNOWN
+    if 0 < share < 0.01:
+        return "< 1 %"
+    return f"{share * 100:.0f} %"
+
+
+def format_factor(factor: float | None) -> str:
+    """A multiple of the fair share: `1.05`."""
+    return UNKNOWN if factor is None else f"{factor:.2f}"
+
+
+def format_time(moment: datetime | None) -> str:
+    """UTC to the second: `2026-05-03 14:32:10 UTC`."""
+    return UNKNOWN if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+
+
+def _figures(amount: float) -> str:
+    """Three significant figures, without an exponent."""
+    return f"{amount:.0f}" if amount >= 99.95 else f"{amount:.1f}" if amount >= 9.995 else f"{amount:.2f}"

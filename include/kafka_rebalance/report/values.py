@@ -1,0 +1,217 @@
+"""The values one run's page is made of. Bytes, seconds and bytes per second throughout; None is unknown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.proposal import Move
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.report.limits import LimitUse
+
+REJECT = "Reject"
+BATCH_DONE = "done"  # state of a batch that ended as approved
+METRICS = {  # in the order of the page; keys are those of the table `scores`
+    "disk": "Bytes on disk",
+    "bytes_in": "Bytes in",
+    "leader_bytes_out": "Bytes out of leaders",
+    "leaders": "Leaders",
+    "replicas": "Replicas",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Lowest and highest broker as multiples of the fair share; 1.0 and 1.0 is even. None where unknown."""
+
+    metric: str
+    before: tuple[float | None, float | None]
+    after: tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one broker holds. Bytes of its replicas, bytes per second produced to them (None where unknown)."""
+
+    replicas: int
+    leaders: int
+    size_bytes: int
+    bytes_in_per_second: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChange:
+    broker: int
+    rack: str | None
+    disk_capacity_bytes: int | None
+    before: Load
+    after: Load
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateReport:
+    """One candidate: what `proposals.json` says of it, its brokers, and its largest moves by bytes to copy."""
+
+    name: str
+    digest: str
+    status: str
+    note: str
+    moved_bytes: int
+    moved_bytes_bound: int | None
+    moved_replicas: int
+    leader_changes: int
+    rack_violations: int | None
+    batches: int
+    makespan_seconds: float | None
+    makespan_bound_seconds: float | None
+    peak_disk_fraction: float | None
+    scores: tuple[Score, ...]
+    brokers: tuple[BrokerChange, ...]
+    partitions: int  # that change
+    largest_moves: tuple[Move, ...]
+    most_partitions_in_a_batch: int
+    most_leader_changes_in_a_batch: int
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's answer. `choice` is None for a request that ended without one; `by` and `at` are None then too."""
+
+    choice: str | None
+    digest: str
+    by: str | None
+    at: datetime | None
+    note: str
+    throttle_bytes_per_second: float | None
+
+    @property
+    def is_approval(self) -> bool:
+        return self.choice is not None and self.choice != REJECT
+
+
+@dataclass(frozen=True, slots=True)
+class BatchReport:
+    number: int
+    partitions: int
+    bytes: int
+    created_at: datetime | None
+    finished_at: datetime | None
+    state: str
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """What the reassignment last noted of the batch it is in; None where unknown."""
+
+    updated_at: datetime
+    state: str
+    batch: int | None
+    batches: int | None
+    partitions_done: int
+    partitions_total: int
+    bytes_copied: int
+    bytes_total: int
+    bytes_per_second: float | None
+    eta_seconds: float | None
+    phases: tuple[tuple[str, int], ...]
+    anomalies: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Throttle:
+    """What `throttle.json` says the run set, and on how many brokers."""
+
+    bytes_per_second: float
+    brokers: int
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    name: str
+    subject: str
+    expectation: str
+    finding: str
+    passed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The checks, failed ones first."""
+
+    passed: bool
+    at: datetime | None
+    checks: tuple[CheckReport, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """Everything the page and the approval request say about one run."""
+
+    connection_id: str
+    cluster_id: str
+    dag_id: str
+    run_id: str
+    observed_at: datetime
+    requested_by: str | None
+    reason: str
+    brokers: int
+    partitions: int
+    cluster_bytes: int
+    settings: Settings
+    policy: Policy | None
+    limits: tuple[LimitUse, ...]  # of the candidate in focus
+    candidates: tuple[CandidateReport, ...]
+    recommended: str | None
+    decision: Decision | None
+    batches: tuple[BatchReport, ...]
+    throttle: Throttle | None
+    progress: Progress | None
+    verification: Verification | None
+    problems: tuple[str, ...]  # what contradicts itself in the folder, in words
+
+    @property
+    def is_planned(self) -> bool:
+        return bool(self.candidates)
+
+    @property
+    def focus(self) -> CandidateReport | None:
+        """The candidate the page is about: the approved one, else the recommended one, else the first."""
+        chosen = self.decision.choice if self.decision else None
+        for name in (chosen, self.recommended):
+            for candidate in self.candidates:
+                if candidate.name == name:
+                    return candidate
+        return self.candidates[0] if self.candidates else None
+
+    @property
+    def state(self) -> str:
+        """Where the run stands; the words for each are in `page.STATES`."""
+        if self.verification is not None:
+            return "verified" if self.verification.passed else "failed"
+        if self.decision is not None:
+            if not self.decision.is_approval:
+                return "expired" if self.decision.choice is None else "rejected"
+            return "executing" if self.batches else "approved"
+        if not self.is_planned:
+            return "planning"
+        return "waiting" if self.policy is not None else "read-only"
+
+    @property
+    def changes_by_itself(self) -> bool:
+        """Whether the page of a run that is going on is about to change without anybody's answer."""
+        return self.state in ("planning", "approved", "executing")
+
+    @property
+    def partitions_done(self) -> int:
+        """Of the whole run: batches that are over, and what the one under way has done."""
+        done = {batch.number for batch in self.batches if batch.state == BATCH_DONE}
+        current = self.progress.partitions_done if self.progress and self.progress.batch not in done else 0
+        return sum(batch.partitions for batch in self.batches if batch.number in done) + current
+
+    @property
+    def bytes_copied(self) -> int:
+        """Of the whole run, like `partitions_done`."""
+        done = {batch.number for batch in self.batches if batch.state == BATCH_DONE}
+        current = self.progress.bytes_copied if self.progress and self.progress.batch not in done else 0
+        return sum(batch.bytes for batch in self.batches if batch.number in done) + current
