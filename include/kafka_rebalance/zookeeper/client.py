@@ -1,0 +1,176 @@
+"""A connection to ZooKeeper, and reads through it that survive a lost connection."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import (
+    ConnectionClosedError,
+    ConnectionLoss,
+    KazooException,
+    NoAuthError,
+    NoNodeError,
+    OperationTimeoutError,
+    SessionExpiredError,
+)
+from kazoo.handlers.threading import KazooTimeoutError
+from kazoo.protocol.states import ZnodeStat
+from kazoo.retry import KazooRetry, RetryFailedError
+from kazoo.security import ACL
+
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.connection import ZooKeeperConnection
+
+# The outcome of a request in flight is unknown after these; kazoo reconnects by itself meanwhile.
+LOST = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
+START_SECONDS = 15.0
+REPLY_SECONDS = 30.0
+WINDOW = 2_000  # requests in flight: enough to hide the round trips, few enough to stay below server throttling
+
+T = TypeVar("T")
+Znode = tuple[bytes | None, ZnodeStat]
+
+
+@contextmanager
+def open_client(connection: ZooKeeperConnection) -> Iterator[KazooClient]:
+    """A started client, closed at the end. Raises ReadError naming the hosts, never a secret."""
+    # kazoo logs requests at debug level, and each lost connection as a warning with a traceback; what matters of
+    # that comes back as our own errors.
+    quiet = logging.getLogger("kazoo")
+    if quiet.level == logging.NOTSET:
+        quiet.setLevel(logging.CRITICAL)
+    hosts = connection.hosts
+    try:
+        client = KazooClient(
+            hosts=hosts,
+            timeout=connection.session_timeout_seconds,
+            sasl_options=dict(connection.sasl_options) or None,
+            **connection.tls_options,
+        )
+    except (TypeError, ValueError, KazooException) as bad:
+        # The text of the cause is left out: it may quote an option's value.
+        raise ReadError(
+            f"ZooKeeper {hosts}: the connection's options cannot be used ({type(bad).__name__}). "
+            "Correct hosts, SASL and TLS options of the Airflow connection."
+        ) from None
+    try:
+        _start(client, connection)
+        yield client
+    finally:
+        _close(client)
+
+
+def _start(client: KazooClient, connection: ZooKeeperConnection) -> None:
+    failure = None
+    try:
+        client.start(timeout=START_SECONDS)
+        # A wrong password or a missing client certificate does not raise at start(); the first read does.
+        root = client.exists_async("/").get(timeout=START_SECONDS)
+    except Exception as failed:  # kazoo lets socket, ssl and SASL errors through
+        failure = type(failed).__name__
+    if failure is not None:
+        secured = " as the user of the Airflow connection" if connection.sasl_options else ""
+        raise ReadError(
+            f"ZooKeeper {connection.hosts} cannot be read{secured} ({failure}). Nothing was written. Check that the "
+            "hosts can be reached from here, and the user, password and TLS options of the Airflow connection."
+        )
+    if root is None:
+        raise ReadError(
+            f"ZooKeeper {connection.hosts}: the chroot {client.chroot} does not exist. Nothing was written. "
+            "Correct the path after the hosts in the Airflow connection."
+        )
+
+
+def _close(client: KazooClient) -> None:
+    try:
+        client.stop()
+    finally:
+        client.close()
+
+
+def _with_retry(call: Callable[[], T]) -> T:
+    """The call's result, repeated while the connection is lost. For reads and other calls that may be repeated."""
+    try:
+        return KazooRetry(max_tries=5, max_delay=5.0, deadline=REPLY_SECONDS)(_lost_as_retry, call)
+    except RetryFailedError as failed:
+        raise ConnectionLoss("no answer from ZooKeeper") from failed
+
+
+def _lost_as_retry(call: Callable[[], T]) -> T:
+    try:
+        return call()
+    except KazooTimeoutError as slow:
+        raise OperationTimeoutError(str(slow)) from slow
+
+
+def read_znodes(client: KazooClient, paths: Iterable[str]) -> dict[str, Znode | None]:
+    """Content and stat by path, None where the znode does not exist. Raises ReadError for everything else.
+
+    Pipelined: `WINDOW` requests are in flight at once instead of one round trip each.
+    """
+    return _pipelined(client, client.get_async, paths)
+
+
+def read_children(client: KazooClient, path: str) -> list[str]:
+    """The children's names, sorted; none where the parent does not exist. Raises ReadError."""
+    children = _pipelined(client, client.get_children_async, [path])[path]
+    return sorted(children or [])
+
+
+def read_acl(client: KazooClient, path: str) -> list[ACL]:
+    """The znode's ACL; empty where it does not exist. Raises ReadError."""
+    answer = _pipelined(client, client.get_acls_async, [path])[path]
+    return list(answer[0]) if answer else []
+
+
+def _pipelined(client: KazooClient, request: Callable[[str], Any], paths: Iterable[str]) -> dict[str, Any]:
+    wanted = list(dict.fromkeys(paths))
+    answers: dict[str, Any] = {}
+    for start in range(0, len(wanted), WINDOW):
+        window = wanted[start : start + WINDOW]
+        try:
+            answers.update(_with_retry(lambda window=window: _window(request, window)))  # type: ignore[misc]
+        except NoAuthError as refused:
+            raise ReadError(
+                f"{_span(window)}: this client may not read it. "
+                "Use a user that Kafka's ACLs let read, or run zookeeper-security-migration."
+            ) from refused
+        except (KazooException, ConnectionClosedError) as failed:
+            raise ReadError(
+                f"{_span(window)} of ZooKeeper {_hosts(client)} cannot be read ({type(failed).__name__}). "
+                "Try again when ZooKeeper answers."
+            ) from failed
+    return answers
+
+
+def _window(request: Callable[[str], Any], window: list[str]) -> dict[str, Any]:
+    requests = [(path, request(path)) for path in window]
+    answers: dict[str, Any] = {}
+    for path, answer in requests:
+        try:
+            answers[path] = answer.get(timeout=REPLY_SECONDS)
+        except NoNodeError:
+            answers[path] = None
+    return answers
+
+
+def _span(window: list[str]) -> str:
+    return window[0] if len(window) == 1 else f"{window[0]} (and {len(window) - 1} more)"
+
+
+def _hosts(client: KazooClient) -> str:
+    return ",".join(f"{host}:{port}" for host, port in client.hosts) + client.chroot
+
+
+def sync(client: KazooClient) -> None:
+    """Makes the server we talk to as new as the leader, so that a decision rests on nothing stale."""
+    try:
+        _with_retry(lambda: client.sync_async("/").get(timeout=REPLY_SECONDS))
+    except (KazooException, ConnectionClosedError) as failed:
+        raise ReadError(
+            f"ZooKeeper {_hosts(client)} does not answer ({type(failed).__name__}). Try again when ZooKeeper answers."
+        ) from failed

@@ -1,0 +1,204 @@
+"""Reads the cluster from ZooKeeper: one view of it, dynamic configs, and whether its controller is settled."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import TypeVar
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.errors import ClusterNotReadyError, ReadError
+from kafka_rebalance.model.cluster import BrokerRegistration, ClusterView, Controller
+from kafka_rebalance.model.partition import PartitionState, PartitionView, TopicAssignment, TopicPartition
+from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
+from kafka_rebalance.zookeeper.znodes import (
+    decode_broker,
+    decode_cluster_id,
+    decode_config,
+    decode_controller,
+    decode_controller_epoch,
+    decode_election,
+    decode_partition_state,
+    decode_reassignment,
+    decode_topic,
+    paths,
+)
+
+K = TypeVar("K")
+
+DEFAULT_BROKER = -1  # stands for /config/brokers/<default>
+EPOCHS_OF_A_STORM = 3  # an ordinary failover between two reads adds one
+
+
+def read_cluster_view(client: KazooClient, topics: Collection[str] | None = None) -> ClusterView:
+    """The cluster as ZooKeeper has it now, all topics or those named; a topic that does not exist is absent.
+
+    Raises ReadError where something cannot be read, CorruptZnodeError where it is not what Kafka writes.
+    """
+    sync(client)
+    # Before the topics: where it is gone, topics and states read afterwards are those after the reassignment.
+    elected = _read_controller(client)
+    requested = read_znodes(client, [paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, paths.CLUSTER_ID])
+    cluster_id = requested[paths.CLUSTER_ID]
+    if cluster_id is None:
+        raise ReadError(
+            f"{paths.CLUSTER_ID} does not exist: no ZooKeeper-mode Kafka below {client.chroot or '/'}. "
+            "Nothing was written. Correct the chroot in the Airflow connection."
+        )
+    reassignment, election = requested[paths.REASSIGN_PARTITIONS], requested[paths.PREFERRED_ELECTION]
+    return ClusterView(
+        cluster_id=decode_cluster_id(cluster_id[0]),
+        controller=elected[0] if elected else None,
+        brokers=_read_brokers(client),
+        partitions=_read_partitions(client, read_children(client, paths.TOPICS) if topics is None else topics),
+        reassignments=None if reassignment is None else decode_reassignment(reassignment[0]),
+        elections=None if election is None else decode_election(election[0]),
+        deletions=frozenset(read_children(client, paths.DELETE_TOPICS)),
+    )
+
+
+def _read_brokers(client: KazooClient) -> dict[int, BrokerRegistration]:
+    names = read_children(client, paths.BROKER_IDS)
+    wrong = [name for name in names if not (name.isascii() and name.isdigit())]
+    if wrong:
+        raise ReadError(f"{paths.BROKER_IDS}/{wrong[0]!r} is not a broker id. Nothing was written. Remove that znode.")
+    ids = sorted(int(name) for name in names)
+    znodes = read_znodes(client, map(paths.broker_path, ids))
+    # A broker that left between listing and reading is no longer registered: the znode is ephemeral.
+    found = {broker: znode for broker in ids if (znode := znodes[paths.broker_path(broker)]) is not None}
+    return {broker: decode_broker(broker, data, stat.czxid) for broker, (data, stat) in found.items()}
+
+
+def _read_controller(client: KazooClient) -> tuple[Controller, int] | None:
+    """The controller, and the session that elected it."""
+    znodes = read_znodes(client, [paths.CONTROLLER, paths.CONTROLLER_EPOCH])
+    controller, epoch = znodes[paths.CONTROLLER], znodes[paths.CONTROLLER_EPOCH]
+    if controller is None:
+        return None
+    decoded = decode_controller(controller[0], 0 if epoch is None else decode_controller_epoch(epoch[0]))
+    return (decoded, controller[1].ephemeralOwner) if decoded.broker >= 0 else None
+
+
+def _read_partitions(client: KazooClient, topics: Iterable[str]) -> dict[TopicPartition, PartitionView]:
+    found = _read_topics(client, topics)
+    listed = [
+        TopicPartition(topic, partition)
+        for topic, (assignment, _) in found.items()
+        for partition in assignment.partitions
+    ]
+    states = _read_states(client, listed)
+    # A missing state is either a partition the controller has not initialised or one of a topic deleted meanwhile.
+    doubtful = {topic_partition.topic for topic_partition, state in states.items() if state is None}
+    remaining = read_znodes(client, map(paths.topic_path, sorted(doubtful)))
+    deleted = {
+        topic
+        for topic in doubtful
+        if (now := remaining[paths.topic_path(topic)]) is None or now[1].czxid != found[topic][1][1].czxid
+    }
+    return {
+        topic_partition: _view(topic_partition, *found[topic_partition.topic], states[topic_partition])
+        for topic_partition in listed
+        if topic_partition.topic not in deleted
+    }
+
+
+def _read_topics(client: KazooClient, topics: Iterable[str]) -> dict[str, tuple[TopicAssignment, Znode]]:
+    names = sorted(set(topics))
+    znodes = read_znodes(client, map(paths.topic_path, names))
+    found = {topic: znode for topic in names if (znode := znodes[paths.topic_path(topic)]) is not None}
+    return {topic: (decode_topic(znode[0], topic), znode) for topic, znode in found.items()}
+
+
+def _read_states(
+    client: KazooClient, partitions: Collection[TopicPartition]
+) -> dict[TopicPartition, PartitionState | None]:
+    znodes = read_znodes(client, map(paths.state_path, partitions))
+    states: dict[TopicPartition, PartitionState | None] = {}
+    for topic_partition in partitions:
+        znode = znodes[paths.state_path(topic_partition)]
+        states[topic_partition] = None if znode is None else decode_partition_state(znode[0], topic_partition)
+    return states
+
+
+def _view(
+    topic_partition: TopicPartition, assignment: TopicAssignment, znode: Znode, state: PartitionState | None
+) -> PartitionView:
+    partition = topic_partition.partition
+    return PartitionView(
+        replicas=assignment.partitions[partition],
+        adding=assignment.adding.get(partition, ()),
+        removing=assignment.removing.get(partition, ()),
+        topic_znode_version=znode[1].version,
+        topic_czxid=znode[1].czxid,
+        topic_id=assignment.topic_id,
+        state=state,
+    )
+
+
+def read_assignments(client: KazooClient, topics: Collection[str]) -> dict[str, TopicAssignment]:
+    """The assignments alone, without partition states. Topics that do not exist are absent."""
+    return {topic: assignment for topic, (assignment, _) in _read_topics(client, topics).items()}
+
+
+def read_topic_configs(client: KazooClient, topics: Iterable[str]) -> dict[str, dict[str, str]]:
+    """The configs set on each topic, without defaults. Raises ReadError."""
+    return _read_configs(client, {topic: f"topics/{topic}" for topic in topics})
+
+
+def read_broker_configs(client: KazooClient, brokers: Iterable[int]) -> dict[int, dict[str, str]]:
+    """The configs set dynamically on each broker, and as broker -1 those for all brokers. Raises ReadError."""
+    entities = {broker: f"brokers/{broker}" for broker in brokers}
+    return _read_configs(client, {**entities, DEFAULT_BROKER: f"brokers/{paths.DEFAULT_ENTITY}"})
+
+
+def _read_configs(client: KazooClient, entities: Mapping[K, str]) -> dict[K, dict[str, str]]:
+    sync(client)
+    znodes = read_znodes(client, map(paths.config_path, entities.values()))
+    configs: dict[K, dict[str, str]] = {}
+    for key, entity in entities.items():
+        znode = znodes[paths.config_path(entity)]
+        configs[key] = {} if znode is None else decode_config(znode[0], entity)
+    return configs
+
+
+def check_controller_stable(client: KazooClient, pause: Callable[[], None]) -> Controller:
+    """The live controller, read twice with `pause` between. Raises ClusterNotReadyError, ReadError.
+
+    A znode that no controller can take over with makes every broker resign in turn: tens of epochs a second, while
+    nothing that is requested happens. A KRaft controller owns the cluster during a migration (3.4+).
+    """
+    before = _read_live_controller(client)
+    pause()
+    after = _read_live_controller(client)
+    grown = after.epoch - before.epoch
+    if grown > EPOCHS_OF_A_STORM:
+        raise ClusterNotReadyError(
+            f"The controller epoch grew from {before.epoch} to {after.epoch} between two reads: brokers resign as "
+            "controller one after the other. Nothing was written. Look for the exception in the controllers' logs; "
+            "usually one znode holds what Kafka cannot read."
+        )
+    return after
+
+
+def _read_live_controller(client: KazooClient) -> Controller:
+    sync(client)
+    elected = _read_controller(client)
+    if elected is None:
+        raise ClusterNotReadyError(
+            f"There is no controller ({paths.CONTROLLER} is absent). Nothing was written. "
+            "Try again when the brokers have elected one."
+        )
+    controller, session = elected
+    if controller.kraft_epoch >= 0:
+        raise ClusterNotReadyError(
+            f"A KRaft controller (epoch {controller.kraft_epoch}) owns the cluster: it is being migrated from "
+            "ZooKeeper. Nothing was written. Reassign through the Kafka API instead."
+        )
+    registration = read_znodes(client, [paths.broker_path(controller.broker)])[paths.broker_path(controller.broker)]
+    # Both znodes are ephemeral: of one session, or the broker that was elected is not the one that is registered.
+    if registration is None or registration[1].ephemeralOwner != session:
+        raise ClusterNotReadyError(
+            f"{paths.CONTROLLER} names broker {controller.broker}, which is not registered in its session. "
+            "Nothing was written. Try again when the brokers have elected a live one."
+        )
+    return controller

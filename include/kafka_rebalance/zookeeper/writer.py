@@ -1,0 +1,251 @@
+"""The only code that writes Kafka's znodes. Each write is checked here once more, whoever asks for it.
+
+Requests to the controller are created, never set and never deleted: the controller watches their creation alone.
+Every function may be called again after it failed; none leaves half of what it does in a harmful condition.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from enum import StrEnum
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import NodeExistsError, NoNodeError
+
+from kafka_rebalance.errors import ApprovalError, ReadError, WriteError
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.partition import TopicAssignment, TopicPartition
+from kafka_rebalance.model.proposal import Batch, Move
+from kafka_rebalance.model.rules import replica_list_problem
+from kafka_rebalance.zookeeper.client import LOST, read_znodes, sync
+from kafka_rebalance.zookeeper.primitives import CHANGED, acl_like, create_znode, set_znode
+from kafka_rebalance.zookeeper.reader import read_assignments
+from kafka_rebalance.zookeeper.znodes import (
+    decode_config,
+    decode_election,
+    decode_reassignment,
+    encode_config,
+    encode_config_change,
+    encode_election,
+    encode_reassignment,
+    paths,
+    throttle_problem,
+)
+
+ATTEMPTS = 5
+
+
+class Outcome(StrEnum):
+    """How a request came to be there."""
+
+    CREATED = "created"
+    ALREADY_THERE = "already_there"  # by an earlier attempt of ours, or taken up by the controller since
+
+
+def create_reassignment(
+    client: KazooClient, batch: Batch, approved_digest: str, registered: Collection[int]
+) -> Outcome:
+    """Requests the batch's moves of the controller. `registered` are the brokers that are registered now.
+
+    Raises ApprovalError where the batch is not of the approved candidate, WriteError where its shape, a target
+    broker or its size forbids it, where another reassignment runs, or where the outcome stays unknown. Success says
+    that the request was made, not that it was honoured: the controller drops what it refuses without an error.
+    """
+    if not approved_digest or batch.candidate_digest != approved_digest:
+        raise ApprovalError(
+            f"Batch {batch.number} was cut from candidate {batch.candidate_digest[:12]}, approved is "
+            f"{approved_digest[:12]}. Nothing was written. Start a new Dag run and approve what it proposes."
+        )
+    targets = {move.topic_partition: move.after for move in batch.moves}
+    if len(targets) < len(batch.moves):
+        raise WriteError(f"Batch {batch.number} names a partition twice. Nothing was written. Start a new Dag run.")
+    data = encode_reassignment(targets)
+    for topic_partition, replicas in targets.items():
+        problem = replica_list_problem(replicas, registered)
+        if problem:
+            raise WriteError(
+                f"{topic_partition}: {problem}; Kafka would wait for it for ever. Batch {batch.number} was not "
+                "written. Start the broker, or start a new Dag run to plan without it."
+            )
+
+    def is_ours(found: bytes | None) -> bool:
+        # Below 2.4 the controller takes finished partitions out of its znode one by one, so ours may be smaller.
+        requested = decode_reassignment(found)
+        ours = bool(requested) and all(targets.get(key) == replicas for key, replicas in requested.items())
+        return ours and _taken_up(client, [move for move in batch.moves if move.topic_partition not in requested])
+
+    return _request(
+        client,
+        paths.REASSIGN_PARTITIONS,
+        data,
+        is_ours=is_ours,
+        was_consumed=lambda: _taken_up(client, batch.moves),
+        busy=(
+            "Another reassignment is running, not this run's. Nothing of batch "
+            f"{batch.number} was written. Wait until it has ended, then clear this task."
+        ),
+    )
+
+
+def _taken_up(client: KazooClient, moves: Sequence[Move]) -> bool:
+    """Whether every one of these is done or in motion towards its target, by the topic znodes."""
+    assignments = read_assignments(client, {move.topic_partition.topic for move in moves})
+    return all(_moves_to_target(move, assignments.get(move.topic_partition.topic)) for move in moves)
+
+
+def _moves_to_target(move: Move, assignment: TopicAssignment | None) -> bool:
+    partition = move.topic_partition.partition
+    now = assignment.partitions.get(partition) if assignment else None
+    if assignment is None or now is None:
+        return False
+    adding, removing = assignment.adding.get(partition, ()), assignment.removing.get(partition, ())
+    if adding or removing:  # 2.4+
+        return tuple(broker for broker in now if broker not in removing) == move.after
+    # Below 2.4 the list in between is the union, from five brokers on in hash order: compared as a set.
+    union = {*move.before, *move.after}
+    return now == move.after or (set(now) == union and union != set(move.before))
+
+
+def create_election(client: KazooClient, partitions: Collection[TopicPartition], view: ClusterView) -> Outcome:
+    """Requests that the preferred leaders of these partitions be elected. `view` is the cluster now.
+
+    Raises WriteError for a partition that does not exist (one blocks all elections until the next failover on 2.0),
+    that is being reassigned (its first replica is not its preferred leader meanwhile) or deleted.
+    """
+    data = encode_election(partitions)
+    for topic_partition in sorted(partitions):
+        problem = _election_problem(topic_partition, view)
+        if problem:
+            raise WriteError(f"{TopicPartition(*topic_partition)} {problem}. No election was requested.")
+    wanted = frozenset(partitions)
+    return _request(
+        client,
+        paths.PREFERRED_ELECTION,
+        data,
+        is_ours=lambda found: decode_election(found) == wanted,
+        was_consumed=lambda: False,  # electing again is harmless
+        busy="Another preferred leader election is running. None was requested. Wait until it has ended and try again.",
+    )
+
+
+def _election_problem(topic_partition: TopicPartition, view: ClusterView) -> str | None:
+    partition = view.partitions.get(topic_partition)
+    if partition is None:
+        return "does not exist"
+    if partition.adding or partition.removing or topic_partition in (view.reassignments or {}):
+        return "is being reassigned"
+    if topic_partition[0] in view.deletions:
+        return "belongs to a topic that is being deleted"
+    return None
+
+
+def _request(
+    client: KazooClient,
+    path: str,
+    data: bytes,
+    *,
+    is_ours: Callable[[bytes | None], bool],
+    was_consumed: Callable[[], bool],
+    busy: str,
+) -> Outcome:
+    """Creates the znode, and finds out what happened where the connection was lost over it."""
+    acl = acl_like(client, paths.DELETE_TOPICS)
+    lost: Exception | None = None
+    for _ in range(ATTEMPTS):
+        if lost is not None:
+            found = _read_back(client, path, lost)
+            if found is None and was_consumed():
+                return Outcome.ALREADY_THERE
+        try:
+            create_znode(client, path, data, acl)
+            return Outcome.CREATED
+        except NodeExistsError as exists:
+            found = _read_back(client, path, exists)
+            if found is not None:
+                if is_ours(found[0]):
+                    return Outcome.ALREADY_THERE
+                raise WriteError(f"{path} exists already. {busy}") from exists
+            lost = exists  # gone between the two: the controller consumed it
+        except NoNodeError as missing:
+            raise WriteError(
+                f"{path}: its parent does not exist, so Kafka has not started below this chroot. Nothing was "
+                "written. Correct the chroot in the Airflow connection."
+            ) from missing
+        except LOST as connection_lost:
+            lost = connection_lost
+    raise WriteError(
+        f"{path}: the connection was lost {ATTEMPTS} times; whether the request was made is unknown. "
+        "Clear this task when ZooKeeper answers: it finds out and goes on."
+    ) from lost
+
+
+def _read_back(client: KazooClient, path: str, cause: Exception) -> tuple[bytes | None, object] | None:
+    try:
+        sync(client)
+        return read_znodes(client, [path])[path]
+    except ReadError as unreadable:
+        raise WriteError(
+            f"{path}: whether the request was made is unknown ({type(cause).__name__}), and it cannot be read back. "
+            "Clear this task when ZooKeeper answers: it finds out and goes on."
+        ) from unreadable
+
+
+def merge_config(client: KazooClient, entity: str, changes: Mapping[str, str | None]) -> None:
+    """Sets throttle keys of `brokers/N` or `topics/T`, keeps all others, and tells the brokers. None removes a key.
+
+    Raises WriteError for any other key, an unfit value, or a topic that does not exist. Repeating it does no harm,
+    and is the cure where the brokers were not told: the notification is sent even where nothing changes.
+    """
+    problem = throttle_problem(entity, changes)
+    if problem:
+        raise WriteError(f"config of {entity}: {problem}. Nothing was written.")
+    failure: Exception | None = None
+    for _ in range(ATTEMPTS):
+        try:
+            if _merge_once(client, entity, changes):
+                _notify(client, entity)
+            return
+        except CHANGED as changed:
+            failure = changed
+    raise WriteError(
+        f"{paths.config_path(entity)}: could not be changed in {ATTEMPTS} attempts ({type(failure).__name__}): "
+        "somebody else writes it, or the connection is lost. It may have been written without the brokers being "
+        "told. Clear this task to repeat it."
+    ) from failure
+
+
+def _merge_once(client: KazooClient, entity: str, changes: Mapping[str, str | None]) -> bool:
+    """Whether brokers have to be told. Changes exactly the version it read."""
+    path = paths.config_path(entity)
+    sync(client)
+    znode = read_znodes(client, [path])[path]
+    config = {} if znode is None else decode_config(znode[0], entity)
+    merged = {key: value for key, value in {**config, **changes}.items() if value is not None}
+    data = encode_config(merged)
+    if znode is not None:
+        if merged != config:
+            set_znode(client, path, data, znode[1].version)
+        return True
+    if not merged:
+        return False
+    _check_topic_exists(client, entity)
+    create_znode(client, path, data, acl_like(client, path.rpartition("/")[0]))
+    return True
+
+
+def _check_topic_exists(client: KazooClient, entity: str) -> None:
+    kind, _, topic = entity.partition("/")
+    if kind == "topics" and not read_assignments(client, {topic}):
+        # Kafka would give an orphaned config to the next topic of that name.
+        raise WriteError(f"topic {topic} does not exist. Its config was not written. Start a new Dag run.")
+
+
+def _notify(client: KazooClient, entity: str) -> None:
+    try:
+        acl = acl_like(client, paths.CONFIG_CHANGES)
+        create_znode(client, paths.CONFIG_CHANGE_PREFIX, encode_config_change(entity), acl, sequence=True)
+    except (ReadError, WriteError) as failed:
+        raise WriteError(
+            f"The config of {entity} was written, but the brokers were not told of it: {failed} "
+            "Then clear this task to repeat both."
+        ) from failed
