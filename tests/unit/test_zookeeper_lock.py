@@ -1,0 +1,116 @@
+"""One run holds a cluster; it may take the lock again, and nobody else may release it."""
+
+import pytest
+from kazoo.exceptions import ConnectionLoss, NoAuthError
+from kazoo.security import READ_ACL_UNSAFE, make_acl
+
+from fake_zookeeper import fake_cluster
+from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, WriteError
+from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper.lock import LockOwner
+
+RUN = "/kafka_rebalance/run"
+OURS = LockOwner("kafka_rebalance/manual__1", "d" * 64, "airflow-a", "2026-11-21T04:00:00Z")
+OTHER_RUN = LockOwner("kafka_rebalance/manual__2", "d" * 64, "airflow-a")
+OTHER_AIRFLOW = LockOwner(OURS.run, OURS.digest, "airflow-b")
+
+
+@pytest.fixture
+def fake():
+    return fake_cluster({"orders": {0: [1, 2]}})
+
+
+def test_nobody_holds_a_new_cluster(fake):
+    assert lock.read(fake) is None
+
+
+def test_the_lock_says_who_holds_it(fake):
+    lock.acquire(fake, OURS)
+    assert lock.read(fake) == OURS
+    assert fake.znodes[RUN].owner == 0, "not ephemeral: it outlives the worker"
+
+
+def test_the_run_that_holds_it_may_take_it_again(fake):
+    lock.acquire(fake, OURS)
+    fake.writes.clear()
+    lock.acquire(fake, OURS)
+    assert fake.writes == []
+
+
+def test_a_run_approved_anew_holds_it_with_the_newer_digest(fake):
+    lock.acquire(fake, OURS)
+    lock.acquire(fake, LockOwner(OURS.run, "e" * 64, OURS.owner))
+    assert lock.read(fake).digest == "e" * 64
+
+
+@pytest.mark.parametrize("other", [OTHER_RUN, OTHER_AIRFLOW], ids=["run", "airflow"])
+def test_another_run_neither_gets_it_nor_releases_it_and_is_told_who_holds_it(fake, other):
+    lock.acquire(fake, OURS)
+    fake.writes.clear()
+    with pytest.raises(LockHeldError, match=r"manual__1 of airflow-a since 2026-11-21T04:00:00Z"):
+        lock.acquire(fake, other)
+    with pytest.raises(LockHeldError, match="not released"):
+        lock.release(fake, other)
+    assert fake.writes == []
+
+
+def test_released_it_can_be_taken_by_the_next(fake):
+    lock.acquire(fake, OURS)
+    assert lock.release(fake, OURS)
+    assert not lock.release(fake, OURS), "released twice does no harm"
+    lock.acquire(fake, OTHER_RUN)
+    assert lock.read(fake) == OTHER_RUN
+
+
+@pytest.mark.parametrize("took_effect", [False, True])
+def test_a_lost_connection_leaves_no_doubt(fake, took_effect):
+    fake.fail_next("create", RUN, took_effect=took_effect)
+    lock.acquire(fake, OURS)
+    assert lock.read(fake) == OURS
+    fake.fail_next("delete", RUN, took_effect=took_effect)
+    lock.release(fake, OURS)
+    assert lock.read(fake) is None
+
+
+def test_a_race_for_it_has_one_winner(fake):
+    def other_is_faster(call, path):
+        if (call, path) == ("create", "/kafka_rebalance"):
+            fake.create(RUN, lock.encode_lock(OTHER_RUN))
+
+    fake.after_write.append(other_is_faster)
+    with pytest.raises(LockHeldError, match="manual__2"):
+        lock.acquire(fake, OURS)
+    assert lock.read(fake) == OTHER_RUN
+
+
+def test_a_connection_that_stays_lost_is_an_unknown_outcome(fake):
+    for _ in range(lock.ATTEMPTS):
+        fake.fail_next("create", RUN, took_effect=False, error=ConnectionLoss())
+    with pytest.raises(WriteError, match="unknown"):
+        lock.acquire(fake, OURS)
+
+
+def test_without_the_right_to_write_it_is_said_what_to_grant(fake):
+    fake.fail_next("create", "/kafka_rebalance", took_effect=False, error=NoAuthError())
+    with pytest.raises(WriteError, match="/kafka_rebalance"):
+        lock.acquire(fake, OURS)
+
+
+def test_where_kafka_protects_its_znodes_the_lock_is_its_creators(fake):
+    fake.znodes["/admin/delete_topics"].acl = [make_acl("sasl", "kafka", all=True)]
+    lock.acquire(fake, OURS)
+    assert fake.znodes[RUN].acl == [make_acl("auth", "", all=True), *READ_ACL_UNSAFE]
+
+
+def test_a_lock_that_cannot_be_read_is_neither_free_nor_taken(fake):
+    fake.put_json(RUN, {"version": 1, "run": 5})
+    for act in (lock.read, lambda fake: lock.acquire(fake, OURS), lambda fake: lock.release(fake, OURS)):
+        with pytest.raises(CorruptZnodeError, match=RUN):
+            act(fake)
+
+
+@pytest.mark.parametrize("owner", [LockOwner("", "d", "o"), LockOwner("r", "", "o"), LockOwner("r", "d", "")], ids=repr)
+def test_an_owner_without_a_name_gets_nothing(fake, owner):
+    with pytest.raises(WriteError):
+        lock.acquire(fake, owner)
+    assert fake.writes == []
