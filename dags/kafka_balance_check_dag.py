@@ -1,0 +1,64 @@
+"""`kafka_balance_check`: every night, how far each cluster is from balance. Never writes to a cluster.
+
+The clusters are the connection ids in the Airflow Variable `kafka_rebalance_clusters` (a JSON list). One that is past its
+policy's `imbalance_limit` gets a run of `kafka_rebalance`, which waits for approval. A cluster that cannot be read
+fails its own part of the run and holds up no other.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import Asset, CronTriggerTimetable, Variable, dag, task, task_group
+
+BALANCE = Asset("kafka_balance")
+CLUSTERS = "kafka_rebalance_clusters"
+
+
+@dag(
+    dag_id="kafka_balance_check",
+    description="Nightly: snapshot, score and verdict for every cluster; no writes.",
+    schedule=CronTriggerTimetable("15 2 * * *", timezone="UTC"),
+    catchup=False,
+    max_active_runs=1,
+    tags=["kafka"],
+    doc_md=__doc__,
+    default_args={"retries": 2, "retry_delay": timedelta(minutes=2)},
+)
+def balance_check() -> None:
+    @task
+    def clusters() -> list[str]:
+        from kafka_rebalance.workflow import balance
+
+        return balance.fleet(Variable.get(CLUSTERS, default=None))
+
+    @task(outlets=[BALANCE], map_index_template="{{ connection_id }}")
+    def check(connection_id: str, dag_run: Any = None, outlet_events: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow import balance
+
+        verdict = balance.check(connection_id, dag_run)
+        outlet_events[BALANCE].extra = verdict
+        return verdict
+
+    @task.short_circuit
+    def past_limit(verdict: dict[str, Any]) -> bool:
+        return bool(verdict["past_limit"])
+
+    @task
+    def request(verdict: dict[str, Any]) -> dict[str, Any]:
+        return {"kafka_conn_id": verdict["connection_id"], "reason": verdict["text"]}
+
+    @task_group
+    def cluster(connection_id: str) -> None:
+        verdict = check(connection_id)
+        propose = TriggerDagRunOperator(
+            task_id="propose", trigger_dag_id="kafka_rebalance", conf=request(verdict), wait_for_completion=False
+        )
+        past_limit(verdict) >> propose
+
+    cluster.expand(connection_id=clusters())
+
+
+balance_check()

@@ -1,0 +1,124 @@
+"""`kafka_rebalance`: snapshot a cluster, plan, wait for a person, move exactly what was approved, verify.
+
+Each task is one call; what it does is in `kafka_rebalance.workflow.tasks`. Heavy imports wait until a task runs, so
+that the Dag processor stays quick.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import XComArg, dag, setup, task, teardown
+
+import kafka_rebalance
+from kafka_rebalance.workflow.approval import CandidateApprovalOperator
+from kafka_rebalance.workflow.dag_params import REBALANCE_PARAMS
+from kafka_rebalance.workflow.reassign import ReassignOperator
+
+JOB = Path(kafka_rebalance.__file__).parent / "spark" / "job.py"
+RUN_FOLDER = "{{ ti.xcom_pull(task_ids='snapshot', key='run_folder') }}"
+NONCE = "{{ ti.xcom_pull(task_ids='snapshot', key='nonce') }}"
+# Runs when everything before is over and the throttle was once set; fails or skips with hold_throttle.
+AFTER_EXECUTION = "all_done_setup_success"
+
+
+@dag(
+    dag_id="kafka_rebalance",
+    description="Rebalance one Kafka cluster: plan, approval, reassignment, verification.",
+    schedule=None,
+    catchup=False,
+    params=REBALANCE_PARAMS,
+    tags=["kafka"],
+    doc_md=__doc__,
+    default_args={"retries": 0, "retry_delay": timedelta(seconds=30)},
+)
+def rebalance() -> None:
+    @task(retries=2)
+    def snapshot(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow import tasks
+
+        return tasks.snapshot(params, dag_run, ti)
+
+    @task
+    def render_report(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow import tasks
+
+        return tasks.render_report(run_folder, dag_run)
+
+    @setup
+    def hold_throttle(run_folder: str, nonce: str, decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow import throttling
+
+        return throttling.hold(run_folder, nonce, decision, dag_run)
+
+    @teardown(on_failure_fail_dagrun=True, retries=5)
+    def release_throttle(run_folder: str, nonce: str, decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow import throttling
+
+        return throttling.release(run_folder, nonce, decision, dag_run)
+
+    @task(retries=2)
+    def elect_leaders(run_folder: str, nonce: str, decision: dict[str, Any]) -> list[str]:
+        from kafka_rebalance.workflow import tasks
+
+        return tasks.elect_leaders(run_folder, nonce, decision)
+
+    @task(retries=2, trigger_rule=AFTER_EXECUTION)
+    def verify(run_folder: str, nonce: str, decision: dict[str, Any]) -> dict[str, int]:
+        from kafka_rebalance.workflow import tasks
+
+        return tasks.verify(run_folder, nonce, decision)
+
+    @task(trigger_rule=AFTER_EXECUTION)
+    def record(run_folder: str, nonce: str, decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow import tasks
+
+        return tasks.record(run_folder, nonce, decision, dag_run)
+
+    taken = snapshot()
+    run_folder = XComArg(taken.operator, key="run_folder")
+    nonce = XComArg(taken.operator, key="nonce")
+    planned = SparkSubmitOperator(
+        task_id="plan",
+        application=str(JOB),
+        py_files=f"{RUN_FOLDER}/kafka_rebalance.zip",
+        application_args=[
+            "--snapshot",
+            f"{RUN_FOLDER}/snapshot",
+            "--out",
+            RUN_FOLDER,
+            "--settings",
+            f"{RUN_FOLDER}/settings.json",
+            "--expect-nonce",
+            NONCE,
+        ],
+        name="kafka_rebalance plan",
+        retries=1,
+    )
+    reported = render_report(run_folder)
+    approved = CandidateApprovalOperator(task_id="approve", run_folder=run_folder, nonce=nonce)
+    decision = XComArg(approved, key="decision")
+    held = hold_throttle(run_folder, nonce, decision)
+    moved = ReassignOperator(
+        task_id="reassign",
+        run_folder=run_folder,
+        nonce=nonce,
+        decision=decision,
+        retries=3,
+        retry_exponential_backoff=True,
+    )
+    released = release_throttle(run_folder, nonce, decision)
+    elected = elect_leaders(run_folder, nonce, decision)
+    verified = verify(run_folder, nonce, decision)
+    recorded = record(run_folder, nonce, decision)
+
+    taken >> planned >> reported >> approved >> held >> moved >> released
+    moved >> elected
+    [held, elected, released] >> verified
+    [held, verified] >> recorded
+
+
+rebalance()

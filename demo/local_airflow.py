@@ -1,0 +1,179 @@
+"""Airflow's four processes on this machine, for the demo and the end-to-end tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Self
+
+import httpx
+
+from demo.guard import GRACE_SECONDS, MARK_VARIABLE, end_marked
+from local_cluster.java import java_home
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+PROCESSES = ("api-server", "scheduler", "dag-processor", "triggerer")
+USERS = {"admin": "admin", "olive": "op", "uma": "user", "vera": "viewer"}  # name: role; passwords are the names
+
+
+class LocalAirflow:
+    """SQLite, LocalExecutor, the Simple auth manager and free ports. Everything ends with it, however it ends."""
+
+    def __init__(
+        self, home: Path, *, connections: Mapping[str, Mapping[str, Any]], env: Mapping[str, str] = {}
+    ) -> None:
+        self.home = home
+        self.port, logs_port, trigger_logs_port = _free_ports(3)
+        self.url = f"http://localhost:{self.port}"
+        self.runs = home / "runs"
+        self._mark = secrets.token_hex(8)
+        self._guard: subprocess.Popen[bytes] | None = None
+        self._processes: dict[str, subprocess.Popen[bytes]] = {}
+        self._clients: list[httpx.Client] = []
+        self.env = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("AIRFLOW_")},
+            MARK_VARIABLE: self._mark,
+            "AIRFLOW_HOME": str(home),
+            "AIRFLOW__CORE__DAGS_FOLDER": str(REPOSITORY / "dags"),
+            "AIRFLOW__CORE__PLUGINS_FOLDER": str(REPOSITORY / "plugins"),
+            "AIRFLOW__CORE__LOAD_EXAMPLES": "False",
+            "AIRFLOW__CORE__PARALLELISM": "4",
+            "AIRFLOW__CORE__EXECUTOR": "LocalExecutor",
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_USERS": ",".join(f"{name}:{role}" for name, role in USERS.items()),
+            "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
+            "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
+            "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
+            "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(64),
+            "AIRFLOW__API__SECRET_KEY": secrets.token_hex(32),
+            "AIRFLOW__API__HOST": "127.0.0.1",
+            "AIRFLOW__API__PORT": str(self.port),
+            "AIRFLOW__API__BASE_URL": self.url,
+            "AIRFLOW__API__WORKERS": "1",
+            "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(logs_port),
+            "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_logs_port),
+            "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
+            "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "5",
+            "AIRFLOW__KAFKA_REBALANCE__RUNS_URL": str(self.runs),
+            "AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER": str(home / "policies"),
+            "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
+            "JAVA_HOME": str(java_home()),
+            "PYSPARK_PYTHON": sys.executable,
+            "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
+            "NO_PROXY": "localhost,127.0.0.1",
+            "no_proxy": "localhost,127.0.0.1",
+            **{f"AIRFLOW_CONN_{name.upper()}": json.dumps(value) for name, value in connections.items()},
+            **env,
+        }
+
+    def write_policy(self, connection_id: str, text: str) -> None:
+        """The policy file of one cluster, in this Airflow's own folder."""
+        folder = self.home / "policies"
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / f"{connection_id}.yaml").write_text(text)
+
+    def start(self, *, timeout: float = 180.0) -> Self:
+        """Migrates the database, starts the four processes and waits until all of them report health."""
+        self.home.mkdir(parents=True, exist_ok=True)
+        self.runs.mkdir(exist_ok=True)
+        (self.home / "passwords.json").write_text(json.dumps({name: name for name in USERS}))
+        guard_env = {key: value for key, value in self.env.items() if key != MARK_VARIABLE}
+        guard = [sys.executable, "-m", "demo.guard", self._mark]
+        self._guard = subprocess.Popen(guard, stdin=subprocess.PIPE, env=guard_env, cwd=REPOSITORY)
+        with (self.home / "migrate.log").open("wb") as log:
+            subprocess.run(
+                [sys.executable, "-m", "airflow", "db", "migrate"], env=self.env, stdout=log, stderr=log, check=True
+            )
+        for name in PROCESSES:
+            self._start_process(name)
+        self._wait_until_healthy(timeout)
+        return self
+
+    def _start_process(self, name: str) -> None:
+        with (self.home / f"{name}.log").open("ab") as log:
+            self._processes[name] = subprocess.Popen(
+                [sys.executable, "-m", "airflow", name],
+                env=self.env,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+            )
+
+    def _wait_until_healthy(self, timeout: float) -> None:
+        deadline = time.monotonic() + timeout
+        waiting = "the api-server"
+        while time.monotonic() < deadline:
+            for name, process in self._processes.items():
+                if process.poll() is not None:
+                    tail = (self.home / f"{name}.log").read_text(errors="replace")[-2000:]
+                    raise RuntimeError(f"airflow {name} ended with {process.returncode}:\n{tail}")
+            try:
+                health = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=5, trust_env=False).json()
+                sick = [
+                    name for name in ("scheduler", "dag_processor", "triggerer") if health[name]["status"] != "healthy"
+                ]
+                if not sick:
+                    return
+                waiting = ", ".join(sick)
+            except (httpx.HTTPError, ValueError, KeyError):
+                pass
+            time.sleep(0.5)
+        raise TimeoutError(
+            f"Airflow is not healthy after {timeout:.0f} s: waiting for {waiting}; logs are in {self.home}"
+        )
+
+    def login(self, user: str) -> httpx.Client:
+        """A client of the public API, logged in as one of USERS."""
+        token = httpx.post(
+            f"{self.url}/auth/token", json={"username": user, "password": user}, timeout=30, trust_env=False
+        )
+        token.raise_for_status()
+        client = httpx.Client(
+            base_url=self.url,
+            headers={"Authorization": f"Bearer {token.json()['access_token']}"},
+            timeout=30,
+            trust_env=False,
+        )
+        self._clients.append(client)
+        return client
+
+    def stop(self) -> None:
+        """Ends everything that carries this Airflow's mark: processes, workers, Spark drivers."""
+        for client in self._clients:
+            client.close()
+        end_marked(self._mark)
+        for process in self._processes.values():
+            process.wait(GRACE_SECONDS)
+        if self._guard is not None and self._guard.stdin is not None:
+            self._guard.stdin.close()
+            self._guard.wait(3 * GRACE_SECONDS)
+
+    def __enter__(self) -> Self:
+        try:
+            return self.start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+def _free_ports(count: int) -> list[int]:
+    """Free ports, all held open together so that they differ."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for held in sockets:
+            held.bind(("127.0.0.1", 0))
+        return [held.getsockname()[1] for held in sockets]
+    finally:
+        for held in sockets:
+            held.close()

@@ -1,0 +1,127 @@
+"""One Dag run seen through Airflow's public API: start it, answer its approval, follow it to its end."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import httpx
+
+POLL_SECONDS = 0.5
+ENDED = ("success", "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class DagRun:
+    """A run of one Dag, as one logged-in user sees it."""
+
+    client: httpx.Client
+    dag_id: str
+    run_id: str
+
+    @property
+    def path(self) -> str:
+        return f"/api/v2/dags/{self.dag_id}/dagRuns/{quote(self.run_id, safe='')}"
+
+    def seen_by(self, client: httpx.Client) -> DagRun:
+        """The same run, through another user's login."""
+        return DagRun(client, self.dag_id, self.run_id)
+
+    def state(self) -> str:
+        return str(_get(self.client, self.path)["state"])
+
+    def tasks(self) -> dict[str, str | None]:
+        """{task id: state}."""
+        instances = _get(self.client, f"{self.path}/taskInstances")["task_instances"]
+        return {instance["task_id"]: instance["state"] for instance in instances}
+
+    def xcom(self, task_id: str, key: str) -> Any:
+        return _get(self.client, f"{self.path}/taskInstances/{task_id}/xcomEntries/{key}")["value"]
+
+    def folder(self) -> Path:
+        """Where the run keeps its files (a local folder here)."""
+        return Path(self.xcom("snapshot", "run_folder"))
+
+    def log(self, task_id: str, try_number: int = 1) -> str:
+        """The text of a task's log."""
+        reply = self.client.get(
+            f"{self.path}/taskInstances/{task_id}/logs/{try_number}", headers={"Accept": "text/plain"}
+        )
+        return reply.text
+
+    def request(self) -> dict[str, Any]:
+        """The approval request: options, subject, body, who may answer."""
+        return _get(self.client, f"{self.path}/taskInstances/approve/-1/hitlDetails")
+
+    def answer(self, option: str, *, throttle_bytes_per_second: int, note: str | None = None) -> httpx.Response:
+        """Answers the request as this client's user; the reply may be a refusal."""
+        form = {"throttle_bytes_per_second": throttle_bytes_per_second, "note": note}
+        return self.client.patch(
+            f"{self.path}/taskInstances/approve/-1/hitlDetails",
+            json={"chosen_options": [option], "params_input": form},
+        )
+
+    def wait(
+        self, condition: Callable[[], Any], *, timeout: float, what: str, each_poll: Callable[[], object] | None = None
+    ) -> Any:
+        """The condition's first true value. Raises TimeoutError, or RuntimeError where the run failed before it."""
+        deadline = time.monotonic() + timeout
+        while True:
+            found = condition()
+            if found:
+                return found
+            if each_poll is not None:
+                each_poll()
+            if time.monotonic() > deadline:
+                raise TimeoutError(f"{what}: not after {timeout:.0f} s; tasks are {self.tasks()}")
+            time.sleep(POLL_SECONDS)
+
+    def wait_for_request(
+        self, *, timeout: float = 180, each_poll: Callable[[], object] | None = None
+    ) -> dict[str, Any]:
+        """The approval request, as soon as the run waits for an answer."""
+
+        def waiting() -> bool:
+            tasks = self.tasks()
+            failed = [task for task, state in tasks.items() if state == "failed"]
+            if failed:
+                raise RuntimeError(f"{failed[0]} of {self.run_id} failed:\n{self.log(failed[0])[-4000:]}")
+            return tasks.get("approve") == "awaiting_input"
+
+        self.wait(waiting, timeout=timeout, what=f"{self.run_id} waits for approval", each_poll=each_poll)
+        return self.request()
+
+    def wait_for_end(self, *, timeout: float = 300, each_poll: Callable[[], object] | None = None) -> str:
+        """The run's final state."""
+        ended = lambda: (state := self.state()) in ENDED and state  # noqa: E731
+        return str(self.wait(ended, timeout=timeout, what=f"{self.run_id} ends", each_poll=each_poll))
+
+
+def wait_for_dag(client: httpx.Client, dag_id: str, *, timeout: float = 120) -> None:
+    """Returns when the Dag processor has brought the Dag in; unpauses it."""
+    deadline = time.monotonic() + timeout
+    while client.get(f"/api/v2/dags/{dag_id}").status_code != httpx.codes.OK:
+        if time.monotonic() > deadline:
+            errors = client.get("/api/v2/importErrors").text
+            raise TimeoutError(f"Dag {dag_id} is not there after {timeout:.0f} s; import errors: {errors}")
+        time.sleep(POLL_SECONDS)
+    client.patch(f"/api/v2/dags/{dag_id}", json={"is_paused": False}).raise_for_status()
+
+
+def trigger(client: httpx.Client, dag_id: str, conf: Mapping[str, Any]) -> DagRun:
+    """Starts a run with these params. Raises with Airflow's own text where it refuses them."""
+    reply = client.post(f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": dict(conf)})
+    if reply.is_error:
+        raise RuntimeError(f"Airflow did not start {dag_id}: {reply.status_code} {reply.text}")
+    return DagRun(client, dag_id, reply.json()["dag_run_id"])
+
+
+def _get(client: httpx.Client, path: str) -> dict[str, Any]:
+    reply = client.get(path)
+    reply.raise_for_status()
+    content: dict[str, Any] = reply.json()
+    return content

@@ -1,0 +1,103 @@
+"""Who may answer an approval request, and which answers count."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from kafka_rebalance.errors import ApprovalError
+from kafka_rebalance.model.policy import Approver, Policy
+
+REJECT = "Reject"
+SHORT_DIGEST = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Requester:
+    """Who started the run. Airflow records a *name* for people, and nothing for runs that no person started."""
+
+    name: str | None
+    automatic: bool  # started by a schedule, an asset or another Dag's run that no person started
+
+    @property
+    def unknown(self) -> bool:
+        return self.name is None and not self.automatic
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """One answer as Airflow stores it. The person's id and name differ between auth managers."""
+
+    option: str
+    user_id: str | None
+    user_name: str | None
+    throttle_bytes_per_second: int | None
+
+
+def label(name: str, digest: str) -> str:
+    """The text of a candidate's button: `balanced · 9f3a1c2e`. The digest makes an old request recognisable."""
+    return f"{name} · {digest[:SHORT_DIGEST]}"
+
+
+def labels(digests: Mapping[str, str]) -> tuple[str, ...]:
+    """The buttons of a request, Reject last; `digests` is {candidate: digest}."""
+    return (*(label(name, digest) for name, digest in digests.items()), REJECT)
+
+
+def eligible_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...]:
+    """The policy's approvers less the requester, names held against names.
+
+    A person's run whose name is not known may be anybody's: nobody is shown to be somebody else, so nobody may approve.
+    """
+    if policy.requester_may_approve:
+        return policy.approvers
+    if requester.unknown:
+        return ()
+    return tuple(person for person in policy.approvers if person.name != requester.name)
+
+
+def check_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...]:
+    """Like `eligible_approvers`, but raises ApprovalError where nobody is left."""
+    people = eligible_approvers(policy, requester)
+    if people:
+        return people
+    why = "who started the run is not known" if requester.unknown else f"{requester.name} started the run"
+    raise ApprovalError(
+        f"Nobody may approve: {why}, and the policy's approvers are {', '.join(p.id for p in policy.approvers)}. Nothing "
+        "was written to the cluster. Name another approver in the policy, or let somebody else start the run."
+    )
+
+
+def check_answer(answer: Answer, digests: Mapping[str, str], policy: Policy, requester: Requester) -> str:
+    """The candidate that was chosen, or Reject. Raises ApprovalError for an answer that must not count.
+
+    Reject counts from any of the policy's approvers; it changes nothing.
+    """
+    if answer.option not in labels(digests):
+        raise ApprovalError(
+            f"The answer {answer.option!r} is not for this plan, whose options are {', '.join(labels(digests))}: a cleared "
+            "task shows the request of the plan before. Nothing was written to the cluster. Start a new Dag run."
+        )
+    allowed = policy.approvers if answer.option == REJECT else check_approvers(policy, requester)
+    if answer.user_id is None or answer.user_id not in {person.id for person in allowed}:
+        raise ApprovalError(
+            f"The answer of {answer.user_id or 'an unknown user'} does not count: only {_people(allowed)} may give it. "
+            "Nothing was written to the cluster. Start a new Dag run and let one of them answer."
+        )
+    if answer.option == REJECT:
+        return REJECT
+    # The stored name is the auth manager's own, so it is held against the requester's even where ids differ from names.
+    if not policy.requester_may_approve and requester.name is not None and answer.user_name == requester.name:
+        raise ApprovalError(
+            f"{requester.name} started this run and may not approve it. Nothing was written to the cluster. "
+            f"Start a new Dag run and let one of {_people(allowed)} approve it."
+        )
+    if answer.throttle_bytes_per_second is not None:
+        problem = policy.throttle_problem(answer.throttle_bytes_per_second)
+        if problem is not None:
+            raise ApprovalError(f"The answer does not count: {problem}. Nothing was written to the cluster.")
+    return next(name for name, digest in digests.items() if label(name, digest) == answer.option)
+
+
+def _people(people: Sequence[Approver]) -> str:
+    return ", ".join(person.id for person in people)

@@ -1,0 +1,198 @@
+"""A person picks one candidate, or rejects. On Airflow's human-in-the-loop base."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from airflow.exceptions import AirflowFailException
+from airflow.providers.standard.exceptions import HITLTimeoutError
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk import Param, SkipMixin
+from airflow.sdk.definitions.param import ParamsDict
+
+from kafka_rebalance.errors import ApprovalError, RebalanceError
+from kafka_rebalance.execution.decision import REJECT, Answer, Requester, check_answer, check_approvers, labels
+from kafka_rebalance.execution.preconditions import check_policy_unchanged
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.workflow.policies import read_policy
+from kafka_rebalance.workflow.report_files import approval_texts
+from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, open_run_folder
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+OFFERED = ("ok", "partial")  # the candidates' statuses that a person may choose
+
+
+class CandidateApprovalOperator(HITLOperator, SkipMixin):
+    """Shows the candidates of the run's folder and waits; each button carries the first 8 characters of its digest.
+
+    What is asked comes from the run's folder and the policy, at run time and again when the answer comes, in another
+    process: Airflow keeps an old request when a task is cleared, and only the digests show that it is an old one.
+    """
+
+    inherits_from_skipmixin = True
+    template_fields = ("run_folder", "nonce")
+
+    def __init__(self, *, run_folder: str, nonce: str, **kwargs: Any) -> None:
+        super().__init__(subject="Rebalance", options=[REJECT], **kwargs)
+        self.run_folder = run_folder
+        self.nonce = nonce
+
+    def execute(self, context: Context) -> Any:
+        folder = self._open()
+        proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
+        snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+        policy = self._policy(snapshot)
+        digests = offered_digests(proposals)
+        if policy is None:
+            self._skip_rest(
+                context,
+                f"Read-only: there is no policy file for the connection {snapshot['connection_id']!r}, so nothing can "
+                "be approved and nothing was written. The report shows the plan.",
+            )
+        if not any(_has_moves(proposals, name) for name in digests):
+            self._skip_rest(context, "Nothing to approve: no candidate moves anything. Nothing was written.")
+        if (folder / artifacts.BATCHES).exists():
+            raise AirflowFailException(
+                "The approval cannot be asked again: batches of this plan were already started. Start a new Dag run."
+            )
+        try:
+            people = check_approvers(policy, requester_of(context["dag_run"]))
+        except ApprovalError as refused:
+            raise AirflowFailException(str(refused)) from refused
+        self.options = list(labels(digests))
+        self.assigned_users = [{"id": person.id, "name": person.name} for person in people]
+        self.response_timeout = timedelta(seconds=policy.approval_expires_after_seconds)
+        self.params = _form(policy, snapshot["settings"]["throttle_bytes_per_second"])
+        self.subject, self.body = approval_texts(folder, context["dag_run"])
+        super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        folder = self._open()
+        proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
+        snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+        policy = self._policy(snapshot)
+        if policy is None:
+            raise AirflowFailException("The policy file is gone since the request. Nothing was written to the cluster.")
+        digests = offered_digests(proposals)
+        self.options = list(labels(digests))
+        self.params = _form(policy, snapshot["settings"]["throttle_bytes_per_second"])
+        if "error" in event:
+            self._fail_expired(folder, event, policy)
+        user = event.get("responded_by_user") or {}
+        form = event.get("params_input") or {}
+        answer = Answer(
+            option=event["chosen_options"][0],
+            user_id=user.get("id"),
+            user_name=user.get("name"),
+            throttle_bytes_per_second=form.get("throttle_bytes_per_second"),
+        )
+        try:
+            choice = check_answer(answer, digests, policy, requester_of(context["dag_run"]))
+        except ApprovalError as refused:
+            raise AirflowFailException(str(refused)) from refused
+        decision = {
+            "choice": choice,
+            "digest": digests.get(choice),
+            "snapshot_digest": proposals["snapshot_digest"],
+            "policy_digest": policy.digest,
+            "approved_by": {"id": user["id"], "name": user.get("name")},
+            "approved_at": _iso(event.get("responded_at")),
+            "note": form.get("note") or "",
+            "throttle_bytes_per_second": answer.throttle_bytes_per_second
+            or snapshot["settings"]["throttle_bytes_per_second"],
+        }
+        decision_digest = artifacts.write_json(
+            folder, artifacts.DECISION, decision, source_digest=artifacts.digest_of(proposals)
+        )
+        # skip() raises, so what later tasks and people need is pushed before it
+        context["ti"].xcom_push(
+            "decision", {"choice": choice, "digest": decision["digest"], "decision_digest": decision_digest}
+        )
+        self.log.info("%s chose %s", user["id"], answer.option)
+        if choice == REJECT:
+            self._skip_rest(context, f"Rejected by {user['id']}. Nothing was written to the cluster.")
+        return super().execute_complete(context, event)
+
+    def _open(self) -> RunFolder:
+        try:
+            folder = open_run_folder(self.run_folder)
+            check_shared(folder, self.nonce)
+        except RebalanceError as unusable:
+            raise AirflowFailException(str(unusable)) from unusable
+        return folder
+
+    def _policy(self, snapshot: Mapping[str, Any]) -> Policy | None:
+        """Today's policy, which must be the one of the snapshot."""
+        try:
+            policy = read_policy(snapshot["connection_id"])
+            check_policy_unchanged(snapshot["policy_digest"], policy.digest if policy else None)
+        except RebalanceError as refused:
+            raise AirflowFailException(str(refused)) from refused
+        return policy
+
+    def _fail_expired(self, folder: RunFolder, event: Mapping[str, Any], policy: Policy) -> NoReturn:
+        """An expired or broken request fails the run; the cluster was not touched."""
+        artifacts.write_json(
+            folder, artifacts.DECISION, {"choice": None, "expired": event.get("error_type") == "timeout"}
+        )
+        if event.get("error_type") == "timeout":
+            raise HITLTimeoutError(
+                f"Nobody answered within {policy.approval_expires_after_seconds} s, so the request expired. "
+                "Nothing was written to the cluster. Start a new Dag run to plan from the current cluster."
+            )
+        raise AirflowFailException(f"The request failed: {event['error']}. Nothing was written to the cluster.")
+
+    def _skip_rest(self, context: Context, why: str) -> NoReturn:
+        """Ends the run as a success with the rest skipped, whatever the trigger rules behind say."""
+        self.log.warning(why)
+        behind = context["task"].get_flat_relatives(upstream=False)
+        self.skip(ti=context["ti"], tasks=[task for task in behind if not task.is_teardown])
+        raise AssertionError("skip() raises")  # pragma: no cover
+
+
+def offered_digests(proposals: Mapping[str, Any]) -> dict[str, str]:
+    """{candidate: digest} of those that a person may choose, the recommended one first."""
+    offered = {c["name"]: c["digest"] for c in proposals["candidates"] if c["status"] in OFFERED}
+    first = proposals.get("recommended")
+    return dict(sorted(offered.items(), key=lambda item: item[0] != first))
+
+
+def requester_of(dag_run: Any) -> Requester:
+    """Who started this run. Airflow hands a name on from Dag to Dag, so a run without one was started by nobody."""
+    name = dag_run.triggering_user_name
+    kind = str(getattr(dag_run.run_type, "value", dag_run.run_type))
+    return Requester(name=name or None, automatic=kind in ("scheduled", "operator_triggered", "asset_triggered"))
+
+
+def _has_moves(proposals: Mapping[str, Any], name: str) -> bool:
+    candidate = next(c for c in proposals["candidates"] if c["name"] == name)
+    return bool(candidate["moved_replicas"] or candidate["leader_changes"] or candidate["batches"])
+
+
+def _form(policy: Policy, throttle: int) -> ParamsDict:
+    """The approver's form. Empty text disables Airflow's buttons, so the note may be null."""
+    least, most = policy.min_throttle_bytes_per_second, policy.max_throttle_bytes_per_second
+    return ParamsDict(
+        {
+            "throttle_bytes_per_second": Param(
+                throttle,
+                type="integer",
+                minimum=least,
+                maximum=most,
+                title="Throttle (bytes/s per broker)",
+                description=f"What one broker may send, and may receive, for this rebalance: {least} to {most}.",
+            ),
+            "note": Param(None, type=["null", "string"], title="Note", description="Why, for those who read it later."),
+        }
+    )
+
+
+def _iso(moment: Any) -> str:
+    if isinstance(moment, datetime):
+        return moment.astimezone(UTC).isoformat()
+    return str(moment) if moment else datetime.now(UTC).isoformat()

@@ -1,0 +1,106 @@
+"""The form of `kafka_rebalance`. Names are those of `Settings`; the policy can only be tightened here."""
+
+from __future__ import annotations
+
+from airflow.sdk import Param
+
+from kafka_rebalance.model.settings import JOBS, Settings
+
+_DEFAULT = Settings()
+_LIMITS, _BROKERS, _TOPICS, _TUNING = "Limits", "Brokers", "Topics", "Tuning"
+
+
+def _limit(title: str, description: str) -> Param:
+    return Param(None, type=["null", "integer"], minimum=0, title=title, description=description, section=_LIMITS)
+
+
+def _globs(default: list[str], title: str, description: str) -> Param:
+    return Param(default, type="array", items={"type": "string"}, title=title, description=description, section=_TOPICS)
+
+
+REBALANCE_PARAMS: dict[str, Param] = {
+    "kafka_conn_id": Param(
+        "kafka_default", type="string", minLength=1, title="Cluster", description="Airflow connection of the cluster."
+    ),
+    "job": Param(
+        _DEFAULT.job,
+        type="string",
+        enum=list(JOBS),
+        title="Job",
+        description="balance: replicas, disk and leaders. leaders: re-order lists only. drain: empty brokers. "
+        "replace: one broker by another. relieve: only brokers above the limit give. repair_racks: rack rule only.",
+    ),
+    "reason": Param(None, type=["null", "string"], title="Reason", description="Why; shown to the approver."),
+    "drain": Param(
+        [], type="array", items={"type": "integer"}, title="Drain", description="Broker ids to empty.", section=_BROKERS
+    ),
+    "replace": Param(
+        {},
+        type="object",
+        title="Replace",
+        description='{"old id": new id}: the new broker takes what the old one holds.',
+        section=_BROKERS,
+    ),
+    "brokers_out": Param(
+        [],
+        type="array",
+        items={"type": "integer"},
+        title="Brokers out",
+        description="Broker ids that keep what they have and receive nothing.",
+        section=_BROKERS,
+    ),
+    "topics_in": _globs(["*"], "Topics in", "Globs of topics that may be changed."),
+    "topics_out": _globs([], "Topics out", "Globs of topics that stay as they are."),
+    "internal_topics": Param(
+        False,
+        type="boolean",
+        title="Internal topics",
+        description="Also move __consumer_offsets and __transaction_state, where the policy allows it.",
+        section=_TOPICS,
+    ),
+    "replication_factor": Param(
+        None,
+        type=["null", "integer"],
+        minimum=1,
+        title="Replication factor",
+        description="For the job replication_factor.",
+        section=_TOPICS,
+    ),
+    "max_bytes": _limit("Bytes at most", "Bytes to copy; the policy's limit holds as well."),
+    "max_replicas": _limit("Replicas at most", "Replicas to copy."),
+    "max_leader_changes": _limit("Leader changes at most", "Partitions whose preferred leader changes."),
+    "throttle_bytes_per_second": Param(
+        None,
+        type=["null", "integer"],
+        minimum=1,
+        title="Throttle (bytes/s per broker)",
+        description="Within the policy's range; empty is the policy's maximum. The approver may change it.",
+        section=_LIMITS,
+    ),
+    "copies_per_broker": Param(
+        _DEFAULT.copies_per_broker,
+        type="integer",
+        minimum=1,
+        title="Copies per broker",
+        description="Replicas that one broker sends or receives in one batch.",
+        section=_LIMITS,
+    ),
+    "tolerance": Param(
+        _DEFAULT.tolerance,
+        type="number",
+        exclusiveMinimum=0,
+        exclusiveMaximum=1,
+        title="Tolerance",
+        description="0.10: every resource of candidate `balanced` within 10 % of the reachable mean.",
+        section=_TUNING,
+    ),
+    "seed": Param(
+        _DEFAULT.seed,
+        type="integer",
+        minimum=0,
+        maximum=2**32 - 1,
+        title="Seed",
+        description="The same seed gives the same plan.",
+        section=_TUNING,
+    ),
+}

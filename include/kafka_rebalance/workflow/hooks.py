@@ -1,0 +1,147 @@
+"""The Airflow connection of a cluster (type `kafka_zookeeper`), read into a checked value."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any
+
+from airflow.sdk import BaseHook
+
+from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection, KafkaConnection, ZooKeeperConnection
+
+EXTRAS = (
+    "bootstrap_servers",
+    "expected_cluster_id",
+    "kafka_security",
+    "zookeeper_tls",
+    "broker_capacities",
+    "session_timeout_seconds",
+)
+_CAPACITIES = ("disk_bytes", "nic_in_bytes_per_second", "nic_out_bytes_per_second")
+_TLS_KEYS = ("use_ssl", "verify_certs", "ca", "certfile", "keyfile", "keyfile_password", "check_hostname")
+
+
+class KafkaClusterHook(BaseHook):
+    """Gives the `ClusterConnection` of one Airflow connection."""
+
+    conn_name_attr = "kafka_conn_id"
+    default_conn_name = "kafka_default"
+    conn_type = "kafka_zookeeper"
+    hook_name = "Kafka (ZooKeeper mode)"
+
+    def __init__(self, kafka_conn_id: str = default_conn_name) -> None:
+        super().__init__()
+        self.kafka_conn_id = kafka_conn_id
+
+    def get_conn(self) -> ClusterConnection:
+        """Raises ConnectionSettingsError that names the connection and each wrong field."""
+        return cluster_connection(self.get_connection(self.kafka_conn_id))
+
+
+def read_connection(connection_id: str) -> ClusterConnection:
+    """The cluster's connection, with an error that says where to make one."""
+    try:
+        return KafkaClusterHook(connection_id).get_conn()
+    except ConnectionSettingsError:
+        raise
+    except Exception as missing:  # Airflow raises different classes in tasks, in the triggerer and in tests
+        if "isn't defined" not in str(missing) and "not found" not in str(missing).lower():
+            raise
+        raise ConnectionSettingsError(
+            f"There is no Airflow connection {connection_id!r}. Nothing was read or written. Create one of type "
+            "kafka_zookeeper under Admin, Connections (host: ZooKeeper's connect string with its chroot)."
+        ) from None
+
+
+def cluster_connection(connection: Any) -> ClusterConnection:
+    """The checked value of an Airflow connection. No text of it ever holds a password."""
+    problems: list[str] = []
+    extra = dict(connection.extra_dejson or {})
+    unknown = sorted(set(extra) - set(EXTRAS))
+    if unknown:
+        problems.append(f"extra has unknown fields {', '.join(unknown)}; fields are {', '.join(EXTRAS)}")
+    if connection.conn_type != KafkaClusterHook.conn_type:
+        problems.append(f"its type is {connection.conn_type!r}, not {KafkaClusterHook.conn_type!r}")
+    hosts = _hosts(connection)
+    if not hosts:
+        problems.append("host is empty: it holds ZooKeeper's connect string, as in zk1:2181,zk2:2181/kafka")
+    bootstrap = str(extra.get("bootstrap_servers") or "").strip()
+    if not bootstrap:
+        problems.append("extra field bootstrap_servers is empty: host:port of the brokers, comma separated")
+    security = _object(extra, "kafka_security", problems)
+    tls = _object(extra, "zookeeper_tls", problems)
+    unknown = sorted(set(tls) - set(_TLS_KEYS))
+    if unknown:
+        problems.append(f"zookeeper_tls has unknown keys {', '.join(unknown)}; keys are {', '.join(_TLS_KEYS)}")
+    capacities = _capacities(_object(extra, "broker_capacities", problems), problems)
+    timeout = extra.get("session_timeout_seconds") or 10
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout <= 0:
+        problems.append("session_timeout_seconds must be a positive number")
+        timeout = 10
+    if bool(connection.login) != bool(connection.password):
+        problems.append("login and password (ZooKeeper's digest user) must be given together")
+    if problems:
+        raise ConnectionSettingsError(
+            f"The connection {connection.conn_id!r} cannot be used: {'; '.join(problems)}. "
+            "Nothing was read or written. Correct it under Admin, Connections."
+        )
+    sasl = {}
+    if connection.login:
+        sasl = {"mechanism": "DIGEST-MD5", "username": connection.login, "password": connection.password}
+    return ClusterConnection(
+        connection_id=connection.conn_id,
+        zookeeper=ZooKeeperConnection(hosts, sasl, tls, float(timeout)),
+        kafka=KafkaConnection(bootstrap, {key: str(value) for key, value in security.items()}),
+        expected_cluster_id=str(extra.get("expected_cluster_id") or "").strip() or None,
+        capacities=capacities,
+    )
+
+
+def _hosts(connection: Any) -> str:
+    """ZooKeeper's connect string. Connections given as URIs split off port and path; JSON ones keep the host whole."""
+    host = (connection.host or "").strip()
+    if host and connection.port and ":" not in host:
+        host = f"{host}:{connection.port}"
+    if host and connection.schema and "/" not in host:
+        host = f"{host}/{connection.schema}"
+    return host
+
+
+def _object(extra: Mapping[str, Any], field: str, problems: list[str]) -> dict[str, Any]:
+    """A field that holds an object, or its JSON text (what the form saves). Its content never goes into an error."""
+    value = extra.get(field)
+    if isinstance(value, str) and value.strip():
+        try:
+            value = json.loads(value)
+        except ValueError:
+            problems.append(f"{field} is not JSON")
+            return {}
+    if value in (None, ""):
+        return {}
+    if not isinstance(value, dict):
+        problems.append(f"{field} must be a JSON object")
+        return {}
+    return value
+
+
+def _capacities(given: Mapping[str, Any], problems: list[str]) -> dict[int, BrokerCapacity]:
+    capacities = {}
+    for broker, values in given.items():
+        known = isinstance(values, dict) and set(values) <= set(_CAPACITIES)
+        numbers = known and all(
+            isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 for value in values.values()
+        )
+        if not str(broker).isdecimal() or not numbers:
+            problems.append(
+                f"broker_capacities[{broker!r}] must be {{{', '.join(_CAPACITIES)}}} of a broker id, positive numbers"
+            )
+            continue
+        disk = values.get("disk_bytes")
+        capacities[int(broker)] = BrokerCapacity(
+            disk_bytes=None if disk is None else int(disk),
+            nic_in_bytes_per_second=values.get("nic_in_bytes_per_second"),
+            nic_out_bytes_per_second=values.get("nic_out_bytes_per_second"),
+        )
+    return capacities

@@ -1,0 +1,45 @@
+"""Which errors are worth a retry: a server that was away is; an answer, a plan or a setting that is wrong is not."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
+
+from airflow.exceptions import AirflowFailException
+
+from kafka_rebalance.errors import (
+    ApprovalError,
+    ArtifactError,
+    InputError,
+    LockHeldError,
+    PlanningError,
+    StaleProposalError,
+    VerificationError,
+)
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+FINAL = (
+    ApprovalError,
+    ArtifactError,
+    InputError,
+    LockHeldError,
+    PlanningError,
+    StaleProposalError,
+    VerificationError,
+)
+
+
+def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
+    """Turns errors that no retry can mend into Airflow's final failure, with their text."""
+
+    @functools.wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except FINAL as final:
+            raise AirflowFailException(f"{type(final).__name__}: {final}") from final
+
+    return call

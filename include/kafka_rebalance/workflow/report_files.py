@@ -1,0 +1,62 @@
+"""Reads a run's folder into the report, and writes the self-contained page beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from airflow.sdk.configuration import conf
+
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.planning.tables import read_loads, read_moves
+from kafka_rebalance.report.page import approval_body, approval_subject, render_file
+from kafka_rebalance.report.summary import build_report
+from kafka_rebalance.report.values import RunReport
+from kafka_rebalance.workflow.run_folder import RunFolder
+
+
+def read_report(folder: RunFolder) -> RunReport:
+    """What is there so far: later documents are None until their task has run."""
+    proposals = _optional(folder, artifacts.PROPOSALS)
+    names = [candidate["name"] for candidate in proposals["candidates"]] if proposals else []
+    return build_report(
+        snapshot=artifacts.read_json(folder, artifacts.SNAPSHOT),
+        proposals=proposals,
+        loads={name: read_loads(folder, name) for name in names},
+        moves={name: read_moves(folder, name) for name in names},
+        decision=_optional(folder, artifacts.DECISION),
+        throttle=_optional(folder, artifacts.THROTTLE),
+        batches=_optional(folder, artifacts.BATCHES),
+        progress=_optional(folder, artifacts.PROGRESS),
+        verification=_optional(folder, artifacts.VERIFICATION),
+    )
+
+
+def write_report(folder: RunFolder) -> None:
+    """`report.html`: opens without Airflow."""
+    (folder / artifacts.REPORT).write_bytes(render_file(read_report(folder)).encode())
+
+
+def approval_texts(folder: RunFolder, dag_run: Any) -> tuple[str, str]:
+    """Subject and markdown body of the approval request."""
+    report = read_report(folder)
+    return approval_subject(report), approval_body(report, link=run_link(dag_run.dag_id, dag_run.run_id))
+
+
+def run_link(dag_id: str, run_id: str) -> str:
+    """The run's tab in Airflow's web interface."""
+    base = conf.get("api", "base_url", fallback="").rstrip("/")
+    return f"{base}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}/plugin/rebalance"
+
+
+def _optional(folder: RunFolder, name: str) -> dict[str, Any] | None:
+    """A document that a later task writes. One that is there and cannot be read is still an error."""
+    if not (folder / name).exists():
+        return None
+    try:
+        return artifacts.read_json(folder, name)
+    except ArtifactError:
+        if (folder / name).exists():
+            raise
+        return None

@@ -1,0 +1,210 @@
+"""Reads one cluster into the tables and documents that everything later starts from. Writes nothing to the cluster."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_rebalance.brokers import configs as broker_configs
+from kafka_rebalance.brokers import metadata, sizes
+from kafka_rebalance.errors import ReadError, SettingsError
+from kafka_rebalance.execution.preconditions import check_cluster_ready
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
+from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import (
+    check_controller_stable,
+    read_broker_configs,
+    read_cluster_view,
+    read_topic_configs,
+)
+
+log = logging.getLogger(__name__)
+
+INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
+STORM_PAUSE_SECONDS = 2.0  # a storm makes dozens of controllers a second (facts of 2.0.1 and 2.8.2)
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """One cluster at one moment: the rows of the two tables, and the configs that verification compares with."""
+
+    view: ClusterView
+    brokers: tuple[dict[str, Any], ...]
+    partitions: tuple[dict[str, Any], ...]
+    configs: dict[str, Any]
+    end_offsets: Mapping[TopicPartition, int]
+
+    @property
+    def cluster_bytes(self) -> int:
+        """Bytes of all replicas together, as the partition sizes say."""
+        return sum(row["size_bytes"] * len(row["replicas"]) for row in self.partitions)
+
+
+def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal_topics: bool = False) -> Snapshot:
+    """Reads ZooKeeper and the brokers behind the guards.
+
+    Raises ClusterNotReadyError where the cluster is in a condition in which nobody should plan, ReadError where
+    something could not be read, SettingsError where the settings name brokers or topics that are not there.
+    """
+    with open_client(connection.zookeeper) as client:
+        check_controller_stable(client, lambda: time.sleep(STORM_PAUSE_SECONDS))
+        view = read_cluster_view(client)
+        log.info("%s: %d brokers, %d partitions", view.cluster_id, len(view.brokers), len(view.partitions))
+        check_cluster_ready(view, expected_cluster_id=connection.expected_cluster_id, may_be_down=settings.leaving)
+        check_names(settings, view)
+        topics = sorted({tp.topic for tp in view.partitions})
+        topic_configs = read_topic_configs(client, topics)
+        dynamic = read_broker_configs(client, sorted(view.brokers))
+    disks = sizes.read_log_dirs(connection.kafka, sorted(view.brokers))
+    offsets = metadata.read_end_offsets(connection.kafka, sorted(view.partitions))
+    effective = broker_configs.read_broker_configs(connection.kafka, sorted(view.brokers))
+    return Snapshot(
+        view=view,
+        brokers=tuple(broker_rows(view, disks, connection.capacities, settings)),
+        partitions=tuple(partition_rows(view, disks, topic_configs, effective, internal_topics=internal_topics)),
+        configs={
+            "topics": topic_configs,
+            "brokers": {
+                str(broker): {name: [value.value, value.source] for name, value in sorted(values.items())}
+                for broker, values in sorted(effective.items())
+            },
+            "broker_dynamic": {str(broker): values for broker, values in sorted(dynamic.items())},
+        },
+        end_offsets=offsets,
+    )
+
+
+def check_names(settings: Settings, view: ClusterView) -> None:
+    """Raises SettingsError for brokers and topic globs that match nothing: a typo must not become an empty plan."""
+    held = {broker for partition in view.partitions.values() for broker in partition.replicas}
+    existing = set(view.brokers) | held
+    problems = []
+    for name, named in (
+        ("drain", settings.drain),
+        ("replace", tuple(settings.replace)),
+        ("brokers_out", settings.brokers_out),
+    ):
+        unknown = sorted(set(named) - existing)
+        if unknown:
+            problems.append(f"{name} names broker {_listed(unknown)}, which does not exist")
+    unregistered = sorted(set(settings.replace.values()) - set(view.brokers))
+    if unregistered:
+        problems.append(f"replace puts replicas on broker {_listed(unregistered)}, which is not registered")
+    topics = {tp.topic for tp in view.partitions}
+    if not any(settings.selects(topic) for topic in topics):
+        problems.append(
+            f"topics_in {list(settings.topics_in)} less topics_out {list(settings.topics_out)} matches none of "
+            f"{len(topics)} topics"
+        )
+    factor = settings.replication_factor
+    if factor is not None:
+        stay = {broker: rack for broker, rack in view.racks.items() if broker not in settings.leaving}
+        racks = {rack for rack in stay.values() if rack is not None}
+        if factor > len(stay):
+            problems.append(f"replication_factor {factor} is larger than the {len(stay)} brokers that stay")
+        elif racks and None not in stay.values() and factor > len(racks):
+            problems.append(f"replication_factor {factor} is larger than the {len(racks)} racks")
+    if problems:
+        raise SettingsError(
+            f"The settings do not fit this cluster: {'; '.join(problems)}. Brokers are {_listed(sorted(existing))}. "
+            "Nothing was written to the cluster. Correct the params and start again."
+        )
+
+
+def _listed(numbers: Collection[int]) -> str:
+    return ", ".join(map(str, numbers))
+
+
+def broker_rows(
+    view: ClusterView,
+    disks: sizes.BrokerDisks,
+    capacities: Mapping[int, BrokerCapacity],
+    settings: Settings,
+) -> list[dict[str, Any]]:
+    """The table `brokers`: registered ones, and those that are down but still hold replicas (allowed when leaving)."""
+    held = {broker for partition in view.partitions.values() for broker in partition.replicas}
+    rows = []
+    for broker in sorted(set(view.brokers) | held):
+        registration = view.brokers.get(broker)
+        log_dirs = disks.log_dirs.get(broker, ())
+        stated = capacities.get(broker, BrokerCapacity())
+        totals = [log_dir.total_bytes for log_dir in log_dirs]
+        usable = [log_dir.usable_bytes for log_dir in log_dirs]
+        reported = None if not totals or None in totals else sum(total for total in totals if total is not None)
+        state = "drain" if broker in settings.leaving else "keep" if broker in held else "new"
+        rows.append(
+            {
+                "broker": broker,
+                "rack": registration.rack if registration else None,
+                "state": state,
+                "disk_capacity_bytes": stated.disk_bytes if stated.disk_bytes is not None else reported,
+                "disk_used_bytes": None
+                if reported is None or None in usable
+                else reported - sum(free for free in usable if free is not None),
+                "log_dirs": [
+                    {"path": d.path, "total_bytes": d.total_bytes, "usable_bytes": d.usable_bytes} for d in log_dirs
+                ],
+                "nic_in_bytes_per_second": stated.nic_in_bytes_per_second,
+                "nic_out_bytes_per_second": stated.nic_out_bytes_per_second,
+                "registration_czxid": registration.czxid if registration else None,
+            }
+        )
+    return rows
+
+
+def partition_rows(
+    view: ClusterView,
+    disks: sizes.BrokerDisks,
+    topic_configs: Mapping[str, Mapping[str, str]],
+    effective: Mapping[int, Mapping[str, broker_configs.ConfigValue]],
+    *,
+    internal_topics: bool,
+) -> list[dict[str, Any]]:
+    """The table `partitions`, by topic and partition. Raises ReadError where a leader's size is not known."""
+    rows, unknown = [], []
+    for tp, partition in sorted(view.partitions.items()):
+        size = disks.replicas.get(tp, {}).get(partition.leader)
+        if size is None:
+            unknown.append(tp)
+            continue
+        rows.append(
+            {
+                "topic": tp.topic,
+                "partition": tp.partition,
+                "replicas": list(partition.replicas),
+                "size_bytes": size,
+                "isr": list(partition.isr),
+                "leader": partition.leader,
+                "leader_epoch": partition.state.leader_epoch if partition.state else None,
+                "topic_znode_version": partition.topic_znode_version,
+                "topic_czxid": partition.topic_czxid,
+                "topic_id": partition.topic_id,
+                "min_insync_replicas": _min_insync_replicas(partition, topic_configs.get(tp.topic, {}), effective),
+                "excluded": tp.topic in INTERNAL_TOPICS and not internal_topics,
+            }
+        )
+    if unknown:
+        raise ReadError(
+            f"The leaders of {len(unknown)} partitions report no size, first {', '.join(map(str, unknown[:5]))}: their "
+            "log directory may be offline. Nothing was written. Repair the directory, or wait for the topic to settle."
+        )
+    return rows
+
+
+def _min_insync_replicas(
+    partition: PartitionView,
+    overrides: Mapping[str, str],
+    effective: Mapping[int, Mapping[str, broker_configs.ConfigValue]],
+) -> int | None:
+    """The topic's value, else what its leader uses."""
+    text = overrides.get("min.insync.replicas")
+    if text is None:
+        value = effective.get(partition.leader, {}).get("min.insync.replicas")
+        text = value.value if value else None
+    return int(text) if text is not None and text.isdecimal() else None

@@ -1,0 +1,242 @@
+"""What each task of `kafka_rebalance` does, one function a task. The rooms below know the how."""
+
+from __future__ import annotations
+
+import logging
+import platform
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+import kafka_rebalance
+from kafka_rebalance.errors import ArtifactError, VerificationError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.tables import read_problem, write_snapshot
+from kafka_rebalance.spark import package_zip
+from kafka_rebalance.verification.checks import document, summarise
+from kafka_rebalance.verification.leaders import check_leaders
+from kafka_rebalance.verification.placement import check_placement
+from kafka_rebalance.workflow import elections, ledger, report_files, throttling
+from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
+from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.policies import read_policy
+from kafka_rebalance.workflow.run_folder import create_run_folder, local_or_url, open_run_folder
+from kafka_rebalance.workflow.segments import check_segment_settings
+from kafka_rebalance.workflow.snapshot import Snapshot, take_snapshot
+from kafka_rebalance.zookeeper.client import open_client
+
+log = logging.getLogger(__name__)
+
+PARAMS_OUTSIDE_SETTINGS = ("kafka_conn_id", "internal_topics", "reason")
+PACKAGE_ZIP = "kafka_rebalance.zip"
+
+
+@fails_without_retry
+def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
+    """Reads params, policy and cluster once; everything later works from the files this writes."""
+    connection_id = params["kafka_conn_id"]
+    asked = Settings.from_mapping(
+        {key: value for key, value in params.items() if key not in PARAMS_OUTSIDE_SETTINGS and value is not None}
+    )
+    policy = read_policy(connection_id)
+    connection = read_connection(connection_id)
+    folder, nonce = create_run_folder(connection_id, dag_run.run_id)
+    ti.xcom_push("run_folder", local_or_url(folder))
+    ti.xcom_push("nonce", nonce)
+    internal = bool(params.get("internal_topics"))
+    taken = take_snapshot(connection, asked, internal_topics=internal)
+    if policy is None:
+        log.warning(
+            "There is no policy file for %s: the cluster is read-only, a plan is made and nothing is written",
+            connection_id,
+        )
+        settings = asked
+    else:
+        settings = policy.tighten(asked, cluster_bytes=taken.cluster_bytes, internal_topics=internal)
+    observed_at = datetime.now(UTC)
+    tables_digest = write_snapshot(folder / artifacts.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
+    artifacts.write_json(folder / artifacts.SNAPSHOT_FOLDER, "configs.json", taken.configs, source_digest=tables_digest)
+    read_problem(folder / artifacts.SNAPSHOT_FOLDER, settings)  # what no plan can satisfy fails here, not in Spark
+    artifacts.write_json(folder, artifacts.SETTINGS, settings.to_mapping())
+    artifacts.write_json(
+        folder,
+        artifacts.SNAPSHOT,
+        {
+            "connection_id": connection_id,
+            "cluster_id": taken.view.cluster_id,
+            "controller": _controller(taken),
+            "observed_at": observed_at.isoformat(timespec="seconds"),
+            "dag_id": dag_run.dag_id,
+            "run_id": dag_run.run_id,
+            "requested_by": dag_run.triggering_user_name,
+            "reason": params.get("reason") or "",
+            "settings": settings.to_mapping(),
+            "policy": policy.to_mapping() if policy else None,
+            "policy_digest": policy.digest if policy else None,
+            "snapshot_digest": tables_digest,
+            "brokers": len(taken.brokers),
+            "partitions": len(taken.partitions),
+            "cluster_bytes": taken.cluster_bytes,
+            "versions": {"kafka_rebalance": kafka_rebalance.__version__, "python": platform.python_version()},
+            "nonce": nonce,
+        },
+        source_digest=tables_digest,
+    )
+    package_zip.build(folder / PACKAGE_ZIP)
+    ledger.append("metrics", connection_id, dag_run.run_id, observed_at, metric_rows(taken))
+    return {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
+
+
+def metric_rows(taken: Snapshot) -> list[dict[str, Any]]:
+    """Rows of the ledger's table `metrics`."""
+    offsets = taken.end_offsets
+    return [
+        {
+            "topic": row["topic"],
+            "partition": row["partition"],
+            "size_bytes": row["size_bytes"],
+            "end_offset": offsets.get((row["topic"], row["partition"])),  # type: ignore[call-overload]
+        }
+        for row in taken.partitions
+    ]
+
+
+def _controller(taken: Snapshot) -> dict[str, Any] | None:
+    controller = taken.view.controller
+    return {"broker": controller.broker, "epoch": controller.epoch} if controller else None
+
+
+@fails_without_retry
+def render_report(run_folder: str, dag_run: Any) -> dict[str, Any]:
+    """report.html, and the plan's rows of the ledger."""
+    folder = open_run_folder(run_folder)
+    report_files.write_report(folder)
+    proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
+    written = artifacts.read_json(folder, artifacts.SNAPSHOT)
+    ledger.append(
+        "plans",
+        written["connection_id"],
+        dag_run.run_id,
+        datetime.fromisoformat(written["observed_at"]),
+        [_plan_row(candidate, proposals, dag_run.run_id) for candidate in proposals["candidates"]],
+    )
+    return {
+        "recommended": proposals["recommended"],
+        "candidates": {
+            c["name"]: {"moved_bytes": c["moved_bytes"], "digest": c["digest"][:8], "status": c["status"]}
+            for c in proposals["candidates"]
+        },
+    }
+
+
+def _plan_row(candidate: Mapping[str, Any], proposals: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+    row = {
+        key: candidate.get(key)
+        for key in (
+            "digest",
+            "status",
+            "moved_bytes",
+            "moved_bytes_bound",
+            "moved_replicas",
+            "leader_changes",
+            "makespan_seconds",
+        )
+    }
+    disk = {phase: candidate["scores"][phase].get("disk", {}).get("max_over_mean") for phase in ("before", "after")}
+    return {
+        **row,
+        "run_id": run_id,
+        "candidate": candidate["name"],
+        "recommended": candidate["name"] == proposals["recommended"],
+        "disk_max_over_mean_before": disk["before"],
+        "disk_max_over_mean_after": disk["after"],
+    }
+
+
+@fails_without_retry
+def elect_leaders(run_folder: str, nonce: str, decision: Mapping[str, Any]) -> list[str]:
+    """Preferred election for approved partitions whose leader is not the first replica; returns what is left."""
+    plan = read_approved(run_folder, nonce, decision)
+    with open_client(read_connection(plan.connection_id).zookeeper) as client:
+        return [str(tp) for tp in elections.elect_preferred(client, plan.candidate.moves)]
+
+
+@fails_without_retry
+def verify(run_folder: str, nonce: str, decision: Mapping[str, Any]) -> dict[str, int]:
+    """Holds the cluster against what was approved; verification.json has every check. Raises where one failed."""
+    plan = read_approved(run_folder, nonce, decision)
+    connection = read_connection(plan.connection_id)
+    with open_client(connection.zookeeper) as client:
+        view = read_plan_view(client, plan)
+        checks = [
+            *check_placement(plan.candidate.moves, view),
+            *check_leaders(plan.candidate.moves, view),
+            *throttling.check_put_back(client, plan),
+            *check_segment_settings(client, connection, plan),
+        ]
+    summary = summarise(checks)
+    artifacts.write_json(
+        plan.folder,
+        artifacts.VERIFICATION,
+        {**document(checks), "verified_at": datetime.now(UTC).isoformat(timespec="seconds")},
+        source_digest=plan.candidate.digest,
+    )
+    for line in summary.lines():
+        log.info("%s", line)
+    if not summary.passed:
+        first = summary.failed[0]
+        raise VerificationError(
+            f"{len(summary.failed)} of {len(checks)} checks failed; first {first.name} of {first.subject}: "
+            f"{first.finding}, must be {first.expectation}. Nothing more was written. See the run's report."
+        )
+    return {"checks": len(checks), "warnings": len(summary.warnings)}
+
+
+@fails_without_retry
+def record(run_folder: str, nonce: str, decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+    """Predicted against actual, as a row of the ledger. Raises where the run was not verified: it is the last task."""
+    plan = read_approved(run_folder, nonce, decision)
+    row = outcome_row(plan, dag_run.run_id)
+    ledger.append("outcomes", plan.connection_id, dag_run.run_id, datetime.now(UTC), [row])
+    report_files.write_report(plan.folder)
+    if not row["verified"]:
+        raise VerificationError(
+            "The run did not reach the approved end, see verification.json. The ledger has it as not verified."
+        )
+    return row
+
+
+def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
+    """What was promised, and what the run's files say became of it."""
+    verified = _document(plan, artifacts.VERIFICATION).get("passed", False)
+    batches = _document(plan, artifacts.BATCHES).get("batches", [])
+    done = [batch for batch in batches if batch["state"] == "done"]
+    seconds = None
+    if done:
+        begun = min(datetime.fromisoformat(batch["created_at"]) for batch in batches)
+        ended = max(datetime.fromisoformat(batch["finished_at"]) for batch in done)
+        seconds = (ended - begun).total_seconds()
+    return {
+        "run_id": run_id,
+        "candidate": plan.candidate.name,
+        "digest": plan.candidate.digest,
+        "approved_by": plan.decision["approved_by"]["id"],
+        "verified": bool(verified),
+        "predicted_bytes": sum(move.bytes_to_copy for move in plan.candidate.moves),
+        "copied_bytes": sum(batch["bytes"] for batch in done),
+        "predicted_seconds": plan.candidate.summary.get("makespan_seconds"),
+        "actual_seconds": seconds,
+        "partitions": len(plan.candidate.moves),
+        "batches": len(plan.candidate.batches),
+        "throttle_bytes_per_second": plan.throttle_bytes_per_second,
+    }
+
+
+def _document(plan: ApprovedPlan, name: str) -> dict[str, Any]:
+    """A file that a task before may not have come to write."""
+    try:
+        return artifacts.read_json(plan.folder, name)
+    except ArtifactError:
+        return {}

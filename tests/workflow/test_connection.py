@@ -1,0 +1,83 @@
+"""The Airflow connection of a cluster: read once, checked, and never quoted with its secrets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from airflow.sdk import Connection
+
+from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.workflow.hooks import cluster_connection, read_connection
+
+SECRET = "hunter2-s3cret"
+
+
+def connection(**changes: Any) -> Connection:
+    extra = {"bootstrap_servers": "b1:9092,b2:9092", **changes.pop("extra", {})}
+    fields = {"conn_id": "prod", "conn_type": "kafka_zookeeper", "host": "zk1:2181,zk2:2181/kafka", **changes}
+    return Connection(**fields, extra=json.dumps(extra))
+
+
+def test_hosts_keep_their_chroot_and_secrets_reach_the_clients() -> None:
+    got = cluster_connection(
+        connection(
+            login="rebalancer",
+            password=SECRET,
+            extra={
+                "expected_cluster_id": "abc",
+                "kafka_security": json.dumps({"security.protocol": "SASL_SSL", "sasl.password": SECRET}),
+                "broker_capacities": {"1": {"disk_bytes": 10**12}},
+            },
+        )
+    )
+    assert got.zookeeper.hosts == "zk1:2181,zk2:2181/kafka"
+    assert got.zookeeper.sasl_options == {"mechanism": "DIGEST-MD5", "username": "rebalancer", "password": SECRET}
+    assert got.kafka.security["sasl.password"] == SECRET
+    assert got.expected_cluster_id == "abc"
+    assert got.capacities[1].disk_bytes == 10**12
+
+
+def test_a_secret_is_in_no_repr() -> None:
+    got = cluster_connection(
+        connection(login="rebalancer", password=SECRET, extra={"kafka_security": {"sasl.password": SECRET}})
+    )
+    assert SECRET not in repr(got)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"host": ""}, "host is empty"),
+        ({"conn_type": "http"}, "its type is 'http'"),
+        ({"extra": {"bootstrap_servers": ""}}, "bootstrap_servers is empty"),
+        ({"extra": {"kafka_security": "{nonsense"}}, "kafka_security is not JSON"),
+        ({"extra": {"kafka_security": "[1]"}}, "kafka_security must be a JSON object"),
+        ({"extra": {"zookeeper_tls": {"insecure": True}}}, "zookeeper_tls has unknown keys insecure"),
+        ({"extra": {"broker_capacities": {"1": {"disk_bytes": -1}}}}, "broker_capacities['1']"),
+        ({"extra": {"broker_capacities": {"one": {}}}}, "broker_capacities['one']"),
+        ({"extra": {"session_timeout_seconds": -2}}, "session_timeout_seconds must be a positive number"),
+        ({"extra": {"bootstrap": "b1:9092"}}, "unknown fields bootstrap"),
+        ({"login": "rebalancer"}, "login and password"),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_connection(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConnectionSettingsError) as caught:
+        cluster_connection(connection(**changes))
+    assert named in str(caught.value)
+    assert "'prod'" in str(caught.value)
+    assert "Nothing was read or written" in str(caught.value)
+
+
+def test_an_error_about_secrets_does_not_quote_them() -> None:
+    with pytest.raises(ConnectionSettingsError) as caught:
+        cluster_connection(
+            connection(host="", password=SECRET, extra={"kafka_security": f'{{"sasl.password": "{SECRET}"'})
+        )
+    assert SECRET not in str(caught.value)
+
+
+def test_a_missing_connection_says_where_to_make_one() -> None:
+    with pytest.raises(ConnectionSettingsError, match="There is no Airflow connection 'nowhere'"):
+        read_connection("nowhere")
