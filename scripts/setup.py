@@ -23,14 +23,26 @@ JAVA_REQUIREMENTS = "requirements-java.txt"
 KEY_FILES = (*REQUIREMENTS, JAVA_REQUIREMENTS, "pyproject.toml", "scripts/setup.py")
 OLDEST, NEWEST = (3, 11), (3, 14)  # requires-python of pyproject.toml
 STARTED = time.monotonic()
+NO_JAVA = 3
+FIND_JAVA = f"""
+import sys
+from local_cluster.errors import LocalClusterError
+from local_cluster.java import find_java
+try:
+    print("setup: Java is", find_java())
+except LocalClusterError as missing:
+    print("setup:", missing)
+    sys.exit({NO_JAVA})
+"""
 
 
 def main():
     os.chdir(ROOT)
     key = content_key()
-    if STAMP.is_file() and STAMP.read_text() == key and suits(PYTHON, "pip"):
+    usable = suits(PYTHON, "pip") and made_here()
+    if usable and STAMP.is_file() and STAMP.read_text() == key:
         return
-    if not suits(PYTHON, "pip"):
+    if not usable:
         if not OLDEST <= sys.version_info[:2] <= NEWEST:
             go_on_with_another_python()
         say(f"making .venv with Python {sys.version.split()[0]}")
@@ -45,7 +57,7 @@ def main():
         say("installing a Java runtime as a wheel …")
         run(pip_install(JAVA_REQUIREMENTS))
         if not java_is_there():
-            stop("There is still no Java 17 or newer; the reason is above. Install one, or point JAVA_HOME at it.")
+            stop("The Java of the wheel does not start. Install Java 17 or newer, or point JAVA_HOME at it.")
     STAMP.write_text(key)
     say("done")
 
@@ -64,6 +76,12 @@ def suits(python, *modules):
         return subprocess.run([str(python), "-c", check], stderr=subprocess.DEVNULL, check=False).returncode == 0
     except OSError:
         return False
+
+
+def made_here():
+    """Whether .venv was made in this folder: one that was copied along still runs the code it was copied from."""
+    activate = VENV / "bin" / "activate"
+    return activate.is_file() and str(VENV) in activate.read_text()
 
 
 def go_on_with_another_python():
@@ -118,8 +136,11 @@ def pip_install(*files):
 
 
 def java_is_there():
-    check = "from local_cluster.java import find_java; print('setup: Java is', find_java())"
-    return subprocess.run([str(PYTHON), "-c", check], check=False).returncode == 0
+    """Asks the code that will start Java; what it says on a missing one is shown."""
+    done = subprocess.run([str(PYTHON), "-c", FIND_JAVA], stdin=subprocess.DEVNULL, check=False)
+    if done.returncode not in (0, NO_JAVA):
+        stop("The installed package cannot be imported; the reason is above. Then `make setup` again.")
+    return done.returncode == 0
 
 
 def run(command, remedy=""):
