@@ -182,11 +182,11 @@ def _same_on_new_broker(topic: str, moves: Sequence[Move], before: EffectiveConf
     for move in moves:
         origins = [before[topic, broker] for broker in move.before if (topic, broker) in before]
         for broker in move.added:
-            here = after.get((topic, broker))
-            if here is not None and origins and here not in origins:
-                found.append(
-                    f"partition {move.topic_partition.partition}, broker {broker}: {differences(origins[0], here)}"
-                )
+            here, where = after.get((topic, broker)), f"partition {move.topic_partition.partition}, broker {broker}"
+            if here is None or not origins:
+                found.append(f"{where}: unknown {'here' if origins else 'on the old brokers'}, so not compared")
+            elif here not in origins:
+                found.append(f"{where}: {differences(origins[0], here)}")
     finding = "; ".join(found) if found else "the same as on a broker that held the partition before"
     return Check(
         "segment_settings_same_on_new_broker",

@@ -1,0 +1,131 @@
+"""Effective segment settings of one topic on one broker: topic > broker, and ms > minutes > hours."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_rebalance.errors import KafkaRuleError, ReadError
+from kafka_rebalance.kafka.segment_roll import BROKER_KEYS, effective_roll_settings, replica_fetch_max_bytes
+
+STATIC, DYNAMIC, DYNAMIC_DEFAULT, DEFAULT = (
+    "STATIC_BROKER_CONFIG",
+    "DYNAMIC_BROKER_CONFIG",
+    "DYNAMIC_DEFAULT_BROKER_CONFIG",
+    "DEFAULT_CONFIG",
+)
+
+# What a 3.9.2 broker reports with nothing set.
+DEFAULTS = {
+    "log.segment.bytes": ("1073741824", DEFAULT),
+    "log.roll.ms": (None, DEFAULT),
+    "log.roll.hours": ("168", DEFAULT),
+    "log.roll.jitter.ms": (None, DEFAULT),
+    "log.roll.jitter.hours": ("0", DEFAULT),
+    "log.index.size.max.bytes": ("10485760", DEFAULT),
+    "log.index.interval.bytes": ("4096", DEFAULT),
+    "message.max.bytes": ("1048588", DEFAULT),
+    "log.retention.ms": (None, DEFAULT),
+    "log.retention.minutes": (None, DEFAULT),
+    "log.retention.hours": ("168", DEFAULT),
+    "log.retention.bytes": ("-1", DEFAULT),
+    "log.cleanup.policy": ("delete", DEFAULT),
+    "replica.fetch.max.bytes": ("1048576", DEFAULT),
+}
+HOUR = 3_600_000
+
+
+def test_the_defaults_are_kafkas():
+    settings = effective_roll_settings({}, DEFAULTS)
+    assert settings.segment_bytes == 1 << 30
+    assert settings.segment_ms == 604_800_000
+    assert settings.segment_jitter_ms == 0
+    assert settings.segment_index_bytes == 10 << 20
+    assert settings.index_interval_bytes == 4096
+    assert settings.max_message_bytes == 1_048_588
+    assert settings.retention_ms == 604_800_000
+    assert settings.retention_bytes == -1
+    assert settings.cleanup_policy == ("delete",)
+    assert settings.sources["segment.ms"] == "log.roll.hours (DEFAULT_CONFIG)"
+
+
+def test_the_keys_to_ask_a_broker_for_are_those_of_the_defaults():
+    assert set(BROKER_KEYS) == set(DEFAULTS)
+
+
+@pytest.mark.parametrize(
+    ("topic", "broker", "field", "value", "source"),
+    [
+        ({"segment.ms": "1000"}, {"log.roll.ms": ("5", DYNAMIC)}, "segment_ms", 1000, "DYNAMIC_TOPIC_CONFIG"),
+        ({}, {"log.roll.hours": ("24", STATIC)}, "segment_ms", 24 * HOUR, "log.roll.hours (STATIC_BROKER_CONFIG)"),
+        (
+            {},
+            {"log.roll.ms": ("7", STATIC), "log.roll.hours": ("24", STATIC)},
+            "segment_ms",
+            7,
+            "log.roll.ms (STATIC_BROKER_CONFIG)",
+        ),
+        # a dynamic ms hides what the file says in hours
+        (
+            {},
+            {"log.roll.ms": ("9", DYNAMIC_DEFAULT), "log.roll.hours": ("24", STATIC)},
+            "segment_ms",
+            9,
+            "log.roll.ms (DYNAMIC_DEFAULT_BROKER_CONFIG)",
+        ),
+        ({}, {"log.roll.jitter.hours": ("2", STATIC)}, "segment_jitter_ms", 2 * HOUR, "log.roll.jitter.hours"),
+        ({}, {"log.roll.jitter.ms": ("3", DYNAMIC)}, "segment_jitter_ms", 3, "log.roll.jitter.ms"),
+        ({"segment.jitter.ms": "4"}, {"log.roll.jitter.ms": ("3", DYNAMIC)}, "segment_jitter_ms", 4, "DYNAMIC_TOPIC"),
+        ({}, {"log.retention.minutes": ("90", STATIC)}, "retention_ms", 5_400_000, "log.retention.minutes"),
+        (
+            {},
+            {"log.retention.ms": ("1", STATIC), "log.retention.minutes": ("90", STATIC)},
+            "retention_ms",
+            1,
+            "log.retention.ms",
+        ),
+        ({}, {"log.retention.hours": ("-1", STATIC)}, "retention_ms", -1, "log.retention.hours"),
+        ({"retention.ms": "-1"}, {}, "retention_ms", -1, "DYNAMIC_TOPIC_CONFIG"),
+        ({"retention.ms": "-7"}, {}, "retention_ms", -1, "DYNAMIC_TOPIC_CONFIG"),
+        ({"segment.bytes": "1048576"}, {}, "segment_bytes", 1_048_576, "DYNAMIC_TOPIC_CONFIG"),
+        ({}, {"log.segment.bytes": ("500", DYNAMIC)}, "segment_bytes", 500, "log.segment.bytes (DYNAMIC_BROKER"),
+        ({"segment.index.bytes": " 24 "}, {}, "segment_index_bytes", 24, "DYNAMIC_TOPIC_CONFIG"),
+        ({"index.interval.bytes": "0"}, {}, "index_interval_bytes", 0, "DYNAMIC_TOPIC_CONFIG"),
+        ({"max.message.bytes": "10"}, {}, "max_message_bytes", 10, "DYNAMIC_TOPIC_CONFIG"),
+        ({"retention.bytes": "5"}, {}, "retention_bytes", 5, "DYNAMIC_TOPIC_CONFIG"),
+        ({"cleanup.policy": "compact, delete"}, {}, "cleanup_policy", ("compact", "delete"), "DYNAMIC_TOPIC_CONFIG"),
+        ({}, {"log.cleanup.policy": ("compact", STATIC)}, "cleanup_policy", ("compact",), "log.cleanup.policy"),
+    ],
+)
+def test_the_value_that_wins(topic, broker, field, value, source):
+    settings = effective_roll_settings(topic, DEFAULTS | broker)
+    assert getattr(settings, field) == value
+    key = field.replace("_", ".")
+    assert settings.sources[key].startswith(source)
+
+
+def test_settings_from_different_sources_with_the_same_values_are_equal():
+    by_topic = effective_roll_settings({"segment.ms": "3600000"}, DEFAULTS)
+    by_broker = effective_roll_settings({}, DEFAULTS | {"log.roll.hours": ("1", STATIC)})
+    assert by_topic == by_broker
+    assert by_topic.sources != by_broker.sources
+
+
+@pytest.mark.parametrize("value", ["", "1.5", "1_000", "ten", "0x10", "٣"])
+def test_a_value_that_brokers_cannot_load_is_refused_with_kafkas_message(value):
+    with pytest.raises(KafkaRuleError) as refused:
+        effective_roll_settings({"segment.bytes": value}, DEFAULTS)
+    expected = f"Invalid value {value} for configuration segment.bytes: Not a number of type LONG"
+    assert refused.value.kafka_message == expected
+
+
+@pytest.mark.parametrize("missing", ["log.segment.bytes", "log.roll.hours", "message.max.bytes", "log.cleanup.policy"])
+def test_what_the_broker_did_not_report_is_not_guessed(missing):
+    reported = {key: value for key, value in DEFAULTS.items() if key != missing}
+    with pytest.raises(ReadError, match=f"did not report .*{missing}"):
+        effective_roll_settings({}, reported)
+
+
+def test_the_fetch_size_is_the_brokers():
+    assert replica_fetch_max_bytes(DEFAULTS | {"replica.fetch.max.bytes": ("2000000", STATIC)}) == 2_000_000
+    with pytest.raises(ReadError, match=r"replica\.fetch\.max\.bytes"):
+        replica_fetch_max_bytes({})
