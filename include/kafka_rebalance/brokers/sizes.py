@@ -1,0 +1,94 @@
+"""Bytes on disk, as the brokers report them: ZooKeeper holds no sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka import KafkaAdminClient
+from kafka.errors import KafkaError
+
+from kafka_rebalance.brokers.connecting import open_kafka_python
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.partition import TopicPartition
+
+_STORAGE_ERROR = 56  # KAFKA_STORAGE_ERROR: this log directory is offline
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """One log directory; totals are known from Kafka 3.3 on (KIP-827), and only while it is online."""
+
+    path: str
+    total_bytes: int | None = None
+    usable_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerDisks:
+    """`replicas` holds the bytes of each replica by broker; while one is copied it grows. By broker: `log_dirs`."""
+
+    replicas: Mapping[TopicPartition, Mapping[int, int]]
+    log_dirs: Mapping[int, tuple[LogDir, ...]]
+
+
+def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDisks:
+    """The sizes of all replicas on these brokers (DescribeLogDirs). Raises ReadError naming the broker.
+
+    Sizes equal the bytes of the `*.log` files. Left out: copies between two directories of one broker (future
+    replicas), and what lies on an offline directory, which is returned without totals.
+    """
+    if not brokers:
+        return BrokerDisks({}, {})
+    replicas: dict[TopicPartition, dict[int, int]] = {}
+    log_dirs: dict[int, tuple[LogDir, ...]] = {}
+    with open_kafka_python(kafka) as client:
+        for broker in brokers:
+            answers = _describe(client, broker)
+            log_dirs[broker] = tuple(_log_dir(broker, answer) for answer in answers)
+            for answer in answers:
+                for topic_partition, size in _sizes(answer):
+                    replicas.setdefault(topic_partition, {})[broker] = size
+    return BrokerDisks(replicas, log_dirs)
+
+
+def _describe(client: KafkaAdminClient, broker: int) -> list[dict[str, Any]]:
+    # One request a broker, so that a failure has a name.
+    try:
+        answers = client.describe_log_dirs(brokers=[broker])
+    except (KafkaError, OSError) as failed:
+        raise ReadError(
+            f"Broker {broker} does not tell its log directories ({type(failed).__name__}). "
+            "Check that it is up and that the Kafka user may describe the cluster."
+        ) from failed
+    log_dirs = [log_dir for answer in answers for log_dir in answer["log_dirs"]]
+    if not log_dirs:
+        # Kafka answers an unauthorised user with an empty list instead of an error (KafkaApis).
+        raise ReadError(
+            f"Broker {broker} reports no log directory. Grant the Kafka user Describe on the cluster resource."
+        )
+    return log_dirs
+
+
+def _log_dir(broker: int, answer: Mapping[str, Any]) -> LogDir:
+    if answer["error_code"] not in (0, _STORAGE_ERROR):
+        raise ReadError(
+            f"Broker {broker}, log directory {answer['log_dir']}: error {answer['error_code']} of the Kafka protocol. "
+            "Look into that broker's log."
+        )
+    return LogDir(answer["log_dir"], _known(answer.get("total_bytes")), _known(answer.get("usable_bytes")))
+
+
+def _known(size: int | None) -> int | None:
+    return None if size is None or size < 0 else size
+
+
+def _sizes(answer: Mapping[str, Any]) -> list[tuple[TopicPartition, int]]:
+    return [
+        (TopicPartition(topic["name"], partition["partition_index"]), partition["partition_size"])
+        for topic in answer.get("topics") or ()
+        for partition in topic["partitions"]
+        if not partition["is_future_key"]
+    ]

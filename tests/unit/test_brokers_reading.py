@@ -1,0 +1,215 @@
+"""Answers of brokers, and what each failure is called. The clients' answers are those of their own classes."""
+
+from concurrent.futures import Future
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ConfigEntry, ConfigSource
+from kafka.errors import NodeNotReadyError
+
+from kafka_rebalance.brokers import configs, metadata, sizes
+from kafka_rebalance.brokers.configs import ConfigValue
+from kafka_rebalance.brokers.sizes import LogDir
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.partition import TopicPartition
+
+KAFKA = KafkaConnection("127.0.0.1:9092")
+
+
+def settled(value=None, error=None):
+    future = Future()
+    if error is None:
+        future.set_result(value)
+    else:
+        future.set_exception(error)
+    return future
+
+
+# --- sizes ---
+
+
+def log_dir(path="/data", *, error=0, **fields):
+    return {"error_code": error, "log_dir": path, "topics": [], **fields}
+
+
+def topic(name, *partitions):
+    return {
+        "name": name,
+        "partitions": [
+            {"partition_index": index, "partition_size": size, "offset_lag": 0, "is_future_key": future}
+            for index, size, future in partitions
+        ],
+    }
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """What each broker answers; an exception is raised."""
+    by_broker = {}
+
+    class Client:
+        def describe_log_dirs(self, brokers):
+            (broker,) = brokers
+            if isinstance(by_broker[broker], Exception):
+                raise by_broker[broker]
+            return [{"broker": broker, "log_dirs": by_broker[broker]}]
+
+    @contextmanager
+    def opened(kafka):
+        yield Client()
+
+    monkeypatch.setattr(sizes, "open_kafka_python", opened)
+    return by_broker
+
+
+def test_sizes_are_by_partition_and_broker_and_future_replicas_are_left_out(answers):
+    answers[1] = [
+        log_dir("/a", topics=[topic("orders", (0, 100, False), (1, 7, True))], total_bytes=1000, usable_bytes=600),
+        log_dir("/b", topics=[topic("orders", (1, 50, False))], total_bytes=-1, usable_bytes=-1),
+    ]
+    answers[2] = [log_dir("/a", topics=[topic("orders", (0, 90, False))])]
+    disks = sizes.read_log_dirs(KAFKA, [1, 2])
+    assert disks.replicas == {("orders", 0): {1: 100, 2: 90}, ("orders", 1): {1: 50}}
+    assert disks.log_dirs == {1: (LogDir("/a", 1000, 600), LogDir("/b")), 2: (LogDir("/a"),)}
+
+
+def test_an_offline_directory_is_there_without_totals(answers):
+    answers[1] = [log_dir("/a", error=56), log_dir("/b", topics=[topic("t", (0, 5, False))])]
+    disks = sizes.read_log_dirs(KAFKA, [1])
+    assert disks.log_dirs[1] == (LogDir("/a"), LogDir("/b"))
+    assert disks.replicas == {("t", 0): {1: 5}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (NodeNotReadyError(), "NodeNotReadyError"),
+        ([], "no log directory"),
+        ([log_dir("/a", error=31)], "error 31"),
+    ],
+)
+def test_a_broker_whose_sizes_cannot_be_read_is_named(answers, answer, said):
+    answers[1], answers[2] = [log_dir()], answer
+    with pytest.raises(ReadError, match=f"Broker 2.*{said}"):
+        sizes.read_log_dirs(KAFKA, [1, 2])
+
+
+def test_no_broker_is_asked_where_none_is_wanted(answers):
+    assert sizes.read_log_dirs(KAFKA, []).replicas == {}
+
+
+# --- configs ---
+
+
+class Admin:
+    """confluent-kafka's admin client: futures by what was asked for."""
+
+    def __init__(self, broker_configs=None, offsets=None, cluster=None):
+        self.broker_configs, self.offsets, self.cluster = broker_configs or {}, offsets or {}, cluster
+        self.asked = []
+
+    def describe_configs(self, resources, **options):
+        (resource,) = resources  # librdkafka takes one broker a request
+        self.asked.append(resource.name)
+        return {resource: self.broker_configs[int(resource.name)]}
+
+    def list_offsets(self, wanted, **options):
+        self.asked.append(len(wanted))
+        return {key: self.offsets[(key.topic, key.partition)] for key in wanted}
+
+    def describe_cluster(self, **options):
+        return self.cluster
+
+
+def entry(name, value, source, *, sensitive=False):
+    return ConfigEntry(name, value, source=source, is_sensitive=sensitive)
+
+
+def use(monkeypatch, module, admin):
+    monkeypatch.setattr(module, "open_admin", lambda kafka: admin)
+    return admin
+
+
+def test_effective_configs_say_where_each_comes_from(monkeypatch):
+    found = [
+        entry("log.roll.ms", "5", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        entry("log.roll.hours", "168", 5),  # a plain number, as librdkafka gives it
+        entry("log.retention.ms", None, ConfigSource.DEFAULT_CONFIG),
+        entry("log.segment.bytes", "1000", ConfigSource.DYNAMIC_BROKER_CONFIG),
+        entry("replica.fetch.max.bytes", "9", ConfigSource.STATIC_BROKER_CONFIG),
+        entry("ssl.key.password", None, ConfigSource.STATIC_BROKER_CONFIG, sensitive=True),
+    ]
+    use(monkeypatch, configs, Admin({1: settled({item.name: item for item in found})}))
+    assert configs.read_broker_configs(KAFKA, [1]) == {
+        1: {
+            "log.roll.ms": ConfigValue("5", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+            "log.roll.hours": ConfigValue("168", "DEFAULT_CONFIG"),
+            "log.retention.ms": ConfigValue(None, "DEFAULT_CONFIG"),
+            "log.segment.bytes": ConfigValue("1000", "DYNAMIC_BROKER_CONFIG"),
+            "replica.fetch.max.bytes": ConfigValue("9", "STATIC_BROKER_CONFIG"),
+        }
+    }
+
+
+def test_all_brokers_are_asked_before_the_first_answer_is_waited_for(monkeypatch):
+    admin = use(monkeypatch, configs, Admin({2: settled({})}))
+
+    class Last(Future):
+        def result(self, timeout=None):
+            assert admin.asked == ["1", "2"]
+            return {}
+
+    admin.broker_configs[1] = Last()
+    assert configs.read_broker_configs(KAFKA, [1, 2]) == {1: {}, 2: {}}
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [(KafkaException(KafkaError(KafkaError._TIMED_OUT)), "_TIMED_OUT"), (TimeoutError(), "no answer")],
+)
+def test_a_broker_that_does_not_tell_its_configs_is_named(monkeypatch, failure, said):
+    use(monkeypatch, configs, Admin({1: settled({}), 2: settled(error=failure)}))
+    with pytest.raises(ReadError, match=f"Broker 2.*{said}"):
+        configs.read_broker_configs(KAFKA, [1, 2])
+
+
+# --- offsets and cluster id ---
+
+
+class Offset:
+    def __init__(self, offset):
+        self.offset = offset
+
+
+def test_end_offsets_of_all_partitions_are_one_request(monkeypatch):
+    admin = use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(7)), ("t", 1): settled(Offset(0))}))
+    partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert metadata.read_end_offsets(KAFKA, partitions) == {("t", 0): 7, ("t", 1): 0}
+    assert admin.asked == [2]
+
+
+def test_without_partitions_no_broker_is_asked(monkeypatch):
+    assert metadata.read_end_offsets(KafkaConnection("127.0.0.1:1"), []) == {}
+
+
+def test_partitions_whose_offset_cannot_be_read_are_named(monkeypatch):
+    failed = settled(error=KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE)))
+    use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(7)), ("t", 1): failed}))
+    with pytest.raises(ReadError, match=r"1 partitions.*t-1 \(LEADER_NOT_AVAILABLE"):
+        metadata.read_end_offsets(KAFKA, [TopicPartition("t", 0), TopicPartition("t", 1)])
+
+
+def test_the_cluster_id_is_the_brokers(monkeypatch):
+    class Cluster:
+        cluster_id = "abc"
+
+    use(monkeypatch, metadata, Admin(cluster=settled(Cluster())))
+    assert metadata.read_cluster_id(KAFKA) == "abc"
+
+
+def test_brokers_that_tell_no_cluster_id_are_named_by_their_address(monkeypatch):
+    use(monkeypatch, metadata, Admin(cluster=settled(error=KafkaException(KafkaError(KafkaError._TRANSPORT)))))
+    with pytest.raises(ReadError, match=r"127\.0\.0\.1:9092.*_TRANSPORT"):
+        metadata.read_cluster_id(KAFKA)
