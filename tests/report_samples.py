@@ -1,0 +1,216 @@
+"""A run's documents as the tasks write them, with numbers that fit together: for the report's and the web's tests."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+from kafka_rebalance.model.artifacts import FORMAT_VERSION
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.proposal import Move
+from kafka_rebalance.model.settings import Settings
+
+HOSTILE = "<script>alert(1)</script>|`[x](https://evil.example)www.evil.example{{ 7*7 }}\n# h"
+DIGESTS = {name: format(at, "x") * 64 for at, name in enumerate(("leaders_only", "light", "balanced"), start=10)}
+MIB, GIB = 1024**2, 1024**3
+
+
+def policy() -> Policy:
+    return Policy.from_mapping(
+        {"approvers": ["olive", {"id": "7", "name": "omar"}], "topics_out": ["audit.*"]}, "orders-prod.yaml"
+    )
+
+
+def snapshot(**changes: Any) -> dict[str, Any]:
+    """Six brokers in three racks, 480 partitions, 3.2 TiB."""
+    cluster_bytes = 3300 * GIB
+    settings = policy().tighten(Settings(), cluster_bytes=cluster_bytes)
+    return {
+        "format_version": FORMAT_VERSION,
+        "connection_id": "orders-prod",
+        "cluster_id": "mZ4kT9yPQ0yRrS2v1uWx3A",
+        "controller": {"broker": 2, "epoch": 41},
+        "observed_at": "2026-05-03T14:32:10+00:00",
+        "run_id": "manual__2026-05-03T14:31:58+00:00",
+        "dag_id": "kafka_rebalance",
+        "requested_by": "uma",
+        "reason": "Brokers 5 and 6 were added on Friday and hold nothing",
+        "settings": settings.to_mapping(),
+        "policy": policy().to_mapping(),
+        "policy_digest": policy().digest,
+        "snapshot_digest": "5" * 64,
+        "brokers": 6,
+        "partitions": 480,
+        "cluster_bytes": cluster_bytes,
+        "nonce": "a" * 32,
+        **changes,
+    }
+
+
+def moves(count: int = 34, topic: str = "orders.payments.authorised") -> tuple[Move, ...]:
+    """Moves of falling size; every fifth only changes the leader."""
+    drawn = random.Random(7)
+    made = []
+    for number in range(count):
+        before = tuple(drawn.sample((1, 2, 3, 4), 3))
+        after = (before[1], before[0], before[2]) if number % 5 == 4 else (*before[:2], 5 + number % 2)
+        reason = "leaders of broker 1" if number % 5 == 4 else f"broker {before[0]} above its share"
+        size = (count - number) * 600 * MIB
+        made.append(Move(TopicPartition(topic, number), before, after, size, 1 + number // 12, reason))
+    return tuple(made)
+
+
+def all_moves(topic: str = "orders.payments.authorised") -> dict[str, tuple[Move, ...]]:
+    return {"leaders_only": moves(34, topic)[4::5], "light": moves(12, topic), "balanced": moves(34, topic)}
+
+
+def proposals(**changes: Any) -> dict[str, Any]:
+    candidates = []
+    for name, digest in DIGESTS.items():
+        made = all_moves()[name]
+        even = {"leaders_only": 0.4, "light": 0.7, "balanced": 1.0}[name]
+        candidates.append(
+            {
+                "name": name,
+                "digest": digest,
+                "status": "partial" if name == "light" else "ok",
+                "note": "stopped at max_bytes of the request" if name == "light" else "",
+                "moved_bytes": sum(move.bytes_to_copy for move in made),
+                "moved_bytes_bound": int(0.98 * sum(move.bytes_to_copy for move in made)),
+                "moved_replicas": sum(len(move.added) for move in made),
+                "leader_changes": sum(move.changes_leader for move in made),
+                "rack_violations": 0,
+                "batches": max(move.batch for move in made),
+                "makespan_seconds": 0.4 if name == "leaders_only" else 5400.0,
+                "makespan_bound_seconds": None if name == "leaders_only" else 4980.0,
+                "peak_disk_fraction": None if name == "leaders_only" else 0.71,
+                "scores": {
+                    "before": {
+                        metric: {"max_over_mean": 1.62, "min_over_mean": 0.0, "cv": 0.7}
+                        for metric in ("disk", "leaders", "replicas")
+                    },
+                    "after": {
+                        metric: {"max_over_mean": 1.62 - 0.58 * even, "min_over_mean": 0.96 * even, "cv": 0.1}
+                        for metric in ("disk", "leaders", "replicas")
+                    },
+                },
+            }
+        )
+    return {
+        "format_version": FORMAT_VERSION,
+        "snapshot_digest": "5" * 64,
+        "settings": snapshot()["settings"],
+        "recommended": "balanced",
+        "candidates": candidates,
+        **changes,
+    }
+
+
+def loads(brokers: int = 6, rack: str | None = "rack-") -> dict[str, list[dict[str, Any]]]:
+    """Rows of the table `loads` by candidate: the last third of the brokers is empty before."""
+    rows: dict[str, list[dict[str, Any]]] = {name: [] for name in DIGESTS}
+    for name, made in rows.items():
+        for phase in ("before", "after"):
+            for broker in range(1, brokers + 1):
+                empty = broker > brokers * 2 // 3
+                evened = phase == "after" and name != "leaders_only"
+                share = 1.0 if evened else 0.0 if empty else 1.5 + 0.12 * (broker % 3 - 1)
+                made.append(
+                    {
+                        "candidate": name,
+                        "phase": phase,
+                        "broker": broker,
+                        "rack": None if rack is None else f"{rack}{broker % 3}",
+                        "replicas": round(240 * share),
+                        "leaders": round(80 * share),
+                        "size_bytes": round(550 * GIB * share),
+                        "bytes_in_per_second": 31.0 * MIB * share,
+                        "disk_capacity_bytes": 1024 * GIB,
+                    }
+                )
+    return rows
+
+
+def decision(choice: str = "balanced", **changes: Any) -> dict[str, Any]:
+    return {
+        "format_version": FORMAT_VERSION,
+        "choice": choice,
+        "digest": DIGESTS.get(choice, ""),
+        "policy_digest": policy().digest,
+        "approved_by": {"id": "olive", "name": "olive"},
+        "approved_at": "2026-05-03T14:40:02+00:00",
+        "note": "Fine before the evening peak",
+        "throttle_bytes_per_second": 50_000_000,
+        **changes,
+    }
+
+
+def batches() -> dict[str, Any]:
+    return {
+        "format_version": FORMAT_VERSION,
+        "batches": [
+            {
+                "number": 1,
+                "partitions": 12,
+                "bytes": 164 * GIB,
+                "created_at": "2026-05-03T14:41:00+00:00",
+                "finished_at": "2026-05-03T15:02:11+00:00",
+                "state": "done",
+            },
+            {
+                "number": 2,
+                "partitions": 12,
+                "bytes": 92 * GIB,
+                "created_at": "2026-05-03T15:02:20+00:00",
+                "finished_at": None,
+                "state": "requested",
+            },
+        ],
+    }
+
+
+def throttle() -> dict[str, Any]:
+    wanted = {f"brokers/{broker}": {"leader.replication.throttled.rate": "50000000"} for broker in range(1, 7)}
+    wanted["topics/orders.payments.authorised"] = {"leader.replication.throttled.replicas": "0:1"}
+    return {"format_version": FORMAT_VERSION, "bytes_per_second": 50_000_000, "wanted": wanted}
+
+
+def progress(**changes: Any) -> dict[str, Any]:
+    """Of batch 2, under way."""
+    return {
+        "format_version": FORMAT_VERSION,
+        "updated_at": "2026-05-03T15:10:31+00:00",
+        "state": "moving",
+        "batch": 2,
+        "batches": 3,
+        "partitions_done": 5,
+        "partitions_total": 12,
+        "bytes_copied": 41 * GIB,
+        "bytes_total": 92 * GIB,
+        "bytes_per_second": 47_300_000.0,
+        "eta_seconds": 1160.0,
+        "phases": {"copying": 5, "in_isr": 2, "done": 5, "refused": 0},
+        "anomalies": ["orders.payments.authorised-19: no progress for 5 min; is broker 3 up?"],
+        **changes,
+    }
+
+
+def verification(*, passed: bool = False) -> dict[str, Any]:
+    checks = [
+        {
+            "name": name,
+            "subject": f"orders.payments.authorised-{number}",
+            "expectation": "replicas 5, 2, 3 in this order",
+            "finding": "replicas 5, 2, 3" if passed or number else "replicas 5, 3, 2",
+            "passed": passed or number > 0,
+        }
+        for number in (3, 0, 7)
+        for name in ("replicas in the approved order",)
+    ]
+    return {
+        "format_version": FORMAT_VERSION,
+        "passed": passed,
+        "verified_at": "2026-05-03T15:40:00+00:00",
+        "checks": checks,
+    }

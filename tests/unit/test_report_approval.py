@@ -1,0 +1,119 @@
+"""The approval request: everything to decide on, at most 8 KiB, and nothing in it is markup but ours."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+
+import report_samples as samples
+from kafka_rebalance.report.approval import BODY_BYTES, approval_body, approval_subject, code
+from kafka_rebalance.report.summary import build_report
+from kafka_rebalance.report.values import RunReport
+
+
+def report(snapshot: dict[str, Any] | None = None, **documents: Any) -> RunReport:
+    plan = {"proposals": samples.proposals(), "loads": samples.loads(), "moves": samples.all_moves()}
+    return build_report(snapshot or samples.snapshot(), **plan | documents)
+
+
+def test_the_body_has_what_a_decision_needs() -> None:
+    body = approval_body(report(), link="https://airflow.example.org/x")
+    for words in (
+        "`orders-prod`",
+        "`uma`",
+        "Brokers 5 and 6 were added on Friday",
+        "| `balanced · cccccccc` (recommended) | 287 GiB | 281 GiB | 34 | 6 | 3 | 1 h 30 min | `ok` |",
+        "| Bytes copied | 330 GiB (policy: 10 % of the cluster, at most 2.00 TiB) | 287 GiB |",
+        "| `orders.payments.authorised-0` | 19.9 GiB | 3, 1, 2 → 3, 1, 5 | 1 | `broker 3 above its share` |",
+        "bytes on disk 1.62 → 1.04",
+        "c" * 64,
+        "[Open the full report](https://airflow.example.org/x)",
+    ):
+        assert words in body, words
+
+
+def test_the_subject_is_one_line_with_cluster_size_and_recommendation() -> None:
+    assert approval_subject(report()) == (
+        "Kafka orders-prod: balance of 287 GiB in 34 partitions? Recommended: balanced · cccccccc"
+    )
+
+
+def test_without_a_policy_the_body_says_that_nothing_can_be_executed() -> None:
+    assert "this cluster is read-only" in approval_body(report(samples.snapshot(policy=None)))
+
+
+hostile_text = st.text(st.sampled_from("`|\\<>[]()!*_#{}%&\n\r\t\x00\u202e\u2028 wW.htps:/@a~-="), max_size=300)
+
+
+def rendered(body: str) -> list[Any]:
+    """Tokens of a GFM parser that also turns bare addresses into links; code spans and texts flattened."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable("table")
+    tokens: list[Any] = []
+    for token in parser.parse(body):
+        tokens += token.children or [token]
+    return tokens
+
+
+@given(hostile_text, hostile_text)
+def test_hostile_names_give_no_markup_and_no_template(topic: str, words: str) -> None:
+    moves = samples.all_moves(topic)
+    plan = samples.proposals()
+    for candidate in plan["candidates"]:
+        candidate["note"] = words
+    snapshot = samples.snapshot(reason=words, requested_by=words, connection_id=words, cluster_id=words)
+    body = approval_body(report(snapshot, moves=moves, proposals=plan), link="https://airflow.example.org/x")
+    plain = approval_body(report(), link="https://airflow.example.org/x")
+    assert len(body.encode()) <= BODY_BYTES
+    assert not re.search(r"\{[{%#]", body)
+    tokens = rendered(body)
+    assert [token.attrs["href"] for token in tokens if token.type == "link_open"] == ["https://airflow.example.org/x"]
+    kinds = {token.type for token in tokens}
+    assert not kinds & {
+        "html_inline",
+        "html_block",
+        "image",
+        "heading_open",
+        "fence",
+        "code_block",
+        "hr",
+        "blockquote_open",
+    }
+    for token in tokens:
+        if token.type == "text":  # nothing hostile outside code spans, where GFM would turn www. into a link
+            assert not re.search(r"www\.|https?:|[\x00\u202e\u2028@`|<]", token.content), token.content
+    cells = sum(token.type == "td_open" for token in rendered(plain))
+    assert sum(token.type == "td_open" for token in tokens) == cells
+
+
+@given(hostile_text)
+def test_the_subject_stays_one_short_line_without_a_template(words: str) -> None:
+    subject = approval_subject(report(samples.snapshot(connection_id=words)))
+    assert len(subject) <= 200
+    assert subject.isprintable()
+    assert not re.search(r"\{[{%#]", subject)
+
+
+@given(st.text(max_size=400))
+def test_any_text_becomes_exactly_one_code_span(text: str) -> None:
+    tokens = rendered(code(text, 100))
+    assert [token.type for token in tokens] == ["paragraph_open", "code_inline", "paragraph_close"]
+
+
+def test_long_names_shorten_the_list_of_moves_and_keep_digest_and_link() -> None:
+    body = approval_body(report(moves=samples.all_moves("ö" * 249)), link="https://airflow.example.org/" + "x" * 500)
+    assert len(body.encode()) <= BODY_BYTES
+    assert "c" * 64 in body
+    assert body.endswith("x)")
+
+
+def test_even_a_body_that_cannot_fit_keeps_to_the_limit_and_says_so() -> None:
+    plan = samples.proposals()
+    plan["candidates"] = [dict(plan["candidates"][2], name=f"c{n}", note="ö" * 300) for n in range(60)]
+    body = approval_body(report(proposals=plan, moves={}))
+    assert len(body.encode()) <= BODY_BYTES
+    assert body.endswith("The rest is on the run's tab Rebalance.")
+    assert body.count("`") % 2 == 0

@@ -1,0 +1,247 @@
+"""The page: well-formed, escaped, complete at every stage, and one file without Airflow."""
+
+from __future__ import annotations
+
+import base64
+import itertools
+import re
+from html.parser import HTMLParser
+from typing import Any
+from xml.etree import ElementTree
+
+import pytest
+
+import report_samples as samples
+from kafka_rebalance.report.page import read_static, render_file, render_message, render_page
+from kafka_rebalance.report.plots import BROKERS_SHOWN, broker_plots
+from kafka_rebalance.report.summary import build_report
+from kafka_rebalance.report.values import RunReport
+
+STATIC = "/kafka-rebalance/static"
+PLAN: dict[str, Any] = {"proposals": samples.proposals(), "loads": samples.loads(), "moves": samples.all_moves()}
+UNDER_WAY: dict[str, Any] = {
+    "decision": samples.decision(),
+    "throttle": samples.throttle(),
+    "batches": samples.batches(),
+    "progress": samples.progress(),
+}
+STAGES: dict[str, dict[str, Any]] = {
+    "planning": {},
+    "waiting": PLAN,
+    "rejected": PLAN | {"decision": samples.decision("Reject", digest=None)},
+    "expired": PLAN | {"decision": {"format_version": 1, "choice": None, "expired": True}},
+    "approved": PLAN | {"decision": samples.decision()},
+    "executing": PLAN | UNDER_WAY,
+    "verified": PLAN | UNDER_WAY | {"verification": samples.verification(passed=True)},
+    "failed": PLAN | UNDER_WAY | {"verification": samples.verification()},
+}
+
+
+def page(*, live: bool = False, snapshot: dict[str, Any] | None = None, **documents: Any) -> str:
+    return render_page(build_report(snapshot or samples.snapshot(), **documents), static_url=STATIC, is_live=live)
+
+
+class Outline(HTMLParser):
+    """Tags in their order, and the text of the page."""
+
+    VOID = frozenset({"meta", "link", "img", "path", "circle"})
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.text = ""
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_stage_gives_a_well_formed_page_with_headings_in_order(stage: str) -> None:
+    outline = Outline(page(live=True, **STAGES[stage]))
+    assert outline.open == []
+    levels = [int(tag[1]) for tag, _ in outline.tags if re.fullmatch("h[1-6]", tag)]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_every_table_has_a_caption_and_a_box_to_scroll_in(stage: str) -> None:
+    html = page(**STAGES[stage])
+    tables = len(re.findall("<table", html))
+    assert (
+        len(re.findall(r'<div class="scroll[^"]*" role="region" aria-label="[^"]+" tabindex="0">\s*<table', html))
+        == tables
+    )
+    assert html.count("<caption>") == tables
+
+
+@pytest.mark.parametrize(
+    ("stage", "words"),
+    [
+        ("planning", "There is no plan yet"),
+        ("waiting", "Nobody has decided yet"),
+        ("rejected", "Rejected: nothing was written to the cluster"),
+        ("expired", "the request ended without an answer"),
+        ("approved", "Nothing has been requested from Kafka yet"),
+        ("executing", "has not been verified yet"),
+        ("verified", "All 3 checks passed"),
+        ("failed", "1 of 3 checks failed"),
+    ],
+)
+def test_each_stage_is_said_in_words(stage: str, words: str) -> None:
+    assert words in Outline(page(**STAGES[stage])).text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_progress_says_phases_bytes_rate_remaining_time_batches_and_anomalies() -> None:
+    text = Outline(page(**STAGES["executing"])).text.replace("\N{NO-BREAK SPACE}", " ")
+    for words in (
+        "Partitions done: 17 of 34",
+        "Bytes copied: 205 GiB of 287 GiB",
+        "5 copying",
+        "2 caught up, in the ISR",
+        "45.1 MiB/s",
+        "about 19 min",
+        "2 of 3: under way",
+        "47.7 MiB/s on 6 brokers",
+        "orders.payments.authorised-19: no progress for 5 min; is broker 3 up?",
+        "2026-05-03 15:10:31 UTC",
+    ):
+        assert words in text, words
+
+
+def hostile() -> dict[str, Any]:
+    """Every text that the cluster or a person gives is hostile."""
+    bad = samples.HOSTILE
+    plan = samples.proposals()
+    for candidate in plan["candidates"]:
+        candidate["note"] = bad
+    checks = [dict.fromkeys(("name", "subject", "expectation", "finding"), bad) | {"passed": False}]
+    return {
+        "snapshot": samples.snapshot(
+            connection_id=bad, cluster_id=bad, reason=bad, requested_by=bad, run_id=bad, dag_id=bad
+        ),
+        "proposals": plan,
+        "loads": samples.loads(rack=bad),
+        "moves": samples.all_moves(bad),
+        "decision": samples.decision(note=bad, approved_by={"id": bad, "name": bad}),
+        "batches": {"batches": [samples.batches()["batches"][0] | {"state": bad}]},
+        "progress": samples.progress(anomalies=[bad], state=bad, phases={bad: 1}),
+        "verification": {"passed": False, "checks": checks},
+    }
+
+
+@pytest.mark.parametrize("verified", [True, False])
+def test_hostile_names_stay_text(verified: bool) -> None:
+    documents = hostile()
+    if not verified:
+        del documents["verification"]
+    html = page(live=True, **documents)
+    outline = Outline(html)
+    assert "<script>alert(1)</script>" in outline.text
+    assert [attributes for tag, attributes in outline.tags if tag == "script"] == [
+        {"src": f"{STATIC}/refresh.js", "defer": None}
+    ]
+    assert not [tag for tag, _ in outline.tags if tag in ("a", "iframe", "form", "style")]
+    assert "7*7" in outline.text
+    assert "49 }}" not in outline.text
+
+
+def test_hostile_racks_stay_text_in_the_pictures() -> None:
+    report = build_report(samples.snapshot(), **PLAN | {"loads": samples.loads(rack="<script>&$x^$")})
+    assert report.focus is not None
+    for plot in broker_plots(report.focus.brokers):
+        root = ElementTree.fromstring(base64.b64decode(plot.source.split(",")[1]))
+        assert not [element for element in root.iter() if element.tag.endswith("script")]
+        assert any(element.text and "<script>" in element.text for element in root.iter())
+
+
+def test_the_page_has_neither_inline_script_nor_inline_style() -> None:
+    for tag, attributes in Outline(page(live=True, **STAGES["executing"])).tags:
+        assert tag != "style"
+        assert tag != "script" or attributes.get("src")
+        assert not [name for name in attributes if name == "style" or name.startswith("on")]
+
+
+def test_the_file_needs_nothing_else_and_runs_no_script() -> None:
+    html = render_file(build_report(samples.snapshot(), **STAGES["executing"]))
+    outline = Outline(html)
+    assert read_static("report.css") in html
+    assert not [tag for tag, _ in outline.tags if tag in ("script", "link")]
+    sources = [attributes["src"] or "" for tag, attributes in outline.tags if tag == "img"]
+    assert sources
+    assert all(source.startswith("data:image/svg+xml;base64,") for source in sources)
+
+
+def test_only_a_page_that_changes_by_itself_loads_the_script() -> None:
+    assert "refresh.js" in page(live=True, **STAGES["executing"])
+    assert "refresh.js" not in page(live=False, **STAGES["executing"])
+    assert [stage for stage in STAGES if build_report(samples.snapshot(), **STAGES[stage]).changes_by_itself] == [
+        "planning",
+        "approved",
+        "executing",
+    ]
+
+
+def test_only_our_own_files_can_be_read() -> None:
+    with pytest.raises(KeyError):
+        read_static("../page.py")
+
+
+def test_a_message_escapes_what_it_is_told() -> None:
+    assert "<b>" not in render_message("No", "<b>", static_url=STATIC)
+
+
+def plots_of(brokers: int) -> tuple[Any, ...]:
+    report: RunReport = build_report(samples.snapshot(), **PLAN | {"loads": samples.loads(brokers)})
+    assert report.focus is not None
+    return broker_plots(report.focus.brokers)
+
+
+def test_the_same_brokers_give_the_same_picture_byte_for_byte() -> None:
+    from kafka_rebalance.report.plots import draw
+
+    first = plots_of(6)
+    draw.cache_clear()
+    assert plots_of(6) == first
+
+
+def test_pictures_follow_the_readers_mode_and_have_no_ground_of_their_own() -> None:
+    for plot in plots_of(6):
+        svg = base64.b64decode(plot.source.split(",")[1]).decode()
+        assert "prefers-color-scheme:dark" in svg
+        colours = set(re.findall(r"(?:fill|stroke): ([^;\"]+)", svg))
+        assert colours <= {"none", "var(--ink)", "var(--line)", "var(--before)", "var(--after)"}
+
+
+def test_of_many_brokers_those_that_change_most_are_drawn_and_it_says_so() -> None:
+    disk = plots_of(BROKERS_SHOWN * 3)[0]
+    assert f"The {BROKERS_SHOWN} of {BROKERS_SHOWN * 3} brokers that change most." in disk.description
+    assert len(base64.b64decode(disk.source.split(",")[1])) < 60_000
+
+
+def test_a_resource_that_is_not_known_of_every_broker_is_not_drawn() -> None:
+    loads = samples.loads()
+    loads["balanced"][0]["bytes_in_per_second"] = None
+    report = build_report(samples.snapshot(), **PLAN | {"loads": loads})
+    assert report.focus is not None
+    assert [plot.title for plot in broker_plots(report.focus.brokers)] == ["Bytes on disk (GiB)", "Leaders", "Replicas"]
+
+
+def test_every_number_of_the_pictures_is_in_the_table_too() -> None:
+    text = Outline(page(**PLAN)).text.replace("\N{NO-BREAK SPACE}", " ")
+    for words in ("825 GiB → 550 GiB", "0 B → 550 GiB", "120 → 80", "46.5 MiB/s → 31.0 MiB/s", "81 % → 54 %"):
+        assert words in text
