@@ -6,7 +6,7 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 PYTHON ?= python3
 BIN := .venv/bin
 # In the order in which a mistake shows soonest; one process, so that what is slow to start is started once.
-TESTS := $(wildcard tests/unit tests/spark tests/workflow tests/integration tests/e2e)
+TESTS := tests/unit tests/spark tests/workflow tests/integration tests/e2e
 SOURCES := $(wildcard include dags plugins demo bench scripts tests)
 
 .PHONY: help
