@@ -1,0 +1,312 @@
+"""A ZooKeeper and its brokers on this machine, as one object."""
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from local_cluster import topics
+from local_cluster.errors import LocalClusterError
+from local_cluster.jars import Progress, kafka_jars, quiet
+from local_cluster.java import find_java
+from local_cluster.layouts import Layout
+from local_cluster.locks import DEFAULT_VERSION
+from local_cluster.one_jvm import OneJvm
+from local_cluster.ports import accepts_connections, free_port
+from local_cluster.processes import Guard, ProcessId
+from local_cluster.records import produce_records
+from local_cluster.separate_jvms import SeparateJvms
+from local_cluster.settings import broker_properties
+
+STATE_FILE = "cluster.json"
+STATE_VERSION = 1
+WAIT_SECONDS = 90
+
+
+class LocalCluster:
+    """ZooKeeper and brokers, started by `with`; everything ends with the block or with this Python, however it ends.
+
+    Brokers have ids from 1 and racks `rack-0`, `rack-1`, … in turn (`racks=0`: none). `one_jvm` is fast; without it
+    each server has a JVM and `kill_broker` works. `folder` (default: a temporary one, removed at the end) must be empty or
+    new and stays. `broker_config` overrides server.properties; `{data}` in a value is that broker's folder, so
+    `{"log.dirs": "{data}/a,{data}/b"}` gives two. A `detached` cluster has separate JVMs and outlives this process.
+    """
+
+    def __init__(
+        self,
+        version: str = DEFAULT_VERSION,
+        brokers: int = 3,
+        racks: int = 3,
+        *,
+        one_jvm: bool = True,
+        folder: Path | None = None,
+        broker_config: Mapping[str, str | int] | None = None,
+        detached: bool = False,
+        progress: Progress = quiet,
+    ) -> None:
+        if brokers < 1 or racks < 0:
+            raise LocalClusterError(
+                f"A cluster of {brokers} brokers in {racks} racks cannot be. Nothing was started. "
+                "Ask for at least 1 broker, and 0 racks or more."
+            )
+        self.version = version
+        self.brokers: dict[int, str | None] = {}
+        self._racks = racks
+        self._first_brokers = brokers
+        self._one_jvm = one_jvm and not detached
+        self._detached = detached
+        self._folder_given = folder
+        self._broker_config = {key: str(value) for key, value in (broker_config or {}).items()}
+        self._progress = progress
+        self._ports: dict[int, int] = {}
+        self._zookeeper_port = 0
+        self._folder: Path | None = None
+        self._guard: Guard | None = None
+        self._layout_made: Layout | None = None
+
+    @classmethod
+    def attach(cls, folder: Path, progress: Progress = quiet) -> Self:
+        """The detached cluster that an earlier process started in `folder`."""
+        state = _read_state(folder)
+        cluster = cls(state["version"], len(state["brokers"]), state["racks"], detached=True, progress=progress)
+        cluster._folder = cluster._folder_given = folder
+        cluster._zookeeper_port = state["zookeeper_port"]
+        cluster._broker_config = state["broker_config"]
+        for broker in state["brokers"]:
+            cluster.brokers[broker["id"]] = broker["rack"]
+            cluster._ports[broker["id"]] = broker["port"]
+        running = {name: ProcessId(pid, started) for name, (pid, started) in state["processes"].items()}
+        cluster._layout_made = cluster._make_separate_jvms(folder, running)
+        return cluster
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def zookeeper(self) -> str:
+        """`host:port`."""
+        return f"127.0.0.1:{self._zookeeper_port}"
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """`host:port` of every broker, stopped ones too, by id."""
+        return ",".join(f"127.0.0.1:{self._ports[broker]}" for broker in sorted(self._ports))
+
+    @property
+    def folder(self) -> Path:
+        """Where data and logs are, while the cluster is up."""
+        if self._folder is None:
+            raise LocalClusterError("This cluster is not up. Use it in a `with` block, or call start().")
+        return self._folder
+
+    def is_running(self, broker: int) -> bool:
+        self._check_broker(broker)
+        return self._layout.is_running(broker)
+
+    def start(self) -> Self:
+        """Start everything and return when every broker is registered and there is a controller."""
+        if self._layout_made is not None:
+            raise LocalClusterError(f"This cluster is up already, in {self.folder}.")
+        java = find_java()
+        jars = kafka_jars(self.version, self._progress)
+        try:
+            self._start(java, jars)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def close(self) -> None:
+        """End every process and remove the temporary folder; a folder that was given stays."""
+        layout, self._layout_made = self._layout_made, None
+        guard, self._guard = self._guard, None
+        try:
+            if layout is not None:
+                layout.close()
+        finally:
+            if guard is not None:
+                guard.close()
+            if self._folder is not None and self._folder_given is None:
+                shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def add_broker(self, rack: str | None = None) -> int:
+        """Start a broker that holds nothing, with the next id, in the next rack if none is named; gives the id."""
+        broker = max(self.brokers) + 1
+        self._plan_broker(broker, rack)
+        self._start_brokers([broker])
+        return broker
+
+    def stop_broker(self, broker: int) -> None:
+        """A controlled shutdown; returns when the broker has left ZooKeeper and another one is controller."""
+        self._check_broker(broker, running=True)
+        self._layout.stop_broker(broker)
+        with topics.open_client(self.zookeeper) as client:
+            self._wait(f"broker {broker} has left ZooKeeper", lambda: self._has_left(client, broker))
+
+    def kill_broker(self, broker: int) -> None:
+        """kill -9. Its registration stays until its session ends (`zookeeper.session.timeout.ms`, 4 s)."""
+        self._check_broker(broker, running=True)
+        self._layout.kill_broker(broker)
+
+    def start_broker(self, broker: int) -> None:
+        """Start one that was stopped or killed, with its data; returns when it is registered."""
+        self._check_broker(broker, running=False)
+        with topics.open_client(self.zookeeper) as client:
+            # A broker whose old registration is still there gives up (KafkaZkClient.CheckedEphemeral).
+            self._wait(
+                f"the old registration of broker {broker} ends",
+                lambda: broker not in topics.read_registered(client),
+            )
+        self._start_brokers([broker])
+
+    def create_topic(
+        self, topic: str, replicas: Mapping[int, Sequence[int]], config: Mapping[str, str | int] | None = None
+    ) -> None:
+        """Create it with these replicas by partition, the preferred leader first; returns when all have a leader."""
+        settings = {key: str(value) for key, value in (config or {}).items()}
+        with topics.open_client(self.zookeeper) as client:
+            topics.write_topic(client, topic, replicas, settings, self.brokers)
+            self._wait(
+                f"every partition of topic {topic} has a leader",
+                lambda: not topics.read_leaderless(client, topic, replicas),
+            )
+
+    def produce(self, topic: str, size_bytes: Mapping[int, int]) -> None:
+        """Write that many bytes to each partition in real records; returns when all replicas in sync have them."""
+        produce_records(self.bootstrap_servers, topic, size_bytes)
+
+    @property
+    def _layout(self) -> Layout:
+        if self._layout_made is None:
+            raise LocalClusterError("This cluster is not up. Use it in a `with` block, or call start().")
+        return self._layout_made
+
+    def _start(self, java: Path, jars: Sequence[Path]) -> None:
+        self._folder = folder = self._make_folder()
+        self.brokers.clear()
+        self._ports.clear()
+        self._zookeeper_port = free_port()
+        for broker in range(1, self._first_brokers + 1):
+            self._plan_broker(broker, None)
+        if not self._detached:
+            self._guard = Guard([folder] if self._folder_given is None else [])
+        self._progress(f"Starting ZooKeeper and {len(self.brokers)} brokers of Kafka {self.version} in {folder} …")
+        if self._one_jvm:
+            assert self._guard is not None
+            self._layout_made = OneJvm(folder, java, jars, self._guard)
+        else:
+            self._layout_made = self._make_separate_jvms(folder, {})
+        self._layout.start_zookeeper(self._zookeeper_port)
+        self._start_brokers(sorted(self.brokers))
+
+    def _make_separate_jvms(self, folder: Path, running: Mapping[str, ProcessId]) -> SeparateJvms:
+        jars = kafka_jars(self.version, self._progress)
+        layout = SeparateJvms(folder, find_java(), jars, self._guard, running=running)
+        if self._detached:
+            layout.on_change = lambda: self._write_state(folder, layout)
+        return layout
+
+    def _make_folder(self) -> Path:
+        if self._folder_given is None:
+            return Path(tempfile.mkdtemp(prefix="local-cluster-"))
+        folder = self._folder_given.absolute()
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            in_use = any(folder.iterdir())
+        except OSError as error:
+            raise LocalClusterError(f"The folder {folder} cannot be used: {error}. Nothing was started.") from error
+        if in_use:
+            raise LocalClusterError(
+                f"The folder {folder} is not empty. It was left as it is and nothing was started. Name another folder."
+            )
+        return folder
+
+    def _plan_broker(self, broker: int, rack: str | None) -> None:
+        if rack is None and self._racks:
+            rack = f"rack-{(broker - 1) % self._racks}"
+        self.brokers[broker] = rack
+        self._ports[broker] = free_port({self._zookeeper_port, *self._ports.values()})
+
+    def _start_brokers(self, brokers: Collection[int]) -> None:
+        properties = {
+            broker: broker_properties(
+                broker,
+                rack=self.brokers[broker],
+                port=self._ports[broker],
+                zookeeper=self.zookeeper,
+                data=self.folder / f"data-{broker}",
+                brokers=len(self.brokers),
+                overrides=self._broker_config,
+            )
+            for broker in brokers
+        }
+        self._layout.start_brokers(properties)
+        self._wait("ZooKeeper answers", lambda: accepts_connections(self._zookeeper_port))
+        with topics.open_client(self.zookeeper) as client:
+            self._wait(f"brokers {sorted(brokers)} are registered", lambda: self._has_joined(client, brokers))
+
+    @staticmethod
+    def _has_joined(client: Any, brokers: Collection[int]) -> bool:
+        return set(brokers) <= topics.read_registered(client) and topics.read_controller(client) is not None
+
+    @staticmethod
+    def _has_left(client: Any, broker: int) -> bool:
+        registered = topics.read_registered(client)
+        controller = topics.read_controller(client)
+        return broker not in registered and controller != broker and (controller is not None or not registered)
+
+    def _wait(self, what: str, holds: Callable[[], bool]) -> None:
+        give_up = time.monotonic() + WAIT_SECONDS
+        while not holds():
+            self._layout.check_alive()
+            if time.monotonic() > give_up:
+                raise LocalClusterError(
+                    f"After {WAIT_SECONDS} s it does not hold that {what}. The logs are in {self.folder}."
+                )
+            time.sleep(0.03)
+
+    def _check_broker(self, broker: int, running: bool | None = None) -> None:
+        if broker not in self.brokers:
+            raise LocalClusterError(f"There is no broker {broker}; there are {sorted(self.brokers)}. Nothing was done.")
+        if running is not None and self._layout.is_running(broker) != running:
+            raise LocalClusterError(f"Broker {broker} {'does not run' if running else 'runs'}. Nothing was done.")
+
+    def _write_state(self, folder: Path, layout: SeparateJvms) -> None:
+        state = {
+            "format_version": STATE_VERSION,
+            "version": self.version,
+            "racks": self._racks,
+            "zookeeper_port": self._zookeeper_port,
+            "brokers": [{"id": id_, "rack": rack, "port": self._ports[id_]} for id_, rack in self.brokers.items()],
+            "broker_config": self._broker_config,
+            "processes": {name: [process.pid, process.started] for name, process in layout.running.items()},
+        }
+        draft = folder / f".{STATE_FILE}"
+        draft.write_text(json.dumps(state, indent=1), encoding="utf-8")
+        os.replace(draft, folder / STATE_FILE)
+
+
+def _read_state(folder: Path) -> dict[str, Any]:
+    path = folder / STATE_FILE
+    try:
+        state = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise LocalClusterError(
+            f"There is no cluster in {folder} (no {STATE_FILE}). Nothing was done. Start one with `up`."
+        ) from None
+    except (OSError, ValueError) as error:
+        raise LocalClusterError(f"{path} cannot be read: {error}. Nothing was done.") from error
+    if not isinstance(state, dict) or state.get("format_version") != STATE_VERSION:
+        raise LocalClusterError(f"{path} is not of format {STATE_VERSION}. Nothing was done.")
+    return state

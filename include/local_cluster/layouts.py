@@ -1,0 +1,29 @@
+"""How the servers are spread over JVMs, and what both ways can do."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+Properties = Mapping[str, str]
+
+
+class Layout(Protocol):
+    """ZooKeeper and brokers, by broker id. Nothing here waits for a registration in ZooKeeper."""
+
+    def start_zookeeper(self, port: int) -> None: ...
+
+    def start_brokers(self, properties: Mapping[int, Properties]) -> None:
+        """Start several at once."""
+
+    def stop_broker(self, broker: int) -> None:
+        """A controlled shutdown: leaders are moved away first."""
+
+    def kill_broker(self, broker: int) -> None:
+        """kill -9."""
+
+    def is_running(self, broker: int) -> bool: ...
+
+    def check_alive(self) -> None:
+        """Raises with the log's end when something that was started and not stopped has ended."""
+
+    def close(self) -> None:
+        """End everything at once."""

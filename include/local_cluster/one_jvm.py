@@ -1,0 +1,128 @@
+"""ZooKeeper and all brokers in one JVM, driven by py4j: fast, small, and no broker of it can be killed."""
+
+import os
+import signal
+import time
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from local_cluster.errors import LocalClusterError
+from local_cluster.jars import py4j_jar
+from local_cluster.layouts import Properties
+from local_cluster.processes import Guard, Process, last_lines, start_process
+from local_cluster.settings import JVM_OPTIONS, ZOOKEEPER_TICK_MS, write_log4j
+
+START_SECONDS = 60
+
+
+class OneJvm:
+    """The layout that is fast; see `Layout`."""
+
+    def __init__(self, folder: Path, java: Path, jars: Sequence[Path], guard: Guard) -> None:
+        self._folder = folder
+        self._log = folder / "kafka.log"
+        self._output = folder / "jvm.out"
+        self._servers: dict[int, Any] = {}
+        command = [str(java), "-Xmx1g", *JVM_OPTIONS, f"-Dlog4j.configuration=file:{write_log4j(folder)}"]
+        command += [f"-Dlocal.cluster.log={self._log}", "-cp", ":".join(map(str, [*jars, py4j_jar()]))]
+        # With the first of the options, the JVM ends when the pipe of its standard input is closed.
+        command += ["py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"]
+        self._process: Process = start_process(command, self._output, guard, hold_stdin=True, env=os.environ)
+        self._gateway: Any = self._connect()
+
+    def start_zookeeper(self, port: int) -> None:
+        data = self._folder / "zookeeper"
+        data.mkdir(exist_ok=True)
+        jvm = self._gateway.jvm
+        file = jvm.java.io.File(str(data))
+        server = jvm.org.apache.zookeeper.server.ZooKeeperServer(file, file, ZOOKEEPER_TICK_MS)
+        connections = jvm.org.apache.zookeeper.server.NIOServerCnxnFactory()
+        connections.configure(jvm.java.net.InetSocketAddress("127.0.0.1", port), 0)
+        connections.startup(server)
+
+    def start_brokers(self, properties: Mapping[int, Properties]) -> None:
+        # A py4j call blocks its thread, and each thread has a thread of its own in the JVM.
+        with ThreadPoolExecutor(max_workers=len(properties)) as pool:
+            servers = pool.map(self._start_broker, properties.values())
+            self._servers.update(zip(properties, servers, strict=True))
+
+    def stop_broker(self, broker: int) -> None:
+        server = self._servers.pop(broker)
+        server.shutdown()
+        server.awaitShutdown()
+
+    def kill_broker(self, broker: int) -> None:
+        raise LocalClusterError(
+            f"Broker {broker} shares its JVM with the whole cluster and cannot be killed; it still runs. "
+            "Use stop_broker, or LocalCluster(one_jvm=False)."
+        )
+
+    def is_running(self, broker: int) -> bool:
+        return broker in self._servers and self._process.is_alive()
+
+    def check_alive(self) -> None:
+        if not self._process.is_alive():
+            raise LocalClusterError(f"The cluster's JVM ended by itself. {last_lines(self._log)} {self._say()}")
+
+    def close(self) -> None:
+        self._gateway.close()
+        self._process.end(signal.SIGKILL)
+
+    def _connect(self) -> Any:
+        from py4j.java_gateway import GatewayParameters, JavaGateway
+
+        give_up = time.monotonic() + START_SECONDS
+        while True:
+            # The JVM says its port, then the token that callers must show.
+            lines = self._output.read_text(encoding="utf-8", errors="replace").split("\n")
+            said = [line for line in lines[:-1] if line and " " not in line]
+            if len(said) >= 2 and said[0].isdigit():
+                parameters = GatewayParameters(port=int(said[0]), auth_token=said[1])
+                return JavaGateway(gateway_parameters=parameters)
+            self.check_alive()
+            if time.monotonic() > give_up:
+                raise LocalClusterError(f"The cluster's JVM did not answer within {START_SECONDS} s. {self._say()}")
+            time.sleep(0.02)
+
+    def _say(self) -> str:
+        return last_lines(self._output)
+
+    def _start_broker(self, values: Properties) -> Any:
+        from py4j.protocol import Py4JJavaError
+
+        jvm = self._gateway.jvm
+        properties = jvm.java.util.Properties()
+        for key, value in values.items():
+            properties.setProperty(key, value)
+        try:
+            server = self._new_server(jvm.kafka.server.KafkaConfig.fromProps(properties))
+            server.startup()
+        except Py4JJavaError as error:
+            raise LocalClusterError(
+                f"Broker {values['broker.id']} did not start: {error.java_exception}. {last_lines(self._log)}"
+            ) from error
+        return server
+
+    def _new_server(self, config: Any) -> Any:
+        """A KafkaServer, whose constructor ends in (…, Option, Seq) in 2.0 and in (…, Option, boolean) later."""
+        jvm = self._gateway.jvm
+        constructor = jvm.java.lang.Class.forName("kafka.server.KafkaServer").getConstructors()[0]
+        arguments: list[Any] = []
+        for parameter in constructor.getParameterTypes():
+            name = parameter.getName()
+            if name.endswith("KafkaConfig"):
+                arguments.append(config)
+            elif name == "boolean":
+                arguments.append(False)
+            elif name == "scala.Option":
+                arguments.append(jvm.scala.Option.empty())
+            elif "Seq" in name:
+                arguments.append(getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$"))
+            else:
+                arguments.append(jvm.org.apache.kafka.common.utils.Time.SYSTEM)
+        array = self._gateway.new_array(jvm.java.lang.Object, len(arguments))
+        for index, argument in enumerate(arguments):
+            array[index] = argument
+        return constructor.newInstance(array)

@@ -1,0 +1,33 @@
+"""Ports for servers on loopback."""
+
+import random
+import socket
+from collections.abc import Collection
+
+from local_cluster.errors import LocalClusterError
+
+# Below the range from which Linux takes ports for outgoing connections (32768 on), so that a broker that is started
+# again finds its port free.
+PORTS = range(20_000, 32_000)
+
+
+def free_port(taken: Collection[int] = ()) -> int:
+    """A port nobody listens on, drawn at random so that clusters started together do not meet."""
+    for port in random.SystemRandom().sample(PORTS, 200):
+        if port in taken:
+            continue
+        with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise LocalClusterError(f"No free port was found between {PORTS.start} and {PORTS.stop}. Nothing was started.")
+
+
+def accepts_connections(port: int) -> bool:
+    try:
+        with socket.create_connection(("127.0.0.1", port), timeout=1):
+            return True
+    except OSError:
+        return False

@@ -1,0 +1,65 @@
+"""Real records in real partitions."""
+
+import random
+from collections.abc import Mapping
+
+from local_cluster.errors import LocalClusterError
+
+RECORD_BYTES = 10_240
+_TIMEOUT_SECONDS = 120
+
+
+def produce_records(bootstrap_servers: str, topic: str, size_bytes: Mapping[int, int]) -> None:
+    """Write that many bytes of values to each partition, acknowledged by all replicas in sync.
+
+    Values are the same pseudo-random bytes each time, which do not compress; a log is larger by Kafka's own few bytes
+    a record and batch.
+    """
+    from confluent_kafka import Producer
+
+    failed: list[str] = []
+
+    def delivered(error: object, message: object) -> None:
+        if error is not None:
+            failed.append(str(error))
+
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "acks": "all",
+            # A repeated batch would make a partition larger than asked for.
+            "enable.idempotence": True,
+            "linger.ms": 20,
+            "batch.size": 900_000,
+            "queue.buffering.max.kbytes": 65_536,
+            "broker.address.family": "v4",
+            "message.timeout.ms": _TIMEOUT_SECONDS * 1000,
+            "log_level": 0,
+        }
+    )
+    pool = random.Random(0).randbytes(RECORD_BYTES * 2)
+    left = dict(size_bytes)
+    number = 0
+    while left:
+        for partition in list(left):
+            size = min(RECORD_BYTES, left[partition])
+            left[partition] -= size
+            if left[partition] <= 0:
+                del left[partition]
+            if size <= 0:
+                continue
+            start = number * 7 % RECORD_BYTES
+            number += 1
+            while True:
+                try:
+                    producer.produce(topic, pool[start : start + size], partition=partition, on_delivery=delivered)
+                    break
+                except BufferError:
+                    producer.poll(0.1)
+            producer.poll(0)
+    waiting = producer.flush(_TIMEOUT_SECONDS)
+    if failed or waiting:
+        raise LocalClusterError(
+            f"Topic {topic}: {len(failed) + waiting} of {number} records were not acknowledged by all replicas "
+            f"({failed[0] if failed else f'no answer within {_TIMEOUT_SECONDS} s'}). The others were written."
+        )

@@ -1,0 +1,96 @@
+"""ZooKeeper and every broker in a JVM of its own: one can be killed."""
+
+import os
+import signal
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from local_cluster.errors import LocalClusterError
+from local_cluster.layouts import Properties
+from local_cluster.processes import Guard, Process, ProcessId, last_lines, start_process
+from local_cluster.settings import JVM_OPTIONS, write_log4j, write_properties, zookeeper_properties
+
+ZOOKEEPER = "zookeeper"
+
+
+def broker_name(broker: int) -> str:
+    return f"broker-{broker}"
+
+
+class SeparateJvms:
+    """The layout that can kill; see `Layout`. Without a guard the JVMs outlive this process."""
+
+    def __init__(
+        self,
+        folder: Path,
+        java: Path,
+        jars: Sequence[Path],
+        guard: Guard | None,
+        *,
+        running: Mapping[str, ProcessId] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._java = java
+        self._jars = jars
+        self._guard = guard
+        self.on_change: Callable[[], None] = lambda: None
+        self._processes = {name: Process(identity) for name, identity in (running or {}).items()}
+
+    @property
+    def running(self) -> dict[str, ProcessId]:
+        """What was started and not stopped, by name."""
+        return {name: process.identity for name, process in self._processes.items()}
+
+    def start_zookeeper(self, port: int) -> None:
+        config = self._folder / "zoo.cfg"
+        config.write_text(zookeeper_properties(self._folder / ZOOKEEPER, port), encoding="utf-8")
+        self._start(ZOOKEEPER, "96m", "org.apache.zookeeper.server.quorum.QuorumPeerMain", config)
+
+    def start_brokers(self, properties: Mapping[int, Properties]) -> None:
+        for broker, values in properties.items():
+            name = broker_name(broker)
+            config = write_properties(self._folder / f"{name}.properties", values)
+            self._start(name, "256m", "kafka.Kafka", config)
+
+    def stop_broker(self, broker: int) -> None:
+        self._end(broker_name(broker), signal.SIGTERM)
+
+    def kill_broker(self, broker: int) -> None:
+        self._end(broker_name(broker), signal.SIGKILL)
+
+    def is_running(self, broker: int) -> bool:
+        process = self._processes.get(broker_name(broker))
+        return process is not None and process.is_alive()
+
+    def check_alive(self) -> None:
+        for name, process in self._processes.items():
+            if not process.is_alive():
+                raise LocalClusterError(
+                    f"{name} ended by itself. {last_lines(self._folder / f'{name}.log')} "
+                    f"{last_lines(self._folder / f'{name}.out')}"
+                )
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            process.identity.send(signal.SIGKILL)
+        for name in list(self._processes):
+            self._end(name, signal.SIGKILL)
+
+    def _start(self, name: str, heap: str, main_class: str, config: Path) -> None:
+        command = [str(self._java), f"-Xmx{heap}", "-Xms32m", *JVM_OPTIONS]
+        command += [f"-Dlog4j.configuration=file:{write_log4j(self._folder)}"]
+        command += [f"-Dlocal.cluster.log={self._folder / f'{name}.log'}"]
+        command += ["-cp", ":".join(map(str, self._jars)), main_class, str(config)]
+        output = self._folder / f"{name}.out"
+        self._processes[name] = start_process(command, output, self._guard, env=os.environ)
+        self.on_change()
+
+    def _end(self, name: str, number: signal.Signals) -> None:
+        process = self._processes[name]
+        if not process.end(number):
+            raise LocalClusterError(
+                f"{name} (pid {process.identity.pid}) still runs 30 s after {number.name}. "
+                f"It was left so. {last_lines(self._folder / f'{name}.log')}"
+            )
+        del self._processes[name]
+        self.on_change()

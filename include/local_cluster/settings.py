@@ -1,0 +1,82 @@
+"""What ZooKeeper, the brokers and their JVMs are started with: small, fast to start, quick to notice a death."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+# Serial GC and the first compiler only: a cluster lives for minutes, and starting is most of its work.
+JVM_OPTIONS = (
+    "-XX:+UseSerialGC",
+    "-XX:TieredStopAtLevel=1",
+    "-XX:-UsePerfData",
+    "-Xshare:auto",
+    "-Djava.awt.headless=true",
+    "-Dzookeeper.jmx.log4j.disable=true",
+    "-Dzookeeper.admin.enableServer=false",
+    "-Dzookeeper.4lw.commands.whitelist=*",
+)
+
+LOG4J = """log4j.rootLogger=INFO, file
+log4j.appender.file=org.apache.log4j.FileAppender
+log4j.appender.file.File=${local.cluster.log}
+log4j.appender.file.layout=org.apache.log4j.PatternLayout
+log4j.appender.file.layout.ConversionPattern=[%d] %p %m (%c)%n
+log4j.logger.org.apache.zookeeper=WARN
+log4j.logger.state.change.logger=WARN
+log4j.logger.kafka.server.KafkaConfig=WARN
+"""
+
+# ZooKeeper gives sessions at least two ticks; brokers below ask for four seconds.
+ZOOKEEPER_TICK_MS = 1000
+
+
+def zookeeper_properties(folder: Path, port: int) -> str:
+    """A zoo.cfg for one server on loopback."""
+    return (
+        f"dataDir={folder}\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime={ZOOKEEPER_TICK_MS}\n"
+        "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
+    )
+
+
+def broker_properties(
+    broker: int, *, rack: str | None, port: int, zookeeper: str, data: Path, brokers: int, overrides: Mapping[str, str]
+) -> dict[str, str]:
+    """A broker's server.properties; in `overrides`, `{data}` stands for that broker's own folder."""
+    replicas = str(min(3, brokers))
+    properties = {
+        "broker.id": str(broker),
+        "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "zookeeper.connect": zookeeper,
+        "log.dirs": str(data),
+        # Topics appear and leaders change only where a test or a tool does it.
+        "auto.create.topics.enable": "false",
+        "auto.leader.rebalance.enable": "false",
+        "offsets.topic.replication.factor": replicas,
+        "offsets.topic.num.partitions": "3",
+        "transaction.state.log.replication.factor": replicas,
+        "transaction.state.log.num.partitions": "3",
+        "transaction.state.log.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        "num.network.threads": "2",
+        "num.io.threads": "4",
+        "background.threads": "2",
+        "log.cleaner.dedupe.buffer.size": "4194304",
+        "zookeeper.session.timeout.ms": "4000",
+        "zookeeper.connection.timeout.ms": "30000",
+        "replica.lag.time.max.ms": "3000",
+        "controlled.shutdown.retry.backoff.ms": "500",
+    }
+    if rack is not None:
+        properties["broker.rack"] = rack
+    properties.update({key: value.replace("{data}", str(data)) for key, value in overrides.items()})
+    return properties
+
+
+def write_properties(path: Path, properties: Mapping[str, str]) -> Path:
+    path.write_text("".join(f"{key}={value}\n" for key, value in properties.items()), encoding="utf-8")
+    return path
+
+
+def write_log4j(folder: Path) -> Path:
+    path = folder / "log4j.properties"
+    path.write_text(LOG4J, encoding="utf-8")
+    return path

@@ -1,0 +1,98 @@
+"""Topics made through ZooKeeper, as Kafka's own tools below 2.2 do it, and what ZooKeeper says of leaders."""
+
+import json
+import logging
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from local_cluster.errors import LocalClusterError
+
+# kazoo warns about every refused connection; here the server is often not up yet.
+_log = logging.getLogger("local_cluster.kazoo")
+_log.setLevel(logging.CRITICAL)
+
+
+@contextmanager
+def open_client(zookeeper: str) -> Iterator[Any]:
+    """A kazoo client, started."""
+    from kazoo.client import KazooClient
+    from kazoo.exceptions import KazooException
+    from kazoo.handlers.threading import KazooTimeoutError
+
+    client = KazooClient(zookeeper, timeout=10, logger=_log)
+    try:
+        client.start(timeout=15)
+        yield client
+    except (KazooTimeoutError, KazooException) as error:
+        raise LocalClusterError(
+            f"ZooKeeper {zookeeper} does not answer: {type(error).__name__} {error}. Is the cluster still up?"
+        ) from error
+    finally:
+        client.stop()
+        client.close()
+
+
+def read_registered(client: Any) -> frozenset[int]:
+    """The ids of the brokers that ZooKeeper knows as alive."""
+    from kazoo.exceptions import NoNodeError
+
+    try:
+        return frozenset(int(name) for name in client.get_children("/brokers/ids"))
+    except NoNodeError:
+        return frozenset()
+
+
+def read_controller(client: Any) -> int | None:
+    """The broker that is the controller; None while there is none."""
+    from kazoo.exceptions import NoNodeError
+
+    try:
+        return int(json.loads(client.get("/controller")[0])["brokerid"])
+    except NoNodeError:
+        return None
+
+
+def write_topic(
+    client: Any, topic: str, replicas: Mapping[int, Sequence[int]], config: Mapping[str, str], brokers: Collection[int]
+) -> None:
+    """The two znodes that are a topic, its configuration first: the controller acts as soon as it sees the second."""
+    unknown = sorted({broker for ids in replicas.values() for broker in ids} - set(brokers))
+    if unknown or not replicas or any(not ids or len(set(ids)) != len(ids) for ids in replicas.values()):
+        raise LocalClusterError(
+            f"Topic {topic} cannot be placed on {dict(replicas)}: "
+            + (f"there is no broker {unknown}" if unknown else "each partition needs different brokers, at least one")
+            + f". The cluster has {sorted(brokers)}. The topic was not created."
+        )
+    if client.exists(f"/brokers/topics/{topic}"):
+        raise LocalClusterError(f"Topic {topic} is already there and was left as it is. Take another name.")
+    _put(client, f"/config/topics/{topic}", {"version": 1, "config": dict(config)})
+    partitions = {str(partition): list(ids) for partition, ids in replicas.items()}
+    client.create(f"/brokers/topics/{topic}", _encode({"version": 1, "partitions": partitions}), makepath=True)
+
+
+def read_leaderless(client: Any, topic: str, partitions: Collection[int]) -> frozenset[int]:
+    """Those of the partitions that no broker leads yet."""
+    from kazoo.exceptions import NoNodeError
+
+    paths = {partition: f"/brokers/topics/{topic}/partitions/{partition}/state" for partition in partitions}
+    answers = {partition: client.get_async(path) for partition, path in paths.items()}
+    leaderless = set()
+    for partition, answer in answers.items():
+        try:
+            if json.loads(answer.get()[0])["leader"] < 0:
+                leaderless.add(partition)
+        except NoNodeError:
+            leaderless.add(partition)
+    return frozenset(leaderless)
+
+
+def _put(client: Any, path: str, value: object) -> None:
+    if client.exists(path):
+        client.set(path, _encode(value))
+    else:
+        client.create(path, _encode(value), makepath=True)
+
+
+def _encode(value: object) -> bytes:
+    return json.dumps(value, separators=(",", ":")).encode()

@@ -1,0 +1,26 @@
+"""Real clusters for the tests of this folder: one a Kafka version, started when first asked for."""
+
+import itertools
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from local_cluster import LocalCluster
+from local_cluster.locks import VERSIONS
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
+    """Four brokers in three racks, shared by all tests of a version: take fresh topics, leave no broker stopped.
+
+    pytest groups tests by this parameter, so that one version's cluster has ended when the next one starts.
+    """
+    with LocalCluster(version=request.param, brokers=4, racks=3, one_jvm=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def fresh_topic_name() -> Callable[[], str]:
+    """Gives a topic name that no other test of this session has."""
+    numbers = itertools.count(1)
+    return lambda: f"topic-{next(numbers)}"
