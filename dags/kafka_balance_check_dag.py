@@ -1,7 +1,7 @@
 """`kafka_balance_check`: every night, how far each cluster is from balance. Never writes to a cluster.
 
-The clusters are the connection ids in the Airflow Variable `kafka_rebalance_clusters` (a JSON list). One that is past its
-policy's `imbalance_limit` gets a run of `kafka_rebalance`, which waits for approval. A cluster that cannot be read
+The clusters are the connection ids in the Airflow Variable `kafka_rebalance_clusters` (a JSON list). One that is past
+its policy's `imbalance_limit` gets a run of `kafka_rebalance`, which waits for approval. A cluster that cannot be read
 fails its own part of the run and holds up no other.
 """
 

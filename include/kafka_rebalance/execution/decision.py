@@ -47,7 +47,8 @@ def labels(digests: Mapping[str, str]) -> tuple[str, ...]:
 def eligible_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...]:
     """The policy's approvers less the requester, names held against names.
 
-    A person's run whose name is not known may be anybody's: nobody is shown to be somebody else, so nobody may approve.
+    A run of a person whose name is not known may be anybody's: nobody is shown to be somebody else, so nobody may
+    approve.
     """
     if policy.requester_may_approve:
         return policy.approvers
@@ -63,8 +64,8 @@ def check_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...
         return people
     why = "who started the run is not known" if requester.unknown else f"{requester.name} started the run"
     raise ApprovalError(
-        f"Nobody may approve: {why}, and the policy's approvers are {', '.join(p.id for p in policy.approvers)}. Nothing "
-        "was written to the cluster. Name another approver in the policy, or let somebody else start the run."
+        f"Nobody may approve: {why}, and the policy's approvers are {', '.join(p.id for p in policy.approvers)}. "
+        "Nothing was written to the cluster. Name another approver in the policy, or let somebody else start the run."
     )
 
 

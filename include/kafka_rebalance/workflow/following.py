@@ -111,7 +111,7 @@ class BatchFollower:
             return "moving", ""
         return "stalled", (
             f"Batch {self.batch.number} made no progress for {self.stall_seconds:.0f} s: "
-            f"{'; '.join(progress.anomalies) or 'no cause seen in ZooKeeper'}. Its copies are still requested and go on "
+            f"{'; '.join(progress.anomalies) or 'no cause seen in ZooKeeper'}. Its copies stay requested and go on "
             "by themselves when the cause is gone; the throttle stays on them. Then clear this task."
         )
 

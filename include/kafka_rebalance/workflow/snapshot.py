@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka_rebalance.brokers import configs as broker_configs
 from kafka_rebalance.brokers import metadata, sizes
-from kafka_rebalance.errors import ReadError, SettingsError
+from kafka_rebalance.errors import ConnectionSettingsError, ReadError, SettingsError
 from kafka_rebalance.execution.preconditions import check_cluster_ready
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
@@ -61,6 +61,7 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
         topics = sorted({tp.topic for tp in view.partitions})
         topic_configs = read_topic_configs(client, topics)
         dynamic = read_broker_configs(client, sorted(view.brokers))
+    _check_same_cluster(connection, view)
     disks = sizes.read_log_dirs(connection.kafka, sorted(view.brokers))
     offsets = metadata.read_end_offsets(connection.kafka, sorted(view.partitions))
     effective = broker_configs.read_broker_configs(connection.kafka, sorted(view.brokers))
@@ -78,6 +79,31 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
         },
         end_offsets=offsets,
     )
+
+
+def _check_same_cluster(connection: ClusterConnection, view: ClusterView) -> None:
+    """ZooKeeper's hosts and the bootstrap servers are two settings; they must lead to one cluster."""
+    reported = metadata.read_cluster_id(connection.kafka)
+    if reported != view.cluster_id:
+        raise ConnectionSettingsError(
+            f"The connection {connection.connection_id!r} names two clusters: ZooKeeper {connection.zookeeper.hosts} "
+            f"is {view.cluster_id}, bootstrap servers {connection.kafka.bootstrap_servers} are {reported}. Nothing was "
+            "written. Correct one of them under Admin, Connections."
+        )
+
+
+def metric_rows(taken: Snapshot) -> list[dict[str, Any]]:
+    """Rows of the ledger's table `metrics`."""
+    offsets = taken.end_offsets
+    return [
+        {
+            "topic": row["topic"],
+            "partition": row["partition"],
+            "size_bytes": row["size_bytes"],
+            "end_offset": offsets.get(TopicPartition(row["topic"], row["partition"])),
+        }
+        for row in taken.partitions
+    ]
 
 
 def check_names(settings: Settings, view: ClusterView) -> None:

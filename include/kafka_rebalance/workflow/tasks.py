@@ -24,7 +24,7 @@ from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
 from kafka_rebalance.workflow.run_folder import create_run_folder, local_or_url, open_run_folder
 from kafka_rebalance.workflow.segments import check_segment_settings
-from kafka_rebalance.workflow.snapshot import Snapshot, take_snapshot
+from kafka_rebalance.workflow.snapshot import Snapshot, metric_rows, take_snapshot
 from kafka_rebalance.zookeeper.client import open_client
 
 log = logging.getLogger(__name__)
@@ -87,20 +87,6 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     package_zip.build(folder / PACKAGE_ZIP)
     ledger.append("metrics", connection_id, dag_run.run_id, observed_at, metric_rows(taken))
     return {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
-
-
-def metric_rows(taken: Snapshot) -> list[dict[str, Any]]:
-    """Rows of the ledger's table `metrics`."""
-    offsets = taken.end_offsets
-    return [
-        {
-            "topic": row["topic"],
-            "partition": row["partition"],
-            "size_bytes": row["size_bytes"],
-            "end_offset": offsets.get((row["topic"], row["partition"])),  # type: ignore[call-overload]
-        }
-        for row in taken.partitions
-    ]
 
 
 def _controller(taken: Snapshot) -> dict[str, Any] | None:

@@ -1,0 +1,201 @@
+"""`make demo`: a skewed cluster, two empty brokers, one approved rebalance, and what came of it.
+
+`APPROVE=ui` waits for a person in the browser (the default on a terminal), `APPROVE=auto` lets a second user approve
+the recommended candidate through the API. `KEEP=1` leaves everything running until Ctrl-C, and the folder afterwards.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+from local_cluster.scenarios import SCENARIOS
+
+from demo.local_airflow import LocalAirflow
+from demo.runs import DagRun, trigger, wait_for_dag
+from demo.tables import broker_table, check_lines, move_lines
+from local_cluster import LocalCluster
+
+CONNECTION = "kafka_demo"
+DATA_BYTES = 240_000_000
+THROTTLE = 40_000_000
+REQUESTER, APPROVER = "olive", "uma"
+POLICY = f"""\
+approvers: [{APPROVER}]
+max_bytes_share: 0.60        # two empty brokers of six: a third of the data has to move
+max_throttle_bytes_per_second: {THROTTLE}
+"""
+WAIT_FOR_A_PERSON_SECONDS = 3600
+
+
+def main() -> int:
+    approve = os.environ.get("APPROVE") or ("ui" if sys.stdin.isatty() else "auto")
+    if approve not in ("ui", "auto"):
+        print(f"APPROVE={approve} is neither ui nor auto. Nothing was started.", file=sys.stderr)
+        return 2
+    keep = os.environ.get("KEEP") == "1"
+    folder = Path(tempfile.mkdtemp(prefix="kafka-rebalance-demo-"))
+    try:
+        with ExitStack() as stack:
+            run = _rebalance(stack, folder, approve)
+            if keep:
+                print(f"\nKept: Airflow at {run.client.base_url}, files in {folder}. Ctrl-C ends it.")
+                _wait_for_interrupt()
+        return 0 if run.state_at_end == "success" else 1
+    except KeyboardInterrupt:
+        print("\nInterrupted; everything was ended.", file=sys.stderr)
+        return 130
+    finally:
+        if not keep:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+class _EndedRun:
+    """A run and the state it ended in, which outlives the Airflow that ran it."""
+
+    def __init__(self, run: DagRun, state: str) -> None:
+        self.client = run.client
+        self.state_at_end = state
+
+
+def _rebalance(stack: ExitStack, folder: Path, approve: str) -> _EndedRun:
+    with step("starting ZooKeeper and 4 brokers in 3 racks (Kafka 3.9.2)"):
+        cluster = stack.enter_context(LocalCluster(version="3.9.2", brokers=4, racks=3, folder=folder / "kafka"))
+    airflow = LocalAirflow(
+        folder / "airflow",
+        connections={
+            CONNECTION: {
+                "conn_type": "kafka_zookeeper",
+                "host": cluster.zookeeper,
+                "extra": {"bootstrap_servers": cluster.bootstrap_servers},
+            }
+        },
+    )
+    airflow.write_policy(CONNECTION, POLICY)
+    stack.callback(airflow.stop)
+    with ThreadPoolExecutor(2) as pool, step("producing skewed data, adding 2 empty brokers, starting Airflow"):
+        starting = pool.submit(airflow.start)
+        SCENARIOS["new_empty_brokers"](cluster, total_bytes=DATA_BYTES)
+        starting.result()
+    requester, approver = airflow.login(REQUESTER), airflow.login(APPROVER)
+    with step("waiting for the Dag to be read"):
+        wait_for_dag(requester, "kafka_rebalance")
+    run = trigger(
+        requester,
+        "kafka_rebalance",
+        {"kafka_conn_id": CONNECTION, "reason": "Demo: two empty brokers were added", "tolerance": 0.1},
+    )
+    print(f"triggered kafka_rebalance as {REQUESTER}: {run.run_id}")
+    print(f"  {airflow.url}/dags/kafka_rebalance/runs/{run.run_id}   user {REQUESTER}, password {REQUESTER}")
+    with step("snapshot and plan (PySpark)") as tick:
+        request = run.wait_for_request(each_poll=lambda: tick(_active(run)))
+    print("  " + request["subject"])
+    _approve(run, run.seen_by(approver), request, approve, airflow.url)
+    begun = time.monotonic()
+    with step("moving replicas") as tick:
+        state = run.wait_for_end(timeout=600, each_poll=lambda: tick(_progress(run) or _active(run)))
+    _tell(run, state, time.monotonic() - begun)
+    return _EndedRun(run, state)
+
+
+def _approve(run: DagRun, approver: DagRun, request: dict[str, Any], approve: str, url: str) -> None:
+    options = request["options"]
+    if approve == "ui":
+        print(f"\nWaits for your approval: {url}/dags/kafka_rebalance/runs/{run.run_id}/tasks/approve/required_actions")
+        print(f"  log in as {APPROVER}, password {APPROVER}; {REQUESTER} started the run and may not approve it")
+        print(f"  options: {', '.join(options)}")
+        run.wait(
+            lambda: run.tasks().get("approve") != "awaiting_input",
+            timeout=WAIT_FOR_A_PERSON_SECONDS,
+            what="the approval is answered",
+        )
+        return
+    reply = approver.answer(options[0], throttle_bytes_per_second=THROTTLE, note="Approved by make demo")
+    reply.raise_for_status()
+    print(f"approved by {APPROVER}: {options[0]}")
+
+
+def _tell(run: DagRun, state: str, seconds: float) -> None:
+    folder = run.folder()
+    decision = _read(folder / "decision.json") or {}
+    choice = decision.get("choice")
+    if choice in (None, "Reject"):
+        print(
+            f"\nThe run ended as {state} without a move: the answer was {choice}. Nothing was written to the cluster."
+        )
+        return
+    print("\nBrokers before and after")
+    print(broker_table(folder, choice))
+    print("\nWhat moved")
+    print("\n".join(move_lines(folder, choice)))
+    print(f"\nApproval to verified end: {seconds:.0f} s; the run ended as {state}")
+    verification = _read(folder / "verification.json")
+    print("\nVerification")
+    print("\n".join(check_lines(verification)) if verification else "  not verified")
+    if state != "success":
+        for task, ended in run.tasks().items():
+            if ended == "failed":
+                print(f"\n{task} failed:\n{run.log(task)[-3000:]}", file=sys.stderr)
+
+
+def _active(run: DagRun) -> str:
+    """Which tasks are at work now."""
+    busy = [task for task, state in run.tasks().items() if state in ("running", "queued", "deferred", "up_for_retry")]
+    return ", ".join(busy)
+
+
+def _progress(run: DagRun) -> str:
+    """One line of progress.json while a batch is under way."""
+    progress = _read(run.folder() / "progress.json")
+    if not progress or progress["state"] != "moving":
+        return ""
+    done, total = progress["bytes_copied"] / 1e6, progress["bytes_total"] / 1e6
+    return (
+        f"batch {progress['batch']} of {progress['batches']}: {progress['partitions_done']} of "
+        f"{progress['partitions_total']} partitions, {done:.0f} of {total:.0f} MB"
+    )
+
+
+def _read(path: Path) -> dict[str, Any] | None:
+    try:
+        content: dict[str, Any] = json.loads(path.read_text())
+    except (OSError, ValueError):
+        return None
+    return content
+
+
+@contextmanager
+def step(text: str) -> Iterator[Callable[[str], None]]:
+    """Says what is done, what it is at when that changes, and how long it took."""
+    print(f"{text} …", flush=True)
+    begun, last = time.monotonic(), ""
+
+    def tick(what: str) -> None:
+        nonlocal last
+        if what and what != last:
+            print(f"  {time.monotonic() - begun:5.1f} s  {what}", flush=True)
+            last = what
+
+    yield tick
+    print(f"  {time.monotonic() - begun:5.1f} s  done", flush=True)
+
+
+def _wait_for_interrupt() -> None:
+    try:
+        while True:
+            time.sleep(3600)
+    except KeyboardInterrupt:
+        pass
+
+
+if __name__ == "__main__":
+    sys.exit(main())

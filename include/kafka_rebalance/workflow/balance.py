@@ -1,0 +1,91 @@
+"""The nightly look at one cluster: how far from balance, and whether that is worth a proposal. Never writes to it."""
+
+from __future__ import annotations
+
+import json
+import logging
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka_rebalance.errors import SettingsError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.arrays import all_loads, shares
+from kafka_rebalance.planning.constraints import rack_rule, violations
+from kafka_rebalance.planning.scoring import Score, scores
+from kafka_rebalance.planning.tables import read_problem, write_snapshot
+from kafka_rebalance.workflow import ledger
+from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.policies import read_policy
+from kafka_rebalance.workflow.run_folder import create_run_folder
+from kafka_rebalance.workflow.snapshot import metric_rows, take_snapshot
+
+log = logging.getLogger(__name__)
+
+VERDICT = "verdict.json"
+_WORDS = {"replicas": "replicas", "disk": "bytes on disk", "leaders": "leaders", "bytes_in": "bytes in"}
+
+
+def fleet(variable: Any) -> list[str]:
+    """The connection ids of the Variable `kafka_rebalance_clusters`. Raises SettingsError where it is no such list."""
+    if variable is None:
+        log.warning("The Variable kafka_rebalance_clusters is not set: no cluster is checked")
+        return []
+    try:
+        names = json.loads(variable) if isinstance(variable, str) else variable
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise SettingsError(
+            "The Variable kafka_rebalance_clusters must be a JSON list of connection ids, as in "
+            '["kafka_eu", "kafka_us"]. No cluster was checked. Correct it under Admin, Variables.'
+        )
+    return list(dict.fromkeys(names))
+
+
+@fails_without_retry
+def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
+    """Snapshot, score, verdict. Leaves the snapshot and verdict.json in a run's folder, and a sample in the ledger."""
+    policy = read_policy(connection_id)
+    settings = Settings()
+    folder, _ = create_run_folder(connection_id, dag_run.run_id)
+    taken = take_snapshot(read_connection(connection_id), settings)
+    digest = write_snapshot(folder / artifacts.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
+    problem = read_problem(folder / artifacts.SNAPSHOT_FOLDER, settings)
+    found = scores(problem, all_loads(problem, problem.replicas), shares(problem))
+    broken = int(violations(rack_rule(problem), problem.replicas).sum())
+    result = {"connection_id": connection_id, "cluster_id": taken.view.cluster_id, **verdict(found, broken, policy)}
+    now = datetime.now(UTC)
+    artifacts.write_json(folder, VERDICT, {**result, "observed_at": now.isoformat()}, source_digest=digest)
+    ledger.append("metrics", connection_id, dag_run.run_id, now, metric_rows(taken))
+    log.info("%s: %s", connection_id, result["text"])
+    return result
+
+
+def verdict(found: dict[str, Score], rack_violations: int, policy: Policy | None) -> dict[str, Any]:
+    """What the scores mean under this policy: `past_limit` is whether a rebalance is proposed, `text` says why.
+
+    `imbalance` is how far the broker farthest from its share is from it, as a share of it, in the worst resource.
+    Without a policy nothing could be approved, so nothing is proposed.
+    """
+    off = {metric: max(s.max_over_mean - 1, 1 - s.min_over_mean) for metric, s in found.items() if metric in _WORDS}
+    worst = max(off, key=lambda metric: off[metric])
+    limit = policy.imbalance_limit if policy else Policy(approvers=()).imbalance_limit
+    unbalanced = off[worst] > limit or rack_violations > 0
+    text = (
+        f"{_WORDS[worst]} are {off[worst]:.0%} off their share on the worst broker, the limit is {limit:.0%}; "
+        f"{rack_violations} rack violations"
+    )
+    if unbalanced and policy is None:
+        text += "; read-only, since there is no policy file, so no rebalance is proposed"
+    return {
+        "imbalance": round(off[worst], 4),
+        "resource": worst,
+        "skew": {metric: round(value, 4) for metric, value in off.items()},
+        "rack_violations": rack_violations,
+        "limit": limit,
+        "past_limit": unbalanced and policy is not None,
+        "text": text,
+    }
