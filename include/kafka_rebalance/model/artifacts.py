@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from typing import Any, Protocol, Self
+from typing import Any, NoReturn, Protocol, Self
 
 from kafka_rebalance.errors import ArtifactError
 
@@ -39,7 +39,8 @@ class Folder(Protocol):
 
 def canonical_json(value: object) -> bytes:
     """One text for one value: sorted keys, no blanks, no NaN. What digests are taken of."""
-    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
+    return text.encode("utf-8", "surrogatepass")
 
 
 def digest_of(value: object) -> str:
@@ -57,9 +58,10 @@ def write_json(folder: Folder, name: str, content: Mapping[str, Any], *, source_
     document: dict[str, Any] = {"format_version": FORMAT_VERSION, **content}
     if source_digest is not None:
         document["source_digest"] = source_digest
-    text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False).encode() + b"\n"
-    (folder / name).write_bytes(text)
-    return digest_of(document)
+    text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    (folder / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+    # Of what a reader gets: keys that were numbers have become text, and sort differently.
+    return digest_of(json.loads(text))
 
 
 def read_json(folder: Folder, name: str) -> dict[str, Any]:
@@ -68,14 +70,21 @@ def read_json(folder: Folder, name: str) -> dict[str, Any]:
         text = (folder / name).read_bytes()
     except FileNotFoundError as missing:
         raise ArtifactError(f"{name} is not in the run's folder {folder}. Run the task that writes it.") from missing
+    except OSError as unreadable:
+        raise ArtifactError(f"{folder / name} cannot be read ({unreadable}). Nothing was changed.") from unreadable
     try:
-        document = json.loads(text)
-    except ValueError as bad:
+        document = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as bad:
         raise ArtifactError(f"{folder / name} is not JSON ({bad}). Clear the task that wrote it.") from bad
     if not isinstance(document, dict):
         raise ArtifactError(f"{folder / name} is not a JSON object. Clear the task that wrote it.")
     check_format_version(document.get("format_version"), f"{folder / name}")
     return document
+
+
+def _no_constant(name: str) -> NoReturn:
+    """NaN and Infinity are not JSON, though Python's parser takes them."""
+    raise ValueError(f"{name} is not JSON")
 
 
 def check_format_version(version: object, where: str) -> None:

@@ -36,7 +36,7 @@ class Move:
     @property
     def changes_leader(self) -> bool:
         """Whether the preferred leader changes."""
-        return self.before[0] != self.after[0]
+        return self.before[:1] != self.after[:1]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +62,10 @@ class Candidate:
     @property
     def batches(self) -> tuple[Batch, ...]:
         """Moves by batch, in the order of their numbers."""
-        numbers = sorted({move.batch for move in self.moves})
-        return tuple(
-            Batch(number, tuple(move for move in self.moves if move.batch == number), self.digest) for number in numbers
-        )
+        by_number: dict[int, list[Move]] = {}
+        for move in self.moves:
+            by_number.setdefault(move.batch, []).append(move)
+        return tuple(Batch(number, tuple(moves), self.digest) for number, moves in sorted(by_number.items()))
 
 
 def candidate_digest(name: str, snapshot_digest: str, settings: Mapping[str, object], moves: Iterable[Move]) -> str:

@@ -40,4 +40,4 @@ def rack_rule_problem(replicas: Sequence[int], racks: Mapping[int, str | None]) 
     if len(used) >= wanted:
         return None
     crowded = ", ".join(f"{rack} holds {count}" for rack, count in sorted(used.items()) if rack and count > 1)
-    return f"{len(replicas)} replicas use {len(used)} of {wanted} possible racks ({crowded})"
+    return f"{len(replicas)} replicas use {len(used)} of {wanted} possible racks" + (f" ({crowded})" if crowded else "")

@@ -41,8 +41,13 @@ class Settings:
     policy_digest: str | None = None  # binds the policy into every candidate's digest
 
     @classmethod
-    def from_mapping(cls, given: Mapping[str, Any]) -> Self:
+    def from_mapping(cls, given: object) -> Self:
         """Settings from JSON or Dag params. Raises SettingsError that names every wrong key and what is allowed."""
+        if not isinstance(given, Mapping):
+            raise SettingsError(
+                f"The settings cannot be used: they are {type(given).__name__}, not an object of settings. "
+                "Nothing was read or written. Correct them and start again."
+            )
         known = {f.name: f for f in dataclasses.fields(cls)}
         given = {key: value for key, value in given.items() if key != "format_version"}
         problems = [f"{key!r} is not a setting; settings are {', '.join(known)}" for key in given if key not in known]
@@ -100,6 +105,11 @@ def _contradictions(settings: Settings) -> tuple[str, ...]:
     both = settings.leaving & set(settings.replace.values())
     if both:
         found.append(f"broker {', '.join(map(str, sorted(both)))} is to be emptied and to receive at once")
+    shut = set(settings.brokers_out) & set(settings.replace.values())
+    if shut:
+        found.append(
+            f"broker {', '.join(map(str, sorted(shut)))} is to receive in 'replace' and nothing by 'brokers_out'"
+        )
     if set(settings.drain) & set(settings.replace):
         found.append("a broker is in 'drain' and in 'replace'")
     if len(set(settings.replace.values())) < len(settings.replace):
@@ -165,6 +175,8 @@ def _replacements(value: Any) -> dict[int, int]:
     for old, new in value.items():
         if not str(old).isdecimal() or type(new) is not int or new < 0:
             raise ValueError("must be an object {old broker id: new broker id}")
+        if int(old) in pairs:
+            raise ValueError("names a broker to replace more than once")
         pairs[int(old)] = new
     return dict(sorted(pairs.items()))
 

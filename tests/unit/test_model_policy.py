@@ -1,0 +1,189 @@
+"""The policy: what the file may say, and how it tightens a request."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_rebalance.errors import PolicyError
+from kafka_rebalance.model.policy import TIB, Approver, Policy
+from kafka_rebalance.model.settings import Settings
+
+WHERE = "policies/prod.yaml"
+
+
+def policy(**given_):
+    return Policy.from_mapping({"approvers": ["anna"], **given_}, WHERE)
+
+
+def test_the_defaults_are_the_documented_ones():
+    p = policy()
+    assert p.approvers == (Approver("anna", "anna"),)
+    assert p.max_bytes_share == 0.10
+    assert p.max_bytes == 2 * TIB
+    assert p.copies_per_broker == 5
+    assert not p.requester_may_approve
+    assert not p.internal_topics
+
+
+def test_an_approver_may_have_another_name_than_id():
+    assert policy(approvers=["anna", {"id": 7, "name": "Ben"}]).approvers == (
+        Approver("anna", "anna"),
+        Approver("7", "Ben"),
+    )
+
+
+@pytest.mark.parametrize("given_", [None, [], "anna", 5])
+def test_a_file_that_is_no_mapping_is_refused(given_):
+    with pytest.raises(PolicyError, match=f"{WHERE} is not a mapping"):
+        Policy.from_mapping(given_, WHERE)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        *[("approvers", value, "must be a non-empty list") for value in ([], "anna", [5], [""], [None], {"id": 1})],
+        ("approvers", [{"id": "a"}], "must be a non-empty list"),
+        ("approvers", [{"id": "a", "name": "A", "x": 1}], "must be a non-empty list"),
+        ("approvers", [{"id": True, "name": "A"}], "must be a non-empty list"),
+        ("approvers", ["a", "a"], "more than once"),
+        ("approvers", ["a", {"id": "a", "name": "B"}], "more than once"),
+        ("requester_may_approve", "yes", "true or false"),
+        ("requester_may_approve", 1, "true or false"),
+        *[("max_bytes_share", value, "above 0 and at most 1") for value in (0, 1.1, -1, True, "1", float("nan"))],
+        *[("max_bytes", value, "at least 1") for value in (0, -1, 1.5, True, "5")],
+        ("copies_per_broker", 0, "at least 1"),
+        ("partitions_per_batch", None, "at least 1"),
+        ("topics_out", "x", "list of topic globs"),
+        ("topics_out", [""], "list of topic globs"),
+        ("brokers_out", [1.0], "list of broker ids"),
+        ("brokers_out", [-1], "list of broker ids"),
+        ("internal_topics", None, "true or false"),
+        ("imbalance_limit", 0, "above 0 and at most 1"),
+    ],
+)
+def test_a_wrong_value_is_named_with_the_file(key, value, words):
+    with pytest.raises(PolicyError) as refused:
+        policy(**{key: value})
+    assert str(refused.value).startswith(f"{WHERE}: {key} ")
+    assert words in str(refused.value)
+    assert "Nothing was written to the cluster" in str(refused.value)
+
+
+def test_every_problem_of_a_file_is_named_at_once():
+    with pytest.raises(PolicyError) as refused:
+        Policy.from_mapping({"approver": ["anna"], "max_bytes": 0}, WHERE)
+    for words in ("'approver' is not a key of a policy", "max_bytes must", "approvers is missing"):
+        assert words in str(refused.value)
+
+
+def test_the_least_throttle_may_not_be_above_the_most():
+    with pytest.raises(PolicyError, match="min_throttle_bytes_per_second is above"):
+        policy(min_throttle_bytes_per_second=10, max_throttle_bytes_per_second=9)
+    assert policy(min_throttle_bytes_per_second=9, max_throttle_bytes_per_second=9)
+
+
+def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest():
+    one = policy(approvers=["anna", {"id": 7, "name": "Ben"}], topics_out=["a"], brokers_out=[2, 1, 2])
+    assert Policy.from_mapping(json.loads(json.dumps(one.to_mapping())), WHERE) == one
+    changed = {
+        "requester_may_approve": True,
+        "max_bytes_share": 0.5,
+        "max_bytes": 5,
+        "leader_changes_per_batch": 5,
+        "partitions_per_batch": 5,
+        "copies_per_broker": 1,
+        "min_throttle_bytes_per_second": 5,
+        "max_throttle_bytes_per_second": 5_000_000,
+        "topics_out": ("x",),
+        "brokers_out": (9,),
+        "internal_topics": True,
+        "approval_expires_after_seconds": 5,
+        "imbalance_limit": 0.5,
+        "approvers": (Approver("x", "x"),),
+    }
+    assert set(changed) == {field.name for field in dataclasses.fields(Policy)}
+    digests = {dataclasses.replace(one, **{key: value}).digest for key, value in changed.items()}
+    assert len(digests | {one.digest}) == len(changed) + 1
+
+
+def tightened(asked=None, *, cluster_bytes=1000, internal_topics=False, **limits):
+    settings = Settings.from_mapping(asked or {})
+    return policy(**limits).tighten(settings, cluster_bytes=cluster_bytes, internal_topics=internal_topics)
+
+
+@pytest.mark.parametrize(
+    ("asked", "limits", "expected"),
+    [
+        (None, {}, 100),  # 10 % of 1000
+        (50, {}, 50),
+        (500, {}, 100),
+        (None, {"max_bytes": 70}, 70),
+        (None, {"max_bytes_share": 1}, 1000),
+        (0, {}, 0),
+    ],
+)
+def test_the_bytes_are_the_least_of_request_share_and_limit(asked, limits, expected):
+    assert tightened({} if asked is None else {"max_bytes": asked}, **limits).max_bytes == expected
+
+
+@pytest.mark.parametrize("key", ["copies_per_broker", "partitions_per_batch", "leader_changes_per_batch"])
+@pytest.mark.parametrize(("asked", "limit", "expected"), [(1, 3, 1), (3, 1, 1), (2, 2, 2)])
+def test_a_request_can_only_lower_a_limit(key, asked, limit, expected):
+    assert getattr(tightened({key: asked}, **{key: limit}), key) == expected
+
+
+def test_what_the_policy_keeps_out_is_added_to_what_was_asked():
+    settings = tightened({"topics_out": ["a", "b"], "brokers_out": [1]}, topics_out=["b", "c"], brokers_out=[2, 1])
+    assert settings.topics_out == ("a", "b", "c")
+    assert settings.brokers_out == (1, 2)
+
+
+def test_the_policys_digest_is_bound_into_the_settings():
+    assert tightened({"policy_digest": "made up"}).policy_digest == policy().digest
+
+
+@pytest.mark.parametrize(
+    ("asked", "expected"), [(None, 100_000_000), (1_000_000, 1_000_000), (100_000_000, 100_000_000)]
+)
+def test_the_throttle_is_what_was_asked_or_the_most_allowed(asked, expected):
+    assert tightened({"throttle_bytes_per_second": asked}).throttle_bytes_per_second == expected
+
+
+@pytest.mark.parametrize(
+    ("asked", "limits", "internal", "words"),
+    [
+        ({"throttle_bytes_per_second": 999_999}, {}, False, "outside the policy's 1000000 to 100000000"),
+        ({"throttle_bytes_per_second": 100_000_001}, {}, False, "outside the policy's"),
+        ({"job": "drain", "drain": [3]}, {"brokers_out": [3]}, False, "keeps out broker 3"),
+        ({"job": "replace", "replace": {"3": 4}}, {"brokers_out": [4]}, False, "keeps out broker 4"),
+        ({}, {}, True, "does not allow internal topics"),
+    ],
+)
+def test_a_request_beyond_the_policy_is_refused(asked, limits, internal, words):
+    with pytest.raises(PolicyError) as refused:
+        tightened(asked, internal_topics=internal, **limits)
+    assert words in str(refused.value)
+    assert "Nothing was written to the cluster" in str(refused.value)
+
+
+def test_internal_topics_may_be_ticked_where_the_policy_allows_it():
+    allowing = policy(internal_topics=True)
+    assert allowing.tighten(Settings(), cluster_bytes=1, internal_topics=True).policy_digest == allowing.digest
+
+
+@given(
+    st.none() | st.integers(0, 10**15),
+    st.integers(0, 10**15),
+    st.floats(0.001, 1),
+    st.integers(1, 10**15),
+)
+def test_no_request_gets_more_bytes_than_share_or_limit(asked, cluster_bytes, share, limit):
+    got = tightened({"max_bytes": asked}, cluster_bytes=cluster_bytes, max_bytes_share=share, max_bytes=limit).max_bytes
+    assert got is not None
+    assert got <= min(limit, share * cluster_bytes)
+    assert asked is None or got <= asked

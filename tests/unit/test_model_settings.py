@@ -1,0 +1,198 @@
+"""Settings of a run: checked once, every wrong key named."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_rebalance.errors import SettingsError
+from kafka_rebalance.model.artifacts import digest_of
+from kafka_rebalance.model.settings import CANDIDATES, JOBS, Settings
+
+
+def test_nothing_given_means_the_defaults():
+    assert Settings.from_mapping({}) == Settings()
+    assert Settings.from_mapping({"format_version": 1}) == Settings()
+
+
+def test_every_setting_is_read_and_written():
+    given_ = {
+        "job": "replace",
+        "tolerance": 0.2,
+        "seed": 7,
+        "topics_in": ["orders*"],
+        "topics_out": ["*-internal"],
+        "brokers_out": [3, 1],
+        "drain": [9],
+        "replace": {"4": 5},
+        "replication_factor": None,
+        "max_bytes": 0,
+        "max_replicas": 10,
+        "max_leader_changes": 20,
+        "candidates": ["balanced", "light"],
+        "copies_per_broker": 2,
+        "partitions_per_batch": 3,
+        "leader_changes_per_batch": 4,
+        "throttle_bytes_per_second": 5,
+        "disk_headroom": 0,
+        "policy_digest": "abc",
+    }
+    settings = Settings.from_mapping(given_)
+    assert set(given_) == {field.name for field in dataclasses.fields(Settings)}
+    assert settings.replace == {4: 5}
+    assert settings.brokers_out == (1, 3)
+    assert settings.candidates == ("light", "balanced")
+    assert settings.to_mapping() == given_ | {"brokers_out": [1, 3], "candidates": ["light", "balanced"]}
+    assert settings.leaving == {9, 4}
+
+
+@pytest.mark.parametrize("given_", [None, [], "drain", 5])
+def test_what_is_no_object_is_refused(given_):
+    with pytest.raises(SettingsError, match="not an object of settings"):
+        Settings.from_mapping(given_)
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("job", "rebalance", "must be one of balance, leaders"),
+        ("job", ["drain"], "must be one of"),
+        *[("tolerance", value, "above 0 and below 1") for value in (0, 1, -0.1, "0.1", True, float("nan"), None)],
+        *[("seed", value, "integer of at least 0 and at most 4294967295") for value in (-1, 2**32, 1.0, True)],
+        ("topics_in", [], "at least one topic glob"),
+        ("topics_in", "orders", "list of topic globs"),
+        ("topics_in", [""], "non-empty topic globs"),
+        ("topics_out", [1], "non-empty topic globs"),
+        ("brokers_out", [-1], "non-negative integers"),
+        ("brokers_out", [True], "non-negative integers"),
+        ("drain", [1, 1], "more than once"),
+        ("drain", "1", "list of broker ids"),
+        ("replace", [1], "must be an object"),
+        ("replace", {"a": 1}, "must be an object"),
+        ("replace", {"1": "2"}, "must be an object"),
+        ("replace", {"1": True}, "must be an object"),
+        ("replace", {"-1": 2}, "must be an object"),
+        ("replace", {"1": 2, "01": 3}, "more than once"),
+        ("replication_factor", 0, "integer of at least 1"),
+        ("max_bytes", -1, "integer of at least 0"),
+        ("max_bytes", 1e9, "integer of at least 0"),
+        ("max_replicas", "5", "integer"),
+        ("candidates", [], "non-empty list out of leaders_only, light, balanced"),
+        ("candidates", ["best"], "non-empty list out of"),
+        ("candidates", "light", "non-empty list out of"),
+        ("copies_per_broker", 0, "at least 1"),
+        ("partitions_per_batch", 0, "at least 1"),
+        ("leader_changes_per_batch", 0, "at least 1"),
+        ("throttle_bytes_per_second", 0, "at least 1"),
+        ("disk_headroom", 1, "from 0 to below 1"),
+        ("disk_headroom", -0.1, "from 0 to below 1"),
+        ("disk_headroom", float("nan"), "from 0 to below 1"),
+        ("policy_digest", 5, "must be text"),
+    ],
+)
+def test_a_wrong_value_is_named_with_what_is_allowed(key, value, words):
+    with pytest.raises(SettingsError) as refused:
+        Settings.from_mapping({key: value})
+    assert f"{key} must" in str(refused.value) or f"{key} names" in str(refused.value)
+    assert words in str(refused.value)
+    assert repr(value) in str(refused.value)
+    assert "Nothing was read or written" in str(refused.value)
+
+
+def test_every_wrong_key_is_named_at_once():
+    with pytest.raises(SettingsError) as refused:
+        Settings.from_mapping({"tolerence": 0.1, "seed": -1, "job": "x"})
+    for words in ("'tolerence' is not a setting; settings are job, tolerance", "seed must", "job must"):
+        assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("given_", "words"),
+    [
+        ({"job": "drain"}, "job 'drain' needs the brokers to empty"),
+        ({"job": "replace"}, "job 'replace' needs"),
+        ({"job": "replication_factor"}, "needs 'replication_factor'"),
+        ({"replication_factor": 3}, "needs job 'replication_factor'"),
+        ({"job": "replace", "replace": {"1": 1}}, "broker 1 is to be emptied and to receive at once"),
+        ({"job": "replace", "replace": {"1": 2, "2": 3}}, "broker 2 is to be emptied and to receive at once"),
+        ({"job": "replace", "replace": {"1": 2}, "drain": [2]}, "broker 2 is to be emptied and to receive"),
+        ({"job": "replace", "replace": {"1": 2}, "drain": [1]}, "in 'drain' and in 'replace'"),
+        ({"job": "replace", "replace": {"1": 3, "2": 3}}, "two brokers are replaced by the same one"),
+        (
+            {"job": "replace", "replace": {"1": 3}, "brokers_out": [3]},
+            "broker 3 is to receive in 'replace' and nothing",
+        ),
+    ],
+)
+def test_settings_that_contradict_each_other_are_refused(given_, words):
+    with pytest.raises(SettingsError) as refused:
+        Settings.from_mapping(given_)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("topics_in", "topics_out", "topic", "selected"),
+    [
+        (["*"], [], "orders", True),
+        (["orders*"], [], "orders-eu", True),
+        (["orders*"], [], "Orders", False),
+        (["a", "b"], [], "b", True),
+        (["*"], ["__*"], "__consumer_offsets", False),
+        (["orders"], ["orders"], "orders", False),
+    ],
+)
+def test_topics_are_selected_by_glob(topics_in, topics_out, topic, selected):
+    assert Settings.from_mapping({"topics_in": topics_in, "topics_out": topics_out}).selects(topic) is selected
+
+
+IDS = st.lists(st.integers(0, 9), unique=True, max_size=3)
+OPTIONAL = st.none() | st.integers(1, 100)
+SETTINGS = st.fixed_dictionaries(
+    {},
+    optional={
+        "job": st.sampled_from(JOBS),
+        "tolerance": st.floats(0.01, 0.99),
+        "seed": st.integers(0, 2**32 - 1),
+        "topics_in": st.lists(st.text(min_size=1), min_size=1),
+        "brokers_out": IDS,
+        "drain": IDS,
+        "replace": st.dictionaries(st.integers(0, 9).map(str), st.integers(0, 9), max_size=2),
+        "replication_factor": OPTIONAL,
+        "max_bytes": OPTIONAL,
+        "candidates": st.lists(st.sampled_from(CANDIDATES), min_size=1),
+        "throttle_bytes_per_second": OPTIONAL,
+        "disk_headroom": st.floats(0, 0.99),
+    },
+)
+
+
+@given(SETTINGS)
+def test_settings_read_back_from_json_as_written_or_are_refused(given_):
+    try:
+        settings = Settings.from_mapping(given_)
+    except SettingsError:
+        return
+    written = settings.to_mapping()
+    again = Settings.from_mapping(json.loads(json.dumps(written)))
+    assert again == settings
+    assert digest_of(again.to_mapping()) == digest_of(written)
+
+
+JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
+    max_leaves=6,
+)
+
+
+@given(st.dictionaries(st.sampled_from([f.name for f in dataclasses.fields(Settings)]), JSON, max_size=4) | JSON)
+def test_no_json_raises_anything_but_the_own_error(given_):
+    try:
+        settings = Settings.from_mapping(given_)
+    except SettingsError:
+        return
+    assert isinstance(settings, Settings)
