@@ -1,0 +1,82 @@
+"""`python -m kafka_rebalance.planning --snapshot DIR --out DIR [--settings FILE.json]`: plans without Spark."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from kafka_rebalance.errors import ArtifactError, RebalanceError, SettingsError
+from kafka_rebalance.model.artifacts import Folder
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.planner import run
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when the tables are written, 2 when something given cannot be used: its text goes to stderr."""
+    parser = argument_parser("python -m kafka_rebalance.planning")
+    options = parser.parse_args(arguments)
+    try:
+        settings = read_settings(options.settings)
+        run(folder_at(options.snapshot), folder_at(options.out), settings, progress=say)
+    except RebalanceError as wrong:
+        say(f"{type(wrong).__name__}: {wrong}")
+        return 2
+    return 0
+
+
+def say(line: str) -> None:
+    """A line of progress, on stderr and at once."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def argument_parser(program: str) -> argparse.ArgumentParser:
+    """The arguments that this command and the Spark job share."""
+    parser = argparse.ArgumentParser(prog=program, description="Plans a rebalance from the tables of a snapshot.")
+    parser.add_argument("--snapshot", required=True, help="folder or URL with brokers.parquet and partitions.parquet")
+    parser.add_argument(
+        "--out", required=True, help="folder or URL for moves, scores, candidates, loads, proposals.json"
+    )
+    parser.add_argument("--settings", help="JSON file with settings; without it every setting has its default")
+    return parser
+
+
+def read_settings(path: str | None) -> Settings:
+    """Settings of a JSON file, at a path or URL. Raises SettingsError that names the file."""
+    if path is None:
+        return Settings()
+    folder, _, name = path.rpartition("/")
+    try:
+        text = (folder_at(folder or ("/" if path.startswith("/") else ".")) / name).read_bytes()
+        given = json.loads(text)
+    except (OSError, ValueError) as wrong:
+        raise SettingsError(f"The settings file {path} cannot be read ({wrong}). Nothing was planned.") from wrong
+    if not isinstance(given, dict):
+        raise SettingsError(f"The settings file {path} is not a JSON object. Nothing was planned.")
+    return Settings.from_mapping(given)
+
+
+def folder_at(place: str) -> Folder:
+    """A local path, a `file://` URL, or any other URL that universal-pathlib can open here."""
+    url = urlsplit(place)
+    if "://" not in place:
+        return Path(place)
+    if url.scheme == "file":
+        return Path(unquote(url.path))
+    try:
+        from upath import UPath
+
+        folder: Folder = UPath(place)
+        return folder
+    except (ImportError, ValueError) as wrong:
+        raise ArtifactError(
+            f"{place} cannot be opened ({wrong}). Nothing was planned. Install universal-pathlib and the library for "
+            f"{url.scheme}, or give a local folder."
+        ) from wrong
+
+
+if __name__ == "__main__":
+    sys.exit(main())

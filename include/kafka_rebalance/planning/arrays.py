@@ -1,0 +1,124 @@
+"""The cluster as arrays: what the planner computes on.
+
+Brokers and topics are indices; -1 in `replicas` is the end of a shorter list. Loads are always [broker, resource].
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from kafka_rebalance.model.settings import Settings
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+METRICS = ("replicas", "disk", "bytes_in", "leaders", "leader_bytes_out")
+REPLICA_METRICS = METRICS[:3]  # follow replicas: moving one costs bytes
+LEADER_METRICS = METRICS[3:]  # follow the first replica: re-ordering a list costs nothing
+REPLICAS, DISK, BYTES_IN = range(3)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Problem:
+    """One snapshot and what is asked of it. Rows are sorted by topic and partition, brokers by id."""
+
+    settings: Settings
+    snapshot_digest: str
+    topics: tuple[str, ...]
+    topic: Ints  # [partition row] index into topics
+    partition: Ints
+    replicas: Ints  # [partition row, position] broker index, -1 past the end; position 0 is the preferred leader
+    size_bytes: Ints  # of one replica; 0 where unknown
+    bytes_in: Floats | None  # bytes a second, produced; None: nothing is known
+    bytes_out: Floats | None  # bytes a second, to consumers
+    movable: Bools  # selected by the settings and not excluded
+    unknown_sizes: int  # partitions whose size is unknown and counts as 0
+    brokers: Ints  # ids
+    racks: tuple[str | None, ...]
+    registered: Bools  # False: only named in replica lists, the broker itself is not in the table
+    leaving: Bools  # to be emptied
+    closed: Bools  # `brokers_out`: keep what they have, receive nothing
+    disk_capacity: Floats | None  # bytes; None unless known for every broker that stays
+    disk_used: Floats | None  # bytes in use, whatever by; None unless known for every broker that stays
+    nic_in: Floats | None  # bytes a second
+    nic_out: Floats | None
+
+    @property
+    def staying(self) -> Bools:
+        """[broker] Brokers that hold the cluster in the end."""
+        return self.registered & ~self.leaving
+
+    @property
+    def receivers(self) -> Bools:
+        """[broker] Brokers that may be given replicas and leaders."""
+        return self.staying & ~self.closed
+
+
+def replication(replicas: Ints) -> Ints:
+    """[partition row] Replicas each partition has."""
+    counts: Ints = (replicas >= 0).sum(axis=1)
+    return counts
+
+
+def replica_weights(problem: Problem) -> Floats:
+    """[partition row, REPLICA_METRICS] What one replica weighs: 1, bytes, bytes a second (0 where not known)."""
+    rows = len(problem.size_bytes)
+    bytes_in = problem.bytes_in if problem.bytes_in is not None else np.zeros(rows)
+    return np.stack([np.ones(rows), problem.size_bytes.astype(np.float64), bytes_in], axis=1)
+
+
+def leader_weights(problem: Problem, replicas: Ints) -> Floats:
+    """[partition row, LEADER_METRICS] What leading weighs: 1, and bytes a second sent to followers and consumers."""
+    rows = len(problem.size_bytes)
+    out = problem.bytes_out.copy() if problem.bytes_out is not None else np.zeros(rows)
+    if problem.bytes_in is not None:
+        out += (replication(replicas) - 1) * problem.bytes_in
+    return np.stack([np.ones(rows), out], axis=1)
+
+
+def replica_loads(replicas: Ints, weights: Floats, brokers: int) -> Floats:
+    """[broker, resource] Sum of the weights of the replicas that each broker holds."""
+    rows = np.nonzero(replicas >= 0)[0]
+    held = replicas[replicas >= 0]
+    return np.stack([np.bincount(held, weights[rows, k], brokers) for k in range(weights.shape[1])], axis=1)
+
+
+def leader_loads(replicas: Ints, weights: Floats, brokers: int) -> Floats:
+    """[broker, resource] Sum of the weights of the partitions whose first replica is the broker."""
+    return np.stack([np.bincount(replicas[:, 0], weights[:, k], brokers) for k in range(weights.shape[1])], axis=1)
+
+
+def all_loads(problem: Problem, replicas: Ints) -> Floats:
+    """[broker, METRICS] Every load, in its own unit."""
+    brokers = len(problem.brokers)
+    return np.hstack(
+        [
+            replica_loads(replicas, replica_weights(problem), brokers),
+            leader_loads(replicas, leader_weights(problem, replicas), brokers),
+        ]
+    )
+
+
+def known_metrics(problem: Problem) -> tuple[str, ...]:
+    """The metrics that this snapshot has figures for."""
+    known = ["replicas", "disk"]
+    known += ["bytes_in"] if problem.bytes_in is not None else []
+    known += ["leaders"]
+    known += ["leader_bytes_out"] if problem.bytes_in is not None or problem.bytes_out is not None else []
+    return tuple(known)
+
+
+def shares(problem: Problem) -> Floats:
+    """[broker, METRICS] The share of the whole that each staying broker should carry; columns sum to 1.
+
+    By capacity where it is known for every broker that stays, else equal. Replicas go with the disk they lie on and
+    leaders with the network they send on: equal counts on unequal brokers would contradict the other resources.
+    """
+    stays = problem.staying.astype(np.float64)
+    by_metric = (problem.disk_capacity, problem.disk_capacity, problem.nic_in, problem.nic_out, problem.nic_out)
+    columns = [stays if capacity is None else np.where(problem.staying, capacity, 0.0) for capacity in by_metric]
+    return np.stack([column / column.sum() for column in columns], axis=1)

@@ -1,0 +1,168 @@
+"""What makes a request impossible, found before any search, with the numbers that say so."""
+
+from __future__ import annotations
+
+from fnmatch import fnmatchcase
+
+import numpy as np
+
+from kafka_rebalance.errors import PlanningError
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.planning.arrays import Problem, replication
+from kafka_rebalance.planning.constraints import distinct, domains_of, rack_rule
+
+_NOTHING = "Nothing was planned."
+
+
+def check_problem(problem: Problem) -> None:
+    """Raises PlanningError that names what cannot be, and what would have to change."""
+    if not problem.registered.any():
+        raise PlanningError(f"The snapshot has no brokers. {_NOTHING} Check the cluster's connection.")
+    if not len(problem.partition):
+        raise PlanningError(f"The snapshot has no partitions. {_NOTHING} Check the cluster's connection.")
+    _check_lists(problem)
+    _check_broker_ids(problem)
+    _check_topics(problem)
+    _check_room(problem)
+    _check_disks(problem)
+
+
+def _check_lists(problem: Problem) -> None:
+    ordered = np.sort(problem.replicas, axis=1)
+    repeated = ((ordered[:, 1:] == ordered[:, :-1]) & (ordered[:, 1:] >= 0)).any(axis=1)
+    for wrong, what in ((replication(problem.replicas) == 0, "has no replicas"), (repeated, "lists a broker twice")):
+        if wrong.any():
+            row = int(np.flatnonzero(wrong)[0])
+            brokers = problem.brokers[problem.replicas[row][problem.replicas[row] >= 0]].tolist()
+            raise PlanningError(
+                f"{_name(problem, row)} {what} (replicas {brokers}), as do {int(wrong.sum()) - 1} more of "
+                f"{len(wrong)} partitions. {_NOTHING} Repair the assignment first."
+            )
+
+
+def _check_broker_ids(problem: Problem) -> None:
+    settings = problem.settings
+    existing = problem.brokers.tolist()
+    registered = problem.brokers[problem.registered].tolist()
+    named = {"drain": settings.drain, "replace": tuple(settings.replace), "brokers_out": settings.brokers_out}
+    for setting, brokers in named.items():
+        unknown = [broker for broker in brokers if broker not in existing]
+        if unknown:
+            raise PlanningError(
+                f"{setting}: {_ids(unknown)} does not exist. Brokers are {_listed(existing)}. {_NOTHING}"
+            )
+    unknown = [broker for broker in settings.replace.values() if broker not in registered]
+    if unknown:
+        raise PlanningError(
+            f"replace: the new {_ids(unknown)} is not registered. Brokers are {_listed(registered)}. {_NOTHING}"
+        )
+    both = sorted(set(settings.brokers_out) & (settings.leaving | set(settings.replace.values())))
+    if both:
+        raise PlanningError(
+            f"{_ids(both)} is in brokers_out, and in drain or replace. {_NOTHING} A broker that is to be left alone "
+            "cannot be emptied or filled."
+        )
+    absent = np.flatnonzero(~problem.registered & ~problem.leaving)
+    if len(absent):
+        held = np.isin(problem.replicas, absent).any(axis=1)
+        raise PlanningError(
+            f"{_ids(problem.brokers[absent].tolist())} holds replicas of {int(held.sum())} partitions, and is not "
+            f"in the table of brokers. {_NOTHING} Start it, or name it in drain or replace."
+        )
+
+
+def _check_topics(problem: Problem) -> None:
+    settings, topics = problem.settings, problem.topics
+    empty = [glob for glob in settings.topics_in if not any(fnmatchcase(topic, glob) for topic in topics)]
+    if empty:
+        raise PlanningError(
+            f"topics_in: {', '.join(map(repr, empty))} matches none of the cluster's {len(topics)} topics. {_NOTHING}"
+        )
+    if not any(settings.selects(topic) for topic in topics):
+        raise PlanningError(
+            f"topics_in ({', '.join(settings.topics_in)}) less topics_out ({', '.join(settings.topics_out)}) leaves "
+            f"none of the cluster's {len(topics)} topics. {_NOTHING}"
+        )
+
+
+def _check_room(problem: Problem) -> None:
+    """Enough brokers and racks for every list that has to change."""
+    staying = int(problem.staying.sum())
+    if not staying:
+        raise PlanningError(f"All {len(problem.brokers)} brokers are to be emptied. {_NOTHING} Name fewer in drain.")
+    factor = problem.settings.replication_factor
+    rule = rack_rule(problem, factor)
+    racks = len(np.unique(rule.domain[problem.staying]))
+    if factor is not None and factor > staying:
+        raise PlanningError(f"Replication factor {factor} is larger than the {staying} brokers that stay. {_NOTHING}")
+    if factor is not None and rule.known and factor > racks:
+        raise PlanningError(
+            f"Replication factor {factor} is larger than the {racks} racks of the {staying} brokers that stay. "
+            + _NOTHING
+        )
+    if problem.settings.job == "leaders":
+        return
+    leaves = np.isin(problem.replicas, np.flatnonzero(problem.leaving)).any(axis=1) & problem.movable
+    counts = replication(problem.replicas) if factor is None else np.full(len(problem.replicas), factor)
+    crowded = leaves & (counts > staying)
+    if crowded.any():
+        raise PlanningError(
+            f"Emptying {_ids(problem.brokers[problem.leaving].tolist())} leaves {staying} brokers, and "
+            f"{int(crowded.sum())} partitions have more replicas, first {_first(problem, crowded)}. {_NOTHING}"
+        )
+    spread = distinct(domains_of(rule, problem.replicas))
+    spread = np.minimum(spread, counts)
+    too_few = leaves & rule.known & (spread > racks)
+    if too_few.any():
+        raise PlanningError(
+            f"Emptying {_ids(problem.brokers[problem.leaving].tolist())} leaves {racks} racks, and "
+            f"{int(too_few.sum())} partitions lie on more than that, first {_first(problem, too_few)}: the rack rule "
+            f"would be broken. {_NOTHING} Keep a broker in each rack."
+        )
+
+
+def _check_disks(problem: Problem) -> None:
+    """All bytes must fit the disks that stay. Only where every capacity is known."""
+    for name, capacity in (
+        ("disk_capacity_bytes", problem.disk_capacity),
+        ("nic_in_bytes_per_second", problem.nic_in),
+        ("nic_out_bytes_per_second", problem.nic_out),
+    ):
+        if capacity is not None and (capacity[problem.staying] <= 0).any():
+            none = problem.brokers[problem.staying & (capacity <= 0)].tolist()
+            raise PlanningError(
+                f"{name} of {_ids(none)} is not above 0. {_NOTHING} Leave it empty where it is unknown."
+            )
+    if problem.disk_capacity is None:
+        return
+    settings = problem.settings
+    counts = replication(problem.replicas)
+    if settings.replication_factor is not None:
+        counts = np.where(problem.movable, settings.replication_factor, counts)
+    total = int((counts * problem.size_bytes).sum())
+    room = float(problem.disk_capacity[problem.staying].sum()) * (1 - settings.disk_headroom)
+    if total > room:
+        raise PlanningError(
+            f"{total:,} bytes of replicas do not fit the {int(problem.staying.sum())} brokers that stay: they hold "
+            f"{int(room):,} bytes with {settings.disk_headroom:.0%} kept free. {_NOTHING} Add brokers, empty fewer, or "
+            "lower disk_headroom."
+        )
+
+
+def _name(problem: Problem, row: int) -> str:
+    return str(TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row])))
+
+
+def _first(problem: Problem, rows: np.ndarray) -> str:  # type: ignore[type-arg]
+    return _name(problem, int(np.flatnonzero(rows)[0]))
+
+
+def _ids(brokers: list[int]) -> str:
+    return ("broker " if len(brokers) == 1 else "brokers ") + _listed(brokers)
+
+
+def _listed(brokers: list[int]) -> str:
+    """Ids, shortened where there are many."""
+    if len(brokers) <= 40:
+        return ", ".join(map(str, brokers))
+    return f"{', '.join(map(str, brokers[:40]))} and {len(brokers) - 40} more"

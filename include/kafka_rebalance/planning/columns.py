@@ -1,0 +1,139 @@
+"""Columns of an input table as arrays, checked where they come in."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.planning.arrays import Bools, Floats, Ints
+
+
+class Columns:
+    """The columns of one input table as arrays, each checked for its type. Errors name the table and the column."""
+
+    def __init__(self, table: pa.Table, where: str) -> None:
+        self.table, self.where = table, where
+
+    def _error(self, what: str) -> ArtifactError:
+        return ArtifactError(f"{self.where}: {what}. Nothing was planned. The README's Tables list the columns.")
+
+    def _column(self, name: str, *, required: bool) -> pa.ChunkedArray | None:
+        if name in self.table.column_names:
+            return self.table.column(name)
+        if required:
+            raise self._error(f"column {name} is missing, there are {', '.join(self.table.column_names)}")
+        return None
+
+    def _cast(self, column: pa.ChunkedArray, name: str, wanted: pa.DataType) -> pa.ChunkedArray:
+        try:
+            return column.cast(wanted)
+        except pa.ArrowException as wrong:
+            raise self._error(f"column {name} is {column.type}, not {wanted} ({wrong})") from wrong
+
+    def integers(self, name: str) -> Ints:
+        """A required column of non-negative integers without nulls."""
+        column = self._column(name, required=True)
+        assert column is not None
+        if not pa.types.is_integer(column.type):
+            raise self._error(f"column {name} is {column.type}, not an integer")
+        if column.null_count:
+            raise self._error(f"column {name} has {column.null_count} nulls")
+        values: Ints = self._cast(column, name, pa.int64()).to_numpy()
+        if (values < 0).any():
+            raise self._error(f"column {name} holds {int(values.min())}, which is below 0")
+        return values
+
+    def names(self, name: str) -> tuple[tuple[str, ...], Ints]:
+        """(the distinct names in order, [row] index into them) of a required text column."""
+        column = self._column(name, required=True)
+        assert column is not None
+        texts = self._cast(column, name, pa.string())
+        if not (
+            pa.types.is_string(column.type) or pa.types.is_large_string(column.type) or _is_dictionary(column.type)
+        ):
+            raise self._error(f"column {name} is {column.type}, not text")
+        if texts.null_count:
+            raise self._error(f"column {name} has {texts.null_count} nulls")
+        distinct = sorted(pc.unique(texts).to_pylist())
+        index: Ints = pc.index_in(texts, pa.array(distinct, pa.string())).to_numpy().astype(np.int64)
+        return tuple(distinct), index
+
+    def lists(self, name: str) -> Ints:
+        """[row, position] A required column of lists of integers, -1 past the end of each."""
+        column = self._column(name, required=True)
+        assert column is not None
+        kind = column.type
+        if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
+            raise self._error(f"column {name} is {kind}, not a list of integers")
+        if not pa.types.is_integer(kind.value_type):
+            raise self._error(f"column {name} is {kind}, not a list of integers")
+        if column.null_count:
+            raise self._error(f"column {name} has {column.null_count} nulls")
+        chunks = self._cast(column, name, pa.large_list(pa.int64())).combine_chunks()
+        lists = chunks.chunk(0) if isinstance(chunks, pa.ChunkedArray) else chunks
+        if lists.flatten().null_count:
+            raise self._error(f"column {name} has nulls within its lists")
+        lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+        values = lists.flatten().to_numpy()
+        if (values < 0).any():
+            raise self._error(f"column {name} holds {int(values.min())}, which is no broker id")
+        result = np.full((len(lengths), max(1, int(lengths.max(initial=0)))), -1, dtype=np.int64)
+        rows = np.repeat(np.arange(len(lengths)), lengths)
+        result[rows, np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)] = values
+        return result
+
+    def amounts(self, name: str, *, required: bool = False) -> tuple[Floats, Bools]:
+        """(values with 0 where unknown, [row] whether known) of a column of numbers that are not negative."""
+        column = self._column(name, required=required)
+        if column is None:
+            return np.zeros(self.table.num_rows), np.zeros(self.table.num_rows, dtype=bool)
+        if pa.types.is_null(column.type):
+            column = column.cast(pa.float64())
+        if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+            raise self._error(f"column {name} is {column.type}, not a number")
+        values: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).copy()
+        known = np.isfinite(values)
+        values[~known] = 0.0
+        if (values < 0).any():
+            raise self._error(f"column {name} holds {values.min():g}, which is below 0")
+        return values, known
+
+    def flags(self, name: str) -> Bools:
+        """[row] An optional column of booleans; null is False."""
+        column = self._column(name, required=False)
+        if column is None:
+            return np.zeros(self.table.num_rows, dtype=bool)
+        flags: Bools = pc.fill_null(self._cast(column, name, pa.bool_()), False).to_numpy().astype(bool)
+        return flags
+
+    def texts(self, name: str, allowed: Collection[str] | None = None) -> list[str | None]:
+        """[row] An optional column of text, each value one of `allowed` or null."""
+        column = self._column(name, required=False)
+        if column is None:
+            return [None] * self.table.num_rows
+        found: list[str | None] = self._cast(column, name, pa.string()).to_pylist()
+        wrong = sorted({text for text in found if text is not None and allowed is not None and text not in allowed})
+        if wrong:
+            raise self._error(
+                f"column {name} holds {', '.join(map(repr, wrong))}, allowed are {', '.join(allowed or ())}"
+            )
+        return found
+
+    def check_keys(self, *keys: Ints) -> None:
+        """Refuses two rows of one key."""
+        stacked = np.stack(keys, axis=1)
+        distinct, counts = np.unique(stacked, axis=0, return_counts=True)
+        if len(distinct) == len(stacked):
+            return
+        first = distinct[counts > 1][0]
+        row = self.table.slice(int(np.flatnonzero((stacked == first).all(axis=1))[0]), 1).to_pylist()[0]
+        name = f"broker {row['broker']}" if "broker" in row else f"{row['topic']}-{row['partition']}"
+        raise self._error(f"{int((counts > 1).sum())} keys have more than one row, first {name}")
+
+
+def _is_dictionary(kind: pa.DataType) -> bool:
+    return bool(pa.types.is_dictionary(kind) and pa.types.is_string(kind.value_type))

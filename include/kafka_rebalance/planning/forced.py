@@ -1,0 +1,195 @@
+"""Moves that are asked for whatever the balance: emptied brokers, replacements, replication factors, rack repairs.
+
+Each goes to the place that helps balance most, largest first, while there is most room.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from kafka_rebalance.errors import PlanningError
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.planning.arrays import DISK, Bools, Ints, Problem, replication
+from kafka_rebalance.planning.bounds import Bands
+from kafka_rebalance.planning.constraints import allowed, distinct, domains_of, violations
+from kafka_rebalance.planning.placement import Placement, distance
+
+
+def empty_brokers(placement: Placement, leaving: Bools, bands: Bands) -> Ints:
+    """Moves every movable replica off the brokers that leave; returns the slots that found no legal place."""
+    held = (placement.replicas >= 0) & leaving[np.maximum(placement.replicas, 0)] & placement.free
+    slots = np.flatnonzero(held.ravel())
+    order = np.argsort(-placement.sizes[slots // placement.width], kind="stable")
+    stranded = [int(slot) for slot in slots[order] if not _place(placement, int(slot), bands)]
+    return np.array(stranded, dtype=np.int64)
+
+
+def _place(placement: Placement, slot: int, bands: Bands) -> bool:
+    """Gives one replica to the receiver that is helped most, whatever the limits; whether there is a legal one."""
+    receivers = np.flatnonzero(placement.receivers)
+    if not len(receivers):
+        return False
+    source = placement.replicas.ravel()[slot]
+    change = placement.deltas(np.array([slot]), np.array([source]), receivers, bands)[0]
+    best = int(change.argmin())
+    if not np.isfinite(change[best]):
+        return False
+    placement.move(slot, int(receivers[best]))
+    return True
+
+
+def repair_racks(placement: Placement, bands: Bands) -> int:
+    """Spreads movable partitions that break the rack rule over more racks; returns how many still break it.
+
+    A limit that is reached stops the repairs, and shows in the budget.
+    """
+    rows = np.flatnonzero(violations(placement.rule, placement.replicas))
+    for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
+        while _repair(placement, int(row), bands):
+            pass
+    return int(violations(placement.rule, placement.replicas).sum())
+
+
+def _repair(placement: Placement, row: int, bands: Bands) -> bool:
+    """One replica of the partition to a rack that has none, if the partition needs it; whether one moved."""
+    one = slice(row, row + 1)
+    if not violations(placement.rule, placement.replicas[one])[0]:
+        return False
+    receivers = np.flatnonzero(placement.receivers)
+    here = placement.domains[row]
+    shared = np.array([(here == domain).sum() > 1 for domain in here]) & (here >= 0)
+    columns = np.flatnonzero(shared & placement.free[row])
+    if not len(columns) or not len(receivers):
+        return False
+    slots = row * placement.width + columns
+    change = placement.deltas(slots, placement.replicas[row, columns], receivers, bands)
+    rows = np.full(len(columns), row)
+    adds = allowed(
+        placement.rule,
+        placement.replicas,
+        placement.domains,
+        rows,
+        columns,
+        receivers,
+        repair=not placement.rule.strict,
+    )
+    change = np.where(adds, change, np.inf)
+    index, target = np.unravel_index(int(change.argmin()), change.shape)
+    if not np.isfinite(change[index, target]):
+        return False
+    placement.move(int(slots[index]), int(receivers[target]))
+    return True
+
+
+def replaced(problem: Problem, replicas: Ints, replacements: Mapping[int, int]) -> Ints:
+    """The lists with every movable replica of an old broker on exactly its new one, in the same position.
+
+    Raises PlanningError where the new broker cannot take one: it already has a copy, or its rack has.
+    """
+    result = replicas.copy()
+    index = {int(broker): number for number, broker in enumerate(problem.brokers)}
+    for old, new in replacements.items():
+        at = (replicas == index[old]) & problem.movable[:, None]
+        result[at] = index[new]
+        twice = at.any(axis=1) & (replicas == index[new]).any(axis=1)
+        if twice.any():
+            row = int(np.flatnonzero(twice)[0])
+            raise PlanningError(
+                f"Broker {new} cannot replace broker {old}: {int(twice.sum())} of the {int(at.any(axis=1).sum())} "
+                f"partitions of broker {old} have a replica on broker {new} already, first "
+                f"{_name(problem, row)}. Nothing was planned. Choose another broker, or job 'drain' for {old}."
+            )
+    return result
+
+
+def check_replacement_racks(problem: Problem, before: Bools, after: Bools) -> None:
+    """Raises PlanningError if the replacement would break the rack rule: [partition row] whether it does."""
+    broken = ~before & after
+    if broken.any():
+        first = _name(problem, int(np.flatnonzero(broken)[0]))
+        pairs = ", ".join(f"{old} by {new}" for old, new in problem.settings.replace.items())
+        raise PlanningError(
+            f"Replacing broker {pairs} would break the rack rule for {int(broken.sum())} partitions, first {first}. "
+            "Nothing was planned. Choose a new broker in the same rack, or job 'drain'."
+        )
+
+
+def _name(problem: Problem, row: int) -> str:
+    return str(TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row])))
+
+
+def wanted_factor(problem: Problem) -> Ints:
+    """[partition row] The number of replicas each partition is to have."""
+    counts = replication(problem.replicas)
+    if problem.settings.replication_factor is None:
+        return counts
+    return np.where(problem.movable, problem.settings.replication_factor, counts)
+
+
+def shrunk(placement: Placement, wanted: Ints, leaving: Bools, bands: Bands) -> Ints:
+    """The lists with replicas dropped where there are too many.
+
+    Dropped first: what lies on brokers that leave, then what keeps the most racks, then followers before the leader,
+    then what relieves balance most.
+    """
+    replicas = placement.replicas.copy()
+    loads = placement.loads.copy()
+    surplus = replication(replicas) - wanted
+    rows = np.flatnonzero(surplus > 0)
+    for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
+        weight = placement.weights[row]
+        for _ in range(int(surplus[row])):
+            columns = np.flatnonzero((replicas[row] >= 0) & placement.free[row])
+            if not len(columns):
+                break
+            holders = replicas[row, columns]
+            without = np.repeat(placement.rule.domain[np.maximum(replicas[row], 0)][None], len(columns), axis=0)
+            without[:, replicas[row] < 0] = -1
+            without[np.arange(len(columns)), columns] = -1
+            relief = distance(loads[holders] - weight, bands.low[holders], bands.high[holders])
+            relief -= distance(loads[holders], bands.low[holders], bands.high[holders])
+            order = np.lexsort((columns, relief, columns == 0, -distinct(without), ~leaving[holders]))
+            column = int(columns[order[0]])
+            loads[replicas[row, column]] -= weight
+            replicas[row, column] = -1
+    return left_aligned(replicas)
+
+
+def left_aligned(replicas: Ints) -> Ints:
+    """The lists with their gaps closed, order kept."""
+    order = np.argsort(replicas < 0, axis=1, kind="stable")
+    return np.take_along_axis(replicas, order, axis=1)
+
+
+def grown(placement: Placement, wanted: Ints, bands: Bands) -> tuple[Ints, int]:
+    """The lists with replicas added where there are too few, and how many found no legal place."""
+    replicas = placement.replicas.copy()
+    loads = placement.loads.copy()
+    missing = wanted - replication(replicas)
+    rows = np.flatnonzero(missing > 0)
+    receivers = np.flatnonzero(placement.receivers)
+    width = int(wanted.max())
+    if width > replicas.shape[1]:
+        replicas = np.pad(replicas, ((0, 0), (0, width - replicas.shape[1])), constant_values=-1)
+    short = 0
+    for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
+        weight = placement.weights[row]
+        for _ in range(int(missing[row])):
+            one = replicas[row : row + 1]
+            column = int((one[0] < 0).argmax())
+            legal = allowed(
+                placement.rule, one, domains_of(placement.rule, one), np.array([0]), np.array([column]), receivers
+            )[0]
+            legal &= loads[receivers, DISK] + weight[DISK] <= placement.disk_limit[receivers]
+            low, high = bands.low[receivers], bands.high[receivers]
+            change = distance(loads[receivers] + weight, low, high) - distance(loads[receivers], low, high)
+            # Inside every band all places are equal: then the emptiest.
+            order = np.lexsort((loads[receivers].sum(axis=1), change, ~legal))
+            if not len(order) or not legal[order[0]]:
+                short += 1
+                break
+            replicas[row, column] = receivers[order[0]]
+            loads[receivers[order[0]]] += weight
+    return replicas, short

@@ -1,0 +1,228 @@
+"""What a searched assignment amounts to: moves with reasons and batches, scores, figures, status and note."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.proposal import Candidate, Move, candidate_digest
+from kafka_rebalance.planning.arrays import (
+    DISK,
+    METRICS,
+    REPLICA_METRICS,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    all_loads,
+    known_metrics,
+    leader_weights,
+    replica_weights,
+    replication,
+    shares,
+)
+from kafka_rebalance.planning.batches import schedule
+from kafka_rebalance.planning.bounds import makespan_bound, moved_bytes_bound
+from kafka_rebalance.planning.constraints import RackRule, rack_rule, violations
+from kafka_rebalance.planning.jobs import Goal
+from kafka_rebalance.planning.placement import Budget
+from kafka_rebalance.planning.scoring import Score, outside_band, ratios, reason, scores
+
+_LISTED = 3  # figures in a note, at most
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Searched:
+    """What the search hands over."""
+
+    replicas: Ints
+    goal: Goal
+    rule: RackRule
+    wanted: Ints
+    targets: Floats  # [broker, REPLICA_METRICS] in units of `scale`
+    leader_targets: Floats  # [broker, LEADER_METRICS] in their own unit
+    scale: Floats
+    budget: Budget
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Plan:
+    """One candidate with its scores and loads, before and after."""
+
+    candidate: Candidate
+    scores_before: dict[str, Score]
+    scores_after: dict[str, Score]
+    loads_before: Floats  # [broker, METRICS], each in its own unit
+    loads_after: Floats
+    within_tolerance: bool
+
+
+def infeasible(problem: Problem, name: str, note: str) -> Plan:
+    """A candidate that is not offered: no moves, and the figures that forbid it."""
+    loads = all_loads(problem, problem.replicas)
+    broken = int(violations(rack_rule(problem), problem.replicas).sum())
+    summary = _summary(broken=broken)
+    digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), ())
+    now = scores(problem, loads, shares(problem))
+    return Plan(Candidate(name, digest, "infeasible", (), note, summary), now, now, loads, loads, False)
+
+
+def outcome(problem: Problem, name: str, searched: Searched) -> Plan:
+    """Everything that tables and people get to see of one searched candidate."""
+    share = shares(problem)
+    before, after = all_loads(problem, problem.replicas), all_loads(problem, searched.replicas)
+    relative = ratios(before, share)
+    was_broken = violations(searched.rule, problem.replicas)
+    is_broken = violations(searched.rule, searched.replicas)
+    moves, urgent = _moves(problem, searched.replicas, relative, was_broken & ~is_broken)
+    used = before[:, DISK] if problem.disk_used is None else np.maximum(before[:, DISK], problem.disk_used)
+    planned = schedule(problem, moves, urgent, used)
+    throttle = problem.settings.throttle_bytes_per_second
+    summary = _summary(
+        moves=planned.moves,
+        bound=_bytes_bound(problem, searched, before[:, DISK], after[:, DISK]),
+        broken=int(is_broken.sum()),
+        batches=planned.batches,
+        makespan=planned.busiest_bytes / throttle if throttle else None,
+        makespan_bound_seconds=makespan_bound(planned.received, planned.sent, throttle) if throttle else None,
+        peak=planned.peak_disk_fraction,
+    )
+    off = _off_balance(problem, searched, after)
+    status, notes = _verdict(problem, name, searched, off, int(is_broken.sum()))
+    headroom = problem.settings.disk_headroom
+    if planned.peak_disk_fraction is not None and planned.peak_disk_fraction > 1 - headroom and moves:
+        notes.append(f"a disk is up to {planned.peak_disk_fraction:.0%} full on the way, beyond {1 - headroom:.0%}")
+    digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
+    candidate = Candidate(name, digest, status, planned.moves, _sentence(notes), summary)
+    return Plan(
+        candidate,
+        scores(problem, before, share),
+        scores(problem, after, share),
+        before,
+        after,
+        not off and not is_broken.any(),
+    )
+
+
+def _summary(
+    moves: Sequence[Move] = (),
+    bound: int = 0,
+    broken: int = 0,
+    batches: int = 0,
+    makespan: float | None = None,
+    makespan_bound_seconds: float | None = None,
+    peak: float | None = None,
+) -> dict[str, float | int | None]:
+    return {
+        "moved_bytes": sum(move.bytes_to_copy for move in moves),
+        "moved_bytes_bound": bound,
+        "moved_replicas": sum(len(move.added) for move in moves),
+        "leader_changes": sum(move.changes_leader for move in moves),
+        "rack_violations": broken,
+        "batches": batches,
+        "makespan_seconds": None if makespan is None else round(makespan, 3),
+        "makespan_bound_seconds": None if makespan_bound_seconds is None else round(makespan_bound_seconds, 3),
+        "peak_disk_fraction": peak,
+    }
+
+
+def _moves(problem: Problem, replicas: Ints, relative: Floats, repaired: Bools) -> tuple[list[Move], list[bool]]:
+    """The changed partitions, and of each whether it repairs the rack rule.
+
+    A list with the same replicas and the same leader stays as it is, whatever its order.
+    """
+    width = max(replicas.shape[1], problem.replicas.shape[1])
+    now, was = (_padded(lists, width) for lists in (replicas, problem.replicas))
+    same = (np.sort(now, axis=1) == np.sort(was, axis=1)).all(axis=1) & (now[:, 0] == was[:, 0])
+    moves, urgent = [], []
+    for row in np.flatnonzero(~same):
+        move = Move(
+            TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row])),
+            tuple(problem.brokers[was[row][was[row] >= 0]].tolist()),
+            tuple(problem.brokers[now[row][now[row] >= 0]].tolist()),
+            int(problem.size_bytes[row]),
+        )
+        repairs = bool(repaired[row])
+        moves.append(replace(move, reason=reason(problem, relative, move, repairs_rack=repairs)))
+        urgent.append(repairs)
+    return moves, urgent
+
+
+def _padded(lists: Ints, width: int) -> Ints:
+    return np.pad(lists, ((0, 0), (0, width - lists.shape[1])), constant_values=-1)
+
+
+def _bytes_bound(problem: Problem, searched: Searched, before: Floats, after: Floats) -> int:
+    """Bytes that no plan stays below whose disks end within the tolerance, or as near to it as this one."""
+    goal = searched.goal
+    if not goal.moves_replicas:
+        return 0
+    staying = problem.staying
+    kept = ((problem.replicas >= 0) & staying[np.maximum(problem.replicas, 0)]).sum(axis=1)
+    lacking = np.where(problem.movable, np.maximum(0, searched.wanted - kept), 0)
+    needed = float((lacking * problem.size_bytes).sum())
+    if not goal.balances:
+        return int(needed)
+    target = searched.targets[:, DISK] * searched.scale[DISK]
+    here = problem.receivers & (target > 0)
+    reached = after[here] / target[here]
+    low = 0.0 if goal.one_sided else min(1 - goal.tolerance, float(reached.min(initial=1.0)))
+    high = max(1 + goal.tolerance, float(reached.max(initial=1.0)))
+    same_factor = bool((searched.wanted == replication(problem.replicas)).all())
+    return moved_bytes_bound(before, (target * low, target * high), here, needed, same_factor=same_factor)
+
+
+def _off_balance(problem: Problem, searched: Searched, after: Floats) -> list[str]:
+    """The metrics that end outside the tolerance although one replica or leader would matter, with their range."""
+    goal = searched.goal
+    counts = len(REPLICA_METRICS)
+    weights = np.hstack([replica_weights(problem), leader_weights(problem, searched.replicas)])
+    targets = np.hstack([searched.targets * searched.scale, searched.leader_targets])
+    off = outside_band(after, targets, weights.max(axis=0), goal.tolerance, problem.receivers)
+    if goal.one_sided:
+        off &= after > targets
+    known = known_metrics(problem)
+    found = []
+    for k, metric in enumerate(METRICS):
+        asked = goal.balances if k < counts else goal.all_leaders
+        if metric in known and asked and off[:, k].any():
+            here = problem.receivers & (targets[:, k] > 0)
+            reached = after[here, k] / targets[here, k]
+            found.append(f"{metric} {reached.min():.2f} to {reached.max():.2f} of the reachable share")
+    return found
+
+
+def _verdict(problem: Problem, name: str, searched: Searched, off: Sequence[str], broken: int) -> tuple[str, list[str]]:
+    """The status, and what has to be said."""
+    goal, budget = searched.goal, searched.budget
+    notes, status = [], "ok"
+    limits = {"max_bytes": budget.bytes, "max_replicas": budget.replicas, "max_leader_changes": budget.leader_changes}
+    unfinished = bool(off) or (goal.repairs_racks and broken > 0)
+    if budget.reached and unfinished:
+        status = "partial"
+        reached = (
+            f"{limit} {getattr(problem.settings, limit):,} ({limits[limit]:,} used)" for limit in sorted(budget.reached)
+        )
+        notes.append(f"stopped at {', '.join(reached)}")
+    elif off:
+        status = "partial"
+        notes.append(f"within {goal.tolerance:.0%} is not reached")
+    notes += off[:_LISTED]
+    if goal.repairs_racks and broken:
+        notes.append(f"{broken} partitions still break the rack rule")
+    left = int(np.isin(searched.replicas, np.flatnonzero(problem.leaving)).sum())
+    if left and problem.settings.job != "leaders":
+        status = "partial"
+        why = "are kept where they are" if goal.moves_replicas else "stay: this candidate only re-orders lists"
+        notes.append(f"{left} replicas on brokers that are to be emptied {why}")
+    if problem.unknown_sizes:
+        notes.append(f"{problem.unknown_sizes} partitions of unknown size count as 0 bytes")
+    return status, notes
+
+
+def _sentence(notes: Sequence[str]) -> str:
+    text = "; ".join(notes)
+    return f"{text[0].upper()}{text[1:]}." if text else ""

@@ -1,0 +1,106 @@
+"""Plans a snapshot: reads and checks the tables, proposes every candidate, writes the results.
+
+The Spark job takes the same steps, and only proposes elsewhere.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+
+from kafka_rebalance.model.artifacts import Folder
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.arrays import Problem
+from kafka_rebalance.planning.candidate import propose
+from kafka_rebalance.planning.checks import check_problem
+from kafka_rebalance.planning.jobs import candidate_names
+from kafka_rebalance.planning.outcome import Plan
+from kafka_rebalance.planning.scoring import Score
+from kafka_rebalance.planning.tables import read_problem, write_results, write_timings
+
+__all__ = ["Stopwatch", "describe", "describe_plan", "finish", "prepare", "propose", "recommended", "run"]
+
+
+def prepare(snapshot_folder: Folder, settings: Settings) -> Problem:
+    """The snapshot as a problem that has passed every check. Raises ArtifactError and PlanningError."""
+    problem = read_problem(snapshot_folder, settings)
+    check_problem(problem)
+    return problem
+
+
+def recommended(plans: Sequence[Plan]) -> str | None:
+    """The candidate to take unless a person knows better; None where no candidate changes anything.
+
+    `balanced` when it brings the cluster nearer to balance or does what the job asks for, else the next smaller one.
+    """
+    by_name = {plan.candidate.name: plan for plan in plans if plan.candidate.moves}
+    for name in ("balanced", "light", "leaders_only"):
+        plan = by_name.get(name)
+        if plan is not None and (
+            plan.within_tolerance or _imbalance(plan.scores_after) < _imbalance(plan.scores_before)
+        ):
+            return name
+    return next((name for name in ("light", "balanced", "leaders_only") if name in by_name), None)
+
+
+def _imbalance(found: Mapping[str, Score]) -> float:
+    return sum(score.max_over_mean - score.min_over_mean for score in found.values())
+
+
+class Stopwatch:
+    """Seconds of each step, for timings.json."""
+
+    def __init__(self) -> None:
+        self.seconds: dict[str, float] = {}
+        self._began = time.perf_counter()
+
+    def lap(self, step: str) -> float:
+        """Ends the step that ran since the last lap; returns its seconds."""
+        now = time.perf_counter()
+        self.seconds[step] = round(now - self._began, 3)
+        self._began = now
+        return self.seconds[step]
+
+
+def run(
+    snapshot_folder: Folder,
+    out_folder: Folder,
+    settings: Settings,
+    progress: Callable[[str], None] = lambda line: None,
+) -> tuple[Plan, ...]:
+    """Plans every candidate in this process, and writes the tables. `progress` gets a line at every step."""
+    watch = Stopwatch()
+    problem = prepare(snapshot_folder, settings)
+    watch.lap("read")
+    progress(describe(problem))
+    plans = []
+    for name in candidate_names(settings):
+        plans.append(propose(problem, name))
+        progress(describe_plan(plans[-1], watch.lap(name)))
+    finish(out_folder, problem, plans, watch)
+    return tuple(plans)
+
+
+def finish(out_folder: Folder, problem: Problem, plans: Sequence[Plan], watch: Stopwatch) -> None:
+    """Writes tables, proposals and timings."""
+    write_results(out_folder, problem, plans, recommended(plans))
+    watch.lap("write")
+    write_timings(out_folder, watch.seconds)
+
+
+def describe(problem: Problem) -> str:
+    """One line on what is planned."""
+    replicas = int((problem.replicas >= 0).sum())
+    return (
+        f"job {problem.settings.job}: {len(problem.partition):,} partitions of {len(problem.topics):,} topics, "
+        f"{replicas:,} replicas on {len(problem.brokers):,} brokers"
+    )
+
+
+def describe_plan(plan: Plan, seconds: float) -> str:
+    """One line on one candidate."""
+    figures = plan.candidate.summary
+    return (
+        f"{plan.candidate.name}: {plan.candidate.status}, {len(plan.candidate.moves):,} moves, "
+        f"{figures['moved_bytes']:,} bytes in {figures['batches']} batches ({seconds:.1f} s) {plan.candidate.note}"
+    ).rstrip()

@@ -1,0 +1,390 @@
+"""The planner's tables: Parquet in, Parquet and JSON out. The same writer serves the command line and the Spark job.
+
+Columns are those of the README's "Tables"; columns beyond them are left alone, optional ones may be missing or null.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_rebalance.errors import ArtifactError, RunFolderError
+from kafka_rebalance.model.artifacts import PROPOSALS, TIMINGS, Folder, digest_of_bytes, read_json, write_json
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.proposal import Candidate, Move, candidate_digest
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.arrays import METRICS, Floats, Problem
+from kafka_rebalance.planning.columns import Columns
+from kafka_rebalance.planning.outcome import Plan
+from kafka_rebalance.planning.scoring import Score
+
+BROKERS, PARTITIONS = "brokers.parquet", "partitions.parquet"
+PART = "part-0.parquet"
+STATES = ("keep", "new", "drain")
+
+_LOG_DIR = pa.struct([("path", pa.string()), ("total_bytes", pa.int64()), ("usable_bytes", pa.int64())])
+SNAPSHOT_SCHEMAS = {
+    BROKERS: pa.schema(
+        [
+            pa.field("broker", pa.int32(), nullable=False),
+            pa.field("rack", pa.string()),
+            pa.field("state", pa.string()),
+            pa.field("disk_capacity_bytes", pa.int64()),
+            pa.field("disk_used_bytes", pa.int64()),
+            pa.field("log_dirs", pa.list_(_LOG_DIR)),
+            pa.field("nic_in_bytes_per_second", pa.float64()),
+            pa.field("nic_out_bytes_per_second", pa.float64()),
+            pa.field("registration_czxid", pa.int64()),
+        ]
+    ),
+    PARTITIONS: pa.schema(
+        [
+            pa.field("topic", pa.string(), nullable=False),
+            pa.field("partition", pa.int32(), nullable=False),
+            pa.field("replicas", pa.list_(pa.int32()), nullable=False),
+            pa.field("size_bytes", pa.int64()),
+            pa.field("isr", pa.list_(pa.int32())),
+            pa.field("leader", pa.int32()),
+            pa.field("leader_epoch", pa.int32()),
+            pa.field("topic_znode_version", pa.int32()),
+            pa.field("topic_czxid", pa.int64()),
+            pa.field("topic_id", pa.string()),
+            pa.field("bytes_in_per_second", pa.float64()),
+            pa.field("bytes_out_per_second", pa.float64()),
+            pa.field("min_insync_replicas", pa.int32()),
+            pa.field("excluded", pa.bool_()),
+        ]
+    ),
+}
+MOVES_SCHEMA = pa.schema(
+    [
+        ("candidate", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("before", pa.list_(pa.int32())),
+        ("after", pa.list_(pa.int32())),
+        ("bytes", pa.int64()),
+        ("size_bytes", pa.int64()),
+        ("batch", pa.int32()),
+        ("reason", pa.string()),
+    ]
+)
+SCORES_SCHEMA = pa.schema(
+    [
+        ("candidate", pa.string()),
+        ("phase", pa.string()),
+        ("metric", pa.string()),
+        ("max_over_mean", pa.float64()),
+        ("min_over_mean", pa.float64()),
+        ("cv", pa.float64()),
+    ]
+)
+_SUMMARY_TYPES = {
+    "moved_bytes": pa.int64(),
+    "moved_bytes_bound": pa.int64(),
+    "moved_replicas": pa.int64(),
+    "leader_changes": pa.int64(),
+    "rack_violations": pa.int64(),
+    "batches": pa.int64(),
+    "makespan_seconds": pa.float64(),
+    "makespan_bound_seconds": pa.float64(),
+    "peak_disk_fraction": pa.float64(),
+}
+CANDIDATES_SCHEMA = pa.schema(
+    [
+        ("candidate", pa.string()),
+        ("status", pa.string()),
+        ("note", pa.string()),
+        ("job", pa.string()),
+        ("tolerance", pa.float64()),
+        ("seed", pa.int64()),
+        *_SUMMARY_TYPES.items(),
+        ("digest", pa.string()),
+    ]
+)
+LOADS_SCHEMA = pa.schema(
+    [
+        ("candidate", pa.string()),
+        ("phase", pa.string()),
+        ("broker", pa.int32()),
+        ("rack", pa.string()),
+        ("replicas", pa.int64()),
+        ("leaders", pa.int64()),
+        ("size_bytes", pa.int64()),
+        ("bytes_in_per_second", pa.float64()),
+        ("leader_bytes_out_per_second", pa.float64()),
+        ("disk_capacity_bytes", pa.int64()),
+    ]
+)
+
+
+def write_snapshot(
+    folder: Folder, broker_rows: Sequence[Mapping[str, Any]], partition_rows: Sequence[Mapping[str, Any]]
+) -> str:
+    """Writes both tables of a snapshot, rows sorted by their keys; returns the digest of the two files."""
+    by_key = (
+        (BROKERS, sorted(broker_rows, key=lambda row: row["broker"])),
+        (PARTITIONS, sorted(partition_rows, key=lambda row: (row["topic"], row["partition"]))),
+    )
+    written = []
+    for name, rows in by_key:
+        schema = SNAPSHOT_SCHEMAS[name]
+        unknown = sorted({column for row in rows for column in row} - set(schema.names))
+        if unknown:
+            raise ArtifactError(f"{name} has no column {', '.join(unknown)}. Nothing was written.")
+        written.append(_parquet(pa.Table.from_pylist([dict(row) for row in rows], schema=schema)))
+        _write(folder, name, written[-1])
+    return digest_of_bytes(*written)
+
+
+def snapshot_digest(folder: Folder) -> str:
+    """SHA-256 over both files of the snapshot: what every candidate's digest starts from."""
+    return digest_of_bytes(_read(folder, BROKERS), _read(folder, PARTITIONS))
+
+
+def read_problem(folder: Folder, settings: Settings) -> Problem:
+    """The snapshot as arrays. Raises ArtifactError naming the file and the column that cannot be used."""
+    files = [_read(folder, BROKERS), _read(folder, PARTITIONS)]
+    brokers, partitions = (
+        Columns(_table(content, name, folder), f"{folder}/{name}")
+        for content, name in zip(files, (BROKERS, PARTITIONS), strict=True)
+    )
+    ids = brokers.integers("broker")
+    brokers.check_keys(ids)
+    topics, topic = partitions.names("topic")
+    partition = partitions.integers("partition")
+    partitions.check_keys(topic, partition)
+    order = np.lexsort((partition, topic))
+    lists = partitions.lists("replicas")[order]
+    named = np.unique(np.concatenate([ids, lists[lists >= 0]]))
+    at = np.searchsorted(named, ids)
+    registered = np.isin(named, ids)
+    size, size_known = partitions.amounts("size_bytes", required=True)
+    excluded = partitions.flags("excluded")[order]
+    selected = np.array([settings.selects(name) for name in topics], dtype=bool)
+    state, racks = brokers.texts("state", allowed=STATES), brokers.texts("rack")
+    leaving = np.isin(named, list(settings.leaving))
+    if not settings.drain:
+        leaving[at] |= np.array([value == "drain" for value in state], dtype=bool)
+    stays = registered & ~leaving
+
+    def capacity(column: str) -> Floats | None:
+        """[broker] by id, where it is known for every broker that stays."""
+        values, known = brokers.amounts(column)
+        spread, all_known = np.zeros(len(named)), np.zeros(len(named), dtype=bool)
+        spread[at], all_known[at] = values, known
+        return spread if all_known[stays].all() and stays.any() else None
+
+    def rates(column: str) -> Floats | None:
+        values, known = partitions.amounts(column)
+        return values[order] if known.any() else None
+
+    by_id = dict(zip(ids.tolist(), racks, strict=True))
+    return Problem(
+        settings=settings,
+        snapshot_digest=digest_of_bytes(*files),
+        topics=topics,
+        topic=topic[order],
+        partition=partition[order],
+        replicas=np.where(lists >= 0, np.searchsorted(named, np.maximum(lists, 0)), -1),
+        size_bytes=size[order].astype(np.int64),
+        bytes_in=rates("bytes_in_per_second"),
+        bytes_out=rates("bytes_out_per_second"),
+        movable=selected[topic[order]] & ~excluded if len(topic) else np.zeros(0, dtype=bool),
+        unknown_sizes=int((~size_known).sum()),
+        brokers=named,
+        racks=tuple(by_id.get(broker) for broker in named.tolist()),
+        registered=registered,
+        leaving=leaving,
+        closed=np.isin(named, list(settings.brokers_out)),
+        disk_capacity=capacity("disk_capacity_bytes"),
+        disk_used=capacity("disk_used_bytes"),
+        nic_in=capacity("nic_in_bytes_per_second"),
+        nic_out=capacity("nic_out_bytes_per_second"),
+    )
+
+
+def write_results(folder: Folder, problem: Problem, plans: Sequence[Plan], recommended: str | None) -> None:
+    """Everything that planning leaves in the run's folder, but its timings. Same plans, same bytes."""
+    moves = [_move_row(plan.candidate.name, move) for plan in plans for move in plan.candidate.moves]
+    score_rows = [row for plan in plans for row in _score_rows(plan)]
+    wide = [_candidate_row(problem, plan.candidate) for plan in plans]
+    loads = [row for plan in plans for row in _load_rows(problem, plan)]
+    for name, rows, schema in (
+        ("moves", moves, MOVES_SCHEMA),
+        ("scores", score_rows, SCORES_SCHEMA),
+        ("candidates", wide, CANDIDATES_SCHEMA),
+        ("loads", loads, LOADS_SCHEMA),
+    ):
+        _write(_made(folder / name), PART, _parquet(pa.Table.from_pylist(rows, schema=schema)))
+    content = {
+        "snapshot_digest": problem.snapshot_digest,
+        "settings": problem.settings.to_mapping(),
+        "recommended": recommended,
+        "candidates": [_proposal(plan) for plan in plans],
+    }
+    write_json(folder, PROPOSALS, content)
+
+
+def write_timings(folder: Folder, seconds: Mapping[str, Any]) -> None:
+    """How long each part took; outside every digest."""
+    write_json(folder, TIMINGS, {"seconds": dict(seconds)})
+
+
+def read_candidate(run_folder: Folder, name: str) -> Candidate:
+    """One candidate of a run's folder. Refuses one whose moves are not those its digest was taken of."""
+    proposals = read_json(run_folder, PROPOSALS)
+    found = [entry for entry in proposals.get("candidates", ()) if entry.get("name") == name]
+    if not found:
+        names = ", ".join(str(entry.get("name")) for entry in proposals.get("candidates", ()))
+        raise ArtifactError(f"{run_folder / PROPOSALS} has no candidate {name!r}; there are {names}.")
+    entry = found[0]
+    moves = tuple(_move(row) for row in _rows(run_folder, "moves", MOVES_SCHEMA) if row["candidate"] == name)
+    digest = candidate_digest(name, proposals["snapshot_digest"], proposals["settings"], moves)
+    if digest != entry["digest"]:
+        raise ArtifactError(
+            f"The moves of candidate {name!r} in {run_folder} have digest {digest[:8]}, {PROPOSALS} says "
+            f"{str(entry['digest'])[:8]}: one of the files was changed. Nothing was written to the cluster. Plan again."
+        )
+    summary = {column: entry.get(column) for column in _SUMMARY_TYPES}
+    return Candidate(name, digest, entry["status"], moves, entry.get("note", ""), summary)
+
+
+def read_loads(run_folder: Folder, name: str) -> list[dict[str, Any]]:
+    """One row per phase and broker of one candidate, in the columns of LOADS_SCHEMA."""
+    return [row for row in _rows(run_folder, "loads", LOADS_SCHEMA) if row["candidate"] == name]
+
+
+def _rows(run_folder: Folder, table: str, schema: pa.Schema) -> list[dict[str, Any]]:
+    found = _table(_read(run_folder / table, PART), PART, run_folder / table)
+    missing = [column for column in schema.names if column not in found.column_names]
+    if missing:
+        raise ArtifactError(f"{run_folder / table / PART} lacks {', '.join(missing)}. Clear the task that wrote it.")
+    rows: list[dict[str, Any]] = found.select(schema.names).to_pylist()
+    return rows
+
+
+def _move(row: Mapping[str, Any]) -> Move:
+    return Move(
+        TopicPartition(row["topic"], row["partition"]),
+        tuple(row["before"]),
+        tuple(row["after"]),
+        row["size_bytes"],
+        row["batch"],
+        row["reason"],
+    )
+
+
+def _move_row(candidate: str, move: Move) -> dict[str, Any]:
+    return {
+        "candidate": candidate,
+        "topic": move.topic_partition.topic,
+        "partition": move.topic_partition.partition,
+        "before": list(move.before),
+        "after": list(move.after),
+        "bytes": move.bytes_to_copy,
+        "size_bytes": move.size_bytes,
+        "batch": move.batch,
+        "reason": move.reason,
+    }
+
+
+def _score_rows(plan: Plan) -> list[dict[str, Any]]:
+    phases = (("before", plan.scores_before), ("after", plan.scores_after))
+    return [
+        {"candidate": plan.candidate.name, "phase": phase, "metric": metric, **_figures(score)}
+        for phase, by_metric in phases
+        for metric, score in by_metric.items()
+    ]
+
+
+def _figures(score: Score) -> dict[str, float]:
+    return {"max_over_mean": score.max_over_mean, "min_over_mean": score.min_over_mean, "cv": score.cv}
+
+
+def _candidate_row(problem: Problem, candidate: Candidate) -> dict[str, Any]:
+    settings = problem.settings
+    own = {"candidate": candidate.name, "status": candidate.status, "note": candidate.note, "digest": candidate.digest}
+    return {**own, "job": settings.job, "tolerance": settings.tolerance, "seed": settings.seed, **candidate.summary}
+
+
+def _load_rows(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
+    rows = []
+    for phase, loads in (("before", plan.loads_before), ("after", plan.loads_after)):
+        for number, broker in enumerate(problem.brokers.tolist()):
+            load = dict(zip(METRICS, loads[number].tolist(), strict=True))
+            capacity = problem.disk_capacity
+            row = {
+                "candidate": plan.candidate.name,
+                "phase": phase,
+                "broker": broker,
+                "rack": problem.racks[number],
+                "replicas": int(load["replicas"]),
+                "leaders": int(load["leaders"]),
+                "size_bytes": int(load["disk"]),
+                "bytes_in_per_second": None if problem.bytes_in is None else load["bytes_in"],
+                "leader_bytes_out_per_second": load["leader_bytes_out"]
+                if "leader_bytes_out" in plan.scores_before
+                else None,
+                "disk_capacity_bytes": None if capacity is None else int(capacity[number]),
+            }
+            rows.append(row)
+    return rows
+
+
+def _proposal(plan: Plan) -> dict[str, Any]:
+    candidate = plan.candidate
+    phases = (("before", plan.scores_before), ("after", plan.scores_after))
+    return {
+        "name": candidate.name,
+        "digest": candidate.digest,
+        "status": candidate.status,
+        "note": candidate.note,
+        **candidate.summary,
+        "scores": {phase: {metric: _figures(score) for metric, score in found.items()} for phase, found in phases},
+    }
+
+
+def _parquet(table: pa.Table) -> bytes:
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, compression="zstd")
+    return buffer.getvalue()
+
+
+def _write(folder: Folder, name: str, content: bytes) -> None:
+    try:
+        (folder / name).write_bytes(content)
+    except OSError as wrong:
+        raise RunFolderError(
+            f"{folder / name} cannot be written ({wrong}). Nothing was written to the cluster."
+        ) from wrong
+
+
+def _made(folder: Folder) -> Folder:
+    """The folder, made where the storage has folders."""
+    make = getattr(folder, "mkdir", None)
+    if make is not None:
+        try:
+            make(parents=True, exist_ok=True)
+        except OSError as wrong:
+            raise RunFolderError(f"{folder} cannot be made ({wrong}). Nothing was written to the cluster.") from wrong
+    return folder
+
+
+def _read(folder: Folder, name: str) -> bytes:
+    try:
+        return (folder / name).read_bytes()
+    except OSError as missing:
+        raise ArtifactError(f"{folder / name} cannot be read ({missing}). Nothing was planned.") from missing
+
+
+def _table(content: bytes, name: str, folder: Folder) -> pa.Table:
+    try:
+        return pq.read_table(io.BytesIO(content))
+    except pa.ArrowException as wrong:
+        raise ArtifactError(f"{folder / name} is not a Parquet file ({wrong}). Nothing was planned.") from wrong
