@@ -41,7 +41,7 @@ def open_client(connection: ZooKeeperConnection) -> Iterator[KazooClient]:
     # kazoo logs requests at debug level, and each lost connection as a warning with a traceback; what matters of
     # that comes back as our own errors.
     quiet = logging.getLogger("kazoo")
-    if quiet.level == logging.NOTSET:
+    if quiet.level < logging.CRITICAL:
         quiet.setLevel(logging.CRITICAL)
     hosts = connection.hosts
     try:

@@ -1,0 +1,117 @@
+"""A ZooKeeper that cannot be reached or that refuses us is an error that names the hosts and no secret."""
+
+import logging
+
+import pytest
+
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.connection import ZooKeeperConnection
+from kafka_rebalance.zookeeper import client as client_module
+from kafka_rebalance.zookeeper.client import open_client
+
+SECRET = "hunter2"
+SASL = {"mechanism": "DIGEST-MD5", "username": "rebalancer", "password": SECRET}
+
+
+class Stub:
+    """kazoo's client, as far as opening and closing goes."""
+
+    chroot = "/kafka"
+
+    def __init__(self, answer=None, **options):
+        self.options, self.answer, self.ended = options, answer, []
+
+    def start(self, timeout):
+        pass
+
+    def exists_async(self, path):
+        return self
+
+    def get(self, timeout):
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
+
+    def stop(self):
+        self.ended.append("stop")
+
+    def close(self):
+        self.ended.append("close")
+
+
+@pytest.fixture
+def stubbed(monkeypatch):
+    """Makes `open_client` use a stub whose first read gives the answer; gives the stub made."""
+    made = []
+
+    def use(answer):
+        monkeypatch.setattr(client_module, "KazooClient", lambda **o: made.append(Stub(answer, **o)) or made[-1])
+        return made
+
+    return use
+
+
+def refused(connection):
+    with pytest.raises(ReadError) as unread, open_client(connection):
+        pytest.fail("it must not open")
+    assert SECRET not in str(unread.value)
+    return str(unread.value)
+
+
+def test_hosts_that_do_not_answer_are_named(monkeypatch):
+    monkeypatch.setattr(client_module, "START_SECONDS", 0.2)
+    assert "127.0.0.1:1/kafka cannot be read" in refused(ZooKeeperConnection("127.0.0.1:1/kafka", SASL))
+
+
+@pytest.mark.parametrize("error", [RuntimeError(SECRET), TimeoutError(SECRET), OSError(SECRET)], ids=repr)
+def test_a_first_read_that_fails_closes_the_client_and_shows_no_secret(stubbed, error):
+    made = stubbed(error)
+    text = refused(ZooKeeperConnection("zk:2181/kafka", SASL))
+    assert "zk:2181/kafka cannot be read as the user of the Airflow connection" in text
+    assert made[0].ended == ["stop", "close"]
+
+
+def test_a_chroot_that_does_not_exist_is_not_an_empty_cluster(stubbed):
+    stubbed(None)
+    assert "the chroot /kafka does not exist" in refused(ZooKeeperConnection("zk:2181/kafka"))
+
+
+@pytest.mark.parametrize(
+    "connection",
+    [
+        ZooKeeperConnection("zk:2181", {}, {"no_such_option": SECRET}),
+        ZooKeeperConnection("zk:not-a-port", {"mechanism": SECRET}),
+    ],
+    ids=["option", "port"],
+)
+def test_options_that_kazoo_does_not_take_are_refused_without_their_values(connection):
+    assert "options cannot be used" in refused(connection)
+
+
+def test_sasl_tls_and_session_timeout_reach_the_client_which_is_closed_at_the_end(stubbed):
+    made = stubbed(object())
+    connection = ZooKeeperConnection("a:1,b:2/kafka", SASL, {"use_ssl": True, "ca": "/ca.pem"}, 7.5)
+    with open_client(connection) as client:
+        assert client.ended == []
+    assert made[0].options == {
+        "hosts": "a:1,b:2/kafka",
+        "timeout": 7.5,
+        "sasl_options": SASL,
+        "use_ssl": True,
+        "ca": "/ca.pem",
+    }
+    assert made[0].ended == ["stop", "close"]
+
+
+def test_without_sasl_none_is_asked_for(stubbed):
+    made = stubbed(object())
+    with open_client(ZooKeeperConnection("a:1")):
+        assert made[0].options["sasl_options"] is None
+
+
+def test_kazoos_own_log_is_quiet(stubbed, monkeypatch, caplog):
+    monkeypatch.setattr(logging.getLogger("kazoo"), "level", logging.NOTSET)
+    stubbed(object())
+    with open_client(ZooKeeperConnection("a:1")):
+        logging.getLogger("kazoo.client").warning("Connection dropped: %s", SECRET)
+    assert SECRET not in caplog.text
