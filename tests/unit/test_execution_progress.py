@@ -60,6 +60,7 @@ def phase(state, reassigning=None, *, of=MOVE, requested=True, brokers=(1, 2, 3,
         (partition([4, 5]), False, "refused"),
         (partition([1, 2], adding=[4], removing=[1]), True, "refused"),
         (partition([4, 1, 2], [1, 2], 1, adding=[4], removing=[2]), False, "refused"),
+        (partition([3, 2, 1], [1, 2], 1, adding=[3], removing=[1]), False, "refused"),  # to [3, 2]
         (None, False, "refused"),
     ],
 )

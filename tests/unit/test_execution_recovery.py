@@ -98,6 +98,7 @@ def test_the_rest_of_a_partly_refused_batch_keeps_number_and_digest():
 def test_somebody_elses_reassignment_stops_everything(states, reassigning, others, words):
     now = where(*states, reassigning, **others)
     assert not now.finished
+    assert now.in_flight is None or "at once" in words  # somebody else's move is not ours to follow
     with pytest.raises(ExecutionError) as stopped:
         check_position(now)
     assert words in str(stopped.value)
