@@ -54,9 +54,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawn picture: `source` for an <img>, and in words what it shows."""
+    """A drawn picture: `source` for an <img>, and in words what it shows. `note` says which brokers are left out."""
 
     title: str
+    note: str
     source: str
     description: str
 
@@ -112,15 +113,15 @@ def _plot(resource: Resource, rows: Sequence[Row], even: float | None) -> Plot:
     shown = sorted(range(len(rows)), key=lambda at: (-abs(rows[at].after - rows[at].before), at))[:BROKERS_SHOWN]
     chosen = tuple(rows[at] for at in sorted(shown))
     scale, unit = _scale(resource.kind, max(max(row.before, row.after) for row in rows))
-    left_out = "" if len(rows) == len(chosen) else f" The {len(chosen)} of {len(rows)} brokers that change most."
+    note = "" if len(rows) == len(chosen) else f"the {len(chosen)} of {len(rows)} brokers that change most"
     before, after = [row.before / scale for row in rows], [row.after / scale for row in rows]
     description = (
         f"{resource.title} by broker: before {min(before):.3g} to {max(before):.3g}{_suffix(unit)}, "
-        f"after {min(after):.3g} to {max(after):.3g}{_suffix(unit)}.{left_out} The numbers are in the table below."
+        f"after {min(after):.3g} to {max(after):.3g}{_suffix(unit)}. The numbers are in the table below."
     )
     svg = draw(chosen, scale, resource.kind == "count", even)
     source = "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
-    return Plot(resource.title + (f" ({unit})" if unit else ""), source, description)
+    return Plot(resource.title + (f" ({unit})" if unit else ""), note, source, description)
 
 
 def _suffix(unit: str) -> str:
