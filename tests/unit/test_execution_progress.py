@@ -191,6 +191,27 @@ def test_a_batch_adds_up():
     assert in_motion(moves, now) == {tp("t-1")}
 
 
+@pytest.mark.parametrize(
+    ("state", "listed", "copies"),
+    [
+        (partition([1, 2]), False, False),
+        (partition([1, 2]), True, True),
+        (partition([2, 3, 1], [1, 2], 1), True, True),
+        (partition([2, 3, 1], [1, 2], 1), False, True),  # the znode was deleted, the copy goes on
+        (partition([2, 3, 1], [1, 2, 3], 1), True, True),
+        (partition([2, 3]), True, True),
+        (partition([2, 3]), False, False),
+        (partition([2, 3], [2]), False, True),  # the added broker fell out of sync
+        (partition([2, 3], [3]), False, False),  # the old one did: that is no copy of ours
+        (partition([4, 5]), False, False),
+        (None, False, False),
+    ],
+)
+def test_a_copy_of_ours_is_in_motion_until_every_added_broker_is_in_sync(state, listed, copies):
+    now = view({A: state} if state else {}, reassigning=LISTED if listed else None)
+    assert in_motion([MOVE], now) == ({tp(A)} if copies else set())
+
+
 def test_nothing_to_do_is_finished():
     assert summarise([], view({})).finished
 

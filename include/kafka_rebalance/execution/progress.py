@@ -227,9 +227,24 @@ def summarise(
 
 
 def in_motion(moves: Sequence[Move], view: ClusterView) -> frozenset[TopicPartition]:
-    """The partitions of these moves on which a replica may still be copying."""
-    each = (partition_progress(move, view, requested=False) for move in moves)
-    return frozenset(one.move.topic_partition for one in each if one.in_motion)
+    """The partitions of these moves on which a copy of ours may still run: what no throttle may be lifted from.
+
+    Where the reassignment is over, only the brokers that were added count: an old replica that fell out of sync catches
+    up without us, and a broker that is down must not hold a throttle that has nothing to do with it.
+    """
+    return frozenset(
+        move.topic_partition
+        for move in moves
+        if partition_progress(move, view, requested=False).in_motion and not _copied(move, view)
+    )
+
+
+def _copied(move: Move, view: ClusterView) -> bool:
+    """Whether the reassignment is over and every added broker in sync."""
+    partition = view.partitions[move.topic_partition]
+    asked = move.topic_partition in (view.reassignments or {})
+    over = partition.replicas == move.after and not (asked or partition.adding or partition.removing)
+    return over and set(move.added) <= set(partition.isr)
 
 
 def rate_and_eta(samples: Sequence[Sample], bytes_total: int, *, window_seconds: float = 60.0) -> Rate:
