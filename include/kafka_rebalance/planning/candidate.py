@@ -72,11 +72,14 @@ def propose(problem: Problem, name: str) -> Plan:
         if goal.repairs_racks or goal.balances:
             placement = _best(frame, placement, name)
         replicas, budget = placement.replicas, placement.budget
+    unordered = replicas
     replicas, leader_targets = _with_leaders(frame, replicas, budget, name)
     return outcome(
         problem,
         name,
-        Searched(replicas, goal, frame.rule, frame.wanted, frame.targets, leader_targets, frame.scale, budget),
+        Searched(
+            replicas, unordered, goal, frame.rule, frame.wanted, frame.targets, leader_targets, frame.scale, budget
+        ),
     )
 
 

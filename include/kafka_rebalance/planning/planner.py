@@ -18,7 +18,7 @@ from kafka_rebalance.planning.outcome import Plan
 from kafka_rebalance.planning.scoring import Score
 from kafka_rebalance.planning.tables import read_problem, write_results, write_timings
 
-__all__ = ["Stopwatch", "describe", "describe_plan", "finish", "prepare", "propose", "recommended", "run"]
+__all__ = ["Plan", "Stopwatch", "describe", "describe_plan", "finish", "prepare", "propose", "recommended", "run"]
 
 
 def prepare(snapshot_folder: Folder, settings: Settings) -> Problem:
@@ -76,7 +76,8 @@ def run(
     plans = []
     for name in candidate_names(settings):
         plans.append(propose(problem, name))
-        progress(describe_plan(plans[-1], watch.lap(name)))
+        watch.lap(name)
+        progress(describe_plan(plans[-1]))
     finish(out_folder, problem, plans, watch)
     return tuple(plans)
 
@@ -97,10 +98,10 @@ def describe(problem: Problem) -> str:
     )
 
 
-def describe_plan(plan: Plan, seconds: float) -> str:
+def describe_plan(plan: Plan) -> str:
     """One line on one candidate."""
     figures = plan.candidate.summary
     return (
         f"{plan.candidate.name}: {plan.candidate.status}, {len(plan.candidate.moves):,} moves, "
-        f"{figures['moved_bytes']:,} bytes in {figures['batches']} batches ({seconds:.1f} s) {plan.candidate.note}"
+        f"{figures['moved_bytes']:,} bytes in {figures['batches']} batches. {plan.candidate.note}"
     ).rstrip()

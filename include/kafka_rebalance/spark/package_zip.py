@@ -1,0 +1,33 @@
+"""The part of this package that a Spark job needs, as one zip for `py_files`: no Airflow, no cluster clients."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+
+import kafka_rebalance
+from kafka_rebalance.errors import RunFolderError
+
+ROOMS = ("model", "kafka", "planning", "spark")
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date a zip can hold: same sources, same bytes
+
+
+def build(target: Path) -> Path:
+    """Writes the zip to `target` and returns it. Its bytes depend on the sources alone."""
+    root = Path(kafka_rebalance.__file__).parent
+    sources = [root / "__init__.py", root / "errors.py"]
+    sources += [source for room in ROOMS for source in (root / room).rglob("*.py")]
+    content = io.BytesIO()
+    with zipfile.ZipFile(content, "w", zipfile.ZIP_DEFLATED) as archive:
+        for source in sorted(sources):
+            entry = zipfile.ZipInfo(source.relative_to(root.parent).as_posix(), _EPOCH)
+            entry.compress_type = zipfile.ZIP_DEFLATED
+            entry.external_attr = 0o644 << 16
+            archive.writestr(entry, source.read_bytes())
+    try:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        target.write_bytes(content.getvalue())
+    except OSError as wrong:
+        raise RunFolderError(f"{target} cannot be written ({wrong}). Spark was not started.") from wrong
+    return target
