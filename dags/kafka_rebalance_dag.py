@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import XComArg, dag, setup, task, teardown
+from airflow.sdk import XComArg, dag, task
 
 import kafka_rebalance
 from kafka_rebalance.workflow.approval import CandidateApprovalOperator
@@ -48,13 +48,13 @@ def rebalance() -> None:
 
         return tasks.render_report(run_folder, dag_run)
 
-    @setup
+    @task
     def hold_throttle(run_folder: str, nonce: str, decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import throttling
 
         return throttling.hold(run_folder, nonce, decision, dag_run)
 
-    @teardown(on_failure_fail_dagrun=True, retries=5)
+    @task(retries=5)
     def release_throttle(run_folder: str, nonce: str, decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import throttling
 
@@ -110,7 +110,7 @@ def rebalance() -> None:
         retries=3,
         retry_exponential_backoff=True,
     )
-    released = release_throttle(run_folder, nonce, decision)
+    released = release_throttle(run_folder, nonce, decision).as_teardown(setups=held, on_failure_fail_dagrun=True)
     elected = elect_leaders(run_folder, nonce, decision)
     verified = verify(run_folder, nonce, decision)
     recorded = record(run_folder, nonce, decision)

@@ -27,7 +27,7 @@ def test_hosts_keep_their_chroot_and_secrets_reach_the_clients() -> None:
             password=SECRET,
             extra={
                 "expected_cluster_id": "abc",
-                "kafka_security": json.dumps({"security.protocol": "SASL_SSL", "sasl.password": SECRET}),
+                "kafka_secret_config": json.dumps({"security.protocol": "SASL_SSL", "sasl.password": SECRET}),
                 "broker_capacities": {"1": {"disk_bytes": 10**12}},
             },
         )
@@ -41,7 +41,7 @@ def test_hosts_keep_their_chroot_and_secrets_reach_the_clients() -> None:
 
 def test_a_secret_is_in_no_repr() -> None:
     got = cluster_connection(
-        connection(login="rebalancer", password=SECRET, extra={"kafka_security": {"sasl.password": SECRET}})
+        connection(login="rebalancer", password=SECRET, extra={"kafka_secret_config": {"sasl.password": SECRET}})
     )
     assert SECRET not in repr(got)
 
@@ -52,9 +52,12 @@ def test_a_secret_is_in_no_repr() -> None:
         ({"host": ""}, "host is empty"),
         ({"conn_type": "http"}, "its type is 'http'"),
         ({"extra": {"bootstrap_servers": ""}}, "bootstrap_servers is empty"),
-        ({"extra": {"kafka_security": "{nonsense"}}, "kafka_security is not JSON"),
-        ({"extra": {"kafka_security": "[1]"}}, "kafka_security must be a JSON object"),
-        ({"extra": {"zookeeper_tls": {"insecure": True}}}, "zookeeper_tls has unknown keys insecure"),
+        ({"extra": {"kafka_secret_config": "{nonsense"}}, "kafka_secret_config is not JSON"),
+        ({"extra": {"kafka_secret_config": "[1]"}}, "kafka_secret_config must be a JSON object"),
+        (
+            {"extra": {"zookeeper_secret_config": {"insecure": True}}},
+            "zookeeper_secret_config has unknown keys insecure",
+        ),
         ({"extra": {"broker_capacities": {"1": {"disk_bytes": -1}}}}, "broker_capacities['1']"),
         ({"extra": {"broker_capacities": {"one": {}}}}, "broker_capacities['one']"),
         ({"extra": {"session_timeout_seconds": -2}}, "session_timeout_seconds must be a positive number"),
@@ -73,7 +76,7 @@ def test_what_is_wrong_is_named_with_the_connection(changes: dict[str, Any], nam
 def test_an_error_about_secrets_does_not_quote_them() -> None:
     with pytest.raises(ConnectionSettingsError) as caught:
         cluster_connection(
-            connection(host="", password=SECRET, extra={"kafka_security": f'{{"sasl.password": "{SECRET}"'})
+            connection(host="", password=SECRET, extra={"kafka_secret_config": f'{{"sasl.password": "{SECRET}"'})
         )
     assert SECRET not in str(caught.value)
 

@@ -111,7 +111,7 @@ def test_the_form_has_exactly_the_fields_that_the_hook_reads() -> None:
 def test_the_form_masks_what_can_hold_a_password() -> None:
     (form,) = get_provider_info()["connection-types"]
     masked = {name for name, field in form["conn-fields"].items() if field["schema"].get("format") == "password"}
-    assert masked == {"kafka_security", "zookeeper_tls"}
+    assert masked == {"kafka_secret_config", "zookeeper_secret_config"}
 
 
 def test_the_provider_info_follows_airflows_schema() -> None:

@@ -16,8 +16,9 @@ from kafka_rebalance.model.partition import TopicPartition
 
 def read_cluster_id(kafka: KafkaConnection) -> str:
     """The id that the brokers report: two connect strings that belong together give the same. Raises ReadError."""
+    admin = open_admin(kafka)  # kept until the answer is there: a client that is collected drops its requests
     try:
-        description = open_admin(kafka).describe_cluster(request_timeout=REQUEST_SECONDS).result(REQUEST_SECONDS + 5)
+        description = admin.describe_cluster(request_timeout=REQUEST_SECONDS).result(REQUEST_SECONDS + 5)
     except (KafkaException, TimeoutError) as failed:
         raise ReadError(
             f"Kafka {kafka.bootstrap_servers} does not tell its cluster id ({reason_of(failed)}). Check that the "
@@ -31,7 +32,8 @@ def read_end_offsets(kafka: KafkaConnection, partitions: Collection[TopicPartiti
     if not partitions:
         return {}
     wanted = {ClientTopicPartition(topic, partition): OffsetSpec.latest() for topic, partition in partitions}
-    answers = open_admin(kafka).list_offsets(wanted, request_timeout=REQUEST_SECONDS)
+    admin = open_admin(kafka)  # kept, as above
+    answers = admin.list_offsets(wanted, request_timeout=REQUEST_SECONDS)
     offsets: dict[TopicPartition, int] = {}
     failures: list[str] = []
     for asked, answer in answers.items():

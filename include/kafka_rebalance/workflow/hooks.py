@@ -14,8 +14,8 @@ from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection, 
 EXTRAS = (
     "bootstrap_servers",
     "expected_cluster_id",
-    "kafka_security",
-    "zookeeper_tls",
+    "kafka_secret_config",
+    "zookeeper_secret_config",
     "broker_capacities",
     "session_timeout_seconds",
 )
@@ -70,11 +70,13 @@ def cluster_connection(connection: Any) -> ClusterConnection:
     bootstrap = str(extra.get("bootstrap_servers") or "").strip()
     if not bootstrap:
         problems.append("extra field bootstrap_servers is empty: host:port of the brokers, comma separated")
-    security = _object(extra, "kafka_security", problems)
-    tls = _object(extra, "zookeeper_tls", problems)
+    security = _object(extra, "kafka_secret_config", problems)
+    tls = _object(extra, "zookeeper_secret_config", problems)
     unknown = sorted(set(tls) - set(_TLS_KEYS))
     if unknown:
-        problems.append(f"zookeeper_tls has unknown keys {', '.join(unknown)}; keys are {', '.join(_TLS_KEYS)}")
+        problems.append(
+            f"zookeeper_secret_config has unknown keys {', '.join(unknown)}; keys are {', '.join(_TLS_KEYS)}"
+        )
     capacities = _capacities(_object(extra, "broker_capacities", problems), problems)
     timeout = extra.get("session_timeout_seconds") or 10
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout <= 0:

@@ -38,12 +38,12 @@ def get_provider_info() -> dict[str, Any]:
                         "Expected cluster id",
                         "When given, a run refuses any cluster with another id: a protection against a wrong address.",
                     ),
-                    "kafka_security": _text(
+                    "kafka_secret_config": _text(
                         "Kafka security (JSON)",
                         "Settings of librdkafka: security.protocol, sasl.*, ssl.*. For example " + _SECURITY_EXAMPLE,
                         secret=True,
                     ),
-                    "zookeeper_tls": _text(
+                    "zookeeper_secret_config": _text(
                         "ZooKeeper TLS (JSON)",
                         "use_ssl, verify_certs, ca, certfile, keyfile, keyfile_password, check_hostname.",
                         secret=True,

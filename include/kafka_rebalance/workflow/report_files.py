@@ -9,7 +9,7 @@ from airflow.sdk.configuration import conf
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.planning.tables import read_loads, read_moves
+from kafka_rebalance.planning.tables import read_candidate, read_loads
 from kafka_rebalance.report.page import approval_body, approval_subject, render_file
 from kafka_rebalance.report.summary import build_report
 from kafka_rebalance.report.values import RunReport
@@ -24,7 +24,7 @@ def read_report(folder: RunFolder) -> RunReport:
         snapshot=artifacts.read_json(folder, artifacts.SNAPSHOT),
         proposals=proposals,
         loads={name: read_loads(folder, name) for name in names},
-        moves={name: read_moves(folder, name) for name in names},
+        moves={name: read_candidate(folder, name).moves for name in names},
         decision=_optional(folder, artifacts.DECISION),
         throttle=_optional(folder, artifacts.THROTTLE),
         batches=_optional(folder, artifacts.BATCHES),

@@ -212,12 +212,19 @@ def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
         "verified": bool(verified),
         "predicted_bytes": sum(move.bytes_to_copy for move in plan.candidate.moves),
         "copied_bytes": sum(batch["bytes"] for batch in done),
-        "predicted_seconds": plan.candidate.summary.get("makespan_seconds"),
+        "predicted_seconds": _predicted_seconds(plan),
         "actual_seconds": seconds,
         "partitions": len(plan.candidate.moves),
         "batches": len(plan.candidate.batches),
         "throttle_bytes_per_second": plan.throttle_bytes_per_second,
     }
+
+
+def _predicted_seconds(plan: ApprovedPlan) -> float | None:
+    """The plan's makespan at the throttle that was approved, which the approver may have changed."""
+    planned = plan.candidate.summary.get("makespan_seconds")
+    rate = plan.snapshot["settings"]["throttle_bytes_per_second"]
+    return None if planned is None else float(planned) * rate / plan.throttle_bytes_per_second
 
 
 def _document(plan: ApprovedPlan, name: str) -> dict[str, Any]:
