@@ -21,8 +21,9 @@ from kafka_rebalance.workflow.reassign import ReassignOperator
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "job.py"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='snapshot', key='run_folder') }}"
 NONCE = "{{ ti.xcom_pull(task_ids='snapshot', key='nonce') }}"
-# Runs when everything before is over and the throttle was once set; fails or skips with hold_throttle.
-AFTER_EXECUTION = "all_done_setup_success"
+# With `approve` directly before it: runs once something was approved, whatever failed since. Not "all_done", which
+# would also run where nothing was approved.
+AFTER_APPROVAL = "all_done_min_one_success"
 
 
 @dag(
@@ -49,34 +50,34 @@ def rebalance() -> None:
         return tasks.render_report(run_folder, dag_run)
 
     @task
-    def hold_throttle(run_folder: str, nonce: str, decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
+    def hold_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import throttling
 
-        return throttling.hold(run_folder, nonce, decision, dag_run)
+        return throttling.hold(decision, dag_run)
 
     @task(retries=5)
-    def release_throttle(run_folder: str, nonce: str, decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
+    def release_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import throttling
 
-        return throttling.release(run_folder, nonce, decision, dag_run)
+        return throttling.release(decision, dag_run)
 
     @task(retries=2)
-    def elect_leaders(run_folder: str, nonce: str, decision: dict[str, Any]) -> list[str]:
+    def elect_leaders(decision: dict[str, Any]) -> list[str]:
         from kafka_rebalance.workflow import tasks
 
-        return tasks.elect_leaders(run_folder, nonce, decision)
+        return tasks.elect_leaders(decision)
 
-    @task(retries=2, trigger_rule=AFTER_EXECUTION)
-    def verify(run_folder: str, nonce: str, decision: dict[str, Any]) -> dict[str, int]:
+    @task(retries=2, trigger_rule=AFTER_APPROVAL)
+    def verify(decision: dict[str, Any]) -> dict[str, int]:
         from kafka_rebalance.workflow import tasks
 
-        return tasks.verify(run_folder, nonce, decision)
+        return tasks.verify(decision)
 
-    @task(trigger_rule=AFTER_EXECUTION)
-    def record(run_folder: str, nonce: str, decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
+    @task(trigger_rule=AFTER_APPROVAL)
+    def record(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import tasks
 
-        return tasks.record(run_folder, nonce, decision, dag_run)
+        return tasks.record(decision, dag_run)
 
     taken = snapshot()
     run_folder = XComArg(taken.operator, key="run_folder")
@@ -101,24 +102,22 @@ def rebalance() -> None:
     reported = render_report(run_folder)
     approved = CandidateApprovalOperator(task_id="approve", run_folder=run_folder, nonce=nonce)
     decision = XComArg(approved, key="decision")
-    held = hold_throttle(run_folder, nonce, decision)
+    held = hold_throttle(decision)
     moved = ReassignOperator(
         task_id="reassign",
-        run_folder=run_folder,
-        nonce=nonce,
         decision=decision,
         retries=3,
         retry_exponential_backoff=True,
     )
-    released = release_throttle(run_folder, nonce, decision).as_teardown(setups=held, on_failure_fail_dagrun=True)
-    elected = elect_leaders(run_folder, nonce, decision)
-    verified = verify(run_folder, nonce, decision)
-    recorded = record(run_folder, nonce, decision)
+    released = release_throttle(decision).as_teardown(setups=held, on_failure_fail_dagrun=True)
+    elected = elect_leaders(decision)
+    verified = verify(decision)
+    recorded = record(decision)
 
     taken >> planned >> reported >> approved >> held >> moved >> released
     moved >> elected
-    [held, elected, released] >> verified
-    [held, verified] >> recorded
+    [approved, elected, released] >> verified
+    [approved, verified] >> recorded
 
 
 rebalance()

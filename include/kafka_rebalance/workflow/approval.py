@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from airflow.sdk.exceptions import AirflowFailException
 from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk import Param, SkipMixin
 from airflow.sdk.definitions.param import ParamsDict
+from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.errors import ApprovalError, RebalanceError
 from kafka_rebalance.execution.decision import REJECT, Answer, Requester, check_answer, check_approvers, labels
@@ -111,7 +111,14 @@ class CandidateApprovalOperator(HITLOperator, SkipMixin):
         )
         # skip() raises, so what later tasks and people need is pushed before it
         context["ti"].xcom_push(
-            "decision", {"choice": choice, "digest": decision["digest"], "decision_digest": decision_digest}
+            "decision",
+            {
+                "choice": choice,
+                "digest": decision["digest"],
+                "decision_digest": decision_digest,
+                "run_folder": self.run_folder,
+                "nonce": self.nonce,
+            },
         )
         self.log.info("%s chose %s", user["id"], answer.option)
         if choice == REJECT:

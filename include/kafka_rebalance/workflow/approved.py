@@ -57,14 +57,14 @@ class ApprovedPlan:
         return int(self.decision["throttle_bytes_per_second"])
 
 
-def read_approved(run_folder: str, nonce: str, decision: Mapping[str, Any]) -> ApprovedPlan:
+def read_approved(decision: Mapping[str, Any]) -> ApprovedPlan:
     """The approved candidate. Raises ApprovalError or ArtifactError where anything differs from what was approved.
 
-    `decision` is what `approve` pushed to XCom; `decision.json` must say the same, and the moves must still give the
-    approved digest. Nothing is recomputed.
+    `decision` is what `approve` pushed to XCom: where the run's files are, and what was chosen. `decision.json` must say
+    the same, and the moves must still give the approved digest. Nothing is recomputed.
     """
-    folder = open_run_folder(run_folder)
-    check_shared(folder, nonce)
+    folder = open_run_folder(decision["run_folder"])
+    check_shared(folder, decision["nonce"])
     snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
     written = artifacts.read_json(folder, artifacts.DECISION)
     same = artifacts.digest_of(written) == decision.get("decision_digest") and all(

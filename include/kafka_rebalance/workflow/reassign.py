@@ -29,28 +29,24 @@ if TYPE_CHECKING:
 class ReassignOperator(BaseOperator):
     """Deferrable. Where it stands is read from ZooKeeper each time it wakes, so a retry writes no batch twice."""
 
-    template_fields = ("run_folder", "nonce", "decision")
+    template_fields = ("decision",)
 
     def __init__(
         self,
         *,
-        run_folder: str,
-        nonce: str,
         decision: Any,
         poll_seconds: float = 2.0,
         stall_seconds: float = 1800.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self.run_folder = run_folder
-        self.nonce = nonce
         self.decision = decision
         self.poll_seconds = poll_seconds
         self.stall_seconds = stall_seconds
 
     @fails_without_retry
     def execute(self, context: Context) -> None:
-        plan = read_approved(self.run_folder, self.nonce, self.decision)
+        plan = read_approved(self.decision)
         connection = read_connection(plan.connection_id)
         with open_client(connection.zookeeper) as client:
             batch = self._next(plan, client)
@@ -60,7 +56,7 @@ class ReassignOperator(BaseOperator):
         self.defer(
             trigger=BatchTrigger(
                 connection_id=plan.connection_id,
-                run_folder=self.run_folder,
+                run_folder=self.decision["run_folder"],
                 candidate=plan.candidate.name,
                 batch=batch.number,
                 poll_seconds=self.poll_seconds,
@@ -72,7 +68,7 @@ class ReassignOperator(BaseOperator):
     @fails_without_retry
     def resume(self, context: Context, event: Mapping[str, Any]) -> None:
         """One batch is over, or the trigger gave up on it."""
-        plan = read_approved(self.run_folder, self.nonce, self.decision)
+        plan = read_approved(self.decision)
         note_batch(plan, event["batch"], event["state"])
         if event["state"] != "done":
             raise ExecutionError(event["message"])

@@ -142,17 +142,17 @@ def _plan_row(candidate: Mapping[str, Any], proposals: Mapping[str, Any], run_id
 
 
 @fails_without_retry
-def elect_leaders(run_folder: str, nonce: str, decision: Mapping[str, Any]) -> list[str]:
+def elect_leaders(decision: Mapping[str, Any]) -> list[str]:
     """Preferred election for approved partitions whose leader is not the first replica; returns what is left."""
-    plan = read_approved(run_folder, nonce, decision)
+    plan = read_approved(decision)
     with open_client(read_connection(plan.connection_id).zookeeper) as client:
         return [str(tp) for tp in elections.elect_preferred(client, plan.candidate.moves)]
 
 
 @fails_without_retry
-def verify(run_folder: str, nonce: str, decision: Mapping[str, Any]) -> dict[str, int]:
+def verify(decision: Mapping[str, Any]) -> dict[str, int]:
     """Holds the cluster against what was approved; verification.json has every check. Raises where one failed."""
-    plan = read_approved(run_folder, nonce, decision)
+    plan = read_approved(decision)
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
         view = read_plan_view(client, plan)
@@ -181,9 +181,9 @@ def verify(run_folder: str, nonce: str, decision: Mapping[str, Any]) -> dict[str
 
 
 @fails_without_retry
-def record(run_folder: str, nonce: str, decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+def record(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     """Predicted against actual, as a row of the ledger. Raises where the run was not verified: it is the last task."""
-    plan = read_approved(run_folder, nonce, decision)
+    plan = read_approved(decision)
     row = outcome_row(plan, dag_run.run_id)
     ledger.append("outcomes", plan.connection_id, dag_run.run_id, datetime.now(UTC), [row])
     report_files.write_report(plan.folder)

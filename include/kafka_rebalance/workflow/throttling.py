@@ -39,13 +39,13 @@ log = logging.getLogger(__name__)
 
 
 @fails_without_retry
-def hold(run_folder: str, nonce: str, decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     """Takes the cluster's lock and throttles exactly the approved moves, after a last look at the cluster.
 
     Where it fails half-way it puts back what it set and gives the lock back: Airflow runs no teardown after a setup
     that failed.
     """
-    plan = read_approved(run_folder, nonce, decision)
+    plan = read_approved(decision)
     with open_client(read_connection(plan.connection_id).zookeeper) as client:
         view = read_plan_view(client, plan)
         where = position(plan.candidate.batches, view)
@@ -87,13 +87,13 @@ def _undo(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> Non
 
 
 @fails_without_retry
-def release(run_folder: str, nonce: str, decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     """Puts back what was there for everything no longer in motion, then gives the lock back.
 
     Raises ThrottleError while copies are in flight: their throttle and the lock stay, as the lease in throttle.json
     says, since an unthrottled copy can take a broker's clients down.
     """
-    plan = read_approved(run_folder, nonce, decision)
+    plan = read_approved(decision)
     lease = _open_lease(plan)
     owner = _lock_owner(plan, dag_run)
     with open_client(read_connection(plan.connection_id).zookeeper) as client:
@@ -140,7 +140,9 @@ def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan) -> None:
 
 
 def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]:
-    """The verification's results about throttles."""
+    """The verification's results about throttles; none where the run never came to set one."""
+    if not (plan.folder / artifacts.THROTTLE).exists():
+        return ()
     lease = ThrottleLease.from_mapping(artifacts.read_json(plan.folder, artifacts.THROTTLE))
     return check_throttles(lease.prior, lease.wanted, _read_configs(client, lease.entities))
 
