@@ -15,7 +15,7 @@ from typing import Any, Self
 
 import httpx
 
-from demo.guard import GRACE_SECONDS, MARK_VARIABLE, end_marked
+from demo.guard import GRACE_SECONDS, MARK_VARIABLE, Guard
 from local_cluster.java import java_home
 
 REPOSITORY = Path(__file__).resolve().parents[1]
@@ -34,7 +34,7 @@ class LocalAirflow:
         self.url = f"http://localhost:{self.port}"
         self.runs = home / "runs"
         self._mark = secrets.token_hex(8)
-        self._guard: subprocess.Popen[bytes] | None = None
+        self._guard: Guard | None = None
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         self._clients: list[httpx.Client] = []
         self.env = {
@@ -58,6 +58,7 @@ class LocalAirflow:
             "AIRFLOW__API__WORKERS": "1",
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(logs_port),
             "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_logs_port),
+            "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
             "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "5",
             "AIRFLOW__KAFKA_REBALANCE__RUNS_URL": str(self.runs),
@@ -66,6 +67,7 @@ class LocalAirflow:
             "JAVA_HOME": str(java_home()),
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
             "NO_PROXY": "localhost,127.0.0.1",
             "no_proxy": "localhost,127.0.0.1",
@@ -84,9 +86,7 @@ class LocalAirflow:
         self.home.mkdir(parents=True, exist_ok=True)
         self.runs.mkdir(exist_ok=True)
         (self.home / "passwords.json").write_text(json.dumps({name: name for name in USERS}))
-        guard_env = {key: value for key, value in self.env.items() if key != MARK_VARIABLE}
-        guard = [sys.executable, "-m", "demo.guard", self._mark]
-        self._guard = subprocess.Popen(guard, stdin=subprocess.PIPE, env=guard_env, cwd=REPOSITORY)
+        self._guard = Guard(self._mark)
         with (self.home / "migrate.log").open("wb") as log:
             subprocess.run(
                 [sys.executable, "-m", "airflow", "db", "migrate"], env=self.env, stdout=log, stderr=log, check=True
@@ -106,6 +106,8 @@ class LocalAirflow:
                 stderr=log,
                 start_new_session=True,
             )
+        if self._guard is not None:
+            self._guard.add_group(self._processes[name].pid)
 
     def _wait_until_healthy(self, timeout: float) -> None:
         deadline = time.monotonic() + timeout
@@ -149,12 +151,10 @@ class LocalAirflow:
         """Ends everything that carries this Airflow's mark: processes, workers, Spark drivers."""
         for client in self._clients:
             client.close()
-        end_marked(self._mark)
+        if self._guard is not None:
+            self._guard.end_all()
         for process in self._processes.values():
             process.wait(GRACE_SECONDS)
-        if self._guard is not None and self._guard.stdin is not None:
-            self._guard.stdin.close()
-            self._guard.wait(3 * GRACE_SECONDS)
 
     def __enter__(self) -> Self:
         try:

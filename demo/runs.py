@@ -47,11 +47,9 @@ class DagRun:
         return Path(self.xcom("snapshot", "run_folder"))
 
     def log(self, task_id: str, try_number: int = 1) -> str:
-        """The text of a task's log."""
-        reply = self.client.get(
-            f"{self.path}/taskInstances/{task_id}/logs/{try_number}", headers={"Accept": "text/plain"}
-        )
-        return reply.text
+        """The texts of a task's log, a line each."""
+        content = _get(self.client, f"{self.path}/taskInstances/{task_id}/logs/{try_number}")["content"]
+        return "\n".join(_log_line(entry) for entry in content)
 
     def request(self) -> dict[str, Any]:
         """The approval request: options, subject, body, who may answer."""
@@ -93,7 +91,15 @@ class DagRun:
             return tasks.get("approve") == "awaiting_input"
 
         self.wait(waiting, timeout=timeout, what=f"{self.run_id} waits for approval", each_poll=each_poll)
+        # An answer that comes before the scheduler has seen the task being parked fails the task (Airflow 3.3.2): its
+        # executor's "success" then meets a task that is queued again. Two heartbeats later that is behind us.
+        for _ in range(2):
+            beat = self._scheduler_heartbeat()
+            self.wait(lambda beat=beat: self._scheduler_heartbeat() != beat, timeout=60, what="the scheduler beats")
         return self.request()
+
+    def _scheduler_heartbeat(self) -> str:
+        return str(_get(self.client, "/api/v2/monitor/health")["scheduler"]["latest_scheduler_heartbeat"])
 
     def wait_for_end(self, *, timeout: float = 300, each_poll: Callable[[], object] | None = None) -> str:
         """The run's final state."""
@@ -118,6 +124,14 @@ def trigger(client: httpx.Client, dag_id: str, conf: Mapping[str, Any]) -> DagRu
     if reply.is_error:
         raise RuntimeError(f"Airflow did not start {dag_id}: {reply.status_code} {reply.text}")
     return DagRun(client, dag_id, reply.json()["dag_run_id"])
+
+
+def _log_line(entry: str | dict[str, Any]) -> str:
+    """The event of one structured entry, with the error it carries."""
+    if isinstance(entry, str):
+        return entry
+    errors = [f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or []]
+    return " ".join([entry["event"], *errors])
 
 
 def _get(client: httpx.Client, path: str) -> dict[str, Any]:

@@ -60,8 +60,8 @@ class ApprovedPlan:
 def read_approved(decision: Mapping[str, Any]) -> ApprovedPlan:
     """The approved candidate. Raises ApprovalError or ArtifactError where anything differs from what was approved.
 
-    `decision` is what `approve` pushed to XCom: where the run's files are, and what was chosen. `decision.json` must say
-    the same, and the moves must still give the approved digest. Nothing is recomputed.
+    `decision` is what `approve` pushed to XCom: where the run's files are, and what was chosen. `decision.json` must
+    say the same, and the moves must still give the approved digest. Nothing is recomputed.
     """
     folder = open_run_folder(decision["run_folder"])
     check_shared(folder, decision["nonce"])
