@@ -69,7 +69,9 @@ def folder_at(place: str) -> Folder:
     try:
         from upath import UPath
 
-        folder: Folder = UPath(place)
+        opened = UPath(place)
+        _ = opened.fs  # here, so that a storage library that is not installed is said at once
+        folder: Folder = opened
         return folder
     except (ImportError, ValueError) as wrong:
         raise ArtifactError(

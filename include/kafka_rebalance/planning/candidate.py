@@ -36,10 +36,11 @@ _NAMES = ("leaders_only", "light", "balanced")
 # A small cluster is searched with several trade-offs and the best kept: there one replica too many is a per cent.
 _SMALL_REPLICAS = 6_000
 _SMALL_EFFORTS = tuple(
-    Effort(weight_power=power, slack=slack, moves_per_step=1)
-    for slack in (0.01, 0.03, 0.06)
-    for power in (0.7, 0.8, 0.9, 1.0, 1.15)
+    Effort(weight_power=power, slack=slack, moves_per_step=1, polish_width=256, polish_patience=25)
+    for power in (1.0, 0.8, 0.7, 0.9, 1.15)
+    for slack in (0.03, 0.01, 0.06)
 )
+_TINY_REPLICAS, _TINY_EFFORTS = 300, 4  # where there is less to choose from, fewer trials find it
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -191,7 +192,8 @@ def _filled(frame: _Frame, placement: Placement, slack: float) -> Bands:
     if placement.tight:
         racks = np.unique(frame.rule.domain[receivers])
         groups = [receivers & (frame.rule.domain == rack) for rack in racks]
-        extra = np.stack([on_leaving[frame.rule.domain == rack].sum(axis=0) for rack in racks])
+        sums = [on_leaving[frame.rule.domain == rack].sum(axis=0) for rack in racks]
+        extra = np.array(sums).reshape(len(racks), loads.shape[1])
     else:
         groups = [receivers]
         extra = on_leaving.sum(axis=0)[None]
@@ -199,8 +201,9 @@ def _filled(frame: _Frame, placement: Placement, slack: float) -> Bands:
 
 
 def _efforts(problem: Problem, placement: Placement) -> Sequence[Effort]:
-    if int(placement.free.sum()) <= _SMALL_REPLICAS:
-        return _SMALL_EFFORTS
+    replicas = int(placement.free.sum())
+    if replicas <= _SMALL_REPLICAS:
+        return _SMALL_EFFORTS[:_TINY_EFFORTS] if replicas <= _TINY_REPLICAS else _SMALL_EFFORTS
     if problem.leaving.any() or problem.settings.replication_factor is not None:
         # What is emptied lands anywhere: then single steps and a wider slack waste less.
         return (Effort(slack=0.04, moves_per_step=1),)
@@ -213,6 +216,10 @@ def _best(frame: _Frame, start: Placement, name: str) -> Placement:
     full = _filled(frame, start, 0.0) if goal.one_sided else band(frame.targets, goal.tolerance)
     chosen: Placement | None = None
     best: tuple[float, int] | None = None
+    start_off = distance(start.loads, full.low, full.high)[problem.receivers].sum()
+    start_key = (round(float(start_off), 6), start.budget.bytes)  # already balanced: no effort betters this
+    if start_off > 1e-6:
+        start_key = (-1.0, 0)
     givers = problem.receivers.copy()
     if goal.one_sided:
         givers &= (start.loads > full.high).any(axis=1)
@@ -232,7 +239,7 @@ def _best(frame: _Frame, start: Placement, name: str) -> Placement:
         key = (round(float(off), 6), placement.budget.bytes)
         if best is None or key < best:
             chosen, best = placement, key
-        if not goal.balances:
+        if not goal.balances or key == start_key:
             break
     assert chosen is not None
     return chosen

@@ -50,7 +50,7 @@ class Budget:
 
 def distance(loads: Floats, low: Floats, high: Floats) -> Floats:
     """Squared distance to the band, summed over the resources (the last axis)."""
-    outside = loads - np.clip(loads, low, high)
+    outside = loads - np.minimum(np.maximum(loads, low), high)
     squares: Floats = np.einsum("...k,...k->...", outside, outside)
     return squares
 

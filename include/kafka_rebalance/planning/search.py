@@ -30,6 +30,7 @@ class Effort:
     targets: int = 48  # brokers looked at in a step
     polish_steps: int = 2000
     polish_width: int = 768
+    polish_patience: int = 60  # steps in a row that find nothing, before the polish ends
 
 
 def greedy(placement: Placement, bands: Bands, givers: Bools, effort: Effort, rng: np.random.Generator) -> None:
@@ -113,7 +114,7 @@ def polish(placement: Placement, bands: Bands, givers: Bools, effort: Effort, rn
     failures = 0
     for _ in range(effort.polish_steps):
         far = np.where(placement.receivers, distance(placement.loads, bands.low, bands.high), 0.0)
-        if far.max(initial=0.0) <= 1e-10 or failures > 60:
+        if far.max(initial=0.0) <= 1e-10 or failures > effort.polish_patience:
             return
         broker = int((far * rng.uniform(0.5, 1.5, len(far))).argmax())
         if not _exchange(placement, bands, broker, partners, givers, effort.polish_width, rng):

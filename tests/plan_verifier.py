@@ -1,0 +1,103 @@
+"""What must hold for every candidate of every plan, worked out without the planner's arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+from kafka_rebalance.model.proposal import Move, candidate_digest
+from kafka_rebalance.model.rules import rack_rule_problem, replica_list_problem
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.outcome import Plan
+
+Rows = list[dict[str, Any]]
+
+
+def verify(plan: Plan, snapshot_digest: str, brokers: Rows, partitions: Rows, settings: Settings) -> None:
+    """Fails with the partition and the rule that the plan breaks."""
+    candidate = plan.candidate
+    rows = {(row["topic"], row["partition"]): row for row in partitions}
+    assert len({move.topic_partition for move in candidate.moves}) == len(candidate.moves), "one move a partition"
+    _verify_lists(candidate.moves, rows, brokers, settings, candidate.name)
+    _verify_brokers(plan, rows, brokers, settings)
+    _verify_limits(candidate.moves, settings)
+    _verify_batches(candidate.moves, settings)
+    figures = candidate.summary
+    assert figures["moved_bytes"] == sum(move.bytes_to_copy for move in candidate.moves)
+    assert figures["moved_replicas"] == sum(len(move.added) for move in candidate.moves)
+    assert figures["leader_changes"] == sum(move.changes_leader for move in candidate.moves)
+    assert figures["moved_bytes_bound"] <= figures["moved_bytes"]
+    digest = candidate_digest(candidate.name, snapshot_digest, settings.to_mapping(), candidate.moves)
+    assert candidate.digest == digest
+    if candidate.status == "infeasible":
+        assert not candidate.moves
+        assert candidate.note
+
+
+def _verify_lists(
+    moves: tuple[Move, ...], rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings, name: str
+) -> None:
+    racks = {row["broker"]: row.get("rack") for row in brokers}
+    for move in moves:
+        row = rows[tuple(move.topic_partition)]
+        where = f"{name} {move.topic_partition} {move.before} -> {move.after}"
+        assert move.before == tuple(row["replicas"]), where
+        assert move.before != move.after, where
+        assert replica_list_problem(move.after, racks.keys()) is None, where
+        assert settings.selects(row["topic"]), where
+        assert not row.get("excluded"), where
+        assert move.reason, where
+        changes_factor = settings.replication_factor is not None and name != "leaders_only"
+        factor = settings.replication_factor if changes_factor else len(move.before)
+        assert len(move.after) == factor, where
+        assert rack_rule_problem(move.after, racks) is None or rack_rule_problem(move.before, racks) is not None, where
+        if name == "leaders_only" or settings.job == "leaders":
+            assert set(move.after) == set(move.before), where
+        kept = set(settings.brokers_out)
+        if not changes_factor:
+            assert kept & set(move.before) == kept & set(move.after), where
+            assert (move.before[0] in kept) == (move.after[0] in kept), where
+        assert not kept & set(move.added), where
+
+
+def _verify_brokers(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings) -> None:
+    candidate = plan.candidate
+    leaving = set(settings.leaving)
+    if not settings.drain:
+        leaving |= {row["broker"] for row in brokers if row.get("state") == "drain"}
+    after = {key: tuple(row["replicas"]) for key, row in rows.items()}
+    after |= {tuple(move.topic_partition): move.after for move in candidate.moves}
+    assert not any(leaving & set(move.added) for move in candidate.moves)
+    if candidate.name != "leaders_only" and settings.job != "leaders" and candidate.status != "infeasible":
+        for key, row in rows.items():
+            if settings.selects(row["topic"]) and not row.get("excluded"):
+                assert not leaving & set(after[key]), f"{key} still on a broker that leaves: {after[key]}"
+    held = Counter(broker for replicas in after.values() for broker in replicas)
+    for number, row in enumerate(sorted(brokers, key=lambda row: row["broker"])):
+        ids = sorted({row["broker"] for row in brokers} | {b for row in rows.values() for b in row["replicas"]})
+        assert plan.loads_after[ids.index(row["broker"]), 0] == held[row["broker"]], number
+
+
+def _verify_limits(moves: tuple[Move, ...], settings: Settings) -> None:
+    spent = {
+        "max_bytes": sum(move.bytes_to_copy for move in moves),
+        "max_replicas": sum(len(move.added) for move in moves),
+        "max_leader_changes": sum(move.changes_leader for move in moves),
+    }
+    for name, amount in spent.items():
+        limit = getattr(settings, name)
+        assert limit is None or amount <= limit, f"{name}: {amount} of {limit}"
+
+
+def _verify_batches(moves: tuple[Move, ...], settings: Settings) -> None:
+    numbers = sorted({move.batch for move in moves})
+    assert numbers == list(range(1, len(numbers) + 1)), "batches are numbered from 1 without gaps"
+    for number in numbers:
+        batch = [move for move in moves if move.batch == number]
+        assert len(batch) <= settings.partitions_per_batch
+        assert sum(move.changes_leader for move in batch) <= settings.leader_changes_per_batch
+        ends = Counter(("in", broker) for move in batch for broker in move.added)
+        ends.update(("out", move.before[0]) for move in batch for _ in move.added)
+        # One partition may need more copies than that; then it shares its brokers with no other.
+        alone = max((len(move.added) for move in batch), default=0)
+        assert not ends or max(ends.values()) <= max(settings.copies_per_broker, alone)

@@ -1,0 +1,117 @@
+"""The job through the real spark-submit: the same files as the command, byte for byte, and errors as text."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from kafka_rebalance.model.artifacts import write_json
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.planner import run
+from kafka_rebalance.planning.tables import write_snapshot
+from kafka_rebalance.spark import job, package_zip
+from local_cluster.java import find_java, java_home
+from snapshots import broker_rows, partition_rows
+
+JOB = Path(job.__file__)
+RESULTS = [f"{table}/part-0.parquet" for table in ("moves", "scores", "candidates", "loads")] + ["proposals.json"]
+
+Submit = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture(scope="module")
+def submit(tmp_path_factory: pytest.TempPathFactory) -> Submit:
+    """Runs spark-submit as a worker would: only the zip holds the package, not this checkout."""
+    archive = package_zip.build(tmp_path_factory.mktemp("zip") / "kafka_rebalance.zip")
+    java = find_java()
+    environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONPATH")}
+    environment |= {
+        "PYSPARK_PYTHON": sys.executable,
+        "JAVA_HOME": str(java_home()),
+        "PATH": f"{java.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "SPARK_LOCAL_IP": "127.0.0.1",
+    }
+
+    def run_job(*arguments: str) -> subprocess.CompletedProcess[str]:
+        command = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]", "--conf"]
+        command += ["spark.ui.enabled=false", "--py-files", str(archive), str(JOB), *arguments]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+
+    return run_job
+
+
+@pytest.fixture(scope="module")
+def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """120 partitions of uneven size on five of six brokers in three racks."""
+    folder = tmp_path_factory.mktemp("run") / "snapshot"
+    folder.mkdir()
+    draw = random.Random(5)
+    racks = {broker: "abc"[broker % 3] for broker in range(1, 7)}
+    lists = [draw.sample(range(1, 6), 2) for _ in range(120)]
+    sizes = [draw.randrange(10**9) for _ in lists]
+    rates = [draw.random() * 1e6 for _ in lists]
+    write_snapshot(
+        folder, broker_rows(racks, racks), partition_rows(lists, size_bytes=sizes, bytes_in_per_second=rates)
+    )
+    return folder
+
+
+def test_the_job_leaves_the_same_bytes_as_the_command(snapshot: Path, tmp_path: Path, submit: Submit) -> None:
+    run(snapshot, tmp_path / "here", Settings())
+    (tmp_path / "there").mkdir()
+    write_json(tmp_path / "there", job.NONCE, {"nonce": "c0ffee"})
+    # URLs go through Hadoop's FileSystem, as they would on a cluster.
+    out = (tmp_path / "there").as_uri()
+    done = submit("--snapshot", snapshot.as_uri(), "--out", out, "--expect-nonce", "c0ffee")
+    assert done.returncode == 0, done.stderr
+    for name in RESULTS:
+        assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+    assert (tmp_path / "there" / "timings.json").is_file()
+    assert not list((tmp_path / "there").rglob("*.crc"))
+    said = [
+        line
+        for line in done.stdout.splitlines()
+        if line.startswith(("job balance", "leaders_only", "light", "balanced"))
+    ]
+    assert len(said) == 4
+    assert " INFO SparkContext" not in done.stderr
+
+
+def test_the_job_ends_with_the_text_of_what_it_cannot_use(snapshot: Path, tmp_path: Path, submit: Submit) -> None:
+    (tmp_path / "settings.json").write_text('{"job": "drain", "drain": [9]}')
+    done = submit("--snapshot", str(snapshot), "--out", str(tmp_path), "--settings", str(tmp_path / "settings.json"))
+    assert done.returncode == 2
+    # spark-submit sends both of Python's streams to its stdout.
+    assert "PlanningError: drain: broker 9 does not exist. Brokers are 1, 2, 3, 4, 5, 6." in done.stdout
+    assert "Traceback" not in done.stdout + done.stderr
+
+
+@pytest.mark.parametrize("found", [None, "other"])
+def test_a_folder_that_the_driver_does_not_share_is_refused(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], found: str | None
+) -> None:
+    if found is not None:
+        write_json(tmp_path, job.NONCE, {"nonce": found})
+    assert job.main(["--snapshot", str(snapshot), "--out", str(tmp_path), "--expect-nonce", "c0ffee"]) == 2
+    assert "RunFolderError: run folder not shared" in capsys.readouterr().err
+    assert not (tmp_path / "proposals.json").exists()
+
+
+def test_the_zip_holds_what_the_job_needs_and_always_the_same_bytes(tmp_path: Path) -> None:
+    one, two = package_zip.build(tmp_path / "one.zip"), package_zip.build(tmp_path / "deep" / "two.zip")
+    assert one.read_bytes() == two.read_bytes()
+    with zipfile.ZipFile(one) as archive:
+        names = archive.namelist()
+    assert {"kafka_rebalance/errors.py", "kafka_rebalance/planning/candidate.py", "kafka_rebalance/spark/job.py"} <= {
+        *names
+    }
+    rooms = {name.split("/")[1] for name in names if name.count("/") > 1}
+    assert rooms == {"model", "kafka", "planning", "spark"}
+    assert not any("local_cluster" in name for name in names)

@@ -1,0 +1,73 @@
+"""Clusters and settings drawn by Hypothesis: small, and as odd as real ones."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import strategies as st
+
+Rows = list[dict[str, Any]]
+
+
+@st.composite
+def clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
+    """(broker rows, partition rows): 1 to 8 brokers, with racks or without, any replication, any sizes."""
+    ids = draw(st.lists(st.integers(0, 30), min_size=1, max_size=8, unique=True))
+    racks = draw(st.sampled_from(["none", "all", "all", "all", "some"]))
+    names = draw(st.sampled_from([("a",), ("a", "b"), ("a", "b", "c"), ("a", "b", "c", "d")]))
+    capacity = draw(st.sampled_from([None, None, "even", "uneven"]))
+    rates = draw(st.booleans())
+    brokers = []
+    for number, broker in enumerate(sorted(ids)):
+        row: dict[str, Any] = {"broker": broker}
+        if racks == "all" or (racks == "some" and number % 2):
+            row["rack"] = names[number % len(names)]
+        if capacity is not None:
+            row["disk_capacity_bytes"] = 10**9 * (1 + (number % 3 if capacity == "uneven" else 0))
+        row["state"] = draw(st.sampled_from([None, "keep", "new"]))
+        brokers.append(row)
+    partitions: Rows = []
+    for topic in draw(st.lists(st.sampled_from(["orders", "payments", "__internal"]), min_size=1, unique=True)):
+        for partition in range(draw(st.integers(1, 10))):
+            replicas = draw(st.lists(st.sampled_from(ids), min_size=1, max_size=min(4, len(ids)), unique=True))
+            row = {"topic": topic, "partition": partition, "replicas": replicas}
+            row["size_bytes"] = draw(st.one_of(st.none(), st.integers(0, 10**6), st.just(0)))
+            if rates:
+                row["bytes_in_per_second"] = draw(st.one_of(st.none(), st.floats(0, 1e6)))
+                row["bytes_out_per_second"] = draw(st.floats(0, 1e6))
+            row["excluded"] = draw(st.sampled_from([None, False, False, False, True]))
+            partitions.append(row)
+    return brokers, partitions
+
+
+@st.composite
+def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows]) -> dict[str, Any]:
+    """Settings that name brokers of this cluster; not all of them can be satisfied."""
+    ids = [row["broker"] for row in cluster[0]]
+    job = draw(
+        st.sampled_from(["balance", "leaders", "drain", "replace", "replication_factor", "relieve", "repair_racks"])
+    )
+    settings: dict[str, Any] = {
+        "job": job,
+        "tolerance": draw(st.sampled_from([0.02, 0.1, 0.3])),
+        "seed": draw(st.integers(0, 3)),
+    }
+    if job == "drain":
+        settings["drain"] = draw(st.lists(st.sampled_from(ids), min_size=1, max_size=2, unique=True))
+    if job == "replace":
+        old = draw(st.sampled_from(ids))
+        settings["replace"] = {str(old): draw(st.sampled_from([broker for broker in ids if broker != old] or [99]))}
+    if job == "replication_factor":
+        settings["replication_factor"] = draw(st.integers(1, 4))
+    named = {*settings.get("drain", ()), *map(int, settings.get("replace", ())), *settings.get("replace", {}).values()}
+    others = [broker for broker in ids if broker not in named]
+    if others and draw(st.booleans()):
+        settings["brokers_out"] = draw(st.lists(st.sampled_from(others), max_size=2, unique=True))
+    limit = draw(st.sampled_from([None, None, "max_bytes", "max_replicas", "max_leader_changes"]))
+    if limit is not None:
+        settings[limit] = draw(st.integers(0, 10**6 if limit == "max_bytes" else 6))
+    settings["topics_out"] = draw(st.sampled_from([[], ["__*"]]))
+    settings["copies_per_broker"] = draw(st.integers(1, 5))
+    settings["partitions_per_batch"] = draw(st.integers(1, 100))
+    settings["leader_changes_per_batch"] = draw(st.integers(1, 100))
+    return settings

@@ -1,0 +1,132 @@
+"""The command, what it writes, and what reads it back."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.__main__ import main
+from kafka_rebalance.planning.planner import run
+from kafka_rebalance.planning.tables import read_candidate, read_loads, snapshot_digest, write_snapshot
+from snapshots import broker_rows, partition_rows
+
+RESULTS = [f"{table}/part-0.parquet" for table in ("moves", "scores", "candidates", "loads")] + ["proposals.json"]
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    folder = tmp_path / "snapshot"
+    folder.mkdir()
+    rates = [float(number) for number in range(24)]
+    rows = partition_rows([[1, 2], [2, 3], [3, 1]] * 8, bytes_in_per_second=rates)
+    write_snapshot(folder, broker_rows([1, 2, 3, 4], {1: "a", 2: "b", 3: "c", 4: "a"}), rows)
+    return folder
+
+
+def test_the_command_writes_every_table_and_says_what_it_does(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "settings.json").write_text('{"tolerance": 0.05, "throttle_bytes_per_second": 1000}')
+    arguments = ["--snapshot", str(snapshot), "--out", (tmp_path / "out").as_uri()]
+    assert main([*arguments, "--settings", str(tmp_path / "settings.json")]) == 0
+    assert all((tmp_path / "out" / name).is_file() for name in [*RESULTS, "timings.json"])
+    assert "24 partitions of 1 topics, 48 replicas on 4 brokers" in capsys.readouterr().err
+    proposals = json.loads((tmp_path / "out" / "proposals.json").read_bytes())
+    assert proposals["format_version"] == 1
+    assert proposals["snapshot_digest"] == snapshot_digest(snapshot)
+    assert proposals["settings"]["tolerance"] == 0.05
+    assert proposals["recommended"] == "balanced"
+    assert [entry["name"] for entry in proposals["candidates"]] == ["leaders_only", "light", "balanced"]
+    balanced = proposals["candidates"][2]
+    assert balanced["moved_replicas"] == 12
+    assert balanced["scores"]["before"]["replicas"]["min_over_mean"] == 0
+    assert balanced["scores"]["after"]["replicas"]["max_over_mean"] <= 1.09
+    assert balanced["makespan_seconds"] >= balanced["makespan_bound_seconds"] > 0
+
+
+def test_two_runs_leave_the_same_bytes(snapshot: Path, tmp_path: Path) -> None:
+    for out in ("one", "two"):
+        run(snapshot, tmp_path / out, Settings())
+    for name in RESULTS:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes(), name
+
+
+def test_another_seed_or_another_snapshot_is_another_digest(snapshot: Path, tmp_path: Path) -> None:
+    run(snapshot, tmp_path / "one", Settings())
+    run(snapshot, tmp_path / "two", Settings(seed=1))
+    write_snapshot(snapshot, broker_rows([1, 2, 3, 4]), partition_rows([[1, 2], [2, 3], [3, 1]] * 8))
+    run(snapshot, tmp_path / "three", Settings())
+    digests = {read_candidate(tmp_path / out, "balanced").digest for out in ("one", "two", "three")}
+    assert len(digests) == 3
+
+
+def test_the_rows_of_a_snapshot_are_written_in_one_order(tmp_path: Path) -> None:
+    brokers, partitions = broker_rows([1, 2, 3]), partition_rows([[1, 2], [2, 3]])
+    assert write_snapshot(tmp_path, brokers, partitions) == write_snapshot(tmp_path, brokers[::-1], partitions[::-1])
+
+
+def test_a_candidate_is_read_back_as_it_was_proposed(snapshot: Path, tmp_path: Path) -> None:
+    plans = run(snapshot, tmp_path / "out", Settings())
+    for plan in plans:
+        assert read_candidate(tmp_path / "out", plan.candidate.name) == plan.candidate
+    before, after = (
+        [row["replicas"] for row in read_loads(tmp_path / "out", "balanced") if row["phase"] == phase]
+        for phase in ("before", "after")
+    )
+    assert before == [16, 16, 16, 0]
+    assert after == plans[-1].loads_after[:, 0].tolist() != before
+
+
+def test_moves_that_were_changed_after_planning_are_refused(snapshot: Path, tmp_path: Path) -> None:
+    run(snapshot, tmp_path / "out", Settings())
+    path = tmp_path / "out" / "moves" / "part-0.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.slice(0, table.num_rows - 1), path)
+    with pytest.raises(ArtifactError, match="one of the files was changed"):
+        read_candidate(tmp_path / "out", "balanced")
+
+
+def test_a_candidate_that_is_not_there_is_named_with_those_that_are(snapshot: Path, tmp_path: Path) -> None:
+    run(snapshot, tmp_path / "out", Settings(candidates=("light",)))
+    with pytest.raises(ArtifactError, match=r"no candidate 'balanced'; there are light"):
+        read_candidate(tmp_path / "out", "balanced")
+
+
+@pytest.mark.parametrize(
+    ("settings", "texts"),
+    [
+        ('{"tolerence": 0.1}', ["SettingsError", "'tolerence' is not a setting"]),
+        ('{"max_bytes": -1}', ["SettingsError", "max_bytes must be an integer"]),
+        ("[]", ["SettingsError", "not a JSON object"]),
+        ("{", ["SettingsError", "cannot be read"]),
+        ('{"job": "drain", "drain": [9]}', ["PlanningError", "broker 9 does not exist"]),
+    ],
+)
+def test_what_cannot_be_used_ends_the_command_with_its_text(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], settings: str, texts: list[str]
+) -> None:
+    (tmp_path / "settings.json").write_text(settings)
+    arguments = ["--snapshot", str(snapshot), "--out", str(tmp_path / "out")]
+    assert main([*arguments, "--settings", str(tmp_path / "settings.json")]) == 2
+    said = capsys.readouterr().err
+    assert all(text in said for text in texts)
+    assert "Traceback" not in said
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_folder_that_is_not_there_or_cannot_be_opened_ends_the_command_with_its_text(
+    snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["--snapshot", str(tmp_path / "none"), "--out", str(tmp_path)]) == 2
+    assert "brokers.parquet cannot be read" in capsys.readouterr().err
+    assert main(["--snapshot", "unheardof://bucket/snapshot", "--out", str(tmp_path)]) == 2
+    assert "unheardof://bucket/snapshot cannot be opened" in capsys.readouterr().err
+    blocked = tmp_path / "file"
+    blocked.write_text("")
+    assert main(["--snapshot", str(snapshot), "--out", str(blocked)]) == 2
+    assert "cannot be" in capsys.readouterr().err
