@@ -18,15 +18,14 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
-from local_cluster.scenarios import SCENARIOS
-
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger, wait_for_dag
 from demo.tables import broker_table, check_lines, move_lines
 from local_cluster import LocalCluster
+from local_cluster.scenarios import SCENARIOS
 
 CONNECTION = "kafka_demo"
-DATA_BYTES = 240_000_000
+DATA_BYTES = 480_000_000  # of all replicas together: more than 200 MB of data, twice or three times
 THROTTLE = 40_000_000
 REQUESTER, APPROVER = "olive", "uma"
 POLICY = f"""\
@@ -95,7 +94,7 @@ def _rebalance(stack: ExitStack, folder: Path, approve: str) -> _EndedRun:
         {"kafka_conn_id": CONNECTION, "reason": "Demo: two empty brokers were added", "tolerance": 0.1},
     )
     print(f"triggered kafka_rebalance as {REQUESTER}: {run.run_id}")
-    print(f"  {airflow.url}/dags/kafka_rebalance/runs/{run.run_id}   user {REQUESTER}, password {REQUESTER}")
+    print(f"  {airflow.url}{run.page}   user {REQUESTER}, password {REQUESTER}")
     with step("snapshot and plan (PySpark)") as tick:
         request = run.wait_for_request(each_poll=lambda: tick(_active(run)))
     print("  " + request["subject"])
@@ -110,7 +109,7 @@ def _rebalance(stack: ExitStack, folder: Path, approve: str) -> _EndedRun:
 def _approve(run: DagRun, approver: DagRun, request: dict[str, Any], approve: str, url: str) -> None:
     options = request["options"]
     if approve == "ui":
-        print(f"\nWaits for your approval: {url}/dags/kafka_rebalance/runs/{run.run_id}/tasks/approve/required_actions")
+        print(f"\nWaits for your approval: {url}{run.page}/tasks/approve/required_actions")
         print(f"  log in as {APPROVER}, password {APPROVER}; {REQUESTER} started the run and may not approve it")
         print(f"  options: {', '.join(options)}")
         run.wait(
@@ -154,9 +153,9 @@ def _active(run: DagRun) -> str:
 
 
 def _progress(run: DagRun) -> str:
-    """One line of progress.json while a batch is under way."""
+    """One line of progress.json, from the first batch on."""
     progress = _read(run.folder() / "progress.json")
-    if not progress or progress["state"] != "moving":
+    if not progress or progress["partitions_done"] == progress["partitions_total"]:
         return ""
     done, total = progress["bytes_copied"] / 1e6, progress["bytes_total"] / 1e6
     return (

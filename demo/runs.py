@@ -27,6 +27,11 @@ class DagRun:
     def path(self) -> str:
         return f"/api/v2/dags/{self.dag_id}/dagRuns/{quote(self.run_id, safe='')}"
 
+    @property
+    def page(self) -> str:
+        """The run in Airflow's web interface."""
+        return f"/dags/{self.dag_id}/runs/{quote(self.run_id, safe='')}"
+
     def seen_by(self, client: httpx.Client) -> DagRun:
         """The same run, through another user's login."""
         return DagRun(client, self.dag_id, self.run_id)

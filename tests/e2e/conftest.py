@@ -1,0 +1,102 @@
+"""Four real Airflow processes, real brokers and a real browser, once for all tests of this folder."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import httpx
+import pytest
+from browser import open_browser
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+from selenium.webdriver import Chrome
+
+from demo.local_airflow import LocalAirflow
+from demo.runs import wait_for_dag
+from local_cluster import LocalCluster
+
+HERE = Path(__file__).parent
+REPOSITORY = HERE.parents[1]
+APPROVERS = "approvers: [uma, olive]\nmax_bytes_share: 0.9\nmax_throttle_bytes_per_second: 40000000\n"
+POLICIES = {
+    "kafka_spark": APPROVERS,
+    "kafka_local": APPROVERS,
+    "kafka_brief": APPROVERS + "approval_expires_after_seconds: 5\n",
+}
+WATCHED = ("/admin", "/brokers/topics", "/config", "/controller_epoch", "/kafka_rebalance")
+
+ZooKeeperTree = dict[str, tuple[bytes, int]]
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[LocalCluster]:
+    """Two of four brokers hold everything; small data, so that a move takes seconds."""
+    with LocalCluster(brokers=4, racks=3) as running:
+        running.create_topic("orders", {number: (1, 2) if number % 2 else (2, 3) for number in range(8)})
+        running.produce("orders", {number: 500_000 * (1 + number) for number in range(8)})
+        yield running
+
+
+@pytest.fixture(scope="session")
+def airflow(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
+    connection = {
+        "conn_type": "kafka_zookeeper",
+        "host": cluster.zookeeper,
+        "extra": {"bootstrap_servers": cluster.bootstrap_servers},
+    }
+    home = tmp_path_factory.mktemp("airflow")
+    running = LocalAirflow(home, connections=dict.fromkeys(POLICIES, connection))
+    # Found before the real one; see there what it does.
+    running.env["PATH"] = f"{HERE / 'bin'}{os.pathsep}{running.env['PATH']}"
+    for name, policy in POLICIES.items():
+        running.write_policy(name, policy)
+    with running:
+        yield running
+    shutil.rmtree(home, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def requester(airflow: LocalAirflow) -> httpx.Client:
+    """olive, who starts the runs."""
+    client = airflow.login("olive")
+    wait_for_dag(client, "kafka_rebalance")
+    return client
+
+
+@pytest.fixture(scope="session")
+def approver(airflow: LocalAirflow) -> httpx.Client:
+    """uma, who answers."""
+    return airflow.login("uma")
+
+
+@pytest.fixture
+def read_zookeeper(cluster: LocalCluster) -> Iterator[Callable[[], ZooKeeperTree]]:
+    """Content and version of every znode that a rebalance could write."""
+    client = KazooClient(cluster.zookeeper)
+    client.start()
+
+    def read() -> ZooKeeperTree:
+        tree: ZooKeeperTree = {}
+        waiting = list(WATCHED)
+        while waiting:
+            path = waiting.pop()
+            try:
+                content, stat = client.get(path)
+                waiting += [f"{path}/{child}" for child in client.get_children(path)]
+            except NoNodeError:
+                continue
+            tree[path] = (content or b"", stat.version)
+        return tree
+
+    yield read
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def browser(tmp_path: Path) -> Iterator[Chrome]:
+    """Headless Chromium. Outside CI a machine without one skips, and says so; in CI that is a failure."""
+    yield from open_browser(tmp_path)

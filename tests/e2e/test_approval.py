@@ -1,0 +1,158 @@
+"""The approval as people use it: by clicks, by REST, by the wrong person, too late, and for a plan that is gone."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import httpx
+import pytest
+from browser import PATIENCE_SECONDS, log_in, wait_for
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
+
+from demo.local_airflow import LocalAirflow
+from demo.runs import DagRun, trigger
+from local_cluster import LocalCluster
+
+THROTTLE = 20_000_000
+BEHIND_THE_APPROVAL = ("hold_throttle", "reassign", "release_throttle", "elect_leaders", "verify", "record")
+
+ReadZooKeeper = Callable[[], dict[str, tuple[bytes, int]]]
+
+
+@pytest.fixture(scope="module")
+def rejected(requester: httpx.Client) -> DagRun:
+    return trigger(requester, "kafka_rebalance", {"kafka_conn_id": "kafka_local", "reason": "to be rejected"})
+
+
+@pytest.fixture(scope="module")
+def expired(requester: httpx.Client) -> DagRun:
+    return trigger(requester, "kafka_rebalance", {"kafka_conn_id": "kafka_brief", "reason": "to expire"})
+
+
+@pytest.fixture(scope="module")
+def cleared(requester: httpx.Client) -> DagRun:
+    return trigger(requester, "kafka_rebalance", {"kafka_conn_id": "kafka_local", "reason": "to be cleared"})
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _plan_side_by_side(rejected: DagRun, expired: DagRun, cleared: DagRun) -> None:
+    """The runs that write nothing are planned together, before the one that moves."""
+
+
+def test_the_requester_cannot_approve(rejected: DagRun) -> None:
+    request = rejected.wait_for_request()
+    assert [user["id"] for user in request["assigned_users"]] == ["uma"]
+    reply = rejected.answer(request["options"][0], throttle_bytes_per_second=THROTTLE)
+    assert reply.status_code == httpx.codes.FORBIDDEN
+    assert rejected.tasks()["approve"] == "awaiting_input"
+
+
+def test_a_rejected_run_succeeds_and_touches_nothing(
+    rejected: DagRun, approver: httpx.Client, read_zookeeper: ReadZooKeeper
+) -> None:
+    rejected.wait_for_request()
+    before = read_zookeeper()
+    rejected.seen_by(approver).answer("Reject", throttle_bytes_per_second=THROTTLE, note="not today").raise_for_status()
+    assert rejected.wait_for_end() == "success"
+    assert {task: rejected.tasks()[task] for task in BEHIND_THE_APPROVAL} == dict.fromkeys(
+        BEHIND_THE_APPROVAL, "skipped"
+    )
+    decision = json.loads((rejected.folder() / "decision.json").read_text())
+    assert (decision["choice"], decision["approved_by"]["id"], decision["note"]) == ("Reject", "uma", "not today")
+    assert read_zookeeper() == before
+
+
+def test_an_expired_request_fails_the_run_and_touches_nothing(expired: DagRun, read_zookeeper: ReadZooKeeper) -> None:
+    before = read_zookeeper()
+    assert expired.wait_for_end() == "failed"
+    tasks = expired.tasks()
+    assert tasks["approve"] == "failed"
+    assert {tasks[task] for task in BEHIND_THE_APPROVAL} == {"upstream_failed"}
+    assert json.loads((expired.folder() / "decision.json").read_text())["expired"] is True
+    assert "Nobody answered within 5 s" in expired.log("approve")
+    assert read_zookeeper() == before
+
+
+def test_an_answer_to_a_cleared_approvals_old_request_fails_closed(
+    cleared: DagRun, approver: httpx.Client, cluster: LocalCluster, read_zookeeper: ReadZooKeeper
+) -> None:
+    """Airflow shows the request of the first plan again, although the cluster, and so the plan, has changed."""
+    old = cleared.wait_for_request()["options"]
+    first_folder = cleared.folder()
+    cluster.create_topic("made-meanwhile", {0: (1, 2)})
+    cleared.client.post(
+        f"/api/v2/dags/{cleared.dag_id}/clearTaskInstances",
+        json={
+            "dry_run": False,
+            "dag_run_id": cleared.run_id,
+            "task_ids": ["snapshot"],
+            "include_downstream": True,
+            "only_failed": False,
+        },
+    ).raise_for_status()
+    cleared.wait(lambda: cleared.tasks()["approve"] is None, timeout=60, what="the approval is cleared")
+    assert cleared.wait_for_request()["options"] == old
+    assert cleared.folder() != first_folder
+    before = read_zookeeper()
+    cleared.seen_by(approver).answer(old[0], throttle_bytes_per_second=THROTTLE).raise_for_status()
+    assert cleared.wait_for_end() == "failed"
+    assert cleared.tasks()["approve"] == "failed"
+    assert "is not for this plan" in cleared.log("approve", try_number=2)
+    assert not (cleared.folder() / "decision.json").exists()
+    assert read_zookeeper() == before
+
+
+def test_a_whole_run_through_spark_approved_by_clicks(
+    airflow: LocalAirflow,
+    requester: httpx.Client,
+    browser: Chrome,
+    read_zookeeper: ReadZooKeeper,
+) -> None:
+    run = trigger(requester, "kafka_rebalance", {"kafka_conn_id": "kafka_spark", "reason": "the main job"})
+    log_in(browser, airflow.url, "uma")
+    request = run.wait_for_request()
+    options = request["options"]
+    assert options[0].startswith("balanced · ")
+
+    browser.get(f"{airflow.url}{run.page}/tasks/approve/required_actions")
+    button = wait_for(browser, f'[data-testid="hitl-option-{options[0]}"]')
+    _keep_picture(browser, "approval")
+    assert button.text == options[0]
+    assert browser.find_element(By.CSS_SELECTOR, 'input[name="element_throttle_bytes_per_second"]').is_displayed()
+    button.click()
+    assert run.wait_for_end(timeout=240) == "success", run.tasks()
+
+    decision = json.loads((run.folder() / "decision.json").read_text())
+    assert decision["approved_by"]["id"] == "uma"
+    verification = json.loads((run.folder() / "verification.json").read_text())
+    assert verification["passed"] is True
+    assert {"replicas", "in_sync", "leader", "throttle", "segment_settings_sound"} <= {
+        check["name"] for check in verification["checks"]
+    }
+    tree = read_zookeeper()
+    assert not [path for path, (content, _) in tree.items() if b"throttled" in content]
+    assert "/admin/reassign_partitions" not in tree
+    assert "/kafka_rebalance/run" not in tree
+
+    browser.get(f"{airflow.url}{run.page}/plugin/rebalance")
+    frame = WebDriverWait(browser, PATIENCE_SECONDS).until(lambda seen: seen.find_element(By.TAG_NAME, "iframe"))
+    browser.switch_to.frame(frame)
+    heading = WebDriverWait(browser, PATIENCE_SECONDS).until(lambda seen: seen.find_element(By.TAG_NAME, "h1"))
+    assert "kafka_spark" in heading.text
+    page = browser.find_element(By.TAG_NAME, "body").text
+    assert "Done and verified" in page
+    assert "orders" in page
+    browser.switch_to.default_content()
+    _keep_picture(browser, "rebalance-tab")
+
+
+def _keep_picture(browser: Chrome, name: str) -> None:
+    """For people to look at, where SCREENSHOTS names a folder."""
+    folder = os.environ.get("SCREENSHOTS")
+    if folder:
+        browser.save_screenshot(str(Path(folder) / f"{name}.png"))
