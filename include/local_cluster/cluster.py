@@ -32,8 +32,8 @@ class LocalCluster:
     """ZooKeeper and brokers, started by `with`; everything ends with the block or with this Python, however it ends.
 
     Brokers have ids from 1 and racks `rack-0`, `rack-1`, … in turn (`racks=0`: none). `one_jvm` is fast; without it
-    each server has a JVM and `kill_broker` works. `folder` (default: a temporary one, removed at the end) must be empty or
-    new and stays. `broker_config` overrides server.properties; `{data}` in a value is that broker's folder, so
+    each server has a JVM and `kill_broker` works. `folder` (default: a temporary one, removed at the end) must be empty
+    or new and stays. `broker_config` overrides server.properties; `{data}` in a value is that broker's folder, so
     `{"log.dirs": "{data}/a,{data}/b"}` gives two. A `detached` cluster has separate JVMs and outlives this process.
     """
 
@@ -109,6 +109,9 @@ class LocalCluster:
             raise LocalClusterError("This cluster is not up. Use it in a `with` block, or call start().")
         return self._folder
 
+    def zookeeper_is_running(self) -> bool:
+        return accepts_connections(self._zookeeper_port)
+
     def is_running(self, broker: int) -> bool:
         self._check_broker(broker)
         return self._layout.is_running(broker)
@@ -117,8 +120,8 @@ class LocalCluster:
         """Start everything and return when every broker is registered and there is a controller."""
         if self._layout_made is not None:
             raise LocalClusterError(f"This cluster is up already, in {self.folder}.")
-        java = find_java()
-        jars = kafka_jars(self.version, self._progress)
+        # Before anything is made or started: what may be missing, and what may take a while.
+        java, jars = self._runtime()
         try:
             self._start(java, jars)
         except BaseException:
@@ -210,11 +213,14 @@ class LocalCluster:
         self._layout.start_zookeeper(self._zookeeper_port)
         self._start_brokers(sorted(self.brokers))
 
+    def _runtime(self) -> tuple[Path, tuple[Path, ...]]:
+        return find_java(), kafka_jars(self.version, self._progress)
+
     def _make_separate_jvms(self, folder: Path, running: Mapping[str, ProcessId]) -> SeparateJvms:
-        jars = kafka_jars(self.version, self._progress)
-        layout = SeparateJvms(folder, find_java(), jars, self._guard, running=running)
+        layout = SeparateJvms(folder, self._runtime, self._guard, running=running)
         if self._detached:
             layout.on_change = lambda: self._write_state(folder, layout)
+            self._write_state(folder, layout)
         return layout
 
     def _make_folder(self) -> Path:
@@ -228,7 +234,8 @@ class LocalCluster:
             raise LocalClusterError(f"The folder {folder} cannot be used: {error}. Nothing was started.") from error
         if in_use:
             raise LocalClusterError(
-                f"The folder {folder} is not empty. It was left as it is and nothing was started. Name another folder."
+                f"The folder {folder} is not empty. It was left as it is and nothing was started. Name another folder"
+                + (", or end the cluster in it with `down`." if (folder / STATE_FILE).exists() else ".")
             )
         return folder
 
@@ -252,9 +259,9 @@ class LocalCluster:
             for broker in brokers
         }
         self._layout.start_brokers(properties)
-        self._wait("ZooKeeper answers", lambda: accepts_connections(self._zookeeper_port))
+        self._wait("ZooKeeper answers", lambda: accepts_connections(self._zookeeper_port), brokers)
         with topics.open_client(self.zookeeper) as client:
-            self._wait(f"brokers {sorted(brokers)} are registered", lambda: self._has_joined(client, brokers))
+            self._wait(f"brokers {sorted(brokers)} are registered", lambda: self._has_joined(client, brokers), brokers)
 
     @staticmethod
     def _has_joined(client: Any, brokers: Collection[int]) -> bool:
@@ -266,10 +273,10 @@ class LocalCluster:
         controller = topics.read_controller(client)
         return broker not in registered and controller != broker and (controller is not None or not registered)
 
-    def _wait(self, what: str, holds: Callable[[], bool]) -> None:
+    def _wait(self, what: str, holds: Callable[[], bool], brokers: Collection[int] = ()) -> None:
         give_up = time.monotonic() + WAIT_SECONDS
         while not holds():
-            self._layout.check_alive()
+            self._layout.check_alive(brokers)
             if time.monotonic() > give_up:
                 raise LocalClusterError(
                     f"After {WAIT_SECONDS} s it does not hold that {what}. The logs are in {self.folder}."

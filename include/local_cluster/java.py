@@ -44,12 +44,18 @@ def find_java() -> Path:
     )
 
 
+@cache
 def java_home() -> Path:
     """The JAVA_HOME that goes with `find_java()`, for programs such as Spark that ask for the folder."""
     java = find_java()
-    # The shim is a script: following it further would lose what it takes away.
-    real = java.resolve()
-    return real.parent.parent
+    if java.is_relative_to(cache_folder()):
+        # The runtime behind the shim would name itself: that lacks what the shim takes away.
+        return java.parent.parent
+    # `java` on PATH may be a link or another program's script.
+    command = [str(java), "-XshowSettings:properties", "-version"]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False).stderr
+    found = re.search(r"^\s*java\.home = (.+)$", said, re.MULTILINE)
+    return Path(found[1]) if found else java.resolve().parent.parent
 
 
 def java_version(java: Path) -> int | None:

@@ -1,6 +1,6 @@
 """How the servers are spread over JVMs, and what both ways can do."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Protocol
 
 Properties = Mapping[str, str]
@@ -22,8 +22,8 @@ class Layout(Protocol):
 
     def is_running(self, broker: int) -> bool: ...
 
-    def check_alive(self) -> None:
-        """Raises with the log's end when something that was started and not stopped has ended."""
+    def check_alive(self, brokers: Collection[int] = ()) -> None:
+        """Raises with the log's end when ZooKeeper or one of these brokers has ended by itself."""
 
     def close(self) -> None:
         """End everything at once."""

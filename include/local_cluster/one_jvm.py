@@ -3,7 +3,7 @@
 import os
 import signal
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -62,7 +62,7 @@ class OneJvm:
     def is_running(self, broker: int) -> bool:
         return broker in self._servers and self._process.is_alive()
 
-    def check_alive(self) -> None:
+    def check_alive(self, brokers: Collection[int] = ()) -> None:
         if not self._process.is_alive():
             raise LocalClusterError(f"The cluster's JVM ended by itself. {last_lines(self._log)} {self._say()}")
 

@@ -2,7 +2,7 @@
 
 import os
 import signal
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 
 from local_cluster.errors import LocalClusterError
@@ -12,26 +12,29 @@ from local_cluster.settings import JVM_OPTIONS, write_log4j, write_properties, z
 
 ZOOKEEPER = "zookeeper"
 
+Runtime = Callable[[], tuple[Path, Sequence[Path]]]
+
 
 def broker_name(broker: int) -> str:
     return f"broker-{broker}"
 
 
 class SeparateJvms:
-    """The layout that can kill; see `Layout`. Without a guard the JVMs outlive this process."""
+    """The layout that can kill; see `Layout`. Without a guard the JVMs outlive this process.
+
+    `runtime` gives java and the class path when something is started: ending a cluster must need neither.
+    """
 
     def __init__(
         self,
         folder: Path,
-        java: Path,
-        jars: Sequence[Path],
+        runtime: Runtime,
         guard: Guard | None,
         *,
         running: Mapping[str, ProcessId] | None = None,
     ) -> None:
         self._folder = folder
-        self._java = java
-        self._jars = jars
+        self._runtime = runtime
         self._guard = guard
         self.on_change: Callable[[], None] = lambda: None
         self._processes = {name: Process(identity) for name, identity in (running or {}).items()}
@@ -62,9 +65,9 @@ class SeparateJvms:
         process = self._processes.get(broker_name(broker))
         return process is not None and process.is_alive()
 
-    def check_alive(self) -> None:
-        for name, process in self._processes.items():
-            if not process.is_alive():
+    def check_alive(self, brokers: Collection[int] = ()) -> None:
+        for name in (ZOOKEEPER, *map(broker_name, brokers)):
+            if name in self._processes and not self._processes[name].is_alive():
                 raise LocalClusterError(
                     f"{name} ended by itself. {last_lines(self._folder / f'{name}.log')} "
                     f"{last_lines(self._folder / f'{name}.out')}"
@@ -77,10 +80,11 @@ class SeparateJvms:
             self._end(name, signal.SIGKILL)
 
     def _start(self, name: str, heap: str, main_class: str, config: Path) -> None:
-        command = [str(self._java), f"-Xmx{heap}", "-Xms32m", *JVM_OPTIONS]
+        java, jars = self._runtime()
+        command = [str(java), f"-Xmx{heap}", "-Xms32m", *JVM_OPTIONS]
         command += [f"-Dlog4j.configuration=file:{write_log4j(self._folder)}"]
         command += [f"-Dlocal.cluster.log={self._folder / f'{name}.log'}"]
-        command += ["-cp", ":".join(map(str, self._jars)), main_class, str(config)]
+        command += ["-cp", ":".join(map(str, jars)), main_class, str(config)]
         output = self._folder / f"{name}.out"
         self._processes[name] = start_process(command, output, self._guard, env=os.environ)
         self.on_change()

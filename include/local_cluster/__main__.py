@@ -1,0 +1,135 @@
+"""`python -m local_cluster up|status|down|kill|start`: a cluster that outlives the command, to try things on."""
+
+import argparse
+import shutil
+import signal
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+
+from local_cluster.cache import cache_folder
+from local_cluster.cluster import LocalCluster
+from local_cluster.errors import LocalClusterError
+from local_cluster.locks import DEFAULT_VERSION, VERSIONS
+from local_cluster.scenarios import SCENARIOS
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Gives the exit code: 0, 1 after an error, 130 when interrupted."""
+    options = _parser().parse_args(arguments)
+    folder = (options.folder or cache_folder() / "cluster").absolute()
+    commands = {"up": _up, "status": _status, "down": _down, "kill": _kill, "start": _start}
+    # As Ctrl-C: what `up` has started so far is ended.
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        commands[options.command](folder, options)
+    except LocalClusterError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("Interrupted.", file=sys.stderr)
+        return 130
+    return 0
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m local_cluster", description=__doc__)
+    shared = argparse.ArgumentParser(add_help=False)
+    shared.add_argument(
+        "--folder", type=Path, help="where data, logs and cluster.json are (default: cluster/ in the cache folder)"
+    )
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    up = commands.add_parser("up", parents=[shared], help="start ZooKeeper and brokers, each in a JVM of its own")
+    up.add_argument("--version", choices=VERSIONS, default=DEFAULT_VERSION, help="of Kafka (default: %(default)s)")
+    up.add_argument("--brokers", type=_positive, default=3, metavar="N", help="how many (default: %(default)s)")
+    up.add_argument("--racks", type=_natural, default=3, metavar="N", help="0: none (default: %(default)s)")
+    up.add_argument("--scenario", choices=sorted(SCENARIOS), help="topics and data to begin with")
+    up.add_argument("--add", type=_positive, metavar="N", help="add N empty brokers to the cluster that is up")
+    commands.add_parser("status", parents=[shared], help="addresses, and what runs")
+    commands.add_parser("down", parents=[shared], help="end every process and remove the folder")
+    for name, text in (("kill", "kill -9 one broker"), ("start", "start a broker that was killed")):
+        command = commands.add_parser(name, parents=[shared], help=text)
+        command.add_argument("broker", type=int, help="its id")
+    return parser
+
+
+def _positive(text: str) -> int:
+    number = int(text)
+    if number < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
+    return number
+
+
+def _natural(text: str) -> int:
+    number = int(text)
+    if number < 0:
+        raise argparse.ArgumentTypeError(f"{text} is not 0 or more")
+    return number
+
+
+def _up(folder: Path, options: argparse.Namespace) -> None:
+    if options.add:
+        cluster = LocalCluster.attach(folder, _say)
+        for _ in range(options.add):
+            broker = cluster.add_broker()
+            _say(f"Broker {broker} is up in {cluster.brokers[broker]}, and holds nothing.")
+        return
+    began = time.monotonic()
+    cluster = LocalCluster(
+        options.version, options.brokers, options.racks, folder=folder, detached=True, progress=_say
+    ).start()
+    _say(f"Up after {time.monotonic() - began:.1f} s.")
+    if options.scenario:
+        _say(f"Producing {options.scenario} …")
+        try:
+            written = SCENARIOS[options.scenario](cluster)
+        except BaseException:
+            cluster.close()
+            raise
+        for topic, sizes in written.items():
+            _say(f"  {topic}: {len(sizes)} partitions, {sum(sizes.values()) / 1e6:.1f} MB before replication")
+    _show(cluster)
+    _say(f"It stays up. End it with: python -m local_cluster down --folder {folder}")
+
+
+def _status(folder: Path, _options: argparse.Namespace) -> None:
+    _show(LocalCluster.attach(folder, _say))
+
+
+def _down(folder: Path, _options: argparse.Namespace) -> None:
+    cluster = LocalCluster.attach(folder, _say)
+    cluster.close()
+    shutil.rmtree(folder)
+    _say(f"Kafka {cluster.version} is down, and {folder} is removed.")
+
+
+def _kill(folder: Path, options: argparse.Namespace) -> None:
+    LocalCluster.attach(folder, _say).kill_broker(options.broker)
+    _say(f"Broker {options.broker} is killed. ZooKeeper notices when its session ends, in about 4 s.")
+
+
+def _start(folder: Path, options: argparse.Namespace) -> None:
+    LocalCluster.attach(folder, _say).start_broker(options.broker)
+    _say(f"Broker {options.broker} is up.")
+
+
+def _show(cluster: LocalCluster) -> None:
+    _say(f"Kafka {cluster.version} in {cluster.folder}")
+    _say(f"ZooKeeper          {cluster.zookeeper}{'' if cluster.zookeeper_is_running() else '  does not run'}")
+    _say(f"bootstrap servers  {cluster.bootstrap_servers}")
+    for broker, rack in sorted(cluster.brokers.items()):
+        _say(f"broker {broker}  {rack or 'no rack'}  {'runs' if cluster.is_running(broker) else 'does not run'}")
+
+
+def _say(line: str) -> None:
+    print(line, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
