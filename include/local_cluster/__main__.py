@@ -15,10 +15,19 @@ from local_cluster.errors import LocalClusterError
 from local_cluster.locks import DEFAULT_VERSION, VERSIONS
 from local_cluster.scenarios import SCENARIOS
 
+_UP_DEFAULTS = {"version": DEFAULT_VERSION, "brokers": 3, "racks": 3, "scenario": None}
+
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Gives the exit code: 0, 1 after an error, 130 when interrupted."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if (
+        options.command == "up"
+        and options.add
+        and any(getattr(options, name) != default for name, default in _UP_DEFAULTS.items())
+    ):
+        parser.error("--add goes with --folder only: the cluster that is up has its version, racks and topics")
     folder = (options.folder or cache_folder() / "cluster").absolute()
     commands = {"up": _up, "status": _status, "down": _down, "kill": _kill, "start": _start}
     # As Ctrl-C: what `up` has started so far is ended.
@@ -46,9 +55,19 @@ def _parser() -> argparse.ArgumentParser:
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", parents=[shared], help="start ZooKeeper and brokers, each in a JVM of its own")
-    up.add_argument("--version", choices=VERSIONS, default=DEFAULT_VERSION, help="of Kafka (default: %(default)s)")
-    up.add_argument("--brokers", type=_positive, default=3, metavar="N", help="how many (default: %(default)s)")
-    up.add_argument("--racks", type=_natural, default=3, metavar="N", help="0: none (default: %(default)s)")
+    up.add_argument(
+        "--version", choices=VERSIONS, default=_UP_DEFAULTS["version"], help="of Kafka (default: %(default)s)"
+    )
+    up.add_argument(
+        "--brokers",
+        type=_positive,
+        default=_UP_DEFAULTS["brokers"],
+        metavar="N",
+        help="how many (default: %(default)s)",
+    )
+    up.add_argument(
+        "--racks", type=_natural, default=_UP_DEFAULTS["racks"], metavar="N", help="0: none (default: %(default)s)"
+    )
     up.add_argument("--scenario", choices=sorted(SCENARIOS), help="topics and data to begin with")
     up.add_argument("--add", type=_positive, metavar="N", help="add N empty brokers to the cluster that is up")
     commands.add_parser("status", parents=[shared], help="addresses, and what runs")
