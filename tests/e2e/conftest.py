@@ -9,11 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from browser import open_browser
 from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from selenium.webdriver import Chrome
 
+from browser import open_browser
 from demo.local_airflow import LocalAirflow
 from demo.runs import wait_for_dag
 from local_cluster import LocalCluster

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import httpx
 import pytest
-from browser import PATIENCE_SECONDS, log_in, wait_for
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
+from browser import PATIENCE_SECONDS, log_in, wait_for
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger
 from local_cluster import LocalCluster
