@@ -18,7 +18,7 @@ class ZooKeeperConnection:
 
 @dataclass(frozen=True, slots=True)
 class KafkaConnection:
-    """`security` holds librdkafka's names: `security.protocol`, `sasl.mechanism`, `sasl.username`, `ssl.ca.location`."""
+    """`security` has librdkafka's names: `security.protocol`, `sasl.mechanism`, `sasl.username`, `ssl.ca.location`."""
 
     bootstrap_servers: str
     security: Mapping[str, str] = field(default_factory=dict, repr=False)
