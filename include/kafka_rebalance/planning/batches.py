@@ -39,6 +39,7 @@ class _Filling:
         self.settings = settings
         self.most = min(settings.partitions_per_batch, int(np.ceil(1.5 * partitions / max(1, batches))))
         self.traffic = np.zeros((batches, 2 * brokers))  # bytes in by broker, then bytes out
+        self.peak = np.zeros(batches)  # of the busiest broker
         self.copies = np.zeros((batches, 2 * brokers), dtype=np.int64)
         self.freed = np.zeros((batches, brokers))
         self.partitions = np.zeros(batches, dtype=np.int64)
@@ -50,8 +51,7 @@ class _Filling:
         brokers = self.freed.shape[1]
         ends = [*added, brokers + source]
         copies = np.array([1] * len(added) + [len(added)])
-        grown = self.traffic[:, ends] + copies * float(move.size_bytes)
-        peak = self.traffic.max(axis=1)
+        grown = (self.traffic[:, ends] + copies * float(move.size_bytes)).max(axis=1)
         # A partition that alone needs more copies than allowed goes where its brokers have none.
         crowded = (self.copies[:, ends] + copies > np.maximum(self.settings.copies_per_broker, copies)).any(axis=1)
         full = (self.partitions >= self.most) | crowded
@@ -64,10 +64,12 @@ class _Filling:
         elif urgent:
             chosen = int(open_batches[0])
         else:
-            after = np.maximum(peak, grown.max(axis=1))[open_batches]
-            growth = after - peak[open_batches]
-            chosen = int(open_batches[np.lexsort((open_batches, grown.max(axis=1)[open_batches], growth))[0]])
+            filled = grown[open_batches]
+            growth = np.maximum(0.0, filled - self.peak[open_batches])
+            least = np.flatnonzero(growth == growth.min())
+            chosen = int(open_batches[least[filled[least].argmin()]])
         self.traffic[chosen, ends] += copies * float(move.size_bytes)
+        self.peak[chosen] = max(self.peak[chosen], float(self.traffic[chosen, ends].max()))
         self.copies[chosen, ends] += copies
         self.freed[chosen, list(removed)] += move.size_bytes
         self.partitions[chosen] += 1
@@ -76,7 +78,7 @@ class _Filling:
         return chosen
 
     def _append(self) -> None:
-        for name in ("traffic", "copies", "freed", "partitions", "leader_changes", "urgent"):
+        for name in ("traffic", "peak", "copies", "freed", "partitions", "leader_changes", "urgent"):
             values = getattr(self, name)
             setattr(self, name, np.concatenate([values, np.zeros_like(values[:1])]))
 

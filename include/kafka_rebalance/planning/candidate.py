@@ -67,7 +67,7 @@ def propose(problem: Problem, name: str) -> Plan:
         placement, stranded = _forced(frame)
         budget = placement.budget
         if stranded:
-            return infeasible(problem, name, f"{stranded} replicas found no legal place on the brokers that stay.")
+            return infeasible(problem, name, _stranded(frame, stranded))
         if budget.exceeded():
             return infeasible(problem, name, _beyond(budget))
         if goal.repairs_racks or goal.balances:
@@ -87,6 +87,20 @@ def propose(problem: Problem, name: str) -> Plan:
 def _budget(problem: Problem) -> Budget:
     settings = problem.settings
     return Budget(settings.max_bytes, settings.max_replicas, settings.max_leader_changes)
+
+
+def _stranded(frame: _Frame, replicas: int) -> str:
+    """That a replica which has to go somewhere can go nowhere, and what is in the way."""
+    problem = frame.problem
+    open_brokers = int(problem.receivers.sum())
+    text = f"{replicas:,} replicas find no place on the {open_brokers} brokers that may receive: "
+    if problem.disk_capacity is None:
+        return text + "all others of their racks hold a replica of the partition, or may receive nothing."
+    kept = problem.settings.disk_headroom
+    return text + (
+        "the rack rule leaves few brokers for them, and with them those disks would be more than "
+        f"{1 - kept:.0%} full (disk_headroom {kept:g}). Add brokers in those racks, or empty fewer."
+    )
 
 
 def _beyond(budget: Budget) -> str:

@@ -97,6 +97,7 @@ def _swaps(
     takers = replicas[rows[better], position[better]]
     first = np.zeros(len(better), dtype=bool)
     first[np.unique(source[better], return_index=True)[1]] = True
+    first |= leaving[source[better]]  # these give everything anyway
     first_taker = np.zeros(len(better), dtype=bool)
     first_taker[np.unique(takers, return_index=True)[1]] = True
     keep = first & first_taker
