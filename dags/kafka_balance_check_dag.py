@@ -34,7 +34,7 @@ def balance_check() -> None:
 
         return balance.fleet(Variable.get(CLUSTERS, default=None))
 
-    @task(outlets=[BALANCE], map_index_template="{{ connection_id }}")
+    @task(outlets=[BALANCE], map_index_template="{{ task.op_kwargs['connection_id'] }}")
     def check(connection_id: str, dag_run: Any = None, outlet_events: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import balance
 
@@ -52,7 +52,7 @@ def balance_check() -> None:
 
     @task_group
     def cluster(connection_id: str) -> None:
-        verdict = check(connection_id)
+        verdict = check(connection_id=connection_id)
         propose = TriggerDagRunOperator(
             task_id="propose", trigger_dag_id="kafka_rebalance", conf=request(verdict), wait_for_completion=False
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterator
@@ -26,6 +27,9 @@ POLICIES = {
     "kafka_local": APPROVERS,
     "kafka_brief": APPROVERS + "approval_expires_after_seconds: 5\n",
 }
+FLEET = ["kafka_local"]
+# Set and not used on this cluster: what is looked for afterwards in every file that Airflow and the runs have left.
+SECRET = "hunter2-e2e-s3cret"
 WATCHED = ("/admin", "/brokers/topics", "/config", "/controller_epoch", "/kafka_rebalance")
 
 ZooKeeperTree = dict[str, tuple[bytes, int]]
@@ -45,10 +49,14 @@ def airflow(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> 
     connection = {
         "conn_type": "kafka_zookeeper",
         "host": cluster.zookeeper,
-        "extra": {"bootstrap_servers": cluster.bootstrap_servers},
+        "extra": {
+            "bootstrap_servers": cluster.bootstrap_servers,
+            "kafka_secret_config": json.dumps({"sasl.username": "rebalancer", "sasl.password": SECRET}),
+        },
     }
     home = tmp_path_factory.mktemp("airflow")
-    running = LocalAirflow(home, connections=dict.fromkeys(POLICIES, connection))
+    variables = {"AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS": json.dumps(FLEET)}
+    running = LocalAirflow(home, connections=dict.fromkeys(POLICIES, connection), env=variables)
     # Found before the real one; see there what it does.
     running.env["PATH"] = f"{HERE / 'bin'}{os.pathsep}{running.env['PATH']}"
     for name, policy in POLICIES.items():
@@ -63,6 +71,7 @@ def requester(airflow: LocalAirflow) -> httpx.Client:
     """olive, who starts the runs."""
     client = airflow.login("olive")
     wait_for_dag(client, "kafka_rebalance")
+    wait_for_dag(client, "kafka_balance_check")
     return client
 
 

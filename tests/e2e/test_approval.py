@@ -18,6 +18,7 @@ from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger
 from local_cluster import LocalCluster
 
+SECRET = "hunter2-e2e-s3cret"  # as in conftest.py
 THROTTLE = 20_000_000
 BEHIND_THE_APPROVAL = ("hold_throttle", "reassign", "release_throttle", "elect_leaders", "verify", "record")
 
@@ -39,8 +40,13 @@ def cleared(requester: httpx.Client) -> DagRun:
     return trigger(requester, "kafka_rebalance", {"kafka_conn_id": "kafka_local", "reason": "to be cleared"})
 
 
+@pytest.fixture(scope="module")
+def nightly(requester: httpx.Client) -> DagRun:
+    return trigger(requester, "kafka_balance_check", {})
+
+
 @pytest.fixture(scope="module", autouse=True)
-def _plan_side_by_side(rejected: DagRun, expired: DagRun, cleared: DagRun) -> None:
+def _plan_side_by_side(rejected: DagRun, expired: DagRun, cleared: DagRun, nightly: DagRun) -> None:
     """The runs that write nothing are planned together, before the one that moves."""
 
 
@@ -107,6 +113,25 @@ def test_an_answer_to_a_cleared_approvals_old_request_fails_closed(
     assert read_zookeeper() == before
 
 
+def test_the_nightly_check_proposes_past_the_limit_and_writes_nothing(nightly: DagRun, approver: httpx.Client) -> None:
+    """The rebalance it starts inherits who started the check, and waits for somebody else."""
+    assert nightly.wait_for_end() == "success", nightly.tasks()
+    events = nightly.client.get("/api/v2/assets/events", params={"source_dag_id": nightly.dag_id}).json()[
+        "asset_events"
+    ]
+    assert [event["extra"]["connection_id"] for event in events] == ["kafka_local"]
+    assert events[0]["extra"]["skew"]["disk"] > 0.2
+    runs = nightly.client.get("/api/v2/dags/kafka_rebalance/dagRuns", params={"run_type": "operator_triggered"}).json()
+    assert [run["triggering_user_name"] for run in runs["dag_runs"]] == ["olive"]
+    proposed = DagRun(nightly.client, "kafka_rebalance", runs["dag_runs"][0]["dag_run_id"])
+    request = proposed.wait_for_request()
+    assert [user["id"] for user in request["assigned_users"]] == ["uma"]
+    assert "off their share" in request["body"]
+    reply = proposed.seen_by(approver).answer("Reject", throttle_bytes_per_second=THROTTLE)
+    reply.raise_for_status()
+    assert proposed.wait_for_end() == "success"
+
+
 def test_a_whole_run_through_spark_approved_by_clicks(
     airflow: LocalAirflow,
     requester: httpx.Client,
@@ -149,6 +174,13 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     assert "orders" in page
     browser.switch_to.default_content()
     _keep_picture(browser, "rebalance-tab")
+
+
+def test_no_secret_is_in_any_file_that_airflow_and_the_runs_have_left(airflow: LocalAirflow) -> None:
+    """Logs, the database with its XComs, run folders, the ledger. The connection itself comes from the environment."""
+    files = [path for path in airflow.home.rglob("*") if path.is_file()]
+    assert any("spark" in path.read_text(errors="replace").lower() for path in files if "task_id=plan" in str(path))
+    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
 
 
 def _keep_picture(browser: Chrome, name: str) -> None:
