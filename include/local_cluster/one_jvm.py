@@ -79,7 +79,9 @@ class OneJvm:
             lines = self._output.read_text(encoding="utf-8", errors="replace").split("\n")
             said = [line for line in lines[:-1] if line and " " not in line]
             if len(said) >= 2 and said[0].isdigit():
-                parameters = GatewayParameters(port=int(said[0]), auth_token=said[1])
+                # Without py4j's finalizers, which would talk to a JVM that has ended whenever Python collects garbage.
+                # The JVM lives shortly and holds few objects.
+                parameters = GatewayParameters(port=int(said[0]), auth_token=said[1], enable_memory_management=False)
                 return JavaGateway(gateway_parameters=parameters)
             self.check_alive()
             if time.monotonic() > give_up:

@@ -27,8 +27,6 @@ def produce_records(bootstrap_servers: str, topic: str, size_bytes: Mapping[int,
         {
             "bootstrap.servers": bootstrap_servers,
             "acks": "all",
-            # A repeated batch would make a partition larger than asked for.
-            "enable.idempotence": True,
             "linger.ms": 20,
             "batch.size": 900_000,
             "queue.buffering.max.kbytes": 65_536,
