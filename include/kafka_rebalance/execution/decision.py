@@ -77,7 +77,7 @@ def check_answer(answer: Answer, digests: Mapping[str, str], policy: Policy, req
     if answer.option not in labels(digests):
         raise ApprovalError(
             f"The answer {answer.option!r} is not for this plan, whose options are {', '.join(labels(digests))}: a "
-            "cleared task shows the request of the plan before. Nothing was written to the cluster. Start a new Dag run."
+            "cleared task shows the request of the plan before. Nothing was written to the cluster. Start a new run."
         )
     allowed = policy.approvers if answer.option == REJECT else check_approvers(policy, requester)
     if answer.user_id is None or answer.user_id not in {person.id for person in allowed}:
