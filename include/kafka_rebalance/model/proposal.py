@@ -54,7 +54,7 @@ class Candidate:
 
     name: str
     digest: str
-    status: str  # ok: meets what was asked; partial: stopped at a limit, `note` says which; infeasible: not offered
+    status: str  # ok: all it set out to do; partial: stopped at a limit, `note` says which; infeasible: not offered
     moves: tuple[Move, ...]
     note: str = ""
     summary: Mapping[str, float | int | None] = field(default_factory=dict)  # the wide row, see planning.tables
