@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
+import airflow_home  # noqa: F401  first: it sets Airflow's environment
 from local_cluster import LocalCluster
 from local_cluster.locks import VERSIONS
 

@@ -1,0 +1,152 @@
+"""One run of `kafka_rebalance` without Airflow's processes: the tasks' own functions, called in the Dag's order.
+
+The cluster is real, and so are planner, tables, throttle, batches and checks. Simulated are Airflow's XCom, the answer
+to the approval, and the triggerer, whose looks are taken here.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning import planner
+from kafka_rebalance.workflow import tasks, throttling
+from kafka_rebalance.workflow.approval import offered_digests
+from kafka_rebalance.workflow.following import BatchFollower
+from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.reassign import ReassignOperator
+from local_cluster import LocalCluster
+
+CONNECTION = "kafka_in_process"
+POLICY = "approvers: [uma]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 100000000\n"
+LOOK_SECONDS = 0.2
+
+Event = dict[str, Any]
+
+
+class InProcessRun:
+    """Steps are called in order; each may be called again, as a cleared or retried task would be."""
+
+    def __init__(
+        self, folder: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, run_id: str = "one"
+    ) -> None:
+        connection = {
+            "conn_type": "kafka_zookeeper",
+            "host": cluster.zookeeper,
+            "extra": {"bootstrap_servers": cluster.bootstrap_servers},
+        }
+        monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
+        monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
+        monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
+        (folder / "policies").mkdir(exist_ok=True)
+        (folder / "policies" / f"{CONNECTION}.yaml").write_text(POLICY)
+        self.dag_run = SimpleNamespace(
+            dag_id="kafka_rebalance", run_id=run_id, triggering_user_name="olive", run_type="manual"
+        )
+        self.xcom: dict[str, Any] = {}
+        self.decision: dict[str, Any] = {}
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.xcom["run_folder"])
+
+    def plan(self, **params: Any) -> dict[str, Any]:
+        """Snapshot and proposals; returns proposals.json."""
+        instance = SimpleNamespace(xcom_push=self.xcom.__setitem__)
+        tasks.snapshot({"kafka_conn_id": CONNECTION, **params}, self.dag_run, instance)
+        settings = Settings.from_mapping(artifacts.read_json(self.folder, artifacts.SETTINGS))
+        planner.run(self.folder / artifacts.SNAPSHOT_FOLDER, self.folder, settings)
+        tasks.render_report(str(self.folder), self.dag_run)
+        return artifacts.read_json(self.folder, artifacts.PROPOSALS)
+
+    def approve(self, choice: str, throttle_bytes_per_second: int) -> None:
+        """What `approve` leaves behind when uma picks a candidate."""
+        proposals = artifacts.read_json(self.folder, artifacts.PROPOSALS)
+        snapshot = artifacts.read_json(self.folder, artifacts.SNAPSHOT)
+        digest = offered_digests(proposals)[choice]
+        decision = {
+            "choice": choice,
+            "digest": digest,
+            "snapshot_digest": proposals["snapshot_digest"],
+            "policy_digest": snapshot["policy_digest"],
+            "approved_by": {"id": "uma", "name": "uma"},
+            "approved_at": "2026-11-21T00:00:00+00:00",
+            "note": "",
+            "throttle_bytes_per_second": throttle_bytes_per_second,
+        }
+        decision_digest = artifacts.write_json(self.folder, artifacts.DECISION, decision)
+        self.decision = {
+            "choice": choice,
+            "digest": digest,
+            "decision_digest": decision_digest,
+            "run_folder": str(self.folder),
+            "nonce": self.xcom["nonce"],
+        }
+
+    def hold(self) -> None:
+        throttling.hold(self.decision, self.dag_run)
+
+    def request(self) -> int | None:
+        """One call of `reassign`: the batch it follows from then on, None when all are in place."""
+        return self._deferred(lambda operator: operator.execute({}))
+
+    def resume(self, event: Event) -> int | None:
+        """`reassign` woken by the trigger's event: the next batch, or None."""
+        return self._deferred(lambda operator: operator.resume({}, event))
+
+    def follow(
+        self, batch: int, *, stall_seconds: float = 60, until: Callable[[], bool] = lambda: False
+    ) -> tuple[Event | None, list[str]]:
+        """The trigger's looks at one batch, until it fires or `until` holds; with what it logged."""
+        said: list[str] = []
+        follower = BatchFollower(
+            read_connection(CONNECTION), str(self.folder), self.decision["choice"], batch, stall_seconds
+        )
+        deadline = time.monotonic() + 120
+        try:
+            while time.monotonic() < deadline:
+                event = follower.look(time.time(), said.append)
+                if event is not None or until():
+                    return event, said
+                time.sleep(LOOK_SECONDS)
+        finally:
+            follower.close()
+        raise TimeoutError(f"batch {batch} is not over: {said[-3:]}")
+
+    def reassign(self) -> int:
+        """All batches, one after the other; returns how many were followed."""
+        batch, followed = self.request(), 0
+        while batch is not None:
+            event, _ = self.follow(batch)
+            assert event is not None
+            batch, followed = self.resume(event), followed + 1
+        return followed
+
+    def release(self) -> dict[str, Any]:
+        return throttling.release(self.decision, self.dag_run)
+
+    def finish(self) -> dict[str, Any]:
+        """Elections, release, verification and record; returns verification.json."""
+        tasks.elect_leaders(self.decision)
+        self.release()
+        tasks.verify(self.decision)
+        tasks.record(self.decision, self.dag_run)
+        return artifacts.read_json(self.folder, artifacts.VERIFICATION)
+
+    def _deferred(self, call: Callable[[ReassignOperator], None]) -> int | None:
+        operator = ReassignOperator(task_id="reassign", decision=self.decision)
+        try:
+            call(operator)
+        except TaskDeferred as deferred:
+            batch: int = deferred.trigger.batch
+            return batch
+        return None

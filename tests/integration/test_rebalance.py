@@ -1,0 +1,221 @@
+"""Whole rebalances on real brokers of every version: what moves, what is left behind, and what is refused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from kazoo.client import KazooClient
+from kazoo.exceptions import NoNodeError
+
+from in_process_run import InProcessRun
+from kafka_rebalance.errors import ExecutionError, ThrottleError
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+from local_cluster import LocalCluster
+
+MEGABYTE = 1_000_000
+FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
+
+
+@pytest.fixture
+def zookeeper(cluster: LocalCluster) -> Iterator[KazooClient]:
+    client = KazooClient(cluster.zookeeper)
+    client.start()
+    yield client
+    client.stop()
+    client.close()
+
+
+@pytest.fixture
+def topic(
+    cluster: LocalCluster, fresh_topic_name: Callable[[], str], zookeeper: KazooClient
+) -> Iterator[Callable[..., str]]:
+    """Makes a topic with data. Afterwards nothing of any run may be left in ZooKeeper."""
+
+    def make(replicas: dict[int, tuple[int, ...]], size_bytes: int = MEGABYTE) -> str:
+        name = fresh_topic_name()
+        cluster.create_topic(name, replicas)
+        cluster.produce(name, dict.fromkeys(replicas, size_bytes))
+        return name
+
+    yield make
+    assert zookeeper.exists("/admin/reassign_partitions") is None
+    assert zookeeper.exists("/kafka_rebalance/run") is None
+    assert throttles(zookeeper) == {}
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch) -> InProcessRun:
+    return InProcessRun(tmp_path, cluster, monkeypatch)
+
+
+def throttles(client: KazooClient) -> dict[str, bytes]:
+    """Every config that throttles something."""
+    found = {}
+    for kind in ("brokers", "topics"):
+        for name in client.get_children(f"/config/{kind}"):
+            try:
+                content = client.get(f"/config/{kind}/{name}")[0]
+            except NoNodeError:
+                continue
+            if b"throttled" in content:
+                found[f"{kind}/{name}"] = content
+    return found
+
+
+def replicas_of(client: KazooClient, name: str) -> dict[int, tuple[int, ...]]:
+    view = read_cluster_view(client, [name])
+    return {tp.partition: partition.replicas for tp, partition in view.partitions.items()}
+
+
+def test_a_throttled_move_ends_as_approved(
+    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
+) -> None:
+    name = topic({0: (1, 2), 1: (1, 3), 2: (1, 2), 3: (1, 3)}, 2 * MEGABYTE)
+    run.plan(topics_in=[name])
+    run.approve("balanced", FAST)
+    run.hold()
+    held = throttles(zookeeper)
+    assert f"topics/{name}" in held
+    assert b'"50000000"' in held["brokers/1"]
+    assert run.reassign() >= 1
+    verification = run.finish()
+    assert verification["passed"] is True
+    lists = replicas_of(zookeeper, name)
+    assert sorted({broker for replicas in lists.values() for broker in replicas}) == [1, 2, 3, 4]
+    assert len({replicas[0] for replicas in lists.values()}) == 4
+
+
+def test_lowering_the_replication_factor_drops_replicas_and_copies_none(
+    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
+) -> None:
+    name = topic({0: (1, 2, 3), 1: (2, 3, 4)})
+    proposals = run.plan(topics_in=[name], job="replication_factor", replication_factor=2)
+    assert {c["name"]: c["moved_bytes"] for c in proposals["candidates"]}["light"] == 0
+    run.approve("light", FAST)
+    run.hold()
+    run.reassign()
+    assert run.finish()["passed"] is True
+    assert {len(replicas) for replicas in replicas_of(zookeeper, name).values()} == {2}
+
+
+def test_leaders_alone_re_orders_lists_and_elects(
+    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
+) -> None:
+    name = topic({0: (1, 2), 1: (1, 2), 2: (1, 2), 3: (1, 2)})
+    run.plan(topics_in=[name], job="leaders")
+    run.approve("leaders_only", FAST)
+    run.hold()
+    assert throttles(zookeeper) == {}
+    run.reassign()
+    assert run.finish()["passed"] is True
+    leaders = [partition.leader for partition in read_cluster_view(zookeeper, [name]).partitions.values()]
+    assert sorted(leaders) == [1, 1, 2, 2]
+
+
+def test_a_drained_broker_holds_nothing_of_the_topic(
+    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
+) -> None:
+    name = topic({0: (4, 2), 1: (3, 4), 2: (2, 3)})
+    run.plan(topics_in=[name], job="drain", drain=[4])
+    run.approve("light", FAST)
+    run.hold()
+    run.reassign()
+    assert run.finish()["passed"] is True
+    assert all(4 not in replicas for replicas in replicas_of(zookeeper, name).values())
+
+
+def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
+    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
+) -> None:
+    name = topic({0: (1, 2)}, 4 * MEGABYTE)
+    run.plan(topics_in=[name], job="drain", drain=[2])
+    run.approve("light", SLOW)
+    run.hold()
+    run.hold()  # cleared together with reassign: what was there before is not recorded again
+    batch = run.request()
+    assert batch is not None
+    requested = zookeeper.exists("/admin/reassign_partitions")
+    assert run.request() == batch
+    assert zookeeper.exists("/admin/reassign_partitions").czxid == requested.czxid
+    with pytest.raises(ThrottleError, match="Copies are still in flight"):
+        run.release()
+    assert f"topics/{name}" in throttles(zookeeper)
+    event, said = run.follow(batch)
+    assert event is not None
+    assert event["state"] == "done"
+    assert any("of 4" in line for line in said)
+    assert run.resume(event) is None
+    assert run.finish()["passed"] is True
+
+
+def test_a_second_run_cannot_have_the_cluster(
+    run: InProcessRun,
+    topic: Callable[..., str],
+    zookeeper: KazooClient,
+    tmp_path: Path,
+    cluster: LocalCluster,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    first, second = topic({0: (1, 2)}), topic({0: (1, 2)})
+    other = InProcessRun(tmp_path, cluster, monkeypatch, run_id="two")
+    for which, name in ((run, first), (other, second)):
+        which.plan(topics_in=[name], job="drain", drain=[2])
+        which.approve("light", FAST)
+    run.hold()
+    before = throttles(zookeeper)
+    with pytest.raises(AirflowFailException, match=r"LockHeldError: .*kafka_rebalance/one"):
+        other.hold()
+    assert throttles(zookeeper) == before
+    run.reassign()
+    assert run.finish()["passed"] is True
+    assert replicas_of(zookeeper, second) == {0: (1, 2)}
+
+
+def test_a_target_that_is_gone_after_the_approval_stops_the_run_before_it_writes(
+    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient, cluster: LocalCluster
+) -> None:
+    name = topic({0: (3, 2)})
+    run.plan(topics_in=[name], job="drain", drain=[2], brokers_out=[1])
+    run.approve("light", FAST)
+    cluster.stop_broker(4)
+    try:
+        with pytest.raises(AirflowFailException, match="broker 4: it is to receive replicas and is not registered"):
+            run.hold()
+    finally:
+        cluster.start_broker(4)
+    assert replicas_of(zookeeper, name) == {0: (3, 2)}
+
+
+def test_a_target_that_goes_away_in_mid_copy_stalls_the_run_keeps_the_throttle_and_ends_when_it_is_back(
+    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient, cluster: LocalCluster
+) -> None:
+    name = topic({0: (3, 2)}, 8 * MEGABYTE)
+    run.plan(topics_in=[name], job="drain", drain=[2], brokers_out=[1])
+    run.approve("light", SLOW)
+    run.hold()
+    batch = run.request()
+    assert batch is not None
+    cluster.stop_broker(4)
+    try:
+        event, said = run.follow(batch, stall_seconds=1)
+        assert event is not None
+        assert event["state"] == "stalled"
+        assert "Broker 4 is not registered" in event["message"]
+        assert any("waiting for broker 4" in line for line in said)
+        with pytest.raises(ExecutionError, match="made no progress"):
+            run.resume(event)
+        with pytest.raises(ThrottleError, match="Copies are still in flight"):
+            run.release()
+        assert f"topics/{name}" in throttles(zookeeper)
+        assert zookeeper.exists("/kafka_rebalance/run") is not None
+    finally:
+        cluster.start_broker(4)
+    assert run.request() == batch
+    event, _ = run.follow(batch)
+    assert event is not None
+    assert run.resume(event) is None
+    assert run.finish()["passed"] is True
+    assert 4 in replicas_of(zookeeper, name)[0]
