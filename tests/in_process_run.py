@@ -47,6 +47,7 @@ class InProcessRun:
         monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
         monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
         monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
+        monkeypatch.setattr("kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS", 0.1)
         (folder / "policies").mkdir(exist_ok=True)
         (folder / "policies" / f"{CONNECTION}.yaml").write_text(POLICY)
         self.dag_run = SimpleNamespace(
