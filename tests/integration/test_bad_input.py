@@ -1,4 +1,4 @@
-"""Bad input on a real cluster: the error says what, which object, what was not changed, what to do. Nothing is written."""
+"""Bad input on a real cluster: the error says what, which object, what was not changed and what to do."""
 
 from __future__ import annotations
 

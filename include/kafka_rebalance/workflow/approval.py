@@ -18,7 +18,6 @@ from kafka_rebalance.execution.preconditions import check_policy_unchanged
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.workflow.policies import read_policy
-from kafka_rebalance.workflow.report_files import approval_texts
 from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, open_run_folder
 
 if TYPE_CHECKING:
@@ -43,6 +42,8 @@ class CandidateApprovalOperator(HITLOperator, SkipMixin):
         self.nonce = nonce
 
     def execute(self, context: Context) -> Any:
+        from kafka_rebalance.workflow.report_files import approval_texts  # heavy, and this file is read with the Dag
+
         folder = self._open()
         proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
         snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
