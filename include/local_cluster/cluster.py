@@ -12,14 +12,14 @@ from typing import Any, Self
 
 from local_cluster import topics
 from local_cluster.errors import LocalClusterError
-from local_cluster.jars import Progress, kafka_jars, quiet
-from local_cluster.java import find_java
+from local_cluster.jars import Progress, quiet
 from local_cluster.layouts import Layout
 from local_cluster.locks import DEFAULT_VERSION
 from local_cluster.one_jvm import OneJvm
 from local_cluster.ports import accepts_connections, free_port
 from local_cluster.processes import Guard, ProcessId
 from local_cluster.records import produce_records
+from local_cluster.runtime import Runtime, find_runtime
 from local_cluster.separate_jvms import SeparateJvms
 from local_cluster.settings import broker_properties
 
@@ -68,6 +68,7 @@ class LocalCluster:
         self._folder: Path | None = None
         self._guard: Guard | None = None
         self._layout_made: Layout | None = None
+        self._runtime: Runtime | None = None
 
     @classmethod
     def attach(cls, folder: Path, progress: Progress = quiet) -> Self:
@@ -121,9 +122,9 @@ class LocalCluster:
         if self._layout_made is not None:
             raise LocalClusterError(f"This cluster is up already, in {self.folder}.")
         # Before anything is made or started: what may be missing, and what may take a while.
-        java, jars = self._runtime()
+        runtime = self._find_runtime()
         try:
-            self._start(java, jars)
+            self._start(runtime)
         except BaseException:
             self.close()
             raise
@@ -195,7 +196,7 @@ class LocalCluster:
             raise LocalClusterError("This cluster is not up. Use it in a `with` block, or call start().")
         return self._layout_made
 
-    def _start(self, java: Path, jars: Sequence[Path]) -> None:
+    def _start(self, runtime: Runtime) -> None:
         self._folder = folder = self._make_folder()
         self.brokers.clear()
         self._ports.clear()
@@ -207,17 +208,19 @@ class LocalCluster:
         self._progress(f"Starting ZooKeeper and {len(self.brokers)} brokers of Kafka {self.version} in {folder} …")
         if self._one_jvm:
             assert self._guard is not None
-            self._layout_made = OneJvm(folder, java, jars, self._guard)
+            self._layout_made = OneJvm(folder, runtime, self._guard)
         else:
             self._layout_made = self._make_separate_jvms(folder, {})
         self._layout.start_zookeeper(self._zookeeper_port)
         self._start_brokers(sorted(self.brokers))
 
-    def _runtime(self) -> tuple[Path, tuple[Path, ...]]:
-        return find_java(), kafka_jars(self.version, self._progress)
+    def _find_runtime(self) -> Runtime:
+        if self._runtime is None:
+            self._runtime = find_runtime(self.version, self._progress)
+        return self._runtime
 
     def _make_separate_jvms(self, folder: Path, running: Mapping[str, ProcessId]) -> SeparateJvms:
-        layout = SeparateJvms(folder, self._runtime, self._guard, running=running)
+        layout = SeparateJvms(folder, self._find_runtime, self._guard, running=running)
         if self._detached:
             layout.on_change = lambda: self._write_state(folder, layout)
             self._write_state(folder, layout)

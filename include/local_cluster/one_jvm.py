@@ -3,16 +3,16 @@
 import os
 import signal
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from local_cluster.errors import LocalClusterError
-from local_cluster.jars import py4j_jar
 from local_cluster.layouts import Properties
 from local_cluster.processes import Guard, Process, last_lines, start_process
-from local_cluster.settings import JVM_OPTIONS, ZOOKEEPER_TICK_MS, write_log4j
+from local_cluster.runtime import Runtime
+from local_cluster.settings import ZOOKEEPER_TICK_MS
 
 START_SECONDS = 60
 
@@ -20,15 +20,14 @@ START_SECONDS = 60
 class OneJvm:
     """The layout that is fast; see `Layout`."""
 
-    def __init__(self, folder: Path, java: Path, jars: Sequence[Path], guard: Guard) -> None:
+    def __init__(self, folder: Path, runtime: Runtime, guard: Guard) -> None:
         self._folder = folder
         self._log = folder / "kafka.log"
         self._output = folder / "jvm.out"
         self._servers: dict[int, Any] = {}
-        command = [str(java), "-Xmx1g", *JVM_OPTIONS, f"-Dlog4j.configuration=file:{write_log4j(folder)}"]
-        command += [f"-Dlocal.cluster.log={self._log}", "-cp", ":".join(map(str, [*jars, py4j_jar()]))]
         # With the first of the options, the JVM ends when the pipe of its standard input is closed.
-        command += ["py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"]
+        main = ["py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"]
+        command = runtime.command("1g", folder, self._log, main)
         self._process: Process = start_process(command, self._output, guard, hold_stdin=True, env=os.environ)
         self._gateway: Any = self._connect()
 
@@ -65,6 +64,14 @@ class OneJvm:
     def check_alive(self, brokers: Collection[int] = ()) -> None:
         if not self._process.is_alive():
             raise LocalClusterError(f"The cluster's JVM ended by itself. {last_lines(self._log)} {self._say()}")
+
+    def exit(self) -> None:
+        """End the JVM in the ordinary way, which takes longer than `close`."""
+        self._gateway.close()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        if not self._process.wait():
+            raise LocalClusterError(f"The JVM did not end. {self._say()}")
 
     def close(self) -> None:
         self._gateway.close()

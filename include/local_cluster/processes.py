@@ -87,6 +87,10 @@ class Process:
             self.identity.send(number)
         elif self._child.poll() is None:
             self._child.send_signal(number)
+        return self.wait(timeout_seconds)
+
+    def wait(self, timeout_seconds: float = 30) -> bool:
+        """False when it is still there after that time."""
         give_up = time.monotonic() + timeout_seconds
         while self.is_alive():
             if time.monotonic() > give_up:

@@ -2,17 +2,16 @@
 
 import os
 import signal
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from local_cluster.errors import LocalClusterError
 from local_cluster.layouts import Properties
 from local_cluster.processes import Guard, Process, ProcessId, last_lines, start_process
-from local_cluster.settings import JVM_OPTIONS, write_log4j, write_properties, zookeeper_properties
+from local_cluster.runtime import Runtime
+from local_cluster.settings import write_properties, zookeeper_properties
 
 ZOOKEEPER = "zookeeper"
-
-Runtime = Callable[[], tuple[Path, Sequence[Path]]]
 
 
 def broker_name(broker: int) -> str:
@@ -22,13 +21,13 @@ def broker_name(broker: int) -> str:
 class SeparateJvms:
     """The layout that can kill; see `Layout`. Without a guard the JVMs outlive this process.
 
-    `runtime` gives java and the class path when something is started: ending a cluster must need neither.
+    `runtime` is asked for when something is started: ending a cluster must not need it.
     """
 
     def __init__(
         self,
         folder: Path,
-        runtime: Runtime,
+        runtime: Callable[[], Runtime],
         guard: Guard | None,
         *,
         running: Mapping[str, ProcessId] | None = None,
@@ -80,11 +79,8 @@ class SeparateJvms:
             self._end(name, signal.SIGKILL)
 
     def _start(self, name: str, heap: str, main_class: str, config: Path) -> None:
-        java, jars = self._runtime()
-        command = [str(java), f"-Xmx{heap}", "-Xms32m", *JVM_OPTIONS]
-        command += [f"-Dlog4j.configuration=file:{write_log4j(self._folder)}"]
-        command += [f"-Dlocal.cluster.log={self._folder / f'{name}.log'}"]
-        command += ["-cp", ":".join(map(str, jars)), main_class, str(config)]
+        log = self._folder / f"{name}.log"
+        command = self._runtime().command(heap, self._folder, log, [main_class, str(config)])
         output = self._folder / f"{name}.out"
         self._processes[name] = start_process(command, output, self._guard, env=os.environ)
         self.on_change()
