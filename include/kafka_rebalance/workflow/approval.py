@@ -138,6 +138,8 @@ class CandidateApprovalOperator(HITLOperator, SkipMixin):
         """Today's policy, which must be the one of the snapshot."""
         try:
             policy = read_policy(snapshot["connection_id"])
+            if policy is None and snapshot["policy_digest"] is None:
+                return None
             check_policy_unchanged(snapshot["policy_digest"], policy.digest if policy else None)
         except RebalanceError as refused:
             raise AirflowFailException(str(refused)) from refused

@@ -1,0 +1,287 @@
+"""The approval task: what it asks, of whom, and which answers it lets through. Airflow's side of it is simulated."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.exceptions import AirflowException
+from airflow.providers.standard.exceptions import HITLTimeoutError
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
+
+from kafka_rebalance.errors import ApprovalError, ArtifactError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning import planner
+from kafka_rebalance.planning.tables import write_snapshot
+from kafka_rebalance.workflow.approval import CandidateApprovalOperator
+from kafka_rebalance.workflow.approved import read_approved
+from kafka_rebalance.workflow.run_folder import create_run_folder
+
+POLICY = "approvers: [uma, olive]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 5000000\n"
+BROKERS = [{"broker": number, "rack": f"r{number % 3}"} for number in (1, 2, 3, 4)]
+SKEWED = [
+    {"topic": "orders", "partition": number, "replicas": [1, 2], "isr": [1, 2], "leader": 1, "size_bytes": 1_000_000}
+    for number in range(6)
+]
+EVEN = [{"topic": "orders", "partition": 0, "replicas": [1, 2, 3, 4], "size_bytes": 1_000_000}]
+
+
+class Asked(Exception):
+    """Airflow parks the task; what it would show is on the operator."""
+
+
+class World:
+    """A run's folder with real proposals, the operator on it, and what Airflow would hand over."""
+
+    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, partitions: list[dict[str, Any]]) -> None:
+        monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(root / "runs"))
+        monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(root))
+        self.policy_file = root / "prod.yaml"
+        self.policy_file.write_text(POLICY)
+        policy = Policy.from_mapping(
+            {"approvers": ["uma", "olive"], "max_bytes_share": 1.0, "max_throttle_bytes_per_second": 5_000_000}, "test"
+        )
+        self.folder, self.nonce = create_run_folder("prod", "run")
+        settings = policy.tighten(Settings(), cluster_bytes=100_000_000)
+        digest = write_snapshot(self.folder / "snapshot", BROKERS, partitions)
+        artifacts.write_json(
+            self.folder,
+            artifacts.SNAPSHOT,
+            {
+                "connection_id": "prod",
+                "cluster_id": "abc",
+                "controller": {"broker": 1, "epoch": 1},
+                "observed_at": "2026-11-21T00:00:00+00:00",
+                "dag_id": "kafka_rebalance",
+                "run_id": "run",
+                "requested_by": "olive",
+                "reason": "because",
+                "settings": settings.to_mapping(),
+                "policy": policy.to_mapping(),
+                "policy_digest": policy.digest,
+                "snapshot_digest": digest,
+                "brokers": 4,
+                "partitions": len(partitions),
+                "cluster_bytes": 12_000_000,
+                "nonce": self.nonce,
+            },
+        )
+        planner.run(self.folder / "snapshot", self.folder, settings)
+        self.dag_run = SimpleNamespace(
+            dag_id="kafka_rebalance", run_id="run", triggering_user_name="olive", run_type="manual"
+        )
+        self.xcom: dict[str, Any] = {}
+        self.operator = CandidateApprovalOperator(task_id="approve", run_folder=str(self.folder), nonce=self.nonce)
+        behind = [EmptyOperator(task_id=name) for name in ("hold_throttle", "reassign", "release_throttle", "verify")]
+        behind[2].is_teardown = True
+        task = SimpleNamespace(get_flat_relatives=lambda upstream: behind)
+        self.context = {
+            "dag_run": self.dag_run,
+            "task": task,
+            "ti": SimpleNamespace(xcom_push=self._push, task_id="approve", map_index=-1),
+        }
+
+    def _push(self, key: str, value: Any) -> None:
+        self.xcom[key] = value
+
+    @property
+    def proposals(self) -> dict[str, Any]:
+        return artifacts.read_json(self.folder, artifacts.PROPOSALS)
+
+    @property
+    def decision(self) -> dict[str, Any]:
+        return artifacts.read_json(self.folder, artifacts.DECISION)
+
+    def ask(self) -> CandidateApprovalOperator:
+        with pytest.raises(Asked):
+            self.operator.execute(self.context)
+        return self.operator
+
+    def option(self, name: str) -> str:
+        return next(option for option in self.operator.options if option.startswith(name))
+
+    def answer(self, option: str, user: str | None = "uma", **form: Any) -> Any:
+        event = {
+            "chosen_options": [option],
+            "params_input": {"throttle_bytes_per_second": 2_000_000, "note": None, **form},
+            "responded_at": datetime(2026, 11, 21, tzinfo=UTC),
+            "responded_by_user": {"id": user, "name": user} if user else None,
+        }
+        return self.operator.execute_complete(self.context, event)
+
+
+@pytest.fixture
+def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., World]:
+    def park(self: HITLOperator, context: Any) -> None:
+        raise Asked
+
+    monkeypatch.setattr(HITLOperator, "execute", park)
+    return lambda partitions=SKEWED: World(tmp_path, monkeypatch, partitions)
+
+
+def test_the_request_has_a_button_per_candidate_the_recommended_first(make: Callable[..., World]) -> None:
+    world = make()
+    operator = world.ask()
+    assert world.proposals["recommended"] == "balanced"
+    digests = {c["name"]: c["digest"][:8] for c in world.proposals["candidates"]}
+    assert operator.options[0] == f"balanced · {digests['balanced']}"
+    assert operator.options[-1] == "Reject"
+    assert {option.split(" · ")[0] for option in operator.options[:-1]} == set(digests)
+
+
+def test_the_requester_is_not_asked(make: Callable[..., World]) -> None:
+    assert make().ask().assigned_users == [{"id": "uma", "name": "uma"}]
+
+
+def test_the_form_keeps_the_throttle_within_the_policy(make: Callable[..., World]) -> None:
+    form = make().ask().serialized_params
+    assert set(form) == {"throttle_bytes_per_second", "note"}
+    schema = form["throttle_bytes_per_second"]["schema"]
+    assert (schema["minimum"], schema["maximum"]) == (1_000_000, 5_000_000)
+    assert "null" in form["note"]["schema"]["type"]
+
+
+def test_the_body_names_every_digest_and_stays_short(make: Callable[..., World]) -> None:
+    world = make()
+    operator = world.ask()
+    assert len(operator.body.encode()) <= 8192
+    assert all(candidate["digest"][:8] in operator.body for candidate in world.proposals["candidates"])
+    assert "because" in operator.body
+
+
+def test_an_approval_is_written_down_with_who_when_and_what(make: Callable[..., World]) -> None:
+    world = make()
+    world.ask()
+    world.answer(world.option("light"), note="go")
+    decision = world.decision
+    assert decision["choice"] == "light"
+    assert decision["approved_by"] == {"id": "uma", "name": "uma"}
+    assert decision["approved_at"] == "2026-11-21T00:00:00+00:00"
+    assert decision["throttle_bytes_per_second"] == 2_000_000
+    assert decision["note"] == "go"
+    plan = read_approved(world.xcom["decision"])
+    assert plan.candidate.name == "light"
+    assert plan.candidate.digest == decision["digest"]
+
+
+def test_reject_skips_all_that_follows_but_the_teardown(make: Callable[..., World]) -> None:
+    world = make()
+    world.ask()
+    with pytest.raises(DownstreamTasksSkipped) as skipped:
+        world.answer("Reject")
+    assert set(skipped.value.tasks) == {"hold_throttle", "reassign", "verify"}
+    assert world.decision["choice"] == "Reject"
+    with pytest.raises(ApprovalError):
+        read_approved(world.xcom["decision"])
+
+
+@pytest.mark.parametrize(
+    ("option", "user", "form", "text"),
+    [
+        ("balanced · 00000000", "uma", {}, "is not for this plan"),
+        (None, "olive", {}, "does not count"),
+        (None, "vera", {}, "does not count"),
+        (None, None, {}, "does not count"),
+        (None, "uma", {"throttle_bytes_per_second": 9_000_000}, "outside the policy"),
+    ],
+)
+def test_an_answer_that_must_not_count_fails_and_leaves_no_decision(
+    make: Callable[..., World], option: str | None, user: str | None, form: dict[str, Any], text: str
+) -> None:
+    world = make()
+    world.ask()
+    with pytest.raises(AirflowFailException, match=text):
+        world.answer(option or world.option("balanced"), user, **form)
+    assert not (world.folder / artifacts.DECISION).exists()
+    assert world.xcom == {}
+
+
+def test_an_expired_request_fails_and_says_so(make: Callable[..., World]) -> None:
+    world = make()
+    world.ask()
+    with pytest.raises(HITLTimeoutError, match="Nobody answered within 86400 s"):
+        world.operator.execute_complete(world.context, {"error": "timed out", "error_type": "timeout"})
+    assert world.decision["expired"] is True
+
+
+def test_without_a_policy_nothing_is_asked_and_all_is_skipped(make: Callable[..., World]) -> None:
+    world = make()
+    world.policy_file.unlink()
+    snapshot = artifacts.read_json(world.folder, artifacts.SNAPSHOT)
+    artifacts.write_json(world.folder, artifacts.SNAPSHOT, {**snapshot, "policy": None, "policy_digest": None})
+    with pytest.raises(DownstreamTasksSkipped):
+        world.operator.execute(world.context)
+
+
+def test_a_balanced_cluster_asks_nobody(make: Callable[..., World]) -> None:
+    world = make(EVEN)
+    with pytest.raises(DownstreamTasksSkipped):
+        world.operator.execute(world.context)
+
+
+@pytest.mark.parametrize("change", [POLICY + "partitions_per_batch: 7\n", None])
+def test_a_policy_that_changed_since_the_snapshot_fails_the_approval(
+    make: Callable[..., World], change: str | None
+) -> None:
+    world = make()
+    world.ask()
+    if change is None:
+        world.policy_file.unlink()
+    else:
+        world.policy_file.write_text(change)
+    with pytest.raises(AirflowFailException, match="policy"):
+        world.answer(world.option("balanced"))
+    assert not (world.folder / artifacts.DECISION).exists()
+
+
+def test_a_run_of_an_unknown_person_cannot_be_approved(make: Callable[..., World]) -> None:
+    world = make()
+    world.dag_run.triggering_user_name = None
+    with pytest.raises(AirflowFailException, match="who started the run is not known"):
+        world.operator.execute(world.context)
+
+
+def test_a_nightly_run_may_be_approved_by_any_approver(make: Callable[..., World]) -> None:
+    world = make()
+    world.dag_run.triggering_user_name, world.dag_run.run_type = None, "operator_triggered"
+    assert [user["id"] for user in world.ask().assigned_users] == ["uma", "olive"]
+
+
+def test_an_approval_is_not_asked_again_once_batches_were_requested(make: Callable[..., World]) -> None:
+    world = make()
+    artifacts.write_json(world.folder, artifacts.BATCHES, {"batches": []})
+    with pytest.raises(AirflowException, match="cannot be asked again"):
+        world.operator.execute(world.context)
+
+
+def test_a_decision_that_was_edited_is_refused(make: Callable[..., World]) -> None:
+    world = make()
+    world.ask()
+    world.answer(world.option("light"))
+    path = Path(str(world.folder / artifacts.DECISION))
+    path.write_text(json.dumps({**world.decision, "throttle_bytes_per_second": 5_000_000}))
+    with pytest.raises(ApprovalError, match="is not the decision that was given in Airflow"):
+        read_approved(world.xcom["decision"])
+
+
+def test_moves_that_were_exchanged_are_refused(make: Callable[..., World]) -> None:
+    """Another seed's moves under the approved name: the digest is recomputed from what would run."""
+    world = make()
+    world.ask()
+    world.answer(world.option("balanced"))
+    settings = Settings.from_mapping(artifacts.read_json(world.folder, artifacts.SNAPSHOT)["settings"])
+    other = Settings.from_mapping({**settings.to_mapping(), "tolerance": 0.5, "copies_per_broker": 1})
+    proposals = (world.folder / artifacts.PROPOSALS).read_bytes()
+    planner.run(world.folder / "snapshot", world.folder, other)
+    (world.folder / artifacts.PROPOSALS).write_bytes(proposals)
+    with pytest.raises(ArtifactError):
+        read_approved(world.xcom["decision"])

@@ -1,0 +1,112 @@
+"""The Dags as Airflow sees them: order, rules, form, and what reading them costs."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import ParamValidationError
+
+from airflow_home import REPOSITORY
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.workflow.tasks import PARAMS_OUTSIDE_SETTINGS
+
+CHAIN = {  # task: what comes directly before it
+    "snapshot": set(),
+    "plan": {"snapshot"},
+    "render_report": {"plan", "snapshot"},
+    "approve": {"render_report", "snapshot"},
+    "hold_throttle": {"approve"},
+    "reassign": {"approve", "hold_throttle"},
+    "release_throttle": {"approve", "hold_throttle", "reassign"},
+    "elect_leaders": {"approve", "reassign"},
+    "verify": {"approve", "elect_leaders", "release_throttle"},
+    "record": {"approve", "verify"},
+}
+
+
+@pytest.fixture(scope="module")
+def dags() -> dict[str, DAG]:
+    bag = DagBag(str(REPOSITORY / "dags"))
+    assert bag.import_errors == {}
+    return bag.dags
+
+
+@pytest.fixture(scope="module")
+def rebalance(dags: dict[str, DAG]) -> DAG:
+    return dags["kafka_rebalance"]
+
+
+def test_every_dag_is_read_without_an_error(dags: dict[str, DAG]) -> None:
+    assert set(dags) == {"kafka_rebalance", "kafka_balance_check"}
+
+
+def test_the_chain_is_the_designs(rebalance: DAG) -> None:
+    assert {task.task_id: set(task.upstream_task_ids) for task in rebalance.tasks} == CHAIN
+
+
+def test_the_throttle_is_set_up_and_torn_down_and_a_throttle_left_behind_fails_the_run(rebalance: DAG) -> None:
+    assert rebalance.get_task("hold_throttle").is_setup
+    release = rebalance.get_task("release_throttle")
+    assert release.is_teardown
+    assert release.on_failure_fail_dagrun
+    assert release.retries > 0
+
+
+def test_what_follows_an_approval_runs_whatever_failed_but_never_without_one(rebalance: DAG) -> None:
+    """`all_done` would run, and turn the run green, where nothing was approved."""
+    for task_id in ("verify", "record"):
+        task = rebalance.get_task(task_id)
+        assert task.trigger_rule == "all_done_min_one_success"
+        assert "approve" in task.upstream_task_ids
+        assert not set(task.upstream_task_ids) & {"snapshot", "plan", "render_report"}
+
+
+def test_an_approval_is_asked_once_for_each_run_of_its_task(rebalance: DAG) -> None:
+    assert rebalance.get_task("approve").retries == 0
+
+
+def test_it_starts_by_hand_and_the_check_by_night(dags: dict[str, DAG]) -> None:
+    assert type(dags["kafka_rebalance"].timetable).__name__ == "NullTimetable"
+    assert dags["kafka_balance_check"].timetable.expression == "15 2 * * *"
+    assert dags["kafka_balance_check"].catchup is False
+
+
+def test_the_forms_defaults_are_the_settings_defaults(rebalance: DAG) -> None:
+    params = {key: value for key, value in rebalance.params.dump().items() if value is not None}
+    asked = Settings.from_mapping({key: value for key, value in params.items() if key not in PARAMS_OUTSIDE_SETTINGS})
+    assert asked == Settings()
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [("job", "tidy up"), ("seed", -1), ("drain", ["one"]), ("max_bytes", -5), ("tolerance", 1.5), ("topics_in", "*")],
+)
+def test_the_form_refuses_what_a_schema_can_refuse(rebalance: DAG, key: str, value: object) -> None:
+    param = rebalance.params.get_param(key)
+    param.resolve()
+    with pytest.raises(ParamValidationError):
+        param.resolve(value=value)
+
+
+def test_reading_the_dags_loads_nothing_that_only_a_task_needs() -> None:
+    heavy = ("pyarrow", "numpy", "kazoo", "confluent_kafka", "kafka", "matplotlib", "pyspark")
+    script = f"""
+import json, sys
+sys.path.insert(0, {str(REPOSITORY / "dags")!r})
+import airflow.sdk, airflow.providers.apache.spark.operators.spark_submit
+import airflow.providers.standard.operators.hitl, airflow.providers.standard.operators.trigger_dagrun
+before = set(sys.modules)
+import kafka_rebalance_dag, kafka_balance_check_dag
+print("LOADED" + json.dumps([name for name in {heavy!r} if name in set(sys.modules) - before]))
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=dict(os.environ), capture_output=True, text=True, check=True
+    )
+    line = next(line for line in done.stdout.splitlines() if line.startswith("LOADED"))
+    assert json.loads(line.removeprefix("LOADED")) == []
