@@ -30,15 +30,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.error("--add goes with --folder only: the cluster that is up has its version, racks and topics")
     folder = (options.folder or cache_folder() / "cluster").absolute()
     commands = {"up": _up, "status": _status, "down": _down, "kill": _kill, "start": _start}
-    # As Ctrl-C: what `up` has started so far is ended.
-    signal.signal(signal.SIGTERM, _interrupt)
     try:
         commands[options.command](folder, options)
     except LocalClusterError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("Interrupted.", file=sys.stderr)
+        print(f"Interrupted. `status --folder {folder}` shows what runs.", file=sys.stderr)
         return 130
     return 0
 
@@ -151,4 +149,6 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C: what `up` has started so far is ended.
+    signal.signal(signal.SIGTERM, _interrupt)
     sys.exit(main())

@@ -87,9 +87,10 @@ def test_a_shared_jvm_refuses_to_kill_a_broker(cluster: LocalCluster) -> None:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_brokers_are_added_stopped_and_started_again(version: str) -> None:
-    with LocalCluster(version, brokers=2, racks=2, broker_config={"log.dirs": "{data}/a,{data}/b"}) as cluster:
-        folder = cluster.folder
+def test_brokers_are_added_stopped_and_started_again(version: str, tmp_path: Path) -> None:
+    folder = tmp_path / "cluster"
+    two_log_dirs = {"log.dirs": "{data}/a,{data}/b"}
+    with LocalCluster(version, brokers=2, racks=2, folder=folder, broker_config=two_log_dirs) as cluster:
         cluster.create_topic("orders", {0: (2, 1), 1: (1, 2)})
         assert cluster.add_broker() == 3
         assert cluster.add_broker(rack="elsewhere") == 4
@@ -105,24 +106,10 @@ def test_brokers_are_added_stopped_and_started_again(version: str) -> None:
         cluster.start_broker(2)
         assert registered(cluster) == {1, 2, 3, 4}
         cluster.produce("orders", {0: 100_000})
-    assert not folder.exists()
-
-
-def test_a_killed_broker_comes_back_with_its_data(tmp_path: Path) -> None:
-    with LocalCluster("2.0.1", brokers=2, one_jvm=False, folder=tmp_path / "cluster") as cluster:
-        cluster.create_topic("orders", {0: (1, 2)})
-        cluster.produce("orders", {0: 200_000})
-        cluster.kill_broker(1)
-        assert not cluster.is_running(1)
-        wait_until(lambda: leaders(cluster, "orders", 1) == {0: 2})
-        cluster.start_broker(1)
-        assert cluster.is_running(1)
-        assert registered(cluster) == {1, 2}
-        assert bytes_on_disk(cluster, 1)["orders", 0] == pytest.approx(200_000, rel=OVERHEAD)
-        processes = read_processes(cluster.folder)
-        assert len(processes) == 3
-    assert not any(process.is_alive() for process in processes)
-    assert (tmp_path / "cluster" / "broker-1.log").exists(), "a folder that was given stays"
+        processes = read_processes(folder)
+        assert len(processes) == 1
+    assert not processes[0].is_alive()
+    assert (folder / "kafka.log").exists(), "a folder that was given stays"
 
 
 PARENT = """
@@ -200,7 +187,7 @@ def run_command(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def test_a_cluster_goes_up_is_seen_loses_and_regains_a_broker_and_goes_down(tmp_path: Path) -> None:
+def test_a_cluster_goes_up_loses_a_broker_to_a_kill_regains_it_with_its_data_and_goes_down(tmp_path: Path) -> None:
     where = ("--folder", str(tmp_path / "cluster"))
     try:
         up = run_command("up", "--version", "2.0.1", "--brokers", "2", "--racks", "2", *where)
@@ -214,6 +201,9 @@ def test_a_cluster_goes_up_is_seen_loses_and_regains_a_broker_and_goes_down(tmp_
         assert "is not empty" in again.stderr
         assert all(process.is_alive() for process in processes)
 
+        cluster = LocalCluster.attach(tmp_path / "cluster")
+        cluster.create_topic("orders", {0: (1, 2)})
+        cluster.produce("orders", {0: 200_000})
         assert run_command("up", "--add", "1", *where).returncode == 0
         assert run_command("kill", "1", *where).returncode == 0
         status = run_command("status", *where).stdout
@@ -226,6 +216,9 @@ def test_a_cluster_goes_up_is_seen_loses_and_regains_a_broker_and_goes_down(tmp_
         assert twice.stderr == "error: Broker 1 does not run. Nothing was done.\n"
         assert run_command("start", "1", *where).returncode == 0
         assert "broker 1  rack-0  runs" in run_command("status", *where).stdout
+        assert registered(cluster) == {1, 2, 3}
+        assert leaders(cluster, "orders", 1) == {0: 2}
+        assert bytes_on_disk(cluster, 1)["orders", 0] == pytest.approx(200_000, rel=OVERHEAD)
 
         processes = read_processes(tmp_path / "cluster")
         assert len(processes) == 4
