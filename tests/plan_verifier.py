@@ -47,16 +47,18 @@ def _verify_lists(
         assert settings.selects(row["topic"]), where
         assert not row.get("excluded"), where
         assert move.reason, where
-        changes_factor = settings.replication_factor is not None and name != "leaders_only"
-        factor = settings.replication_factor if changes_factor else len(move.before)
+        kept = set(settings.brokers_out)
+        factor = len(move.before)
+        if settings.replication_factor is not None and name != "leaders_only":
+            factor = max(settings.replication_factor, len(kept & set(move.before)))
         assert len(move.after) == factor, where
         assert rack_rule_problem(move.after, racks) is None or rack_rule_problem(move.before, racks) is not None, where
         if name == "leaders_only" or settings.job == "leaders":
             assert set(move.after) == set(move.before), where
-        kept = set(settings.brokers_out)
-        if not changes_factor:
-            assert kept & set(move.before) == kept & set(move.after), where
-            assert (move.before[0] in kept) == (move.after[0] in kept), where
+        assert kept & set(move.before) == kept & set(move.after), where
+        # Leaders stay with brokers_out and none is added, unless a smaller factor leaves nobody else.
+        assert move.before[0] not in kept or move.after[0] == move.before[0], where
+        assert move.after[0] not in kept or move.before[0] in kept or set(move.after) <= kept, where
         assert not kept & set(move.added), where
 
 
@@ -64,7 +66,8 @@ def _verify_brokers(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], bro
     candidate = plan.candidate
     leaving = set(settings.leaving)
     if not settings.drain:
-        leaving |= {row["broker"] for row in brokers if row.get("state") == "drain"}
+        said = {*settings.brokers_out, *settings.replace.values()}
+        leaving |= {row["broker"] for row in brokers if row.get("state") == "drain"} - said
     after = {key: tuple(row["replicas"]) for key, row in rows.items()}
     after |= {tuple(move.topic_partition): move.after for move in candidate.moves}
     assert not any(leaving & set(move.added) for move in candidate.moves)

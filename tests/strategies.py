@@ -12,7 +12,10 @@ Rows = list[dict[str, Any]]
 @st.composite
 def clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
     """(broker rows, partition rows): 1 to 8 brokers, with racks or without, any replication, any sizes."""
-    ids = draw(st.lists(st.integers(0, 30), min_size=1, max_size=8, unique=True))
+    least = draw(st.sampled_from([1, 4, 5, 6]))
+    ids = draw(st.lists(st.integers(0, 30), min_size=least, max_size=8, unique=True))
+    holders = ids[: max(1, len(ids) - draw(st.integers(0, 2)))]  # the others are empty
+    factor = draw(st.integers(1, min(4, len(holders))))
     racks = draw(st.sampled_from(["none", "all", "all", "all", "some"]))
     names = draw(st.sampled_from([("a",), ("a", "b"), ("a", "b", "c"), ("a", "b", "c", "d")]))
     capacity = draw(st.sampled_from([None, None, "even", "uneven"]))
@@ -24,12 +27,12 @@ def clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
             row["rack"] = names[number % len(names)]
         if capacity is not None:
             row["disk_capacity_bytes"] = 10**9 * (1 + (number % 3 if capacity == "uneven" else 0))
-        row["state"] = draw(st.sampled_from([None, "keep", "new"]))
+        row["state"] = draw(st.sampled_from([None, None, None, "keep", "new", "new", "drain"]))
         brokers.append(row)
     partitions: Rows = []
     for topic in draw(st.lists(st.sampled_from(["orders", "payments", "__internal"]), min_size=1, unique=True)):
         for partition in range(draw(st.integers(1, 10))):
-            replicas = draw(st.lists(st.sampled_from(ids), min_size=1, max_size=min(4, len(ids)), unique=True))
+            replicas = draw(st.lists(st.sampled_from(holders), min_size=1, max_size=factor, unique=True))
             row = {"topic": topic, "partition": partition, "replicas": replicas}
             row["size_bytes"] = draw(st.one_of(st.none(), st.integers(0, 10**6), st.just(0)))
             if rates:
@@ -41,12 +44,10 @@ def clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
 
 
 @st.composite
-def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows]) -> dict[str, Any]:
-    """Settings that name brokers of this cluster; not all of them can be satisfied."""
+def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[str, Any]:
+    """Settings of this job that name brokers of this cluster; not all of them can be satisfied."""
     ids = [row["broker"] for row in cluster[0]]
-    job = draw(
-        st.sampled_from(["balance", "leaders", "drain", "replace", "replication_factor", "relieve", "repair_racks"])
-    )
+    held = {broker for row in cluster[1] for broker in row["replicas"]}
     settings: dict[str, Any] = {
         "job": job,
         "tolerance": draw(st.sampled_from([0.02, 0.1, 0.3])),
@@ -55,15 +56,16 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows]) -> dict[str, Any]:
     if job == "drain":
         settings["drain"] = draw(st.lists(st.sampled_from(ids), min_size=1, max_size=2, unique=True))
     if job == "replace":
-        old = draw(st.sampled_from(ids))
-        settings["replace"] = {str(old): draw(st.sampled_from([broker for broker in ids if broker != old] or [99]))}
+        old = draw(st.sampled_from(sorted(held)))
+        others = [broker for broker in ids if broker != old]
+        settings["replace"] = {str(old): draw(st.sampled_from([b for b in others if b not in held] or others or [99]))}
     if job == "replication_factor":
         settings["replication_factor"] = draw(st.integers(1, 4))
     named = {*settings.get("drain", ()), *map(int, settings.get("replace", ())), *settings.get("replace", {}).values()}
     others = [broker for broker in ids if broker not in named]
     if others and draw(st.booleans()):
         settings["brokers_out"] = draw(st.lists(st.sampled_from(others), max_size=2, unique=True))
-    limit = draw(st.sampled_from([None, None, "max_bytes", "max_replicas", "max_leader_changes"]))
+    limit = draw(st.sampled_from([None, None, None, "max_bytes", "max_replicas", "max_leader_changes"]))
     if limit is not None:
         settings[limit] = draw(st.integers(0, 10**6 if limit == "max_bytes" else 6))
     settings["topics_out"] = draw(st.sampled_from([[], ["__*"]]))

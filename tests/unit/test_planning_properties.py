@@ -5,12 +5,13 @@ from __future__ import annotations
 import random
 
 import numpy as np
+import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.rules import rack_rule_problem
-from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.settings import JOBS, Settings
 from kafka_rebalance.planning.constraints import allowed, domains_of, rack_rule, violations
 from kafka_rebalance.planning.planner import propose
 from plan_verifier import verify
@@ -20,11 +21,12 @@ from strategies import clusters, settings_for
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=_SLOW)
-@given(st.data(), clusters())
-def test_every_candidate_keeps_every_promise(data: st.DataObject, cluster: tuple[Rows, Rows]) -> None:
+@pytest.mark.parametrize("job", JOBS)
+@settings(max_examples=12, deadline=None, suppress_health_check=_SLOW)
+@given(data=st.data(), cluster=clusters())
+def test_every_candidate_keeps_every_promise(job: str, data: st.DataObject, cluster: tuple[Rows, Rows]) -> None:
     brokers, partitions = cluster
-    asked = data.draw(settings_for(cluster))
+    asked = data.draw(settings_for(cluster, job))
     try:
         problem = problem_of(brokers, partitions, **asked)
         plans = [propose(problem, name) for name in ("leaders_only", "light", "balanced")]
@@ -37,10 +39,10 @@ def test_every_candidate_keeps_every_promise(data: st.DataObject, cluster: tuple
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=_SLOW)
-@given(st.data(), clusters())
-def test_the_order_of_the_rows_changes_no_move(data: st.DataObject, cluster: tuple[Rows, Rows]) -> None:
+@given(st.data(), st.sampled_from(JOBS), clusters())
+def test_the_order_of_the_rows_changes_no_move(data: st.DataObject, job: str, cluster: tuple[Rows, Rows]) -> None:
     brokers, partitions = cluster
-    asked = data.draw(settings_for(cluster))
+    asked = data.draw(settings_for(cluster, job))
     shuffled = random.Random(7)
     try:
         one = propose(problem_of(brokers, partitions, **asked), "balanced")
@@ -57,7 +59,7 @@ def test_the_order_of_the_rows_changes_no_move(data: st.DataObject, cluster: tup
 @settings(max_examples=60, deadline=None, suppress_health_check=_SLOW)
 @given(clusters())
 def test_the_masks_allow_exactly_what_keeps_the_rack_rule(cluster: tuple[Rows, Rows]) -> None:
-    brokers, partitions = cluster
+    brokers, partitions = [row | {"state": None} for row in cluster[0]], cluster[1]
     problem = problem_of(brokers, partitions)
     rule = rack_rule(problem)
     racks = {row["broker"]: row.get("rack") for row in brokers}

@@ -167,6 +167,7 @@ def _forced(frame: _Frame) -> tuple[Placement, int]:
         replicas = forced.shrunk(start, frame.wanted, problem.leaving, plain)
         start = _placement(frame, replicas, before, nothing, Budget())
         replicas, short = forced.grown(start, frame.wanted, plain)
+        replicas = forced.led_by_open_brokers(problem, replicas)
     # A slot's origin is the same broker if the partition had a replica there, else nowhere.
     kept = _among(replicas, before)
     if replicas.shape == before.shape and settings.replication_factor is None:

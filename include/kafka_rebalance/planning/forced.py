@@ -121,11 +121,12 @@ def _name(problem: Problem, row: int) -> str:
 
 
 def wanted_factor(problem: Problem) -> Ints:
-    """[partition row] The number of replicas each partition is to have."""
+    """[partition row] The number of replicas each partition is to have; those on `brokers_out` are kept in any case."""
     counts = replication(problem.replicas)
     if problem.settings.replication_factor is None:
         return counts
-    return np.where(problem.movable, problem.settings.replication_factor, counts)
+    kept = ((problem.replicas >= 0) & problem.closed[np.maximum(problem.replicas, 0)]).sum(axis=1)
+    return np.where(problem.movable, np.maximum(problem.settings.replication_factor, kept), counts)
 
 
 def shrunk(placement: Placement, wanted: Ints, leaving: Bools, bands: Bands) -> Ints:
@@ -155,6 +156,18 @@ def shrunk(placement: Placement, wanted: Ints, leaving: Bools, bands: Bands) -> 
             loads[replicas[row, column]] -= weight
             replicas[row, column] = -1
     return left_aligned(replicas)
+
+
+def led_by_open_brokers(problem: Problem, replicas: Ints) -> Ints:
+    """The lists with a receiver first where dropping the leader left one of `brokers_out` first, and there is one."""
+    result = replicas.copy()
+    held = np.maximum(replicas, 0)
+    wrong = problem.closed[held[:, 0]] & (replicas[:, 0] != problem.replicas[:, 0])
+    may_lead = (replicas >= 0) & problem.receivers[held]
+    for row in np.flatnonzero(wrong & may_lead.any(axis=1)):
+        column = int(may_lead[row].argmax())
+        result[row, [0, column]] = result[row, [column, 0]]
+    return result
 
 
 def left_aligned(replicas: Ints) -> Ints:

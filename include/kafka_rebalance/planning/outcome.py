@@ -217,6 +217,10 @@ def _verdict(problem: Problem, name: str, searched: Searched, off: Sequence[str]
     notes += off[:_LISTED]
     if goal.repairs_racks and broken:
         notes.append(f"{broken} partitions still break the rack rule")
+    factor = problem.settings.replication_factor
+    more = 0 if factor is None else int((problem.movable & (searched.wanted > factor) & goal.moves_replicas).sum())
+    if more:
+        notes.append(f"{more} partitions keep more than {factor} replicas, which lie on brokers_out")
     left = int(np.isin(searched.replicas, np.flatnonzero(problem.leaving)).sum())
     if left and problem.settings.job != "leaders":
         status = "partial"

@@ -16,6 +16,7 @@ from kafka_rebalance.planning.placement import Placement, distance
 
 _GAIN = -1e-12  # a change of the distance smaller than this is rounding
 _TAKE, _GIVE, _SWAP = range(3)
+_STEPS_PER_SLOT = 4
 _PATIENCE = 3  # passes over stuck brokers before the greedy ends
 
 
@@ -40,7 +41,9 @@ def greedy(placement: Placement, bands: Bands, givers: Bools, effort: Effort, rn
     over = np.where(givers, _above(placement.loads, bands.high), 0.0)
     level = step = 0
     under = receivers
-    while len(receivers):
+    steps = _STEPS_PER_SLOT * int(placement.free.sum()) + 1000
+    # Several moves from one evaluation may undo a little of each other: the steps are counted, so that it ends.
+    while len(receivers) and step < steps:
         if step % 16 == 0:
             short = np.maximum(0, bands.low - placement.loads).sum(axis=1)
             under = receivers[short[receivers] > 0]
@@ -98,6 +101,8 @@ def _give(
         slot, target = int(slots[index]), int(targets[best[index]])
         if value[index] >= _GAIN or target in taken or int(rows[index]) in moved:
             continue
+        if taken and (placement.loads[source] <= bands.high[source]).all():
+            break
         if not placement.affordable(slot, target):
             continue
         placement.move(slot, target)

@@ -170,7 +170,9 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
     state, racks = brokers.texts("state", allowed=STATES), brokers.texts("rack")
     leaving = np.isin(named, list(settings.leaving))
     if not settings.drain:
-        leaving[at] |= np.array([value == "drain" for value in state], dtype=bool)
+        # What the settings say of a broker wins over the table.
+        said = np.isin(ids, [*settings.brokers_out, *settings.replace.values()])
+        leaving[at] |= np.array([value == "drain" for value in state], dtype=bool) & ~said
     stays = registered & ~leaving
 
     def capacity(column: str) -> Floats | None:
