@@ -139,6 +139,8 @@ def chroot(cluster, client, fresh_topic_name) -> Iterator[str]:
 
 def test_everything_stays_below_the_chroot(cluster, client, chroot):
     orders = TopicPartition("orders", 0)
+    paths = (REASSIGN, "/config/brokers/1", "/kafka_rebalance/run")
+    above = [client.exists(path) for path in paths]
     with open_client(ZooKeeperConnection(cluster.zookeeper + chroot)) as below:
         view = read_cluster_view(below)
         assert view.partitions[orders].replicas == (1, 2)
@@ -147,9 +149,8 @@ def test_everything_stays_below_the_chroot(cluster, client, chroot):
         lock.acquire(below, lock.LockOwner("run", DIGEST, "airflow"))
         assert read_cluster_view(below).reassignments == {orders: (3, 4)}
         assert read_broker_configs(below, [1])[1] == {RATES[0]: "1000"}
-    for path in (REASSIGN, "/config/brokers/1", "/kafka_rebalance/run"):
-        assert client.exists(chroot + path)
-        assert not client.exists(path)
+    assert all(client.exists(chroot + path) for path in paths)
+    assert [client.exists(path) for path in paths] == above
 
 
 def test_a_corrupt_znode_is_named(cluster, client, chroot):

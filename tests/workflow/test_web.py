@@ -9,6 +9,7 @@ import uuid
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import quote
 
@@ -55,7 +56,8 @@ def login(client: TestClient) -> dict[str, dict[str, str]]:
 def tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Parquet tables are somebody else's test; here their rows come from the samples, with a hostile topic."""
     monkeypatch.setattr(report_files, "read_loads", lambda folder, name: samples.loads()[name])
-    monkeypatch.setattr(report_files, "read_moves", lambda folder, name: samples.all_moves(samples.HOSTILE)[name])
+    moves = samples.all_moves(samples.HOSTILE)
+    monkeypatch.setattr(report_files, "read_candidate", lambda folder, name: SimpleNamespace(moves=moves[name]))
 
 
 class Run:
