@@ -76,12 +76,14 @@ def _set(client: KazooClient, plan: ApprovedPlan, run: str) -> ThrottleLease:
 
 
 def _undo(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> None:
-    """Best effort after a setup that failed; what cannot be undone is said, and the first error stays the error."""
+    """Best effort after a setup that failed; what cannot be undone is said, and the first error stays the error.
+
+    A setup that is repeated while copies are in flight keeps their throttle and the lock, as `release` would.
+    """
     try:
         lease = _open_lease(plan)
-        if lease is not None:
-            _put_back(client, plan, lease)
-        lock.release(client, owner)
+        if lease is None or _put_back(client, plan, lease).complete:
+            lock.release(client, owner)
     except Exception:
         log.exception("the throttle could not be put back; %s says what was set", plan.folder / artifacts.THROTTLE)
 

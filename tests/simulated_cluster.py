@@ -1,0 +1,168 @@
+"""A whole cluster in memory for the workflow's tests: ZooKeeper, a controller, and what brokers would answer.
+
+Simulated are kazoo's client and the four calls to brokers; everything between them and the tasks is the real thing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import in_process_run
+from fake_zookeeper import ELECTION, REASSIGN, FakeZooKeeper, SimulatedController, fake_cluster
+from in_process_run import InProcessRun
+from kafka_rebalance.brokers.configs import ConfigValue
+from kafka_rebalance.brokers.sizes import BrokerDisks, LogDir
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.planning.tables import read_candidate
+
+SIZE_BYTES = 1_000_000
+RACKS = {1: "rack-0", 2: "rack-1", 3: "rack-2", 4: "rack-0"}
+DEFAULTS = {  # Kafka's own, as a broker reports them
+    "log.segment.bytes": "1073741824",
+    "log.roll.ms": None,
+    "log.roll.hours": "168",
+    "log.roll.jitter.ms": None,
+    "log.roll.jitter.hours": "0",
+    "log.index.size.max.bytes": "10485760",
+    "log.index.interval.bytes": "4096",
+    "message.max.bytes": "1048588",
+    "log.retention.ms": None,
+    "log.retention.minutes": None,
+    "log.retention.hours": "168",
+    "log.retention.bytes": "-1",
+    "log.cleanup.policy": "delete",
+    "replica.fetch.max.bytes": "1048576",
+    "min.insync.replicas": "1",
+}
+
+Tree = dict[str, tuple[bytes, int]]
+
+
+class SimulatedCluster:
+    """Looks like a `LocalCluster` to an `InProcessRun`. `step()` lets the controller do its next stage."""
+
+    zookeeper = "simulated:2181"
+    bootstrap_servers = "simulated:9092"
+
+    def __init__(
+        self, monkeypatch: pytest.MonkeyPatch, topics: Mapping[str, Mapping[int, Sequence[int]]], version: str = "2.8"
+    ) -> None:
+        self.fake: FakeZooKeeper = fake_cluster(topics, brokers=RACKS, version=version)
+        self.controller = SimulatedController(self.fake, version)
+        self.fake.after_write.append(self._elect_at_once)
+        self.requests: list[dict[TopicPartition, list[int]]] = []  # what each reassignment znode asked for
+        brokers = "kafka_rebalance.brokers"
+        monkeypatch.setattr("kafka_rebalance.zookeeper.client.KazooClient", lambda **_: SimulatedClient(self.fake))
+        monkeypatch.setattr(f"{brokers}.sizes.read_log_dirs", self._log_dirs)
+        monkeypatch.setattr(f"{brokers}.metadata.read_end_offsets", lambda _, partitions: dict.fromkeys(partitions, 1))
+        monkeypatch.setattr(f"{brokers}.metadata.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"])
+        for module in (f"{brokers}.configs", "kafka_rebalance.workflow.segments"):
+            monkeypatch.setattr(f"{module}.read_broker_configs", self._broker_configs)
+        monkeypatch.setattr(in_process_run, "LOOK_SECONDS", 0)
+
+    def _elect_at_once(self, call: str, path: str) -> None:
+        if (call, path) == ("create", REASSIGN):
+            asked = self.fake.json(REASSIGN)["partitions"]
+            self.requests.append({TopicPartition(e["topic"], e["partition"]): e["replicas"] for e in asked})
+        if (call, path) == ("create", ELECTION):
+            self.controller.step()
+
+    def step(self) -> bool:
+        return self.controller.step()
+
+    def tree(self) -> Tree:
+        """Every znode's content and version."""
+        return {path: (znode.data, znode.version) for path, znode in self.fake.znodes.items()}
+
+    def config(self, entity: str) -> dict[str, str]:
+        """What is set on `topics/T` or `brokers/N`."""
+        path = f"/config/{entity}"
+        found: dict[str, str] = self.fake.json(path)["config"] if path in self.fake.znodes else {}
+        return found
+
+    def throttles(self) -> dict[str, dict[str, str]]:
+        """Every throttle key that is set, by entity."""
+        entities = [
+            f"{kind}/{name}" for kind in ("brokers", "topics") for name in self.fake.get_children(f"/config/{kind}")
+        ]
+        found = {e: {k: v for k, v in self.config(e).items() if "throttled" in k} for e in entities}
+        return {entity: values for entity, values in found.items() if values}
+
+    def leftovers(self) -> list[str]:
+        """What no run may leave behind: requests, lock, throttles."""
+        znodes = [path for path in (REASSIGN, ELECTION, "/kafka_rebalance/run") if path in self.fake.znodes]
+        return [*znodes, *self.throttles()]
+
+    def replicas(self, topic: str) -> dict[int, list[int]]:
+        return {int(p): brokers for p, brokers in self.fake.json(f"/brokers/topics/{topic}")["partitions"].items()}
+
+    def leaders(self, topic: str) -> dict[int, int]:
+        return {
+            p: self.fake.json(f"/brokers/topics/{topic}/partitions/{p}/state")["leader"] for p in self.replicas(topic)
+        }
+
+    def _log_dirs(self, _: object, brokers: Collection[int]) -> BrokerDisks:
+        replicas: dict[TopicPartition, dict[int, int]] = {}
+        for topic in self.fake.get_children("/brokers/topics"):
+            for partition, holders in self.replicas(topic).items():
+                isr = self.fake.json(f"/brokers/topics/{topic}/partitions/{partition}/state")["isr"]
+                replicas[TopicPartition(topic, partition)] = {
+                    broker: SIZE_BYTES if broker in isr else 0 for broker in holders if broker in brokers
+                }
+        return BrokerDisks(replicas, {broker: (LogDir("/data"),) for broker in brokers})
+
+    def _broker_configs(self, _: object, brokers: Collection[int]) -> dict[int, dict[str, ConfigValue]]:
+        values = {key: ConfigValue(value, "DEFAULT_CONFIG") for key, value in DEFAULTS.items()}
+        return dict.fromkeys(brokers, values)
+
+
+class SimulatedClient:
+    """kazoo's client, connected to the ZooKeeper in memory."""
+
+    def __init__(self, fake: FakeZooKeeper) -> None:
+        self._fake = fake
+
+    def start(self, timeout: float) -> None:
+        pass
+
+    def stop(self) -> None:
+        pass
+
+    def close(self) -> None:
+        pass
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._fake, name)
+
+
+class SimulatedRun(InProcessRun):
+    """A run on a simulated cluster, whose controller goes on by one stage between two looks."""
+
+    def __init__(
+        self, folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, run_id: str = "one"
+    ) -> None:
+        super().__init__(folder, cluster, monkeypatch, run_id)  # type: ignore[arg-type]
+        monkeypatch.setattr("kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS", 0)
+        self.cluster = cluster
+        self.policy_file = folder / "policies" / f"{in_process_run.CONNECTION}.yaml"
+
+    def reassign(self) -> int:
+        batch, followed = self.request(), 0
+        while batch is not None:
+            event, _ = self.follow(batch, until=lambda: not (self.cluster.step() or True))
+            assert event is not None
+            batch, followed = self.resume(event), followed + 1
+        return followed
+
+    @property
+    def candidate(self) -> Any:
+        return read_candidate(self.folder, self.decision["choice"])
+
+
+def other_dag_run(run_id: str) -> SimpleNamespace:
+    return SimpleNamespace(dag_id="kafka_rebalance", run_id=run_id, triggering_user_name="olive", run_type="manual")

@@ -1,0 +1,192 @@
+"""The throttle and the lock around a run: what is set, put back, and kept. The cluster is simulated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from kazoo.exceptions import NoAuthError
+
+from fake_zookeeper import REASSIGN
+from kafka_rebalance.errors import ThrottleError, WriteError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow import throttling
+from simulated_cluster import SimulatedCluster, SimulatedRun, other_dag_run
+
+RATE = 2_000_000
+LEADER_LIST, FOLLOWER_LIST = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
+LEADER_RATE, FOLLOWER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
+LOCK = "/kafka_rebalance/run"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return SimulatedCluster(monkeypatch, {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}})
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    """A run that is to empty broker 2, approved."""
+    made = SimulatedRun(tmp_path, cluster, monkeypatch)
+    made.plan(job="drain", drain=[2], topics_out=["idle"])
+    made.approve("light", RATE)
+    return made
+
+
+def lease(run: SimulatedRun) -> dict[str, Any]:
+    return artifacts.read_json(run.folder, artifacts.THROTTLE)
+
+
+def put_config(cluster: SimulatedCluster, entity: str, values: dict[str, str]) -> None:
+    cluster.fake.put_json(f"/config/{entity}", {"version": 1, "config": values})
+
+
+def test_exactly_the_approved_copies_are_throttled(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    run.hold()
+    moves = {str(move.topic_partition): move for move in run.candidate.moves}
+    assert set(moves) == {"orders-0", "orders-1", "audit-0"}
+    expected: dict[str, dict[str, str]] = {}
+    for move in moves.values():
+        assert len(move.added) == 1
+        entity, number = f"topics/{move.topic_partition.topic}", move.topic_partition.partition
+        senders = [f"{number}:{broker}" for broker in move.before]
+        lists = expected.setdefault(entity, {LEADER_LIST: "", FOLLOWER_LIST: ""})
+        lists[LEADER_LIST] = ",".join(filter(None, [lists[LEADER_LIST], *senders]))
+        lists[FOLLOWER_LIST] = ",".join(filter(None, [lists[FOLLOWER_LIST], f"{number}:{move.added[0]}"]))
+        for broker in move.before:
+            expected.setdefault(f"brokers/{broker}", {})[LEADER_RATE] = str(RATE)
+        expected.setdefault(f"brokers/{move.added[0]}", {})[FOLLOWER_RATE] = str(RATE)
+    held = cluster.throttles()
+    assert {e: {k: sorted(v.split(",")) for k, v in values.items()} for e, values in held.items()} == {
+        e: {k: sorted(v.split(",")) for k, v in values.items()} for e, values in expected.items()
+    }
+    told = [path for call, path in cluster.fake.writes if path.startswith("/config/changes/")]
+    assert len(told) == len(expected), "each config is announced to the brokers once"
+
+
+def test_what_was_there_before_is_recorded_once_and_put_back_to_the_letter(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    put_config(cluster, "brokers/1", {LEADER_RATE: "77", "log.cleaner.threads": "2"})
+    put_config(cluster, "topics/orders", {LEADER_LIST: "9:1", "retention.ms": "1000"})
+    before = {entity: cluster.config(entity) for entity in ("brokers/1", "topics/orders")}
+    run.hold()
+    first = lease(run)
+    assert first["prior"]["brokers/1"][LEADER_RATE] == "77"
+    assert cluster.config("brokers/1") == {LEADER_RATE: str(RATE), "log.cleaner.threads": "2"}
+    run.hold()  # cleared together with reassign: what is there now is ours, not what was there before
+    assert lease(run)["prior"] == first["prior"]
+    assert run.release()["left_alone"] == []
+    assert {entity: cluster.config(entity) for entity in before} == before
+    assert set(cluster.throttles()) == {"brokers/1", "topics/orders"}
+    assert LOCK not in cluster.fake.znodes
+
+
+def test_release_may_be_repeated(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    run.hold()
+    run.release()
+    after = cluster.tree()
+    assert run.release() == {"put_back": 0, "left_alone": []}
+    assert cluster.tree() == after
+    assert cluster.leftovers() == []
+
+
+@pytest.mark.parametrize("entity", ["topics/orders", "brokers/1", "brokers/3"])
+def test_a_setup_that_fails_half_way_puts_back_what_it_set_and_gives_the_lock_back(
+    run: SimulatedRun, cluster: SimulatedCluster, entity: str
+) -> None:
+    """Airflow runs no teardown after a setup that failed."""
+    call = "set" if f"/config/{entity}" in cluster.fake.znodes else "create"
+    cluster.fake.fail_next(call, f"/config/{entity}", took_effect=False, error=NoAuthError())
+    with pytest.raises(WriteError, match=f"/config/{entity}: ZooKeeper does not let this client write it"):
+        run.hold()
+    assert cluster.leftovers() == []
+    run.hold()  # a retry starts from nothing
+    assert LOCK in cluster.fake.znodes
+    assert f"{entity}" in cluster.throttles()
+    assert all(value is None for values in lease(run)["prior"].values() for value in values.values())
+
+
+def test_a_setup_that_is_repeated_in_mid_copy_and_fails_keeps_throttle_and_lock(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    run.request()
+    cluster.step()
+    held = cluster.throttles()
+
+    def unreadable(*_: object) -> None:
+        raise ThrottleError("read back as something else")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(throttling, "check_in_force", unreadable)
+        with pytest.raises(ThrottleError, match="something else"):
+            run.hold()
+    assert cluster.throttles() == held
+    assert LOCK in cluster.fake.znodes, "copies are in flight, so no other run may have the cluster"
+    assert "released_at" not in lease(run)
+
+
+def test_while_a_copy_is_in_flight_its_throttle_and_the_lock_stay(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    run.hold()
+    held = cluster.throttles()
+    batch = run.request()
+    assert batch is not None
+    cluster.step()
+    cluster.step()
+    cluster.fake.put_json(  # audit-0 alone lags behind: its new replica fell out of sync
+        "/brokers/topics/audit/partitions/0/state",
+        {**cluster.fake.json("/brokers/topics/audit/partitions/0/state"), "isr": [2, 1]},
+    )
+    with pytest.raises(
+        ThrottleError, match=r"Copies are still in flight, so .* throttle settings stay: .*topics/audit"
+    ):
+        run.release()
+    assert cluster.throttles()["topics/audit"] == held["topics/audit"]
+    assert LOCK in cluster.fake.znodes
+    while REASSIGN in cluster.fake.znodes:
+        cluster.step()
+    run.release()
+    assert cluster.leftovers() == []
+
+
+def test_what_somebody_else_changed_meanwhile_is_left_alone_and_named(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    put_config(cluster, "brokers/1", {LEADER_RATE: "123"})
+    assert run.release()["left_alone"] == [f"brokers/1: {LEADER_RATE} is 123, changed by somebody else"]
+    assert cluster.throttles() == {"brokers/1": {LEADER_RATE: "123"}}
+    assert LOCK not in cluster.fake.znodes
+
+
+def test_a_topic_that_was_deleted_meanwhile_holds_up_no_release(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    run.hold()
+    cluster.fake.delete("/brokers/topics/audit", recursive=True)
+    cluster.fake.delete("/config/topics/audit")
+    run.release()
+    assert cluster.leftovers() == []
+    assert "/config/topics/audit" not in cluster.fake.znodes, "an orphaned config would go to the next topic so named"
+
+
+def test_a_cluster_that_another_run_holds_is_not_written_to(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = SimulatedRun(tmp_path, cluster, monkeypatch, run_id="two")
+    other.plan(job="drain", drain=[3])
+    other.approve("light", RATE)
+    run.hold()
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match=r"LockHeldError: .* held by run kafka_rebalance/one") as held:
+        other.hold()
+    assert "Nothing was written" in str(held.value)
+    assert cluster.tree() == before
+
+
+def test_a_run_gives_back_no_lock_but_its_own(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    run.hold()
+    with pytest.raises(AirflowFailException, match="LockHeldError"):
+        throttling.release(run.decision, other_dag_run("two"))
+    assert LOCK in cluster.fake.znodes
