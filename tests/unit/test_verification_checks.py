@@ -149,7 +149,7 @@ LEADERS, RATE = "leader.replication.throttled.replicas", "leader.replication.thr
         (LEADERS, None, "0:1", "rubbish", False, "error"),
     ],
 )
-def test_throttles_must_be_as_recorded_before_the_run(key, prior, ours, now, passed, severity):  # noqa: PLR0917
+def test_throttles_must_be_as_recorded_before_the_run(key, prior, ours, now, passed, severity):
     entity = "topics/t" if key == LEADERS else "brokers/1"
     present = {} if now is None else {entity: {key: now}}
     (check,) = check_throttles({entity: {key: prior}}, {entity: {key: ours}}, present)
