@@ -17,11 +17,14 @@ from fake_zookeeper import ELECTION, REASSIGN, FakeZooKeeper, SimulatedControlle
 from in_process_run import InProcessRun
 from kafka_rebalance.brokers.configs import ConfigValue
 from kafka_rebalance.brokers.sizes import BrokerDisks, LogDir
+from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables import read_candidate
 
 SIZE_BYTES = 1_000_000
+RATE = 2_000_000  # bytes per second
 RACKS = {1: "rack-0", 2: "rack-1", 3: "rack-2", 4: "rack-0"}
+TOPICS = {"orders": {0: (1, 2), 1: (3, 2), 2: (2, 3)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}}
 DEFAULTS = {  # Kafka's own, as a broker reports them
     "log.segment.bytes": "1073741824",
     "log.roll.ms": None,
@@ -162,6 +165,22 @@ class SimulatedRun(InProcessRun):
     @property
     def candidate(self) -> Any:
         return read_candidate(self.folder, self.decision["choice"])
+
+
+def batched_run(folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    """A run that is to empty broker 2 of `TOPICS` in two batches of two partitions, approved."""
+    made = SimulatedRun(folder, cluster, monkeypatch)
+    made.policy_file.write_text(in_process_run.POLICY + "partitions_per_batch: 2\n")
+    made.plan(job="drain", drain=[2], topics_out=["idle"])
+    made.approve("light", RATE)
+    assert [len(batch.moves) for batch in made.candidate.batches] == [2, 2]
+    return made
+
+
+def batches(run: InProcessRun) -> list[dict[str, Any]]:
+    """What batches.json says."""
+    found: list[dict[str, Any]] = artifacts.read_json(run.folder, artifacts.BATCHES)["batches"]
+    return found
 
 
 def other_dag_run(run_id: str) -> SimpleNamespace:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.zookeeper.reader import read_cluster_view
@@ -32,23 +33,15 @@ def elect_preferred(
     """
     topics = {move.topic_partition.topic for move in moves}
     view = read_cluster_view(client, topics)
-    differing = [move for move in moves if view.partitions[move.topic_partition].leader != move.after[0]]
-    electable = [
-        move.topic_partition
-        for move in differing
-        if view.partitions[move.topic_partition].replicas == move.after
-        and not view.partitions[move.topic_partition].adding
-        and not view.partitions[move.topic_partition].removing
-        and move.after[0] in view.brokers
-        and move.after[0] in view.partitions[move.topic_partition].isr
-    ]
+    differing = [move for move in moves if not _led_by_first(view, move)]
+    electable = [move for move in differing if _is_electable(view, move)]
     if electable:
         log.info("electing the preferred leader of %d partitions", len(electable))
-        create_election(client, electable, view)
+        create_election(client, [move.topic_partition for move in electable], view)
         deadline = clock() + WAIT_SECONDS
         while clock() < deadline:
             view = read_cluster_view(client, topics)
-            if view.elections is None and all(_led_by_first(view, move) for move in moves if move in differing):
+            if view.elections is None and all(_led_by_first(view, move) for move in electable):
                 break
             pause(0.2)
     left = tuple(move.topic_partition for move in differing if not _led_by_first(view, move))
@@ -57,5 +50,20 @@ def elect_preferred(
     return left
 
 
-def _led_by_first(view, move: Move) -> bool:  # type: ignore[no-untyped-def]
-    return bool(view.partitions[move.topic_partition].leader == move.after[0])
+def _led_by_first(view: ClusterView, move: Move) -> bool:
+    partition = view.partitions.get(move.topic_partition)
+    return partition is not None and partition.leader == move.after[0]
+
+
+def _is_electable(view: ClusterView, move: Move) -> bool:
+    partition = view.partitions.get(move.topic_partition)
+    return (
+        partition is not None
+        and partition.replicas == move.after
+        and not partition.adding
+        and not partition.removing
+        and move.topic_partition not in (view.reassignments or {})
+        and move.topic_partition.topic not in view.deletions
+        and move.after[0] in view.brokers
+        and move.after[0] in partition.isr
+    )

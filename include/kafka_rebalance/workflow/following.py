@@ -99,10 +99,10 @@ class BatchFollower:
         if progress.finished:
             return "done", ""
         if progress.refused:
-            named = ", ".join(map(str, progress.refused[:10]))
+            more = f"; and {len(progress.anomalies) - 10} more" if len(progress.anomalies) > 10 else ""
             return "refused", (
-                f"The controller dropped {len(progress.refused)} partitions of batch {self.batch.number} from the "
-                f"request: {named}. Their replicas are as before. Read the controller's log, then start a new Dag run."
+                f"{len(progress.refused)} of {progress.partitions_total} partitions of batch {self.batch.number} will "
+                f"not reach the approved replicas: {'; '.join(progress.anomalies[:10])}{more}"
             )
         seen = (progress.partitions_done, progress.bytes_copied, tuple(sorted(progress.phases.items())))
         if self._last_change is None or self._last_change[1] != seen:

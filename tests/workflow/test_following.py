@@ -1,0 +1,171 @@
+"""One batch in motion on a simulated cluster: progress, and the verdict when it is over or goes no further."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from fake_zookeeper import REASSIGN, register
+from in_process_run import CONNECTION
+from kafka_rebalance.errors import ExecutionError, ReadError, ThrottleError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow.following import BatchFollower
+from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.triggers import BatchTrigger
+from simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
+
+
+@pytest.fixture(params=["2.0", "2.8"])
+def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    """As a controller of that version behaves."""
+    return SimulatedCluster(monkeypatch, TOPICS, request.param)
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    return batched_run(tmp_path, cluster, monkeypatch)
+
+
+def test_a_partition_that_the_controller_dropped_fails_the_batch_by_name(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    batch = run.request()
+    cluster.fake.delete(REASSIGN)  # as a controller that refuses the whole request
+    assert batch is not None
+    event, said = run.follow(batch)
+    assert event is not None
+    assert event["state"] == "refused"
+    assert "refused" in said[-1]
+    with pytest.raises(ExecutionError, match="left /admin/reassign_partitions with its replicas unchanged"):
+        run.resume(event)
+    assert batches(run)[0]["state"] == "refused"
+    run.release()
+    assert cluster.leftovers() == []
+    with pytest.raises(AirflowFailException, match=r"VerificationError: .*checks failed"):
+        tasks.verify(run.decision)
+    with pytest.raises(AirflowFailException, match="did not reach the approved end"):
+        tasks.record(run.decision, run.dag_run)
+
+
+def test_a_partition_that_somebody_else_moves_is_not_called_unchanged(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    batch = run.request()
+    assert batch is not None
+    topic, partition = run.candidate.batches[0].moves[0].topic_partition
+    cluster.fake.delete(f"/brokers/topics/{topic}", recursive=True)
+    event, _ = run.follow(batch)
+    assert event is not None
+    assert event["state"] == "refused"
+    assert f"{topic}-{partition} no longer exists" in event["message"]
+    assert "as before" not in event["message"]
+
+
+def test_a_target_that_is_away_is_named_stalls_the_batch_and_keeps_the_throttle(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    batch = run.request()
+    assert batch is not None
+    cluster.step()
+    cluster.fake.delete("/brokers/ids/4")
+    event, said = run.follow(batch, stall_seconds=0)
+    assert event is not None
+    assert event["state"] == "stalled"
+    assert "waiting for broker 4" in said[-1]
+    progress = artifacts.read_json(run.folder, artifacts.PROGRESS)
+    assert any("Broker 4 is not registered" in anomaly for anomaly in progress["anomalies"])
+    with pytest.raises(ExecutionError, match=r"made no progress for 0 s: Broker 4 is not registered.*Then clear this"):
+        run.resume(event)
+    with pytest.raises(ThrottleError, match="Copies are still in flight"):
+        run.release()
+    waiting = [move.topic_partition for move in run.candidate.batches[0].moves if 4 in move.after]
+    assert waiting
+    for topic, partition in waiting:
+        kept = cluster.throttles()[f"topics/{topic}"]["follower.replication.throttled.replicas"]
+        assert f"{partition}:4" in kept.split(",")
+    assert cluster.throttles()["brokers/4"] == {"follower.replication.throttled.rate": str(RATE)}
+    register(cluster.fake, 4, "rack-0")
+    assert run.request() == batch, "the copies go on by themselves, and so does the task"
+    assert len(cluster.requests) == 1
+
+
+def test_a_cluster_that_cannot_be_read_for_long_gives_the_task_back(run: SimulatedRun, tmp_path: Path) -> None:
+    run.hold()
+    assert run.request() == 1
+    event = follower(run, stall_seconds=10)
+    said: list[str] = []
+    assert event.away(100.0, "ZooKeeper is away", said.append) is None
+    assert event.away(109.0, "ZooKeeper is away", said.append) is None
+    assert said == ["ZooKeeper is away"], "said once, not at every look"
+    given_up = event.away(110.0, "ZooKeeper is away", said.append)
+    assert given_up is not None
+    with pytest.raises(ExecutionError, match="could not be read for 10 s: ZooKeeper is away"):
+        run.resume(given_up)
+
+
+def follower(run: SimulatedRun, stall_seconds: float) -> BatchFollower:
+    return BatchFollower(read_connection(CONNECTION), str(run.folder), "light", 1, stall_seconds)
+
+
+def test_progress_covers_the_whole_plan(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    run.hold()
+    assert run.request() == 1
+    watching = follower(run, stall_seconds=60)
+    said: list[str] = []
+    watching.look(100.0, said.append)
+    first = artifacts.read_json(run.folder, artifacts.PROGRESS)
+    assert (first["partitions_done"], first["partitions_total"]) == (0, 4)
+    assert (first["bytes_copied"], first["bytes_total"]) == (0, 4_000_000)
+    assert first["phases"]["queued"] == 2
+    while cluster.step():
+        pass
+    event = watching.look(110.0, said.append)
+    assert event == {"state": "done", "batch": 1, "message": ""}
+    last = artifacts.read_json(run.folder, artifacts.PROGRESS)
+    assert (last["partitions_done"], last["bytes_copied"], last["batches"]) == (2, 2_000_000, 2)
+    assert last["bytes_per_second"] == pytest.approx(200_000)
+    assert last["eta_seconds"] == pytest.approx(10)
+    assert len(said) == 2
+    watching.close()
+
+
+def test_the_trigger_survives_a_zookeeper_that_is_away_for_a_while(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    assert run.request() == 1
+    path, arguments = BatchTrigger(
+        connection_id=CONNECTION,
+        run_folder=str(run.folder),
+        candidate="light",
+        batch=1,
+        poll_seconds=0,
+        stall_seconds=60,
+    ).serialize()
+    assert path == "kafka_rebalance.workflow.triggers.BatchTrigger"
+    looks: list[str] = []
+    look = BatchFollower.look
+
+    def sometimes(self: BatchFollower, now: float, say: Callable[[str], object]) -> dict[str, Any] | None:
+        cluster.step()
+        looks.append("away" if len(looks) == 1 else "seen")
+        if looks[-1] == "away":
+            raise ReadError("ZooKeeper simulated:2181 cannot be read")
+        return look(self, now, say)
+
+    monkeypatch.setattr(BatchFollower, "look", sometimes)
+
+    async def fire() -> list[Any]:
+        return [event.payload async for event in BatchTrigger(**arguments).run()]
+
+    assert asyncio.run(fire()) == [{"state": "done", "batch": 1, "message": ""}]
+    assert looks.count("away") == 1
