@@ -12,6 +12,7 @@ from typing import Any
 
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import Asset, CronTriggerTimetable, Variable, dag, task, task_group
+from airflow.sdk.exceptions import AirflowSkipException
 
 BALANCE = Asset("kafka_balance")
 CLUSTERS = "kafka_rebalance_clusters"
@@ -42,21 +43,18 @@ def balance_check() -> None:
         outlet_events[BALANCE].extra = verdict
         return verdict
 
-    @task.short_circuit
-    def past_limit(verdict: dict[str, Any]) -> bool:
-        return bool(verdict["past_limit"])
-
     @task
     def request(verdict: dict[str, Any]) -> dict[str, Any]:
+        if not verdict["past_limit"]:
+            raise AirflowSkipException(f"No rebalance is proposed: {verdict['text']}")
         return {"kafka_conn_id": verdict["connection_id"], "reason": verdict["text"]}
 
     @task_group
     def cluster(connection_id: str) -> None:
         verdict = check(connection_id=connection_id)
-        propose = TriggerDagRunOperator(
+        TriggerDagRunOperator(
             task_id="propose", trigger_dag_id="kafka_rebalance", conf=request(verdict), wait_for_completion=False
         )
-        past_limit(verdict) >> propose
 
     cluster.expand(connection_id=clusters())
 
