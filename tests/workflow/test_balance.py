@@ -1,0 +1,151 @@
+"""The nightly check: which clusters, what their scores mean, and that it never writes. The cluster is simulated."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow.dataset
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from in_process_run import CONNECTION, POLICY
+from kafka_rebalance.errors import SettingsError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.planning.scoring import Score
+from kafka_rebalance.workflow import balance
+from simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun
+
+LIMIT = 0.2
+EVEN = Score(1.0, 1.0, 0.0)
+
+
+def policy(limit: float = LIMIT) -> Policy:
+    return Policy.from_mapping({"approvers": ["uma"], "imbalance_limit": limit}, "test")
+
+
+def score(most: float, least: float) -> Score:
+    return Score(max_over_mean=most, min_over_mean=least, cv=0.1)
+
+
+@pytest.mark.parametrize(
+    ("found", "imbalance", "resource", "past_limit"),
+    [
+        ({"replicas": EVEN, "disk": EVEN, "leaders": EVEN}, 0.0, "replicas", False),
+        ({"replicas": EVEN, "disk": score(1.2, 0.9), "leaders": EVEN}, 0.2, "disk", False),
+        ({"replicas": EVEN, "disk": score(1.21, 0.9), "leaders": EVEN}, 0.21, "disk", True),
+        ({"replicas": EVEN, "disk": score(1.1, 0.5), "leaders": EVEN}, 0.5, "disk", True),
+        ({"replicas": score(1.3, 1.0), "disk": score(1.1, 0.9), "leaders": score(2.0, 0.0)}, 1.0, "leaders", True),
+        ({"replicas": EVEN, "disk": EVEN, "leaders": EVEN, "bytes_in": score(1.5, 1.0)}, 0.5, "bytes_in", True),
+    ],
+)
+def test_the_broker_farthest_from_its_share_decides(
+    found: dict[str, Score], imbalance: float, resource: str, past_limit: bool
+) -> None:
+    verdict = balance.verdict(found, 0, policy())
+    assert verdict["imbalance"] == pytest.approx(imbalance)
+    assert (verdict["resource"], verdict["past_limit"]) == (resource, past_limit)
+    assert set(verdict["skew"]) == set(found)
+    assert verdict["skew"][resource] == max(verdict["skew"].values())
+    assert f"{imbalance:.0%} off their share on the worst broker, the limit is 20%" in verdict["text"]
+
+
+def test_the_limit_is_the_policys() -> None:
+    found = {"replicas": score(1.3, 1.0), "disk": EVEN, "leaders": EVEN}
+    assert balance.verdict(found, 0, policy(0.25))["past_limit"] is True
+    assert balance.verdict(found, 0, policy(0.35))["past_limit"] is False
+
+
+def test_a_broken_rack_rule_is_past_any_limit() -> None:
+    even = {"replicas": EVEN, "disk": EVEN, "leaders": EVEN}
+    verdict = balance.verdict(even, 3, policy(1.0))
+    assert verdict["past_limit"] is True
+    assert "3 rack violations" in verdict["text"]
+
+
+def test_without_a_policy_nothing_is_proposed_and_the_text_says_why() -> None:
+    found = {"replicas": score(9.0, 0.0), "disk": EVEN, "leaders": EVEN}
+    verdict = balance.verdict(found, 1, None)
+    assert verdict["past_limit"] is False
+    assert "read-only, since there is no policy file" in verdict["text"]
+    assert "read-only" not in balance.verdict({**found, "replicas": EVEN}, 0, None)["text"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "names"),
+    [(None, []), ('["a", "b"]', ["a", "b"]), (["a"], ["a"]), ('["a", "b", "a"]', ["a", "b"]), ("[]", [])],
+)
+def test_the_fleet_is_a_list_of_connections_each_once(variable: Any, names: list[str]) -> None:
+    assert balance.fleet(variable) == names
+
+
+@pytest.mark.parametrize("variable", ["kafka_eu", '{"a": 1}', '["a", 1]', '[""]', "[", 7, {"a": "b"}])
+def test_a_variable_that_is_no_such_list_checks_no_cluster(variable: Any) -> None:
+    with pytest.raises(SettingsError, match=r"kafka_rebalance_clusters must be a JSON list.*No cluster was checked"):
+        balance.fleet(variable)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    """All of it on brokers 1 and 2: of four brokers two hold twice their share, and two nothing."""
+    return SimulatedCluster(monkeypatch, {"orders": dict.fromkeys(range(4), (1, 2))})
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    """Only for its connection, policy and folders: the check is a Dag of its own."""
+    return SimulatedRun(tmp_path, cluster, monkeypatch, run_id="scheduled__1")
+
+
+def test_a_check_measures_decides_keeps_both_and_writes_nothing_to_the_cluster(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    before = cluster.tree()
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert cluster.tree() == before
+    assert verdict["past_limit"] is True
+    assert verdict["cluster_id"] == "simulated-cluster-0001"
+    assert verdict["skew"]["leaders"] == pytest.approx(3.0), "broker 1 leads all four partitions, its share is one"
+    json.dumps(verdict)  # goes into XCom and onto the Asset's event
+    folder = next((tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir())
+    written = artifacts.read_json(folder, balance.VERDICT)
+    assert {key: written[key] for key in verdict} == verdict
+    found = pyarrow.dataset.dataset(tmp_path / "runs" / "ledger" / "metrics", partitioning="hive").to_table()
+    assert found["size_bytes"].to_pylist() == [SIZE_BYTES] * 4
+
+
+def test_a_balanced_cluster_is_left_alone(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    document = cluster.fake.json("/brokers/topics/orders")
+    document["partitions"] = {"0": [1, 2], "1": [2, 4], "2": [3, 1], "3": [4, 3]}
+    cluster.fake.put_json("/brokers/topics/orders", document)
+    for partition, leader in ((1, 2), (2, 3), (3, 4)):
+        replicas = document["partitions"][str(partition)]
+        path = f"/brokers/topics/orders/partitions/{partition}/state"
+        cluster.fake.put_json(path, {**cluster.fake.json(path), "leader": leader, "isr": replicas})
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert (verdict["past_limit"], verdict["imbalance"], verdict["rack_violations"]) == (False, 0.0, 0)
+
+
+def test_a_cluster_without_a_policy_is_measured_and_nothing_is_proposed(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.policy_file.unlink()
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert verdict["imbalance"] > LIMIT
+    assert verdict["past_limit"] is False
+
+
+def test_a_policy_that_cannot_be_used_is_not_taken_for_none(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    run.policy_file.write_text(POLICY + "imbalance_limit: -1\n")
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match=r"PolicyError: .*imbalance_limit"):
+        balance.check(CONNECTION, run.dag_run)
+    assert cluster.tree() == before
+
+
+@pytest.mark.parametrize("connection_id", ["kafka_elsewhere", "../escape"])
+def test_a_name_in_the_fleet_that_is_no_connection_is_named(run: SimulatedRun, connection_id: str) -> None:
+    with pytest.raises(AirflowFailException, match=connection_id):
+        balance.check(connection_id, run.dag_run)
