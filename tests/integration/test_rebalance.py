@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,8 +14,10 @@ from kazoo.exceptions import NoNodeError
 
 from in_process_run import InProcessRun
 from kafka_rebalance.errors import ExecutionError, ThrottleError
+from kafka_rebalance.kafka.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.writer import merge_config
 from local_cluster import LocalCluster
 
 MEGABYTE = 1_000_000
@@ -178,6 +182,44 @@ def test_a_second_run_cannot_have_the_cluster(
     run.reassign()
     assert run.finish()["passed"] is True
     assert replicas_of(zookeeper, second) == {0: (1, 2)}
+
+
+def test_another_tools_move_is_refused_left_alone_and_waited_for(
+    run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
+) -> None:
+    ours, theirs = topic({0: (1, 2)}), topic({0: (1, 2)}, 4 * MEGABYTE)
+    limits = {
+        f"topics/{theirs}": {LEADER_REPLICAS: "0:1,0:2", FOLLOWER_REPLICAS: "0:3"},
+        "brokers/1": {LEADER_RATE: "100000"},
+        "brokers/2": {LEADER_RATE: "100000"},
+        "brokers/3": {FOLLOWER_RATE: "100000"},
+    }
+    for entity, values in limits.items():  # else their copy is over before anything can be seen of it
+        merge_config(zookeeper, entity, values)
+    run.plan(topics_in=[ours], job="drain", drain=[2])
+    run.approve("light", FAST)
+    asked = {"version": 1, "partitions": [{"topic": theirs, "partition": 0, "replicas": [1, 3]}]}
+    zookeeper.create("/admin/reassign_partitions", json.dumps(asked).encode())
+    requested, held = zookeeper.exists("/admin/reassign_partitions"), throttles(zookeeper)
+    with pytest.raises(ExecutionError, match=f"Another reassignment is under way: {theirs}-0 .*Nothing was written"):
+        run.hold()
+    assert zookeeper.exists("/admin/reassign_partitions").czxid == requested.czxid
+    assert zookeeper.exists("/kafka_rebalance/run") is None
+    assert throttles(zookeeper) == held
+    for entity, values in limits.items():
+        merge_config(zookeeper, entity, dict.fromkeys(values))
+    wait_until(lambda: zookeeper.exists("/admin/reassign_partitions") is None)
+    run.hold()
+    run.reassign()
+    assert run.finish()["passed"] is True
+    assert replicas_of(zookeeper, theirs) == {0: (1, 3)}
+
+
+def wait_until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_a_target_that_is_gone_after_the_approval_stops_the_run_before_it_writes(
