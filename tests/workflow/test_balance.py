@@ -18,7 +18,7 @@ from kafka_rebalance.planning.scoring import Score
 from kafka_rebalance.workflow import balance
 from simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun
 
-LIMIT = 0.2
+LIMIT = 0.25  # a power of two, so that "at the limit" can be written down
 EVEN = Score(1.0, 1.0, 0.0)
 
 
@@ -34,8 +34,8 @@ def score(most: float, least: float) -> Score:
     ("found", "imbalance", "resource", "past_limit"),
     [
         ({"replicas": EVEN, "disk": EVEN, "leaders": EVEN}, 0.0, "replicas", False),
-        ({"replicas": EVEN, "disk": score(1.2, 0.9), "leaders": EVEN}, 0.2, "disk", False),
-        ({"replicas": EVEN, "disk": score(1.21, 0.9), "leaders": EVEN}, 0.21, "disk", True),
+        ({"replicas": EVEN, "disk": score(1.25, 0.9), "leaders": EVEN}, 0.25, "disk", False),
+        ({"replicas": EVEN, "disk": score(1.26, 0.9), "leaders": EVEN}, 0.26, "disk", True),
         ({"replicas": EVEN, "disk": score(1.1, 0.5), "leaders": EVEN}, 0.5, "disk", True),
         ({"replicas": score(1.3, 1.0), "disk": score(1.1, 0.9), "leaders": score(2.0, 0.0)}, 1.0, "leaders", True),
         ({"replicas": EVEN, "disk": EVEN, "leaders": EVEN, "bytes_in": score(1.5, 1.0)}, 0.5, "bytes_in", True),
@@ -49,13 +49,13 @@ def test_the_broker_farthest_from_its_share_decides(
     assert (verdict["resource"], verdict["past_limit"]) == (resource, past_limit)
     assert set(verdict["skew"]) == set(found)
     assert verdict["skew"][resource] == max(verdict["skew"].values())
-    assert f"{imbalance:.0%} off their share on the worst broker, the limit is 20%" in verdict["text"]
+    assert f"{imbalance:.0%} off their share on the worst broker, the limit is 25%" in verdict["text"]
 
 
 def test_the_limit_is_the_policys() -> None:
     found = {"replicas": score(1.3, 1.0), "disk": EVEN, "leaders": EVEN}
-    assert balance.verdict(found, 0, policy(0.25))["past_limit"] is True
-    assert balance.verdict(found, 0, policy(0.35))["past_limit"] is False
+    assert balance.verdict(found, 0, policy(0.2))["past_limit"] is True
+    assert balance.verdict(found, 0, policy(0.4))["past_limit"] is False
 
 
 def test_a_broken_rack_rule_is_past_any_limit() -> None:

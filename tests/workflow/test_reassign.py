@@ -11,7 +11,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kazoo.exceptions import ConnectionLoss
 
-from fake_zookeeper import REASSIGN, put_topic, register
+from fake_zookeeper import ELECTION, REASSIGN, put_topic, register
 from in_process_run import POLICY
 from kafka_rebalance.errors import ExecutionError, RebalanceError, ThrottleError, VerificationError
 from kafka_rebalance.model import artifacts
@@ -109,6 +109,23 @@ def test_after_a_batch_that_ended_while_the_task_was_down_the_next_is_requested(
     assert tasks.elect_leaders(run.decision) == [], "leaders of batches nobody followed are elected at the end"
     run.release()
     tasks.verify(run.decision)
+
+
+def test_leaders_of_a_batch_are_elected_before_the_next_one_is_requested(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    assert run.request() == 1
+    cluster.controller.run()
+    move = run.candidate.batches[0].moves[0]
+    path = STATE.format(*move.topic_partition)
+    cluster.fake.put_json(path, {**cluster.fake.json(path), "leader": move.after[1]})
+    cluster.fake.writes.clear()
+    assert run.resume({"state": "done", "batch": 1, "message": ""}) == 2
+    requests = [path for call, path in cluster.fake.writes if call == "create" and path in {ELECTION, REASSIGN}]
+    assert requests == [ELECTION, REASSIGN]
+    topic, partition = move.topic_partition
+    assert cluster.leaders(topic)[partition] == move.after[0]
 
 
 def test_without_its_throttle_no_batch_is_requested(run: SimulatedRun, cluster: SimulatedCluster) -> None:
