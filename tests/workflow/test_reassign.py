@@ -195,6 +195,7 @@ CHANGES: list[tuple[Callable[[SimulatedRun, SimulatedCluster], object], str]] = 
 ]
 
 
+@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)  # nothing reaches the controller
 @pytest.mark.parametrize(("change", "named"), CHANGES, ids=[named[:30] for _, named in CHANGES])
 @pytest.mark.parametrize("step", ["hold", "request"])
 def test_a_cluster_that_is_not_the_approved_one_is_not_written_to(
@@ -213,6 +214,7 @@ def test_a_cluster_that_is_not_the_approved_one_is_not_written_to(
     assert cluster.tree() == before
 
 
+@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)  # nothing reaches the controller
 @pytest.mark.parametrize("name", [artifacts.DECISION, "moves/part-0.parquet", "nonce.json", artifacts.PROPOSALS])
 def test_files_that_are_not_the_approved_ones_stop_every_step(
     run: SimulatedRun, cluster: SimulatedCluster, name: str
