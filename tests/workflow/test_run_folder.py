@@ -69,7 +69,7 @@ def test_the_root_may_be_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     """fsspec's own in-memory storage stands for a bucket."""
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", "memory://runs")
     folder, nonce = run_folder.create_run_folder("prod", "run")
-    again = run_folder.open_run_folder(run_folder.local_or_url(folder))
+    again = run_folder.open_run_folder(str(folder))
     run_folder.check_shared(again, nonce)
     with pytest.raises(RunFolderError, match="not below runs_url"):
         run_folder.open_run_folder("memory://other/run")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -50,8 +50,7 @@ def _next(plan: ApprovedPlan, client: KazooClient) -> Batch | None:
     view = read_plan_view(client, plan)
     where = position(plan.candidate.batches, view)
     check_position(where)
-    for done in where.done:
-        note_batch(plan, done, "done", only_if_noted=True)
+    note_done(plan, where.done)
     if where.in_flight is not None:
         log.info("Batch %d is already under way; following it", where.in_flight.number)
         return where.in_flight
@@ -72,15 +71,9 @@ def _next(plan: ApprovedPlan, client: KazooClient) -> Batch | None:
     return batch
 
 
-def note_batch(plan: ApprovedPlan, number: int, state: str, *, only_if_noted: bool = False) -> None:
+def note_batch(plan: ApprovedPlan, number: int, state: str) -> None:
     """Keeps batches.json: when each batch was requested and when it was over. ZooKeeper stays the truth."""
-    try:
-        noted = {b["number"]: b for b in artifacts.read_json(plan.folder, artifacts.BATCHES)["batches"]}
-    except ArtifactError:
-        noted = {}
-    if only_if_noted and (number not in noted or noted[number]["finished_at"]):
-        return
-    now = datetime.now(UTC).isoformat(timespec="seconds")
+    noted = _read_notes(plan)
     batch = next(b for b in plan.candidate.batches if b.number == number)
     entry = noted.setdefault(
         number,
@@ -88,11 +81,37 @@ def note_batch(plan: ApprovedPlan, number: int, state: str, *, only_if_noted: bo
             "number": number,
             "partitions": len(batch.moves),
             "bytes": sum(move.bytes_to_copy for move in batch.moves),
-            "created_at": now,
+            "created_at": _now(),
             "finished_at": None,
         },
     )
     entry["state"] = state
     if state == "done" and not entry["finished_at"]:
-        entry["finished_at"] = now
+        entry["finished_at"] = _now()
+    _write_notes(plan, noted)
+
+
+def note_done(plan: ApprovedPlan, numbers: Collection[int]) -> None:
+    """Notes the end of batches that were noted as requested and, as ZooKeeper shows, ended while nobody looked."""
+    noted = _read_notes(plan)
+    unseen = [noted[number] for number in numbers if number in noted and not noted[number]["finished_at"]]
+    for entry in unseen:
+        entry.update(state="done", finished_at=_now())
+    if unseen:
+        _write_notes(plan, noted)
+
+
+def _read_notes(plan: ApprovedPlan) -> dict[int, dict[str, Any]]:
+    """The notes by batch; none where there are no readable ones."""
+    try:
+        return {b["number"]: b for b in artifacts.read_json(plan.folder, artifacts.BATCHES)["batches"]}
+    except ArtifactError:
+        return {}
+
+
+def _write_notes(plan: ApprovedPlan, noted: Mapping[int, Mapping[str, Any]]) -> None:
     artifacts.write_json(plan.folder, artifacts.BATCHES, {"batches": [noted[n] for n in sorted(noted)]})
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

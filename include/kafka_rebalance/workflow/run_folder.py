@@ -81,11 +81,6 @@ def check_shared(folder: Folder, nonce: str) -> None:
         )
 
 
-def local_or_url(folder: RunFolder) -> str:
-    """How to name the folder to another process: an absolute path, or the URL of a bucket."""
-    return str(folder)
-
-
 def _path(url: str) -> RunFolder:
     parts = urlsplit(url)
     if parts.scheme in ("", "file"):

@@ -22,7 +22,7 @@ from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
-from kafka_rebalance.workflow.run_folder import create_run_folder, local_or_url, open_run_folder
+from kafka_rebalance.workflow.run_folder import create_run_folder, open_run_folder
 from kafka_rebalance.workflow.segments import check_segment_settings
 from kafka_rebalance.workflow.snapshot import Snapshot, metric_rows, take_snapshot
 from kafka_rebalance.zookeeper.client import open_client
@@ -43,7 +43,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     policy = read_policy(connection_id)
     connection = read_connection(connection_id)
     folder, nonce = create_run_folder(connection_id, dag_run.run_id)
-    ti.xcom_push("run_folder", local_or_url(folder))
+    ti.xcom_push("run_folder", str(folder))
     ti.xcom_push("nonce", nonce)
     internal = bool(params.get("internal_topics"))
     taken = take_snapshot(connection, asked, internal_topics=internal)
