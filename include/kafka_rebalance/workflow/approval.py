@@ -1,8 +1,10 @@
-"""A person picks one candidate, or rejects. On Airflow's human-in-the-loop base."""
+"""A person picks what was offered under its digest, or rejects. On Airflow's human-in-the-loop base."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
 
@@ -26,8 +28,19 @@ if TYPE_CHECKING:
 OFFERED = ("ok", "partial")  # the candidates' statuses that a person may choose
 
 
-class CandidateApprovalOperator(HITLOperator, SkipMixin):
-    """Shows the candidates of the run's folder and waits; each button carries the first 8 characters of its digest.
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a run's folder offers for approval."""
+
+    connection_id: str
+    policy_digest: str | None  # of the policy it was made under; None: there was no policy file
+    digests: Mapping[str, str]  # {choice: digest}, in the order of the buttons
+    source_digest: str  # of the document that describes the choices
+    nothing: str | None = None  # why there is nothing to approve, in words
+
+
+class DigestApprovalOperator(HITLOperator, SkipMixin):
+    """Shows what the run's folder offers and waits; each button carries the first 8 characters of its digest.
 
     What is asked comes from the run's folder and the policy, at run time and again when the answer comes, in another
     process: Airflow keeps an old request when a task is cleared, and only the digests show that it is an old one.
@@ -37,51 +50,60 @@ class CandidateApprovalOperator(HITLOperator, SkipMixin):
     template_fields = ("run_folder", "nonce")
 
     def __init__(self, *, run_folder: str, nonce: str, **kwargs: Any) -> None:
-        super().__init__(subject="Rebalance", options=[REJECT], **kwargs)
+        super().__init__(subject="Approval", options=[REJECT], **kwargs)
         self.run_folder = run_folder
         self.nonce = nonce
 
-    def execute(self, context: Context) -> Any:
-        from kafka_rebalance.workflow.report_files import approval_texts  # heavy, and this file is read with the Dag
+    @abstractmethod
+    def offer(self, folder: RunFolder) -> Offer:
+        """What may be chosen."""
 
+    @abstractmethod
+    def form(self, folder: RunFolder, policy: Policy) -> ParamsDict:
+        """What the approver may fill in; its defaults."""
+
+    @abstractmethod
+    def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
+        """Subject and body of the request."""
+
+    def details(self, folder: RunFolder, answer: Answer) -> dict[str, Any]:
+        """What the decision holds beside choice, digest and approver."""
+        return {}
+
+    def execute(self, context: Context) -> Any:
         folder = self._open()
-        proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
-        snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
-        policy = self._policy(snapshot)
-        digests = offered_digests(proposals)
+        offer = self.offer(folder)
+        policy = self._policy(offer)
         if policy is None:
             self._skip_rest(
                 context,
-                f"Read-only: there is no policy file for the connection {snapshot['connection_id']!r}, so nothing can "
+                f"Read-only: there is no policy file for the connection {offer.connection_id!r}, so nothing can "
                 "be approved and nothing was written. The report shows the plan.",
             )
-        if not any(_has_moves(proposals, name) for name in digests):
-            self._skip_rest(context, "Nothing to approve: no candidate moves anything. Nothing was written.")
-        if (folder / artifacts.BATCHES).exists():
-            raise AirflowFailException(
-                "The approval cannot be asked again: batches of this plan were already started. Start a new Dag run."
-            )
+        if offer.nothing is not None:
+            self._skip_rest(context, offer.nothing)
+        self._ask(context, folder, offer, policy)
+
+    def _ask(self, context: Context, folder: RunFolder, offer: Offer, policy: Policy) -> None:
         try:
             people = check_approvers(policy, requester_of(context["dag_run"]))
         except ApprovalError as refused:
             raise AirflowFailException(str(refused)) from refused
-        self.options = list(labels(digests))
+        self.options = list(labels(offer.digests))
         self.assigned_users = [{"id": person.id, "name": person.name} for person in people]
         self.response_timeout = timedelta(seconds=policy.approval_expires_after_seconds)
-        self.params = _form(policy, snapshot["settings"]["throttle_bytes_per_second"])
-        self.subject, self.body = approval_texts(folder, context["dag_run"])
+        self.params = self.form(folder, policy)
+        self.subject, self.body = self.texts(folder, context["dag_run"])
         super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         folder = self._open()
-        proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
-        snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
-        policy = self._policy(snapshot)
+        offer = self.offer(folder)
+        policy = self._policy(offer)
         if policy is None:
             raise AirflowFailException("The policy file is gone since the request. Nothing was written to the cluster.")
-        digests = offered_digests(proposals)
-        self.options = list(labels(digests))
-        self.params = _form(policy, snapshot["settings"]["throttle_bytes_per_second"])
+        self.options = list(labels(offer.digests))
+        self.params = self.form(folder, policy)
         if "error" in event:
             self._fail_expired(folder, event, policy)
         user = event.get("responded_by_user") or {}
@@ -93,38 +115,37 @@ class CandidateApprovalOperator(HITLOperator, SkipMixin):
             throttle_bytes_per_second=form.get("throttle_bytes_per_second"),
         )
         try:
-            choice = check_answer(answer, digests, policy, requester_of(context["dag_run"]))
+            choice = check_answer(answer, offer.digests, policy, requester_of(context["dag_run"]))
         except ApprovalError as refused:
             raise AirflowFailException(str(refused)) from refused
         decision = {
             "choice": choice,
-            "digest": digests.get(choice),
-            "snapshot_digest": proposals["snapshot_digest"],
+            "digest": offer.digests.get(choice),
             "policy_digest": policy.digest,
             "approved_by": {"id": user["id"], "name": user.get("name")},
             "approved_at": _iso(event.get("responded_at")),
             "note": form.get("note") or "",
-            "throttle_bytes_per_second": answer.throttle_bytes_per_second
-            or snapshot["settings"]["throttle_bytes_per_second"],
+            **self.details(folder, answer),
         }
-        decision_digest = artifacts.write_json(
-            folder, artifacts.DECISION, decision, source_digest=artifacts.digest_of(proposals)
-        )
-        # skip() raises, so what later tasks and people need is pushed before it
+        self._decide(context, folder, offer, decision)
+        self.log.info("%s chose %s", user["id"], answer.option)
+        if choice == REJECT:
+            self._skip_rest(context, f"Rejected by {user['id']}. Nothing was written to the cluster.")
+        return super().execute_complete(context, event)
+
+    def _decide(self, context: Context, folder: RunFolder, offer: Offer, decision: Mapping[str, Any]) -> None:
+        """decision.json, and what later tasks need of it; pushed before `skip()`, which raises."""
+        decision_digest = artifacts.write_json(folder, artifacts.DECISION, decision, source_digest=offer.source_digest)
         context["ti"].xcom_push(
             "decision",
             {
-                "choice": choice,
+                "choice": decision["choice"],
                 "digest": decision["digest"],
                 "decision_digest": decision_digest,
                 "run_folder": self.run_folder,
                 "nonce": self.nonce,
             },
         )
-        self.log.info("%s chose %s", user["id"], answer.option)
-        if choice == REJECT:
-            self._skip_rest(context, f"Rejected by {user['id']}. Nothing was written to the cluster.")
-        return super().execute_complete(context, event)
 
     def _open(self) -> RunFolder:
         try:
@@ -134,13 +155,13 @@ class CandidateApprovalOperator(HITLOperator, SkipMixin):
             raise AirflowFailException(str(unusable)) from unusable
         return folder
 
-    def _policy(self, snapshot: Mapping[str, Any]) -> Policy | None:
-        """Today's policy, which must be the one of the snapshot."""
+    def _policy(self, offer: Offer) -> Policy | None:
+        """Today's policy, which must be the one that the offer was made under."""
         try:
-            policy = read_policy(snapshot["connection_id"])
-            if policy is None and snapshot["policy_digest"] is None:
+            policy = read_policy(offer.connection_id)
+            if policy is None and offer.policy_digest is None:
                 return None
-            check_policy_unchanged(snapshot["policy_digest"], policy.digest if policy else None)
+            check_policy_unchanged(offer.policy_digest, policy.digest if policy else None)
         except RebalanceError as refused:
             raise AirflowFailException(str(refused)) from refused
         return policy
@@ -165,6 +186,62 @@ class CandidateApprovalOperator(HITLOperator, SkipMixin):
         raise AssertionError("skip() raises")  # pragma: no cover
 
 
+class CandidateApprovalOperator(DigestApprovalOperator):
+    """Offers the candidates of a rebalance; the approver may change the throttle within the policy's range."""
+
+    def offer(self, folder: RunFolder) -> Offer:
+        proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
+        snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+        digests = offered_digests(proposals)
+        moving = any(_has_moves(proposals, name) for name in digests)
+        return Offer(
+            connection_id=snapshot["connection_id"],
+            policy_digest=snapshot["policy_digest"],
+            digests=digests,
+            source_digest=artifacts.digest_of(proposals),
+            nothing=None if moving else "Nothing to approve: no candidate moves anything. Nothing was written.",
+        )
+
+    def execute(self, context: Context) -> Any:
+        if (self._open() / artifacts.BATCHES).exists():
+            raise AirflowFailException(
+                "The approval cannot be asked again: batches of this plan were already started. Start a new Dag run."
+            )
+        super().execute(context)
+
+    def form(self, folder: RunFolder, policy: Policy) -> ParamsDict:
+        least, most = policy.min_throttle_bytes_per_second, policy.max_throttle_bytes_per_second
+        throttle = Param(
+            _planned_throttle(folder),
+            type="integer",
+            minimum=least,
+            maximum=most,
+            title="Throttle (bytes/s per broker)",
+            description=f"What one broker may send, and may receive, for this rebalance: {least} to {most}.",
+        )
+        return ParamsDict({"throttle_bytes_per_second": throttle, "note": note_param()})
+
+    def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
+        from kafka_rebalance.workflow.report_files import approval_texts  # heavy, and this file is read with the Dag
+
+        return approval_texts(folder, dag_run)
+
+    def details(self, folder: RunFolder, answer: Answer) -> dict[str, Any]:
+        return {
+            "snapshot_digest": artifacts.read_json(folder, artifacts.PROPOSALS)["snapshot_digest"],
+            "throttle_bytes_per_second": answer.throttle_bytes_per_second or _planned_throttle(folder),
+        }
+
+
+def _planned_throttle(folder: RunFolder) -> Any:
+    return artifacts.read_json(folder, artifacts.SNAPSHOT)["settings"]["throttle_bytes_per_second"]
+
+
+def note_param() -> Param:
+    """The approver's note. Empty text disables Airflow's buttons, so it may be null."""
+    return Param(None, type=["null", "string"], title="Note", description="Why, for those who read it later.")
+
+
 def offered_digests(proposals: Mapping[str, Any]) -> dict[str, str]:
     """{candidate: digest} of those that a person may choose, the recommended one first."""
     offered = {c["name"]: c["digest"] for c in proposals["candidates"] if c["status"] in OFFERED}
@@ -182,24 +259,6 @@ def requester_of(dag_run: Any) -> Requester:
 def _has_moves(proposals: Mapping[str, Any], name: str) -> bool:
     candidate = next(c for c in proposals["candidates"] if c["name"] == name)
     return bool(candidate["moved_replicas"] or candidate["leader_changes"] or candidate["batches"])
-
-
-def _form(policy: Policy, throttle: int) -> ParamsDict:
-    """The approver's form. Empty text disables Airflow's buttons, so the note may be null."""
-    least, most = policy.min_throttle_bytes_per_second, policy.max_throttle_bytes_per_second
-    return ParamsDict(
-        {
-            "throttle_bytes_per_second": Param(
-                throttle,
-                type="integer",
-                minimum=least,
-                maximum=most,
-                title="Throttle (bytes/s per broker)",
-                description=f"What one broker may send, and may receive, for this rebalance: {least} to {most}.",
-            ),
-            "note": Param(None, type=["null", "string"], title="Note", description="Why, for those who read it later."),
-        }
-    )
 
 
 def _iso(moment: Any) -> str:
