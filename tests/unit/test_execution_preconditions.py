@@ -9,7 +9,6 @@ import pytest
 from builders import CLUSTER_ID, move, partition, tp, view
 from kafka_rebalance.errors import ClusterNotReadyError, StaleProposalError
 from kafka_rebalance.execution.preconditions import (
-    TopicIdentity,
     check_cluster_ready,
     check_policy_unchanged,
     check_unchanged,
@@ -17,6 +16,7 @@ from kafka_rebalance.execution.preconditions import (
     topic_identities,
 )
 from kafka_rebalance.model.cluster import BrokerRegistration, Controller
+from kafka_rebalance.model.partition import TopicIdentity
 
 HEALTHY = {"t-0": partition([1, 2]), "t-1": partition([2, 3]), "u-0": partition([3, 1])}
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from kafka_rebalance.errors import ClusterNotReadyError, StaleProposalError
 from kafka_rebalance.model.cluster import ClusterView
-from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.model.partition import PartitionView, TopicIdentity, TopicPartition
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.rules import replica_list_problem
 
@@ -24,15 +24,6 @@ class Finding:
 
     def __str__(self) -> str:
         return f"{self.subject}: {self.problem}. {self.remedy}"
-
-
-@dataclass(frozen=True, slots=True)
-class TopicIdentity:
-    """What tells whether a topic's znode is still the one of the snapshot; None where the snapshot does not know."""
-
-    znode_version: int | None
-    czxid: int | None
-    topic_id: str | None = None
 
 
 def topic_identities(partitions: Mapping[TopicPartition, PartitionView]) -> dict[str, TopicIdentity]:

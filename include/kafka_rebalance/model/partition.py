@@ -61,3 +61,12 @@ class PartitionView:
     @property
     def isr(self) -> tuple[int, ...]:
         return self.state.isr if self.state else ()
+
+
+@dataclass(frozen=True, slots=True)
+class TopicIdentity:
+    """What tells whether a topic's znode is still the one of the snapshot; None where the snapshot does not know."""
+
+    znode_version: int | None
+    czxid: int | None
+    topic_id: str | None = None

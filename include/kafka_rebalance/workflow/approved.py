@@ -13,7 +13,6 @@ from kazoo.client import KazooClient
 from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.execution.decision import REJECT
 from kafka_rebalance.execution.preconditions import (
-    TopicIdentity,
     check_cluster_ready,
     check_policy_unchanged,
     check_unchanged,
@@ -21,6 +20,7 @@ from kafka_rebalance.execution.preconditions import (
 from kafka_rebalance.execution.recovery import Position
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.model.proposal import Candidate
 from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.workflow.policies import read_policy
