@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -61,14 +61,16 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
         topics = sorted({tp.topic for tp in view.partitions})
         topic_configs = read_topic_configs(client, topics)
         dynamic = read_broker_configs(client, sorted(view.brokers))
-    _check_same_cluster(connection, view)
+    check_same_cluster(connection, view)
     disks = sizes.read_log_dirs(connection.kafka, sorted(view.brokers))
     offsets = metadata.read_end_offsets(connection.kafka, sorted(view.partitions))
     effective = broker_configs.read_broker_configs(connection.kafka, sorted(view.brokers))
+    partitions = partition_rows(view, disks, topic_configs, effective, internal_topics=internal_topics)
+    check_sizes(partitions)
     return Snapshot(
         view=view,
         brokers=tuple(broker_rows(view, disks, connection.capacities, settings)),
-        partitions=tuple(partition_rows(view, disks, topic_configs, effective, internal_topics=internal_topics)),
+        partitions=tuple(partitions),
         configs={
             "topics": topic_configs,
             "brokers": {
@@ -81,7 +83,7 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
     )
 
 
-def _check_same_cluster(connection: ClusterConnection, view: ClusterView) -> None:
+def check_same_cluster(connection: ClusterConnection, view: ClusterView) -> None:
     """ZooKeeper's hosts and the bootstrap servers are two settings; they must lead to one cluster."""
     reported = metadata.read_cluster_id(connection.kafka)
     if reported != view.cluster_id:
@@ -192,19 +194,15 @@ def partition_rows(
     *,
     internal_topics: bool,
 ) -> list[dict[str, Any]]:
-    """The table `partitions`, by topic and partition. Raises ReadError where a leader's size is not known."""
-    rows, unknown = [], []
+    """The table `partitions`, by topic and partition; a size is None where the leader does not tell it."""
+    rows = []
     for tp, partition in sorted(view.partitions.items()):
-        size = disks.replicas.get(tp, {}).get(partition.leader)
-        if size is None:
-            unknown.append(tp)
-            continue
         rows.append(
             {
                 "topic": tp.topic,
                 "partition": tp.partition,
                 "replicas": list(partition.replicas),
-                "size_bytes": size,
+                "size_bytes": disks.replicas.get(tp, {}).get(partition.leader),
                 "isr": list(partition.isr),
                 "leader": partition.leader,
                 "leader_epoch": partition.state.leader_epoch if partition.state else None,
@@ -215,12 +213,17 @@ def partition_rows(
                 "excluded": tp.topic in INTERNAL_TOPICS and not internal_topics,
             }
         )
+    return rows
+
+
+def check_sizes(partitions: Iterable[Mapping[str, Any]]) -> None:
+    """Raises ReadError where a leader's size is not known: what is not known must not be planned as nothing."""
+    unknown = [TopicPartition(row["topic"], row["partition"]) for row in partitions if row["size_bytes"] is None]
     if unknown:
         raise ReadError(
             f"The leaders of {len(unknown)} partitions report no size, first {', '.join(map(str, unknown[:5]))}: their "
             "log directory may be offline. Nothing was written. Repair the directory, or wait for the topic to settle."
         )
-    return rows
 
 
 def _min_insync_replicas(
