@@ -33,6 +33,8 @@ class Policy:
     leader_changes_per_batch: int = 1000
     partitions_per_batch: int = 100
     copies_per_broker: int = 5
+    partitions_per_topic: int = 1000  # `kafka_topics` makes no topic larger than this
+    replicas_per_broker: int = 4000  # and puts no new replica on a broker beyond this
     min_throttle_bytes_per_second: int = 1_000_000
     max_throttle_bytes_per_second: int = 100_000_000
     topics_out: tuple[str, ...] = ()
@@ -183,6 +185,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "leader_changes_per_batch": _positive,
     "partitions_per_batch": _positive,
     "copies_per_broker": _positive,
+    "partitions_per_topic": _positive,
+    "replicas_per_broker": _positive,
     "min_throttle_bytes_per_second": _positive,
     "max_throttle_bytes_per_second": _positive,
     "topics_out": _texts,
