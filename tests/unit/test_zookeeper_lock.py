@@ -8,6 +8,7 @@ from fake_zookeeper import fake_cluster
 from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, WriteError
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.lock import LockOwner
+from kafka_rebalance.zookeeper.primitives import ATTEMPTS
 
 RUN = "/kafka_rebalance/run"
 OURS = LockOwner("kafka_rebalance/manual__1", "d" * 64, "airflow-a", "2026-11-21T04:00:00Z")
@@ -84,7 +85,7 @@ def test_a_race_for_it_has_one_winner(fake):
 
 
 def test_a_connection_that_stays_lost_is_an_unknown_outcome(fake):
-    for _ in range(lock.ATTEMPTS):
+    for _ in range(ATTEMPTS):
         fake.fail_next("create", RUN, took_effect=False, error=ConnectionLoss())
     with pytest.raises(WriteError, match="unknown"):
         lock.acquire(fake, OURS)

@@ -6,10 +6,8 @@ cluster until its own resumption, its teardown or the janitor releases it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TypeVar
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
@@ -17,13 +15,9 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl
 
 from kafka_rebalance.errors import LockHeldError, WriteError
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
-from kafka_rebalance.zookeeper.primitives import CHANGED, acl_like, create_znode, delete_znode, set_znode
+from kafka_rebalance.zookeeper.primitives import acl_like, create_znode, delete_znode, repeat, set_znode
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.parsing import compact_json, parse_object, parse_text, parse_version
-
-T = TypeVar("T")
-
-ATTEMPTS = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +84,7 @@ def acquire(client: KazooClient, owner: LockOwner) -> None:
         if holder.digest != owner.digest:
             set_znode(client, paths.RUN_LOCK, data, znode[1].version)
 
-    _repeat(attempt)
+    repeat(paths.RUN_LOCK, attempt)
 
 
 def release(client: KazooClient, owner: LockOwner) -> bool:
@@ -106,26 +100,12 @@ def release(client: KazooClient, owner: LockOwner) -> bool:
         delete_znode(client, paths.RUN_LOCK, znode[1].version)
         return True
 
-    return _repeat(attempt)
+    return repeat(paths.RUN_LOCK, attempt)
 
 
 def _read_znode(client: KazooClient) -> Znode | None:
     sync(client)
     return read_znodes(client, [paths.RUN_LOCK])[paths.RUN_LOCK]
-
-
-def _repeat(attempt: Callable[[], T]) -> T:
-    """The attempt's result; each one starts by reading, so that repeating it after a lost connection is safe."""
-    failure: Exception | None = None
-    for _ in range(ATTEMPTS):
-        try:
-            return attempt()
-        except CHANGED as changed:
-            failure = changed
-    raise WriteError(
-        f"{paths.RUN_LOCK}: whether the lock was taken or released is unknown after {ATTEMPTS} attempts "
-        f"({type(failure).__name__}). Clear this task when ZooKeeper answers: it finds out and goes on."
-    ) from failure
 
 
 def _held_by(holder: LockOwner, consequence: str) -> str:

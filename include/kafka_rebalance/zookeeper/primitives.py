@@ -6,20 +6,33 @@ what they mean. Everything else is a `WriteError`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
-from kazoo.client import KazooClient
-from kazoo.exceptions import BadVersionError, KazooException, NoAuthError, NodeExistsError, NoNodeError
+from kazoo.client import KazooClient, TransactionRequest
+from kazoo.exceptions import (
+    BadVersionError,
+    KazooException,
+    NoAuthError,
+    NodeExistsError,
+    NoNodeError,
+    RolledBackError,
+    RuntimeInconsistency,
+)
+from kazoo.protocol.serialization import Transaction
 from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
-from kafka_rebalance.errors import WriteError
+from kafka_rebalance.errors import ReadError, WriteError
 from kafka_rebalance.zookeeper.client import LOST, REPLY_SECONDS, read_acl
 
 JUTE_MAXBUFFER_BYTES = 0xFFFFF  # ZooKeeper's default limit of one request
 _MARGIN_BYTES = 64
+ATTEMPTS = 5
 # What may have changed under us, or is unknown: the caller reads again.
 CHANGED = (BadVersionError, NodeExistsError, NoNodeError, *LOST)
+
+T = TypeVar("T")
 
 
 def create_znode(client: KazooClient, path: str, data: bytes, acl: Sequence[ACL], *, sequence: bool = False) -> None:
@@ -40,6 +53,45 @@ def delete_znode(client: KazooClient, path: str, version: int) -> None:
     """Deletes exactly the version that was read."""
     with _errors(path):
         client.delete_async(path, version=version).get(timeout=REPLY_SECONDS)
+
+
+def commit(client: KazooClient, path: str, transaction: TransactionRequest) -> None:
+    """All of the transaction's writes or none of them. `path` names it in errors."""
+    header = 4 + 4  # xid, type
+    _check_fits(path, header + len(Transaction(transaction.operations).serialize()))
+    with _errors(path):
+        results = transaction.commit_async().get(timeout=REPLY_SECONDS)
+        failures = [result for result in results if isinstance(result, KazooException)]
+        # One operation has failed; those before it were rolled back, those after it not tried.
+        failures.sort(key=lambda failure: isinstance(failure, RolledBackError | RuntimeInconsistency))
+        if failures:
+            raise failures[0]
+
+
+def repeat(path: str, attempt: Callable[[], T]) -> T:
+    """The result of the attempt, repeated where somebody else changed what it read, or the connection was lost.
+
+    Each attempt must start by reading, so that it finds out what the one before has done. Raises WriteError.
+    """
+    lost = False
+    failure: Exception | None = None
+    for _ in range(ATTEMPTS):
+        try:
+            return attempt()
+        except CHANGED as changed:
+            lost, failure = lost or isinstance(changed, LOST), changed
+        except ReadError as unreadable:
+            if not lost:
+                raise
+            failure = unreadable
+            break
+    if lost:
+        state = "whether it was written is unknown, since the connection was lost"
+        remedy = "Clear this task when ZooKeeper answers: it finds out and goes on."
+    else:
+        state = f"it was not written, since somebody else changed it in {ATTEMPTS} attempts"
+        remedy = "Clear this task to try again."
+    raise WriteError(f"{path}: {state} ({type(failure).__name__}). {remedy}") from failure
 
 
 @contextmanager
@@ -76,10 +128,13 @@ def check_size(client: KazooClient, path: str, data: bytes, acl: Sequence[ACL]) 
     """
     header = 4 + 4 + 4 + 4 + 4  # xid, type, lengths of path and data, flags or version
     acl_bytes = 4 + sum(12 + len(entry.id.scheme) + len(entry.id.id) for entry in acl)
-    size = header + len((client.chroot + path).encode()) + acl_bytes + len(data)
+    _check_fits(path, header + len((client.chroot + path).encode()) + acl_bytes + len(data))
+
+
+def _check_fits(path: str, size_bytes: int) -> None:
     limit = JUTE_MAXBUFFER_BYTES - _MARGIN_BYTES
-    if size > limit:
+    if size_bytes > limit:
         raise WriteError(
-            f"{path}: the request would be {size:,} bytes ({len(data):,} of them content), and ZooKeeper takes "
-            f"{limit:,}. It was not written. Use smaller batches."
+            f"{path}: the request would be {size_bytes:,} bytes, and ZooKeeper takes {limit:,} (jute.maxbuffer). "
+            "It was not written. Use smaller batches, or fewer partitions in a topic."
         )

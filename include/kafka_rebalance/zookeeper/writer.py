@@ -18,7 +18,7 @@ from kafka_rebalance.model.partition import TopicAssignment, TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.model.rules import replica_list_problem
 from kafka_rebalance.zookeeper.client import LOST, read_znodes, sync
-from kafka_rebalance.zookeeper.primitives import CHANGED, acl_like, create_znode, set_znode
+from kafka_rebalance.zookeeper.primitives import ATTEMPTS, CHANGED, acl_like, create_znode, set_znode
 from kafka_rebalance.zookeeper.reader import read_assignments
 from kafka_rebalance.zookeeper.znodes import (
     decode_config,
@@ -31,8 +31,6 @@ from kafka_rebalance.zookeeper.znodes import (
     paths,
     throttle_problem,
 )
-
-ATTEMPTS = 5
 
 
 class Outcome(StrEnum):

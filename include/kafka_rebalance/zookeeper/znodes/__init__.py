@@ -22,7 +22,12 @@ from kafka_rebalance.zookeeper.znodes.configs import (
     encode_config_change,
     throttle_problem,
 )
-from kafka_rebalance.zookeeper.znodes.topics import decode_partition_state, decode_topic
+from kafka_rebalance.zookeeper.znodes.topics import (
+    decode_partition_state,
+    decode_topic,
+    encode_added_partitions,
+    encode_topic,
+)
 
 __all__ = [
     "decode_broker",
@@ -34,9 +39,11 @@ __all__ = [
     "decode_partition_state",
     "decode_reassignment",
     "decode_topic",
+    "encode_added_partitions",
     "encode_config",
     "encode_config_change",
     "encode_election",
     "encode_reassignment",
+    "encode_topic",
     "throttle_problem",
 ]

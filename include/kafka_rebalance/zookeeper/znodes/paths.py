@@ -34,6 +34,11 @@ def state_path(topic_partition: TopicPartition) -> str:
     return f"{TOPICS}/{topic}/partitions/{partition}/state"
 
 
+def deletion_path(topic: str) -> str:
+    """The mark by which the controller is asked to delete the topic."""
+    return f"{DELETE_TOPICS}/{topic}"
+
+
 def config_path(entity: str) -> str:
     """Of `topics/T`, `brokers/N` or `brokers/<default>`."""
     return f"{CONFIG}/{entity}"

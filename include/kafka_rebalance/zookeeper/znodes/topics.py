@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from kafka_rebalance.errors import WriteError
+from kafka_rebalance.kafka.versions import release
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
+from kafka_rebalance.model.rules import replica_list_problem
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.parsing import (
+    INT_MAX,
+    compact_json,
+    is_topic_name,
     parse_brokers,
     parse_integer,
     parse_object,
@@ -14,6 +20,7 @@ from kafka_rebalance.zookeeper.znodes.parsing import (
     parse_partition_key,
     parse_text,
     parse_version,
+    show,
 )
 
 # LeaderAndIsr.LeaderDuringDelete: no leader either.
@@ -23,8 +30,8 @@ _LEADER_DURING_DELETE = -2
 def decode_topic(data: bytes | None, topic: str = "TOPIC") -> TopicAssignment:
     """`/brokers/topics/T`, versions 1 to 3 and later (TopicZNode), partitions in numeric order.
 
-    `topic` is for the error text. Raises CorruptZnodeError. Nothing here is ever written back: the controller
-    owns this znode.
+    `topic` is for the error text. Raises CorruptZnodeError. Not enough to be written back: unknown fields are left
+    out, see `encode_added_partitions`.
     """
     path = paths.topic_path(topic)
     fields = parse_object(path, data)
@@ -49,6 +56,66 @@ def _replica_lists(path: str, name: str, value: object) -> dict[int, tuple[int, 
         for key, replicas in parse_object_field(path, name, value).items()
     }
     return dict(sorted(lists.items()))
+
+
+def encode_topic(topic: str, partitions: Mapping[int, Sequence[int]], *, version: str) -> bytes:
+    """The document for a new topic, as the tool of this Kafka version writes it (TopicZNode). Raises WriteError.
+
+    No topic id: the tool of 2.8 leaves it to the controller too, which knows whether the cluster uses ids.
+    Refuses anything but a legal name, partitions numbered from 0 without gaps, and lists of the same number of
+    distinct non-negative integers: Kafka stores what it is given, and then cannot serve it.
+    """
+    _check_lists(topic, partitions)
+    lengths = {len(replicas) for replicas in partitions.values()}
+    if len(lengths) != 1:
+        raise _refused(topic, f"its partitions have different numbers of replicas: {show(sorted(lengths))}")
+    document: dict[str, object] = {"partitions": _plain(partitions)}
+    since = release(version)
+    if since >= (2, 4):
+        document |= {"adding_replicas": {}, "removing_replicas": {}}
+    return compact_json({"version": 1 if since < (2, 4) else 2 if since < (2, 8) else 3, **document})
+
+
+def encode_added_partitions(topic: str, data: bytes | None, added: Mapping[int, Sequence[int]]) -> bytes:
+    """The document in `data` with these partitions added; version, topic id and unknown fields stay as they are.
+
+    Raises WriteError where the whole would not be numbered from 0 without gaps, or a new list is none that Kafka can
+    serve or is not as long as that of partition 0; CorruptZnodeError where `data` is not what Kafka writes.
+    """
+    existing = decode_topic(data, topic).partitions
+    again = sorted(existing.keys() & added.keys())
+    if not added or again:
+        raise _refused(topic, f"partition {again[0]} is there already" if again else "no new partition is named")
+    _check_lists(topic, {**existing, **added})
+    factor = len(existing.get(0, ()))
+    for partition, replicas in added.items():
+        if len(replicas) != factor:
+            raise _refused(topic, f"partition {partition} has {len(replicas)} replicas, partition 0 has {factor}")
+    document = parse_object(paths.topic_path(topic), data)
+    return compact_json({**document, "partitions": _plain({**existing, **added})})
+
+
+def _check_lists(topic: object, partitions: Mapping[int, Sequence[int]]) -> None:
+    if not isinstance(topic, str) or not is_topic_name(topic):
+        raise WriteError(f"{show(topic)} is not a topic name. Nothing was written.")
+    if not partitions or set(map(type, partitions)) != {int} or set(partitions) != set(range(len(partitions))):
+        raise _refused(topic, f"its partitions must be numbered from 0 without gaps, not {show(list(partitions))}")
+    for partition, replicas in partitions.items():
+        if not isinstance(replicas, list | tuple):
+            raise _refused(topic, f"the replicas of partition {partition} are no list of broker ids: {show(replicas)}")
+        problem = replica_list_problem(replicas)
+        if problem is None and max(replicas) > INT_MAX:
+            problem = f"broker {max(replicas)} is beyond the largest broker id"
+        if problem is not None:
+            raise _refused(topic, f"partition {partition}: {problem} (replicas {show(replicas)})")
+
+
+def _refused(topic: str, problem: str) -> WriteError:
+    return WriteError(f"topic {topic}: {problem}. {paths.topic_path(topic)} was not written. Start a new Dag run.")
+
+
+def _plain(partitions: Mapping[int, Sequence[int]]) -> dict[str, list[int]]:
+    return {str(partition): list(replicas) for partition, replicas in sorted(partitions.items())}
 
 
 def decode_partition_state(data: bytes | None, topic_partition: TopicPartition | None = None) -> PartitionState:
