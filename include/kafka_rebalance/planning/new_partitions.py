@@ -1,0 +1,331 @@
+"""New partitions where the cluster has room: for a topic that is created or expanded.
+
+First every broker gets its number of new replicas: the topic's own replicas as even as racks and disks allow, and
+among brokers that hold equally many of the topic, the one with the smallest loads. Then these are dealt out to the
+partitions, and every partition gets its leader.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import Counter, defaultdict, deque
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.errors import PlanningError
+from kafka_rebalance.planning.arrays import (
+    DISK,
+    REPLICAS,
+    Floats,
+    Ints,
+    Problem,
+    leader_loads,
+    leader_weights,
+    replica_loads,
+    replica_weights,
+    shares,
+)
+from kafka_rebalance.planning.constraints import RackRule, rack_rule
+
+_NOTHING = "Nothing was planned."
+
+
+@dataclass(frozen=True, slots=True)
+class Placed:
+    """The new partitions' replicas, preferred leader first, and every broker's load without and with them.
+
+    Brokers are ids. Bytes are of replicas as the snapshot and `size_bytes` have them, leaders are preferred ones.
+    """
+
+    assignment: dict[int, tuple[int, ...]]
+    bytes_before: dict[int, int]
+    bytes_after: dict[int, int]
+    replicas_before: dict[int, int]
+    replicas_after: dict[int, int]
+    leaders_before: dict[int, int]
+    leaders_after: dict[int, int]
+
+
+def place_partitions(
+    problem: Problem,
+    topic: str,
+    partitions: Sequence[int],
+    replication_factor: int,
+    *,
+    size_bytes: int = 0,
+    bytes_in_per_second: float = 0.0,
+) -> Placed:
+    """Places the partitions with these ids, of which none may exist yet, of a topic that may.
+
+    `size_bytes` is what one replica of one of them is expected to hold, `bytes_in_per_second` what is produced to one.
+    Brokers that leave, are not registered or are in `brokers_out` get nothing. The rack rule of
+    `model.rules.rack_rule_problem` is kept. Raises PlanningError, with figures, where there is no such placement.
+    """
+    rule = rack_rule(problem, replication_factor)
+    of_topic = _rows_of(problem, topic)
+    _check_partitions(topic, partitions, {int(number) for number in problem.partition[of_topic]})
+    _check_racks(problem, rule, topic, replication_factor)
+    existing = problem.replicas[of_topic]
+    held = np.bincount(existing[existing >= 0], minlength=len(problem.brokers))
+    weight = np.array([1.0, size_bytes, bytes_in_per_second])
+    loads = replica_loads(problem.replicas, replica_weights(problem), len(problem.brokers))
+    share, count = shares(problem), len(partitions)
+    fullness = _Fullness(loads, weight, share[:, : len(weight)], count * replication_factor)
+    room = np.minimum(_room(problem, loads[:, DISK], size_bytes), count)
+    quota = _quotas(rule, room, held, fullness, count, replication_factor)
+    if quota is None:
+        raise PlanningError(_does_not_fit(problem, rule, room, topic, count, replication_factor, size_bytes))
+    lists = _dealt(quota, rule, count, replication_factor, _pairs(existing, len(problem.brokers)))
+    led = np.bincount(existing[:, 0], minlength=len(problem.brokers)) if len(existing) else np.zeros_like(held)
+    leading = leader_loads(problem.replicas, leader_weights(problem, problem.replicas), len(problem.brokers))
+    leader_weight = np.array([1.0, (replication_factor - 1) * bytes_in_per_second])
+    _order(lists, led, _Fullness(leading, leader_weight, share[:, len(weight) :], count))
+    return _placed(problem, dict(zip(sorted(partitions), lists, strict=True)), loads, leading, size_bytes)
+
+
+class _Fullness:
+    """How full brokers are while something is given to them: the squares of their loads against their shares."""
+
+    def __init__(self, loads: Floats, weight: Floats, share: Floats, given: int) -> None:
+        """`loads` and `share` are [broker, resource], `weight` [resource] is of one of those `given` in all."""
+        target = share * (loads.sum(axis=0) + given * weight)
+        self.loads = np.divide(loads, target, out=np.zeros(loads.shape), where=target > 0)
+        self.weight = np.divide(weight, target, out=np.zeros(loads.shape), where=target > 0)
+
+    def of(self, broker: int) -> float:
+        """With one more than the broker has now."""
+        after = self.loads[broker] + self.weight[broker]
+        return float(after @ after)
+
+    def add(self, broker: int) -> None:
+        self.loads[broker] += self.weight[broker]
+
+
+def _rows_of(problem: Problem, topic: str) -> Ints:
+    if topic not in problem.topics:
+        return np.zeros(0, dtype=np.int64)
+    return np.flatnonzero(problem.topic == problem.topics.index(topic))
+
+
+def _check_partitions(topic: str, partitions: Sequence[int], existing: Collection[int]) -> None:
+    wrong = {*existing} & {*partitions} or {number for number, times in Counter(partitions).items() if times > 1}
+    if wrong or not partitions:
+        what = f"partition {min(wrong)} is there already, or named twice" if wrong else "no partition is named"
+        raise PlanningError(f"Topic {topic!r}: {what}. {_NOTHING} Name each new partition once.")
+
+
+def _check_racks(problem: Problem, rule: RackRule, topic: str, replication_factor: int) -> None:
+    """Enough brokers, and enough racks among them, for one partition."""
+    open_brokers = int(problem.receivers.sum())
+    if not 1 <= replication_factor <= open_brokers:
+        raise PlanningError(
+            f"Topic {topic!r}: replication factor {replication_factor} needs as many brokers that may receive "
+            f"replicas, and there are {open_brokers} of {len(problem.brokers)}. {_NOTHING}"
+        )
+    reached = len(np.unique(rule.domain[problem.receivers]))
+    wanted = min(replication_factor, rule.racks)
+    if rule.known and reached < wanted:
+        raise PlanningError(
+            f"Topic {topic!r}: {replication_factor} replicas must lie on {wanted} of the {rule.racks} racks, and the "
+            f"{open_brokers} brokers that may receive replicas are in {reached}. {_NOTHING} Keep a broker open in each "
+            "rack, or lower the replication factor."
+        )
+
+
+def _room(problem: Problem, held_bytes: Floats, size_bytes: int) -> Ints:
+    """[broker] How many of the new replicas its disk takes below the headroom; 0 where it may receive nothing."""
+    most = np.iinfo(np.int64).max
+    room = np.full(len(problem.brokers), most)
+    if problem.disk_capacity is not None:
+        used = held_bytes if problem.disk_used is None else np.maximum(held_bytes, problem.disk_used)
+        free = problem.disk_capacity * (1 - problem.settings.disk_headroom) - used
+        room = (free // size_bytes).astype(np.int64) if size_bytes else np.where(free >= 0, most, 0)
+    return np.where(problem.receivers, np.maximum(room, 0), 0)
+
+
+def _quotas(
+    rule: RackRule, room: Ints, held: Ints, fullness: _Fullness, partitions: int, replication_factor: int
+) -> Ints | None:
+    """[broker] How many new replicas each broker gets, or None where they do not fit.
+
+    What a rack gets can be dealt to the partitions if it is at most one for each of them, or at least one for each
+    of them where there are more replicas than racks (see `_dealt`).
+    """
+    quota = np.zeros_like(room)
+    of_rack = dict.fromkeys(rule.domain[room > 0].tolist(), 0)
+    crowded = replication_factor > len(of_rack)
+
+    def fill(brokers: Ints, replicas: int) -> bool:
+        """Gives one replica after the other to the broker with the fewest of the topic; whether all found room."""
+        queue = [(int(held[b] + quota[b]), fullness.of(b), b) for b in brokers.tolist() if room[b] > quota[b]]
+        heapq.heapify(queue)
+        while replicas and queue:
+            of_topic, _, broker = heapq.heappop(queue)
+            rack = int(rule.domain[broker])
+            if not crowded and of_rack[rack] == partitions:
+                continue
+            quota[broker] += 1
+            of_rack[rack] += 1
+            replicas -= 1
+            fullness.add(broker)
+            if room[broker] > quota[broker]:
+                heapq.heappush(queue, (of_topic + 1, fullness.of(broker), broker))
+        return not replicas
+
+    if crowded:
+        if len(of_rack) < rule.racks:
+            return None
+        if not all(fill(np.flatnonzero(rule.domain == rack), partitions) for rack in of_rack):
+            return None
+    rest = partitions * replication_factor - int(quota.sum())
+    return quota if fill(np.arange(len(room)), rest) else None
+
+
+def _pairs(replicas: Ints, brokers: int) -> Ints:
+    """[broker, broker] In how many of the lists both are."""
+    pairs = np.zeros((brokers, brokers), dtype=np.int64)
+    for column in range(replicas.shape[1]):
+        for other in range(replicas.shape[1]):
+            both = (replicas[:, column] >= 0) & (replicas[:, other] >= 0) & (column != other)
+            np.add.at(pairs, (replicas[both, column], replicas[both, other]), 1)
+    return pairs
+
+
+def _dealt(quota: Ints, rule: RackRule, partitions: int, replication_factor: int, pairs: Ints) -> list[list[int]]:
+    """A list of distinct brokers for every partition, so that each broker is in as many as its quota.
+
+    Brokers that share few partitions of the topic (`pairs`) are put together: what one does when another fails is
+    spread. With `left` partitions to go, a broker or rack that has one replica left for each of them must be in this
+    one, and none may keep back so many that the last partitions could not take them; then any choice works out.
+    """
+    rest, domain = quota.copy(), np.unique(rule.domain, return_inverse=True)[1]
+    crowded = replication_factor > len(np.unique(domain[quota > 0]))
+    lists = []
+    for left in range(partitions, 0, -1):
+        of_rack = np.bincount(domain, rest)
+        least = np.where(of_rack > 0, 1, 0) if crowded else of_rack == left
+        most = of_rack - left + 1 if crowded else np.ones_like(of_rack)
+        chosen = np.flatnonzero(rest == left).tolist()
+        while len(chosen) < replication_factor:
+            taken = np.bincount(domain[chosen], minlength=len(of_rack))
+            possible = (rest > 0) & (taken < most)[domain]
+            possible[chosen] = False
+            owed = possible & (taken < least)[domain]
+            among = np.flatnonzero(owed if owed.any() else possible)
+            shared = pairs[chosen][:, among].sum(axis=0)
+            chosen.append(int(among[np.lexsort((-rest[among], shared))[0]]))
+        rest[chosen] -= 1
+        pairs[np.ix_(chosen, chosen)] += 1
+        lists.append(chosen)
+    return lists
+
+
+def _order(lists: list[list[int]], led: Ints, fullness: _Fullness) -> None:
+    """Orders each list: leaders as even over the topic as the lists allow, then by load, and followers in turn.
+
+    `led` is [broker] how many partitions of the topic it leads already.
+    """
+    for replicas in lists:
+        replicas.sort(key=lambda broker: (led[broker], fullness.of(broker), broker))
+        led[replicas[0]] += 1
+        fullness.add(replicas[0])
+    _even_leaders(lists, led)
+    places = np.zeros((len(led), max(map(len, lists))), dtype=np.int64)  # [broker, position] how often it is there
+    for replicas in lists:
+        for position in range(1, len(replicas)):
+            best = min(range(position, len(replicas)), key=lambda k: (places[replicas[k], position], replicas[k]))
+            replicas[position], replicas[best] = replicas[best], replicas[position]
+            places[replicas[position], position] += 1
+
+
+def _even_leaders(lists: list[list[int]], led: Ints) -> None:
+    """Hands leadership on, list by list, from the broker that leads most to one that leads at least two less.
+
+    Where there is no such path, nothing is more even (Harvey, Ladner, Lovász, Tamir: Semi-matchings for bipartite
+    graphs, 2006). Whom a failed search reached leads too many to be the end of any later path.
+    """
+    led_by: dict[int, set[int]] = defaultdict(set)  # {leader: lists}
+    for number, replicas in enumerate(lists):
+        led_by[replicas[0]].add(number)
+    waiting = set(led_by)
+    done: set[int] = set()
+    while waiting:
+        start = max(waiting, key=lambda broker: (led[broker], -broker))
+        reached, end = _reached(lists, led, led_by, start, done)
+        if end is None:
+            done |= reached.keys()
+            waiting -= done
+            continue
+        while end != start:
+            number, leader = reached[end]
+            replicas = lists[number]
+            at = replicas.index(end)
+            replicas[0], replicas[at] = end, leader
+            led_by[leader].remove(number)
+            led_by[end].add(number)
+            waiting.add(end)
+            led[leader] -= 1
+            led[end] += 1
+            end = leader
+
+
+def _reached(
+    lists: list[list[int]], led: Ints, led_by: Mapping[int, set[int]], start: int, done: Collection[int]
+) -> tuple[dict[int, tuple[int, int]], int | None]:
+    """({broker: the list by which it was reached, and that list's leader}, the first that leads two less)."""
+    reached = {start: (-1, start)}
+    queue = deque([start])
+    while queue:
+        leader = queue.popleft()
+        for number in sorted(led_by[leader]):
+            for broker in lists[number]:
+                if broker in reached or broker in done:
+                    continue
+                reached[broker] = (number, leader)
+                if led[broker] <= led[start] - 2:
+                    return reached, broker
+                queue.append(broker)
+    return reached, None
+
+
+def _placed(
+    problem: Problem, lists: Mapping[int, Sequence[int]], loads: Floats, leading: Floats, size_bytes: int
+) -> Placed:
+    ids = problem.brokers.tolist()
+    replicas = Counter(broker for held in lists.values() for broker in held)
+    leaders = Counter(held[0] for held in lists.values())
+
+    def by_broker(before: Floats, more: Mapping[int, int], weight: int = 1) -> dict[int, int]:
+        return {broker: int(before[index]) + more.get(index, 0) * weight for index, broker in enumerate(ids)}
+
+    return Placed(
+        {partition: tuple(ids[broker] for broker in held) for partition, held in lists.items()},
+        bytes_before=by_broker(loads[:, DISK], {}),
+        bytes_after=by_broker(loads[:, DISK], replicas, size_bytes),
+        replicas_before=by_broker(loads[:, REPLICAS], {}),
+        replicas_after=by_broker(loads[:, REPLICAS], replicas),
+        leaders_before=by_broker(leading[:, 0], {}),
+        leaders_after=by_broker(leading[:, 0], leaders),
+    )
+
+
+def _does_not_fit(
+    problem: Problem, rule: RackRule, room: Ints, topic: str, partitions: int, replication_factor: int, size_bytes: int
+) -> str:
+    """That the disks have no room for all of the replicas, and where they have some."""
+    if rule.known:
+        where = [
+            f"rack {rack} takes {int(room[[r == rack for r in problem.racks]].sum()):,}"
+            for rack in sorted(
+                {rack for rack, open_ in zip(problem.racks, problem.receivers, strict=True) if open_ and rack}
+            )
+        ]
+    else:
+        where = [f"the {int(problem.receivers.sum())} brokers that may receive replicas take {int(room.sum()):,}"]
+    return (
+        f"Topic {topic!r}: {partitions:,} new partitions with {replication_factor} replicas of {size_bytes:,} bytes do "
+        f"not fit the disks with {problem.settings.disk_headroom:.0%} kept free: no broker may hold a partition twice, "
+        f"and {', '.join(where)} replicas. {_NOTHING} Add disks or brokers, or ask for fewer partitions or replicas."
+    )
