@@ -43,8 +43,9 @@ test-fast: setup  ## the unit tests alone
 .PHONY: test-tools
 test-tools: setup
 	@sh scripts/install-chromium.sh
-	@$(BIN)/python -c "from local_cluster.locks import VERSIONS; from local_cluster.runtime import find_runtime; \
-		[find_runtime(version, print) for version in VERSIONS]"
+	@$(BIN)/python -c "from local_cluster.jars import tools_jars; from local_cluster.locks import VERSIONS; \
+		from local_cluster.runtime import find_runtime; \
+		[(find_runtime(version, print), tools_jars(version, print)) for version in VERSIONS]"
 
 .PHONY: demo
 demo: setup  ## one rebalance on this machine, trigger to verification (APPROVE=ui|auto, KEEP=1 leaves it running)

@@ -11,7 +11,7 @@ from pathlib import Path
 from local_cluster.cache import cache_folder
 from local_cluster.errors import LocalClusterError
 from local_cluster.fetch import fetch
-from local_cluster.locks import VERSIONS, Jar, lock_path, read_lock, sha256_of
+from local_cluster.locks import TOOLS, VERSIONS, Jar, lock_path, read_lock, sha256_of
 
 Progress = Callable[[str], None]
 
@@ -27,6 +27,14 @@ def kafka_jars(version: str, progress: Progress = quiet) -> tuple[Path, ...]:
             f"Kafka {version!r} is none of the versions with a lock file: {', '.join(VERSIONS)}. Nothing was started."
         )
     return cached_jars(read_lock(lock_path(version)), cache_folder() / "jars" / version, progress)
+
+
+def tools_jars(version: str, progress: Progress = quiet) -> tuple[Path, ...]:
+    """What Kafka's own command line tools need beside `kafka_jars`: a jar since they have one of their own."""
+    if version not in TOOLS:
+        return ()
+    lock = f"tools-{version}"
+    return cached_jars(read_lock(lock_path(lock)), cache_folder() / "jars" / lock, progress)
 
 
 def cached_jars(jars: Sequence[Jar], folder: Path, progress: Progress = quiet) -> tuple[Path, ...]:

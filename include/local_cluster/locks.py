@@ -2,14 +2,15 @@
 
 A lock file has one line a jar, `sha256  group:artifact:version`, sorted by name. It is the whole class path: nothing is
 resolved when a cluster starts. `python -m local_cluster.locks VERSION` resolves the dependencies of `ROOTS` anew and
-prints a lock file.
+prints a lock file; `… tools-3.9.2` does so for Kafka's tools.
 """
 
 import hashlib
 import re
 import sys
+import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from local_cluster.errors import LocalClusterError
@@ -28,6 +29,10 @@ ROOTS: dict[str, tuple[str, ...]] = {
     ),
 }
 VERSIONS = tuple(ROOTS)
+
+# kafka-topics, kafka-reassign-partitions and others have a jar of their own since 3.3; below, they are in the core jar.
+# Alone, beside the jars of the same version: its dependencies beyond those serve Kafka Connect.
+TOOLS = {"3.9.2": "org.apache.kafka:kafka-tools:3.9.2"}
 
 _LINE = re.compile(r"([0-9a-f]{64})  ([\w.-]+):([\w.-]+):([\w.-]+)")
 
@@ -52,7 +57,7 @@ class Jar:
 
 
 def lock_path(version: str) -> Path:
-    """The project's lock file of a Kafka version."""
+    """The project's lock file of a Kafka version, or of `tools-` and a version."""
     return Path(__file__).with_name("locks") / f"kafka-{version}.lock"
 
 
@@ -81,12 +86,22 @@ def sha256_of(path: Path) -> str:
 
 
 def main() -> None:
-    from local_cluster.fetch import resolve
+    from local_cluster.fetch import fetch, resolve
 
     version = sys.argv[1] if len(sys.argv) > 1 else DEFAULT_VERSION
-    if version not in ROOTS:
-        sys.exit(f"Kafka {version} is none of {', '.join(VERSIONS)}. Nothing was resolved.")
-    sys.stdout.write(write_lock(resolve(ROOTS[version])))
+    tools = TOOLS.get(version.removeprefix("tools-")) if version.startswith("tools-") else None
+    if version in ROOTS:
+        jars = resolve(ROOTS[version])
+    elif tools is not None:
+        group, artifact, number = tools.split(":")
+        wanted = Jar(group=group, artifact=artifact, version=number, sha256="")
+        with tempfile.TemporaryDirectory(prefix="local-cluster-") as folder:
+            fetch([wanted], Path(folder))
+            jars = (replace(wanted, sha256=sha256_of(Path(folder) / wanted.file_name)),)
+    else:
+        names = ", ".join((*VERSIONS, *(f"tools-{name}" for name in TOOLS)))
+        sys.exit(f"Kafka {version} is none of {names}. Nothing was resolved.")
+    sys.stdout.write(write_lock(jars))
 
 
 if __name__ == "__main__":

@@ -2,19 +2,17 @@
 
 import os
 import signal
-import time
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from local_cluster.errors import LocalClusterError
+from local_cluster.gateway import MAIN, open_gateway
 from local_cluster.layouts import Properties
 from local_cluster.processes import Guard, Process, last_lines, start_process
 from local_cluster.runtime import Runtime
 from local_cluster.settings import ZOOKEEPER_TICK_MS
-
-START_SECONDS = 60
 
 
 class OneJvm:
@@ -25,11 +23,9 @@ class OneJvm:
         self._log = folder / "kafka.log"
         self._output = folder / "jvm.out"
         self._servers: dict[int, Any] = {}
-        # With the first of the options, the JVM ends when the pipe of its standard input is closed.
-        main = ["py4j.GatewayServer", "--die-on-broken-pipe", "--enable-auth", "0"]
-        command = runtime.command("1g", folder, self._log, main)
+        command = runtime.command("1g", folder, self._log, MAIN)
         self._process: Process = start_process(command, self._output, guard, hold_stdin=True, env=os.environ)
-        self._gateway: Any = self._connect()
+        self._gateway: Any = open_gateway(self._output, self.check_alive)
 
     def start_zookeeper(self, port: int) -> None:
         data = self._folder / "zookeeper"
@@ -76,24 +72,6 @@ class OneJvm:
     def close(self) -> None:
         self._gateway.close()
         self._process.end(signal.SIGKILL)
-
-    def _connect(self) -> Any:
-        from py4j.java_gateway import GatewayParameters, JavaGateway
-
-        give_up = time.monotonic() + START_SECONDS
-        while True:
-            # The JVM says its port, then the token that callers must show.
-            lines = self._output.read_text(encoding="utf-8", errors="replace").split("\n")
-            said = [line for line in lines[:-1] if line and " " not in line]
-            if len(said) >= 2 and said[0].isdigit():
-                # Without py4j's finalizers, which would talk to a JVM that has ended whenever Python collects garbage.
-                # The JVM lives shortly and holds few objects.
-                parameters = GatewayParameters(port=int(said[0]), auth_token=said[1], enable_memory_management=False)
-                return JavaGateway(gateway_parameters=parameters)
-            self.check_alive()
-            if time.monotonic() > give_up:
-                raise LocalClusterError(f"The cluster's JVM did not answer within {START_SECONDS} s. {self._say()}")
-            time.sleep(0.02)
 
     def _say(self) -> str:
         return last_lines(self._output)

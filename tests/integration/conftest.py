@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 import airflow_home  # noqa: F401  first: it sets Airflow's environment
+from kafka_classes import KafkaClasses
 from local_cluster import LocalCluster
 from local_cluster.locks import VERSIONS
 
@@ -18,6 +19,13 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
     """
     with LocalCluster(version=request.param, brokers=4, racks=3, one_jvm=True) as running:
         yield running
+
+
+@pytest.fixture(scope="session", params=VERSIONS)
+def kafka_classes(request: pytest.FixtureRequest) -> Iterator[KafkaClasses]:
+    """Kafka's own classes of each version, in a JVM that all tests of that version share."""
+    with KafkaClasses(request.param) as classes:
+        yield classes
 
 
 @pytest.fixture(scope="session")

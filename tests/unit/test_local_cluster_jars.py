@@ -10,8 +10,8 @@ import pytest
 from local_cluster import LocalClusterError
 from local_cluster import fetch as fetch_module
 from local_cluster import jars as jars_module
-from local_cluster.jars import cached_jars, kafka_jars
-from local_cluster.locks import ROOTS, VERSIONS, Jar, lock_path, read_lock, write_lock
+from local_cluster.jars import cached_jars, kafka_jars, tools_jars
+from local_cluster.locks import ROOTS, TOOLS, Jar, lock_path, read_lock, write_lock
 
 
 def jar(name: str, content: bytes) -> Jar:
@@ -91,12 +91,26 @@ def test_callers_at_the_same_time_fetch_once(central: Central, tmp_path: Path) -
     assert central.asked == [["broker", "clients"]]
 
 
-@pytest.mark.parametrize("version", VERSIONS)
-def test_each_versions_lock_holds_what_it_was_resolved_from_and_is_in_order(version: str) -> None:
+LOCKS = ROOTS | {f"tools-{version}": (tools,) for version, tools in TOOLS.items()}
+
+
+@pytest.mark.parametrize("version", LOCKS)
+def test_each_lock_holds_what_it_was_resolved_from_and_is_in_order(version: str) -> None:
     jars = read_lock(lock_path(version))
-    assert set(ROOTS[version]) <= {jar.name for jar in jars}
+    assert set(LOCKS[version]) <= {jar.name for jar in jars}
     assert len({jar.file_name for jar in jars}) == len(jars)
     assert write_lock(jars) == lock_path(version).read_text(encoding="utf-8")
+
+
+def test_the_tools_have_a_jar_of_their_own_only_where_the_core_lacks_them(
+    central: Central, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("KAFKA_REBALANCE_CACHE", str(tmp_path))
+    tools = jar("kafka-tools", b"tools")
+    central.content[tools.file_name] = b"tools"
+    monkeypatch.setattr(jars_module, "read_lock", lambda _path: (tools,))
+    assert tools_jars("2.8.2") == ()
+    assert [path.name for path in tools_jars("3.9.2")] == [tools.file_name]
 
 
 def test_a_lock_line_that_is_not_one_is_refused(tmp_path: Path) -> None:
