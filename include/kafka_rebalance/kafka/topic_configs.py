@@ -1,0 +1,299 @@
+"""The configs of a topic: which names and values each Kafka version takes, with Kafka's own messages.
+
+Source: kafka.log.LogConfig (2.0 to 3.4), org.apache.kafka.storage.internals.log.LogConfig (3.5 on) and
+org.apache.kafka.common.config.ConfigDef.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+from kafka_rebalance.errors import KafkaRuleError
+from kafka_rebalance.kafka.java_text import format_double, parse_double, parse_integer, split, trim
+from kafka_rebalance.kafka.throttles import EVERY_REPLICA, FOLLOWER_REPLICAS, LEADER_REPLICAS
+from kafka_rebalance.kafka.versions import release
+
+_Release = tuple[int, int]
+
+_LONGEST = (1 << 63) - 1
+_THROTTLED = re.compile(r"([0-9]+:[0-9]+)?")
+# Names of inter-broker protocol versions (ApiVersion, MetadataVersion), and how many -IVn each has.
+_PROTOCOLS = (
+    *(("0.8.0", 0), ("0.8.1", 0), ("0.8.2", 0), ("0.9.0", 0), ("0.10.0", 2), ("0.10.1", 3), ("0.10.2", 1)),
+    *(("0.11.0", 3), ("1.0", 1), ("1.1", 1), ("2.0", 2), ("2.1", 3), ("2.2", 2), ("2.3", 2), ("2.4", 2), ("2.5", 1)),
+    *(("2.6", 1), ("2.7", 3), ("2.8", 2), ("3.0", 2), ("3.1", 1), ("3.2", 1), ("3.3", 4), ("3.4", 1), ("3.5", 3)),
+    *(("3.6", 3), ("3.7", 5), ("3.8", 1), ("3.9", 1), ("4.0", 2)),
+)
+_NAMED_BEFORE_THEIR_RELEASE: dict[str, _Release] = {"3.8": (3, 7), "3.9": (3, 8), "4.0": (3, 9)}
+
+
+def check_topic_config(key: str, value: str, *, version: str = "2.0") -> None:
+    """Raises KafkaRuleError unless Kafka of that version takes this name, and this value for it.
+
+    One value kafka-topics of 2.0 takes is refused too: a message.format.version that no broker can load.
+    """
+    _values({key: value}, release(version))
+
+
+def check_topic_configs(configs: Mapping[str, str], *, version: str = "2.0") -> None:
+    """Raises KafkaRuleError unless Kafka of that version takes all of these together.
+
+    In Kafka's order: all names, then each value, then what does not go together, with the brokers' defaults for what
+    is not given. From 3.6 on tiered storage is refused as brokers without it refuse it: a topic that has it set in
+    ZooKeeper would keep such a broker from starting.
+    """
+    at = release(version)
+    values = _values(configs, at)
+    at_least, at_most = values.get("min.compaction.lag.ms", 0), values.get("max.compaction.lag.ms", _LONGEST)
+    if at_least > at_most:
+        raise KafkaRuleError(
+            f"conflict topic config setting min.compaction.lag.ms ({at_least}) > max.compaction.lag.ms ({at_most})",
+            "Nothing was written.",
+        )
+    if values.get("remote.log.delete.on.disable") or values.get("remote.log.copy.disable"):
+        raise KafkaRuleError(
+            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode.",
+            "Nothing was written.",
+        )
+    if values.get("remote.storage.enable") and at >= (3, 6):
+        raise KafkaRuleError(
+            "Tiered Storage functionality is disabled in the broker. "
+            "Topic cannot be configured with remote log storage.",
+            "Nothing was written. Where all brokers have it, set it with kafka-configs.",
+        )
+
+
+def check_topic_config_names(names: Collection[str], *, version: str = "2.0") -> None:
+    """Raises KafkaRuleError for a name that is no topic config of that version: for configs to be removed."""
+    unknown = [name for name in names if name not in _definitions(release(version))]
+    if unknown:
+        raise KafkaRuleError(
+            f"Unknown topic config name: {unknown[0]}",
+            f"Nothing was written. Kafka {version} knows: {', '.join(sorted(_definitions(release(version))))}.",
+        )
+
+
+def parse_config_arguments(arguments: Sequence[str]) -> dict[str, str]:
+    """{name: value} of `name=value` texts, blanks trimmed; of a repeated name the last. Neither is checked yet.
+
+    A value cannot hold `=`, as kafka-topics splits at each. Raises KafkaRuleError with its message otherwise.
+    Source: TopicCommand.parseTopicConfigsToBeAdded (2.0).
+    """
+    pairs = [split(argument, r"\s*=\s*") for argument in arguments]
+    for argument, pair in zip(arguments, pairs, strict=True):
+        if len(pair) != 2:
+            raise KafkaRuleError(
+                'Invalid topic config: all configs to be added must be in the format "key=val".',
+                f"{argument!r} is not. Nothing was written.",
+            )
+    return {trim(name): trim(value) for name, value in pairs}
+
+
+def _values(configs: Mapping[str, str], at: _Release) -> dict[str, Any]:
+    """{name: value as Kafka reads it}, checked; ConfigDef.parse goes by definition, not by what comes first."""
+    check_topic_config_names(configs, version=f"{at[0]}.{at[1]}")
+    values = {}
+    for name, definition in _definitions(at).items():
+        if name in configs:
+            values[name] = definition.read(name, configs[name])
+            definition.check(name, values[name])
+    return values
+
+
+# Reading a value's type (ConfigDef.parseType): what it cannot read is shown as it was given.
+
+
+def _read_integer(name: str, text: str, bits: int, kind: str) -> int:
+    try:
+        return parse_integer(trim(text), bits)
+    except ValueError:
+        raise _invalid(name, text, f"Not a number of type {kind}") from None
+
+
+def _int(name: str, text: str) -> int:
+    return _read_integer(name, text, 32, "INT")
+
+
+def _long(name: str, text: str) -> int:
+    return _read_integer(name, text, 64, "LONG")
+
+
+def _double(name: str, text: str) -> float:
+    try:
+        return parse_double(trim(text))
+    except ValueError:
+        raise _invalid(name, text, "Not a number of type DOUBLE") from None
+
+
+def _boolean(name: str, text: str) -> bool:
+    lowered = trim(text).lower()
+    if lowered not in ("true", "false"):
+        raise _invalid(name, text, "Expected value to be either true or false")
+    return lowered == "true"
+
+
+def _string(_name: str, text: str) -> str:
+    return trim(text)
+
+
+def _list(_name: str, text: str) -> list[str]:
+    return re.split(r"\s*,\s*", trim(text), flags=re.ASCII) if trim(text) else []
+
+
+# Checking a value (ConfigDef.Validator): what is out of range is shown as it was read.
+
+_Check = Callable[[str, Any], None]
+
+
+def _anything(_name: str, _value: object) -> None:
+    pass
+
+
+def _at_least(minimum: int) -> _Check:
+    return _between(minimum, None)
+
+
+def _between(minimum: int, maximum: int | None) -> _Check:
+    def check(name: str, value: float) -> None:
+        if value < minimum:
+            raise _invalid(name, value, f"Value must be at least {minimum}")
+        if maximum is not None and value > maximum:
+            raise _invalid(name, value, f"Value must be no more than {maximum}")
+
+    return check
+
+
+def _gzip_level(name: str, level: int) -> None:
+    if not (1 <= level <= 9 or level == -1):
+        raise _invalid(name, level, "Value must be between 1 and 9 or equal to -1")
+
+
+def _one_of(*known: str) -> _Check:
+    def check(name: str, value: str) -> None:
+        if value not in known:
+            raise _invalid(name, value, f"String must be one of: {', '.join(known)}")
+
+    return check
+
+
+def _each_one_of(*known: str) -> _Check:
+    check_one = _one_of(*known)
+
+    def check(name: str, values: Sequence[str]) -> None:
+        for value in values:
+            check_one(name, value)
+
+    return check
+
+
+def _throttled_replicas(at: _Release) -> _Check:
+    """ThrottledReplicaListValidator: `*` first means all before 2.8, and `*` alone from then on."""
+    form = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
+    if at < (2, 3):
+        form = "[partitionId],[brokerId]:[partitionId],[brokerId]:..."  # Kafka's own slip
+
+    def check(name: str, entries: Sequence[str]) -> None:
+        everything = entries[:1] == [EVERY_REPLICA] if at < (2, 8) else "".join(entries) == EVERY_REPLICA
+        if not everything and not all(_THROTTLED.fullmatch(entry) for entry in entries):
+            raise _invalid(
+                name,
+                f"[{', '.join(entries)}]",
+                f"{name} must be the literal '*' or a list of replicas in the following format: {form}",
+            )
+
+    return check
+
+
+def _protocol_version(at: _Release) -> _Check:
+    """ApiVersion.apply, from 3.3 on MetadataVersion.fromVersionString: the first two numbers count, or three of 0.x."""
+    names = {
+        name
+        for short, ivs in _PROTOCOLS
+        if _NAMED_BEFORE_THEIR_RELEASE.get(short, release(short)) <= at
+        for name in (short, *(f"{short}-IV{number}" for number in range(ivs)))
+    }
+
+    def check(name: str, value: str) -> None:
+        parts = split(value, r"\.")
+        numbers = 3 if value.startswith("0.") else 2
+        key = value if at >= (3, 3) and len(parts) <= numbers else ".".join(parts[:numbers])
+        if key in names:
+            return
+        reason = (
+            f"Version {value} is not a valid version" if at >= (3, 3) else f"Version `{value}` is not a valid version"
+        )
+        if at < (2, 1):  # not checked before it reaches the brokers
+            raise KafkaRuleError(reason, f"No broker could load the topic with this {name}. Nothing was written.")
+        raise _invalid(name, value, reason)
+
+    return check
+
+
+def _invalid(name: str, value: object, reason: str) -> KafkaRuleError:
+    shown = format_double(value) if isinstance(value, float) else value
+    return KafkaRuleError(f"Invalid value {shown} for configuration {name}: {reason}", "Nothing was written.")
+
+
+@dataclass(frozen=True, slots=True)
+class _Definition:
+    name: str
+    read: Callable[[str, str], Any]
+    check: _Check = _anything
+    since: _Release = (0, 0)
+
+
+@cache
+def _definitions(at: _Release) -> dict[str, _Definition]:
+    """By name, in Kafka's order. Where a release changed a rule the later line replaces the earlier one."""
+    definitions = (
+        _Definition("segment.bytes", _int, _at_least(14)),
+        _Definition("segment.ms", _long, _at_least(1)),
+        _Definition("segment.jitter.ms", _long, _at_least(0)),
+        _Definition("segment.index.bytes", _int, _at_least(0)),
+        _Definition("segment.index.bytes", _int, _at_least(4), since=(3, 3)),
+        _Definition("flush.messages", _long, _at_least(0)),
+        _Definition("flush.messages", _long, _at_least(1), since=(3, 3)),
+        _Definition("flush.ms", _long, _at_least(0)),
+        _Definition("retention.bytes", _long),
+        _Definition("retention.ms", _long),
+        _Definition("retention.ms", _long, _at_least(-1), since=(2, 2)),
+        _Definition("max.message.bytes", _int, _at_least(0)),
+        _Definition("index.interval.bytes", _int, _at_least(0)),
+        _Definition("delete.retention.ms", _long, _at_least(0)),
+        _Definition("min.compaction.lag.ms", _long, _at_least(0)),
+        _Definition("max.compaction.lag.ms", _long, _at_least(1), since=(2, 3)),
+        _Definition("file.delete.delay.ms", _long, _at_least(0)),
+        _Definition("min.cleanable.dirty.ratio", _double, _between(0, 1)),
+        _Definition("cleanup.policy", _list, _each_one_of("compact", "delete")),
+        _Definition("unclean.leader.election.enable", _boolean),
+        _Definition("min.insync.replicas", _int, _at_least(1)),
+        _Definition("compression.type", _string, _one_of("uncompressed", "snappy", "lz4", "gzip", "producer")),
+        _Definition(
+            "compression.type",
+            _string,
+            _one_of("uncompressed", "zstd", "lz4", "snappy", "gzip", "producer"),
+            since=(2, 1),
+        ),
+        _Definition("compression.gzip.level", _int, _gzip_level, since=(3, 8)),
+        _Definition("compression.lz4.level", _int, _between(1, 17), since=(3, 8)),
+        _Definition("compression.zstd.level", _int, _between(-131072, 22), since=(3, 8)),
+        _Definition("preallocate", _boolean),
+        _Definition("message.format.version", _string, _protocol_version(at)),
+        _Definition("message.timestamp.type", _string, _one_of("CreateTime", "LogAppendTime")),
+        _Definition("message.timestamp.difference.max.ms", _long, _at_least(0)),
+        _Definition("message.timestamp.before.max.ms", _long, _at_least(0), since=(3, 6)),
+        _Definition("message.timestamp.after.max.ms", _long, _at_least(0), since=(3, 6)),
+        _Definition(LEADER_REPLICAS, _list, _throttled_replicas(at)),
+        _Definition(FOLLOWER_REPLICAS, _list, _throttled_replicas(at)),
+        _Definition("message.downconversion.enable", _boolean, since=(2, 0)),
+        _Definition("remote.storage.enable", _boolean, since=(3, 0)),
+        _Definition("local.retention.ms", _long, _at_least(-2), since=(3, 0)),
+        _Definition("local.retention.bytes", _long, _at_least(-2), since=(3, 0)),
+        _Definition("remote.log.copy.disable", _boolean, since=(3, 9)),
+        _Definition("remote.log.delete.on.disable", _boolean, since=(3, 9)),
+    )
+    return {definition.name: definition for definition in definitions if definition.since <= at}
