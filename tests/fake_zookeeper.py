@@ -16,6 +16,8 @@ from typing import Any
 from kazoo.exceptions import BadVersionError, ConnectionLoss, NodeExistsError, NoNodeError, NotEmptyError
 from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
+from fake_transaction import FakeTransaction
+
 ELECTION = "/admin/preferred_replica_election"
 REASSIGN = "/admin/reassign_partitions"
 # What every healthy cluster has even when it is empty (Kafka's ZkData.PersistentZkPaths).
@@ -65,7 +67,10 @@ class FakeZooKeeper:
         self.znodes.setdefault("/", Znode(b"", 0, 0, list(OPEN_ACL_UNSAFE)))
 
     def fail_next(self, call: str, path: str, *, took_effect: bool, error: Exception | None = None) -> None:
-        """The next `call` ("create", "set", "get", ...) on this path fails, with or without having taken effect."""
+        """The next `call` ("create", "set", "get", ...) on this path fails, with or without having taken effect.
+
+        "commit": the next transaction that names this path.
+        """
         self._failures.append((call, path, took_effect, error or ConnectionLoss()))
 
     def __getattr__(self, name: str) -> Any:
@@ -139,17 +144,20 @@ class FakeZooKeeper:
             parent = path.rpartition("/")[0] or "/"
             if makepath and parent not in self.znodes:
                 self.create(parent, makepath=True)
-            above = self._znode(parent)
-            full = f"{path}{above.created:010d}" if sequence else path
-            if full in self.znodes:
-                raise NodeExistsError(full)
-            above.created += 1
-            self.zxid += 1
-            rights = list(acl) if acl else list(OPEN_ACL_UNSAFE)
-            self.znodes[full] = Znode(value, self.zxid, self.zxid, rights, owner=1 if ephemeral else 0)
-            return full
+            return self._create(path, value, acl, owner=1 if ephemeral else 0, sequence=sequence)
 
         return self._call("create", path, act)
+
+    def _create(self, path: str, value: bytes, acl: Iterable[ACL] | None, *, owner: int = 0, sequence: bool) -> str:
+        above = self._znode(path.rpartition("/")[0] or "/")
+        full = f"{path}{above.created:010d}" if sequence else path
+        if full in self.znodes:
+            raise NodeExistsError(full)
+        above.created += 1
+        self.zxid += 1
+        rights = list(acl) if acl else list(OPEN_ACL_UNSAFE)
+        self.znodes[full] = Znode(value, self.zxid, self.zxid, rights, owner=owner)
+        return full
 
     def _versioned(self, path: str, version: int) -> Znode:
         znode = self._znode(path)
@@ -158,12 +166,12 @@ class FakeZooKeeper:
         return znode
 
     def set(self, path: str, value: bytes, version: int = -1) -> None:
-        def act() -> None:
-            znode = self._versioned(path, version)
-            self.zxid += 1
-            znode.data, znode.version, znode.mzxid = value, znode.version + 1, self.zxid
+        self._call("set", path, lambda: self._set(path, value, version))
 
-        self._call("set", path, act)
+    def _set(self, path: str, value: bytes, version: int) -> None:
+        znode = self._versioned(path, version)
+        self.zxid += 1
+        znode.data, znode.version, znode.mzxid = value, znode.version + 1, self.zxid
 
     def delete(self, path: str, version: int = -1, recursive: bool = False) -> None:
         def act() -> None:
@@ -175,6 +183,9 @@ class FakeZooKeeper:
                 del self.znodes[name]
 
         self._call("delete", path, act)
+
+    def transaction(self) -> FakeTransaction:
+        return FakeTransaction(self)
 
     # What tests put there and look at.
 

@@ -17,8 +17,15 @@ from dataclasses import dataclass
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ClusterNotReadyError, KafkaRuleError, StaleProposalError, WriteError
+from kafka_rebalance.kafka.topics import (
+    check_added_replicas,
+    check_assigned_brokers,
+    check_deletable,
+    check_more_partitions,
+    check_new_topic,
+    check_topic_config,
+)
 from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity, TopicPartition
-from kafka_rebalance.model.rules import replica_list_problem
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.primitives import acl_like, commit, repeat, set_znode
 from kafka_rebalance.zookeeper.writer import Outcome
@@ -92,21 +99,21 @@ def create_topic(
 
     Raises KafkaRuleError for what Kafka refuses, a topic of that name included; WriteError.
     """
-    from kafka_rebalance.kafka.topics import check_new_topic
-
     others = [name for name in read_children(client, paths.TOPICS) if name != topic]
     check_new_topic(topic, assignment, configs, existing=others, version=version)
+    check_assigned_brokers(assignment, registered)
     data, config_data = encode_topic(topic, assignment, version=version), encode_config(configs)
-    _check_registered(topic, assignment, registered)
     wanted = {partition: tuple(replicas) for partition, replicas in assignment.items()}
+    orphan: Mapping[str, str] | None = None  # kept for an attempt that finds what the one before it has made
 
     def attempt() -> Created:
+        nonlocal orphan
         now = _read(client, topic)
         if now.is_marked:
             raise WriteError(_text(topic, "a topic of that name is being deleted", "Wait until its deletion has ended"))
         if now.assignment is not None:
             if now.assignment.partitions == wanted and _config_of(now) == configs and now.config is not None:
-                return Created(Outcome.ALREADY_THERE)
+                return Created(Outcome.ALREADY_THERE, orphan)
             raise KafkaRuleError(f"Topic '{topic}' already exists.", "Nothing was written. Take another name.")
         transaction = client.transaction()
         path = paths.config_path(f"topics/{topic}")
@@ -139,8 +146,6 @@ def add_partitions(
     Raises StaleProposalError where the topic is not the one, or not in the version, that `expected` says;
     KafkaRuleError for what Kafka refuses; WriteError where it is being reassigned or deleted, or the list does not fit.
     """
-    from kafka_rebalance.kafka.topics import check_added_replicas, check_more_partitions
-
     wanted = {partition: tuple(replicas) for partition, replicas in added.items()}
 
     def attempt() -> None:
@@ -159,7 +164,6 @@ def add_partitions(
         check_more_partitions(topic, assignment.partitions, len(assignment.partitions) + len(wanted))
         check_added_replicas(topic, assignment.partitions, wanted, registered)
         data = encode_added_partitions(topic, znode[0], wanted)
-        _check_registered(topic, wanted, registered)
         set_znode(client, paths.topic_path(topic), data, znode[1].version)
 
     repeat(paths.topic_path(topic), attempt)
@@ -181,8 +185,6 @@ def set_topic_configs(
     Raises StaleProposalError where the topic is not the one that `expected` identifies, KafkaRuleError for a key or
     value that Kafka refuses, WriteError.
     """
-    from kafka_rebalance.kafka.topics import check_topic_config
-
     if not changes:
         raise WriteError(f"config of topic {topic}: no change is named. Nothing was written.")
     for key, value in changes.items():
@@ -217,8 +219,6 @@ def delete_topic(client: KazooClient, topic: str, *, expected: TopicIdentity) ->
     ALREADY_THERE: it was marked, or is gone, by an earlier attempt. Raises KafkaRuleError for an internal topic,
     StaleProposalError where the topic is another one, WriteError where it is being reassigned.
     """
-    from kafka_rebalance.kafka.topics import check_deletable
-
     check_deletable(topic)
     marker = paths.deletion_path(topic)
 
@@ -345,13 +345,6 @@ def _check_not_reassigned(now: _Now) -> None:
     if now.is_reassigned:
         # The controller would write its own list of partitions over ours, or act on replicas of a topic that is gone.
         raise WriteError(_text(now.topic, "it is being reassigned", "Wait until that has ended, then clear this task"))
-
-
-def _check_registered(topic: str, partitions: Mapping[int, Sequence[int]], registered: Collection[int]) -> None:
-    for partition, replicas in partitions.items():
-        problem = replica_list_problem(replicas, registered)
-        if problem is not None:
-            raise WriteError(_text(f"{topic}-{partition}", problem, "Start the broker, or a new Dag run without it"))
 
 
 def _text(subject: str, problem: str, remedy: str) -> str:

@@ -1,0 +1,54 @@
+"""Transactions of the ZooKeeper in memory."""
+
+from __future__ import annotations
+
+import copy
+import logging
+from types import SimpleNamespace
+from typing import Any
+
+from kazoo.client import TransactionRequest
+from kazoo.exceptions import KazooException, RolledBackError, RuntimeInconsistency
+from kazoo.protocol.serialization import Create, SetData
+
+
+class FakeTransaction(TransactionRequest):
+    """kazoo's own, whose operations go to a `FakeZooKeeper`: all under one zxid, or none.
+
+    Where one fails each result is an error, of which one is the reason, as ZooKeeper answers.
+    """
+
+    def __init__(self, fake: Any) -> None:
+        super().__init__(SimpleNamespace(chroot=fake.chroot, default_acl=(), logger=logging.getLogger("kazoo")))
+        self.fake = fake
+
+    def commit_async(self) -> SimpleNamespace:
+        self.committed = True
+        paths = [operation.path.removeprefix(self.fake.chroot) for operation in self.operations]
+        named = [path for call, path, *_ in self.fake._failures if call == "commit" and path in paths]
+        path = named[0] if named else paths[0]
+        return SimpleNamespace(get=lambda timeout: self.fake._call("commit", path, lambda: self._commit(paths)))
+
+    def _commit(self, paths: list[str]) -> list[Any]:
+        fake = self.fake
+        before, zxid = copy.deepcopy(fake.znodes), fake.zxid
+        results: list[Any] = []
+        for path, operation in zip(paths, self.operations, strict=True):
+            fake.zxid = zxid
+            try:
+                results.append(self._operate(path, operation))
+            except KazooException as failed:
+                fake.znodes, fake.zxid = before, zxid
+                left = len(paths) - len(results) - 1
+                return [*(RolledBackError() for _ in results), failed, *(RuntimeInconsistency(),) * left]
+        for path, operation in zip(paths, self.operations, strict=True):
+            if isinstance(operation, Create | SetData):
+                fake._act("create" if isinstance(operation, Create) else "set", path, lambda: None)
+        return results
+
+    def _operate(self, path: str, operation: Any) -> Any:
+        if isinstance(operation, Create):
+            return self.fake._create(path, operation.data, operation.acl, sequence=bool(operation.flags & 2))
+        if isinstance(operation, SetData):
+            return self.fake._set(path, operation.data, operation.version)
+        return self.fake._versioned(path, operation.version)
