@@ -30,7 +30,7 @@ def snapshot(**changes: Any) -> dict[str, Any]:
         "format_version": FORMAT_VERSION,
         "connection_id": "orders-prod",
         "cluster_id": "mZ4kT9yPQ0yRrS2v1uWx3A",
-        "controller": {"broker": 2, "epoch": 41},
+        "controller": controller(),
         "observed_at": "2026-05-03T14:32:10+00:00",
         "run_id": "manual__2026-05-03T14:31:58+00:00",
         "dag_id": "kafka_rebalance",
@@ -44,6 +44,20 @@ def snapshot(**changes: Any) -> dict[str, Any]:
         "partitions": 480,
         "cluster_bytes": cluster_bytes,
         "nonce": "a" * 32,
+        **changes,
+    }
+
+
+def controller(**changes: Any) -> dict[str, Any]:
+    nothing: dict[str, Any] = {"count": 0, "first": []}
+    return {
+        "broker": 2,
+        "host": "kafka-2.orders.example",
+        "since": "2026-04-19T03:10:44+00:00",
+        "epoch": 41,
+        "kraft_epoch": -1,
+        "epochs_read": [41, 41],
+        "queued": {"reassignments": nothing, "elections": nothing, "deletions": nothing},
         **changes,
     }
 

@@ -30,10 +30,23 @@ def test_the_body_has_what_a_decision_needs() -> None:
         "| Bytes copied | 330 GiB (policy: 10 % of the cluster, at most 2.00 TiB) | 287 GiB |",
         "| `orders.payments.authorised-0` | 19.9 GiB | 3, 1, 2 → 3, 1, 5 | 1 | `broker 3 above its share` |",
         "bytes on disk 1.62 → 1.04",
+        "**Controller** broker 2 on `kafka-2.orders.example` since 2026-04-19 03:10:44 UTC · epoch 41, settled · "
+        "nothing queued",
         "c" * 64,
         "[Open the full report](https://airflow.example.org/x)",
     ):
         assert words in body, words
+
+
+def test_a_controller_that_changed_or_has_work_queued_is_said_so() -> None:
+    queued = {what: {"count": 0, "first": []} for what in ("reassignments", "elections")}
+    busy = samples.controller(
+        host=None, epochs_read=[40, 41], queued=queued | {"deletions": {"count": 2, "first": ["a", "b"]}}
+    )
+    words = (
+        "**Controller** broker 2 since 2026-04-19 03:10:44 UTC · epoch 41, 1 election meanwhile · 2 deletions queued"
+    )
+    assert words in approval_body(report(samples.snapshot(controller=busy)))
 
 
 def test_the_subject_is_one_line_with_cluster_size_and_recommendation() -> None:

@@ -71,6 +71,10 @@ def test_a_batch_that_is_over_is_not_counted_twice() -> None:
     assert going.bytes_copied == 164 * samples.GIB
 
 
+def test_a_run_that_did_not_note_more_of_the_controller_than_its_broker_has_no_view_of_it() -> None:
+    assert report(snapshot=samples.snapshot(controller={"broker": 2, "epoch": 41})).controller is None
+
+
 def test_failed_checks_come_first() -> None:
     checked = report(decision=samples.decision(), verification=samples.verification()).verification
     assert checked is not None
@@ -101,6 +105,10 @@ def without(document: dict[str, Any], key: str) -> dict[str, Any]:
         (
             {"snapshot": samples.snapshot(observed_at="2026-05-03T14:32:10")},
             "'observed_at' is not a time with its zone",
+        ),
+        (
+            {"snapshot": samples.snapshot(controller=samples.controller(epochs_read=[41]))},
+            "snapshot.json: controller: 'epochs_read' is not a list of 2 integers",
         ),
         ({"proposals": samples.proposals(candidates={})}, "proposals.json: 'candidates' is not a list"),
         ({"progress": samples.progress(eta_seconds="soon")}, "progress.json: 'eta_seconds' is not a number"),

@@ -214,7 +214,9 @@ def test_configs_are_what_is_set_and_empty_where_nothing_is(fake):
 
 def test_a_settled_controller_is_returned_after_one_pause(fake):
     pauses = []
-    assert check_controller_stable(fake, lambda: pauses.append(1)).broker == 1
+    settled = check_controller_stable(fake, lambda: pauses.append(1))
+    assert settled.controller.broker == 1
+    assert settled.epochs == (1, 1)
     assert pauses == [1]
 
 
@@ -224,7 +226,9 @@ def test_an_epoch_that_races_is_an_election_storm_and_an_ordinary_failover_is_no
         fake.set("/controller_epoch", str(later).encode())
 
     if not storm:
-        assert check_controller_stable(fake, pause).epoch == later
+        settled = check_controller_stable(fake, pause)
+        assert settled.controller.epoch == later
+        assert settled.epochs == (1, later)
         return
     with pytest.raises(ClusterNotReadyError, match=f"from 1 to {later}"):
         check_controller_stable(fake, pause)

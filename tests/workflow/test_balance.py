@@ -112,6 +112,7 @@ def test_a_check_measures_decides_keeps_both_and_writes_nothing_to_the_cluster(
     folder = next((tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir())
     written = artifacts.read_json(folder, balance.VERDICT)
     assert {key: written[key] for key in verdict} == verdict
+    assert (written["controller"]["broker"], written["controller"]["epochs_read"]) == (1, [1, 1])
     found = pyarrow.dataset.dataset(tmp_path / "runs" / "ledger" / "metrics", partitioning="hive").to_table()
     assert found["size_bytes"].to_pylist() == [SIZE_BYTES] * 4
 

@@ -42,6 +42,18 @@ class Controller:
 
 
 @dataclass(frozen=True, slots=True)
+class SettledController:
+    """A live controller, read twice with a pause between: both times registered in the session that elected it.
+
+    `epochs` are those of the two reads. An ordinary failover meanwhile adds one; more is an election storm, and then
+    there is no such value.
+    """
+
+    controller: Controller
+    epochs: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class ClusterView:
     """What ZooKeeper says at one moment, read after a `sync`.
 
@@ -56,6 +68,12 @@ class ClusterView:
     reassignments: Mapping[TopicPartition, tuple[int, ...]] | None
     elections: frozenset[TopicPartition] | None
     deletions: frozenset[str]
+
+    @property
+    def moving(self) -> frozenset[TopicPartition]:
+        """Partitions that are being reassigned: those requested by the znode, and those by Kafka's API (2.4+)."""
+        by_api = {tp for tp, partition in self.partitions.items() if partition.adding or partition.removing}
+        return frozenset(self.reassignments or ()) | by_api
 
     @property
     def racks(self) -> dict[int, str | None]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import unicodedata
 
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_factor, format_time
-from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
+from kafka_rebalance.report.values import METRICS, CandidateReport, ControllerReport, RunReport
 
 BODY_BYTES = 8192
 MOVES_SHOWN = 15
@@ -56,6 +56,8 @@ def _body(report: RunReport, moves_shown: int, link: str) -> str:
         f"{format_bytes(report.cluster_bytes)} · as of {format_time(report.observed_at)}",
         f"**Asked by** {who} · **Reason** {code(report.reason, 400) if report.reason else 'none given'}",
     ]
+    if report.controller is not None:
+        parts.append(_controller(report.controller))
     focus = report.focus
     if focus is None:
         parts.append("There is no candidate to approve.")
@@ -65,6 +67,17 @@ def _body(report: RunReport, moves_shown: int, link: str) -> str:
     if link:
         parts.append(f"[Open the full report]({link})")
     return "\n\n".join(parts)
+
+
+def _controller(controller: ControllerReport) -> str:
+    where = f" on {code(controller.host, 120)}" if controller.host else ""
+    found = format_count(controller.elections, "election", "elections") + " meanwhile"
+    settled = found if controller.elections else "settled"
+    queued = ", ".join(f"{format_count(queue.count)} {queue.what}" for queue in controller.queued)
+    return (
+        f"**Controller** broker {controller.broker}{where} since {format_time(controller.since)} · epoch "
+        f"{controller.epoch}, {settled} · {queued or 'nothing'} queued"
+    )
 
 
 def _candidates(report: RunReport) -> str:

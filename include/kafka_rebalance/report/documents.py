@@ -49,6 +49,13 @@ class Document:
     def optional_count(self, key: str) -> int | None:
         return None if self.content.get(key) is None else self.count(key)
 
+    def counts(self, key: str, length: int) -> tuple[int, ...]:
+        """A list of that many integers."""
+        value = self.content.get(key)
+        if not isinstance(value, list) or len(value) != length or any(type(item) is not int for item in value):
+            return self._wrong(key, f"a list of {length} integers")
+        return tuple(value)
+
     def flag(self, key: str) -> bool:
         value = self.content.get(key)
         return value if type(value) is bool else self._wrong(key, "true or false")

@@ -22,9 +22,11 @@ from kafka_rebalance.report.values import (
     BrokerChange,
     CandidateReport,
     CheckReport,
+    ControllerReport,
     Decision,
     Load,
     Progress,
+    Queue,
     RunReport,
     Score,
     Throttle,
@@ -76,6 +78,7 @@ def build_report(
         brokers=document.count("brokers"),
         partitions=document.count("partitions"),
         cluster_bytes=document.count("cluster_bytes"),
+        controller=_controller(document.optional_part("controller")),
         settings=settings,
         policy=policy,
         limits=(),
@@ -107,6 +110,23 @@ def _with_limits(report: RunReport) -> RunReport:
         throttle_bytes_per_second=throttle or report.settings.throttle_bytes_per_second,
     )
     return dataclasses.replace(report, limits=limits)
+
+
+def _controller(part: Document | None) -> ControllerReport | None:
+    if part is None or "epochs_read" not in part.content:
+        return None
+    queued = part.part("queued")
+    queues = [(what, queued.part(what)) for what in ("reassignments", "elections", "deletions")]
+    first, second = part.counts("epochs_read", 2)
+    return ControllerReport(
+        broker=part.count("broker"),
+        host=part.optional_text("host"),
+        since=part.optional_time("since"),
+        epoch=part.count("epoch"),
+        kraft_epoch=part.count("kraft_epoch"),
+        epochs_read=(first, second),
+        queues=tuple(Queue(what, queue.count("count"), queue.texts("first")) for what, queue in queues),
+    )
 
 
 def _contradictions(candidates: Sequence[CandidateReport], decision: Decision | None) -> tuple[str, ...]:

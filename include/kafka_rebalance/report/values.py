@@ -145,6 +145,38 @@ class Verification:
 
 
 @dataclass(frozen=True, slots=True)
+class Queue:
+    """Requests of one kind that wait for the controller: how many, and the names of the first."""
+
+    what: str
+    count: int
+    first: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerReport:
+    """The controller when the snapshot was taken; `epochs_read` are the two by which it was found settled."""
+
+    broker: int
+    host: str | None
+    since: datetime | None
+    epoch: int
+    kraft_epoch: int
+    epochs_read: tuple[int, int]
+    queues: tuple[Queue, ...]
+
+    @property
+    def elections(self) -> int:
+        """Between the two reads."""
+        return self.epochs_read[1] - self.epochs_read[0]
+
+    @property
+    def queued(self) -> tuple[Queue, ...]:
+        """The queues in which something waits."""
+        return tuple(queue for queue in self.queues if queue.count)
+
+
+@dataclass(frozen=True, slots=True)
 class RunReport:
     """Everything the page and the approval request say about one run."""
 
@@ -158,6 +190,7 @@ class RunReport:
     brokers: int
     partitions: int
     cluster_bytes: int
+    controller: ControllerReport | None  # None: the run is of a version that did not note it
     settings: Settings
     policy: Policy | None
     limits: tuple[LimitUse, ...]  # of the candidate in focus

@@ -16,6 +16,7 @@ from kafka_rebalance.planning.constraints import rack_rule, violations
 from kafka_rebalance.planning.scoring import Score, scores
 from kafka_rebalance.planning.tables import read_problem, write_snapshot
 from kafka_rebalance.workflow import ledger
+from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
@@ -57,8 +58,10 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
     found = scores(problem, all_loads(problem, problem.replicas), shares(problem))
     broken = int(violations(rack_rule(problem), problem.replicas).sum())
     result = {"connection_id": connection_id, "cluster_id": taken.view.cluster_id, **verdict(found, broken, policy)}
+    controller = controller_document(taken.view, taken.controller)
     now = datetime.now(UTC)
-    artifacts.write_json(folder, VERDICT, {**result, "observed_at": now.isoformat()}, source_digest=digest)
+    written = {**result, "controller": controller, "observed_at": now.isoformat()}
+    artifacts.write_json(folder, VERDICT, written, source_digest=digest)
     ledger.append("metrics", connection_id, dag_run.run_id, now, metric_rows(taken))
     log.info("%s: %s", connection_id, result["text"])
     return result

@@ -12,7 +12,7 @@ from kafka_rebalance.brokers import configs as broker_configs
 from kafka_rebalance.brokers import metadata, sizes
 from kafka_rebalance.errors import ConnectionSettingsError, ReadError, SettingsError
 from kafka_rebalance.execution.preconditions import check_cluster_ready
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.cluster import ClusterView, SettledController
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.settings import Settings
@@ -36,6 +36,7 @@ class Snapshot:
 
     view: ClusterView
     brokers: tuple[dict[str, Any], ...]
+    controller: SettledController
     partitions: tuple[dict[str, Any], ...]
     configs: dict[str, Any]
     end_offsets: Mapping[TopicPartition, int]
@@ -53,7 +54,7 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
     something could not be read, SettingsError where the settings name brokers or topics that are not there.
     """
     with open_client(connection.zookeeper) as client:
-        check_controller_stable(client, lambda: time.sleep(STORM_PAUSE_SECONDS))
+        controller = check_controller_stable(client, lambda: time.sleep(STORM_PAUSE_SECONDS))
         view = read_cluster_view(client)
         log.info("%s: %d brokers, %d partitions", view.cluster_id, len(view.brokers), len(view.partitions))
         check_cluster_ready(view, expected_cluster_id=connection.expected_cluster_id, may_be_down=settings.leaving)
@@ -71,6 +72,7 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
         view=view,
         brokers=tuple(broker_rows(view, disks, connection.capacities, settings)),
         partitions=tuple(partitions),
+        controller=controller,
         configs={
             "topics": topic_configs,
             "brokers": {

@@ -20,11 +20,12 @@ from kafka_rebalance.verification.placement import check_placement
 from kafka_rebalance.workflow import elections, ledger, report_files, throttling
 from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
 from kafka_rebalance.workflow.run_folder import create_run_folder, open_run_folder
 from kafka_rebalance.workflow.segments import check_segment_settings
-from kafka_rebalance.workflow.snapshot import Snapshot, metric_rows, take_snapshot
+from kafka_rebalance.workflow.snapshot import metric_rows, take_snapshot
 from kafka_rebalance.zookeeper.client import open_client
 
 log = logging.getLogger(__name__)
@@ -66,7 +67,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
         {
             "connection_id": connection_id,
             "cluster_id": taken.view.cluster_id,
-            "controller": _controller(taken),
+            "controller": controller_document(taken.view, taken.controller),
             "observed_at": observed_at.isoformat(timespec="seconds"),
             "dag_id": dag_run.dag_id,
             "run_id": dag_run.run_id,
@@ -87,11 +88,6 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     package_zip.build(folder / PACKAGE_ZIP)
     ledger.append("metrics", connection_id, dag_run.run_id, observed_at, metric_rows(taken))
     return {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
-
-
-def _controller(taken: Snapshot) -> dict[str, Any] | None:
-    controller = taken.view.controller
-    return {"broker": controller.broker, "epoch": controller.epoch} if controller else None
 
 
 @fails_without_retry

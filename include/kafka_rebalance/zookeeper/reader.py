@@ -8,7 +8,7 @@ from typing import TypeVar
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError
-from kafka_rebalance.model.cluster import BrokerRegistration, ClusterView, Controller
+from kafka_rebalance.model.cluster import BrokerRegistration, ClusterView, Controller, SettledController
 from kafka_rebalance.model.partition import PartitionState, PartitionView, TopicAssignment, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.znodes import (
@@ -161,7 +161,7 @@ def _read_configs(client: KazooClient, entities: Mapping[K, str]) -> dict[K, dic
     return configs
 
 
-def check_controller_stable(client: KazooClient, pause: Callable[[], None]) -> Controller:
+def check_controller_stable(client: KazooClient, pause: Callable[[], None]) -> SettledController:
     """The live controller, read twice with `pause` between. Raises ClusterNotReadyError, ReadError.
 
     A znode that no controller can take over with makes every broker resign in turn: tens of epochs a second, while
@@ -177,7 +177,7 @@ def check_controller_stable(client: KazooClient, pause: Callable[[], None]) -> C
             "controller one after the other. Nothing was written. Look for the exception in the controllers' logs; "
             "usually one znode holds what Kafka cannot read."
         )
-    return after
+    return SettledController(after, (before.epoch, after.epoch))
 
 
 def _read_live_controller(client: KazooClient) -> Controller:
