@@ -39,6 +39,9 @@ DEFAULTS = {  # Kafka's own, as a broker reports them
     "log.retention.hours": "168",
     "log.retention.bytes": "-1",
     "log.cleanup.policy": "delete",
+    "log.segment.delete.delay.ms": "60000",
+    "log.retention.check.interval.ms": "300000",
+    "inter.broker.protocol.version": "2.8-IV1",
     "replica.fetch.max.bytes": "1048576",
     "min.insync.replicas": "1",
 }

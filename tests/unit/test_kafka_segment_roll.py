@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_rebalance.errors import KafkaRuleError, ReadError
-from kafka_rebalance.kafka.segment_roll import BROKER_KEYS, effective_roll_settings, replica_fetch_max_bytes
+from kafka_rebalance.kafka.segment_roll import BROKER_KEYS, TOPIC_KEYS, effective_roll_settings, source_words
 
 STATIC, DYNAMIC, DYNAMIC_DEFAULT, DEFAULT = (
     "STATIC_BROKER_CONFIG",
@@ -29,6 +29,9 @@ DEFAULTS = {
     "log.retention.hours": ("168", DEFAULT),
     "log.retention.bytes": ("-1", DEFAULT),
     "log.cleanup.policy": ("delete", DEFAULT),
+    "log.segment.delete.delay.ms": ("60000", DEFAULT),
+    "log.cleaner.max.compaction.lag.ms": ("9223372036854775807", DEFAULT),
+    "log.retention.check.interval.ms": ("300000", DEFAULT),
     "replica.fetch.max.bytes": ("1048576", DEFAULT),
 }
 HOUR = 3_600_000
@@ -45,6 +48,9 @@ def test_the_defaults_are_kafkas():
     assert settings.retention_ms == 604_800_000
     assert settings.retention_bytes == -1
     assert settings.cleanup_policy == ("delete",)
+    assert settings.file_delete_delay_ms == 60_000
+    assert settings.retention_check_interval_ms == 300_000
+    assert settings.replica_fetch_max_bytes == 1 << 20
     assert settings.sources["segment.ms"] == "log.roll.hours (DEFAULT_CONFIG)"
 
 
@@ -118,14 +124,46 @@ def test_a_value_that_brokers_cannot_load_is_refused_with_kafkas_message(value):
     assert refused.value.kafka_message == expected
 
 
-@pytest.mark.parametrize("missing", ["log.segment.bytes", "log.roll.hours", "message.max.bytes", "log.cleanup.policy"])
+@pytest.mark.parametrize(
+    "missing", ["log.segment.bytes", "log.roll.hours", "log.cleanup.policy", "replica.fetch.max.bytes"]
+)
 def test_what_the_broker_did_not_report_is_not_guessed(missing):
     reported = {key: value for key, value in DEFAULTS.items() if key != missing}
     with pytest.raises(ReadError, match=f"did not report .*{missing}"):
         effective_roll_settings({}, reported)
 
 
-def test_the_fetch_size_is_the_brokers():
-    assert replica_fetch_max_bytes(DEFAULTS | {"replica.fetch.max.bytes": ("2000000", STATIC)}) == 2_000_000
-    with pytest.raises(ReadError, match=r"replica\.fetch\.max\.bytes"):
-        replica_fetch_max_bytes({})
+def test_what_is_the_brokers_own_is_not_taken_from_a_topic_and_is_no_difference_between_topics():
+    overrides = {"replica.fetch.max.bytes": "5", "log.retention.check.interval.ms": "5"}
+    assert effective_roll_settings(overrides, DEFAULTS).replica_fetch_max_bytes == 1 << 20
+    other = DEFAULTS | {"replica.fetch.max.bytes": ("2000000", STATIC)}
+    settings = effective_roll_settings({}, other)
+    assert (settings.replica_fetch_max_bytes, settings) == (2_000_000, effective_roll_settings({}, DEFAULTS))
+
+
+def test_a_compacted_topic_rolls_within_its_lag_where_brokers_know_it():
+    """KIP-354: LogConfig.maxSegmentMs from 2.3 on; a 2.0 broker ignores the key."""
+    overrides = {"cleanup.policy": "compact", "max.compaction.lag.ms": "3600000"}
+    assert effective_roll_settings(overrides, DEFAULTS).roll_ms == HOUR
+    assert effective_roll_settings(overrides | {"cleanup.policy": "delete"}, DEFAULTS).roll_ms == 168 * HOUR
+    of_2_0 = {key: value for key, value in DEFAULTS.items() if key != "log.cleaner.max.compaction.lag.ms"}
+    assert effective_roll_settings(overrides, of_2_0).roll_ms == 168 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("source", "words"),
+    [
+        ("DYNAMIC_TOPIC_CONFIG", "topic"),
+        (f"log.roll.ms ({DYNAMIC})", "log.roll.ms (broker dynamic)"),
+        (f"log.roll.ms ({DYNAMIC_DEFAULT})", "log.roll.ms (broker dynamic default)"),
+        (f"log.roll.hours ({STATIC})", "log.roll.hours (broker static)"),
+        (f"log.roll.hours ({DEFAULT})", "log.roll.hours (default)"),
+    ],
+)
+def test_a_source_is_called_by_its_level(source, words):
+    assert source_words(source) == words
+
+
+def test_each_broker_key_that_a_topic_can_override_names_the_override():
+    assert TOPIC_KEYS["log.roll.hours"] == TOPIC_KEYS["log.roll.ms"] == "segment.ms"
+    assert set(BROKER_KEYS) - set(TOPIC_KEYS) == {"log.retention.check.interval.ms", "replica.fetch.max.bytes"}

@@ -10,7 +10,7 @@ from builders import move, partition, view
 from kafka_rebalance.verification.checks import Check, document, in_order, summarise
 from kafka_rebalance.verification.leaders import check_leaders
 from kafka_rebalance.verification.placement import check_placement
-from kafka_rebalance.verification.throttles import check_throttles
+from kafka_rebalance.verification.throttles import check_left, check_throttles
 
 GOOD = Check("replicas", "t-0", "[1, 2]", "[1, 2]", True)
 BAD = Check("replicas", "t-1", "[1, 2]", "[2, 1]", False)
@@ -155,3 +155,20 @@ def test_throttles_must_be_as_recorded_before_the_run(key, prior, ours, now, pas
     (check,) = check_throttles({entity: {key: prior}}, {entity: {key: ours}}, present)
     assert (check.passed, check.severity) == (passed, severity)
     assert check.subject == f"{entity} {key}"
+
+
+def test_a_throttle_that_is_left_warns_whoever_set_it():
+    now = {"topics/t": {LEADERS: "0:1", "segment.ms": "5"}, "brokers/<default>": {RATE: "5"}, "topics/u": {LEADERS: ""}}
+    checks = check_left(now, [])
+    assert [(check.name, check.subject, check.warns) for check in checks] == [
+        ("throttle_left", f"brokers/<default> {RATE}", True),
+        ("throttle_left", f"topics/t {LEADERS}", True),
+    ]
+
+
+def test_a_throttle_that_failed_already_is_not_told_twice():
+    failed = check_throttles(
+        {"topics/t": {LEADERS: None}}, {"topics/t": {LEADERS: "0:1"}}, {"topics/t": {LEADERS: "0:1"}}
+    )
+    assert [check.passed for check in failed] == [False]
+    assert check_left({"topics/t": {LEADERS: "0:1"}}, failed) == ()

@@ -7,9 +7,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from kafka_rebalance.errors import KafkaRuleError, ReadError
+from kafka_rebalance.kafka.roll_decision import RollReason as RollReason  # noqa: PLC0414  public here
+from kafka_rebalance.kafka.roll_decision import should_roll as should_roll  # noqa: PLC0414
 
 TOPIC_SOURCE = "DYNAMIC_TOPIC_CONFIG"  # AdminClient's name for a value out of `/config/topics/T`
-REPLICA_FETCH_MAX_BYTES = "replica.fetch.max.bytes"
+SOURCE_WORDS = {  # AdminClient's names, highest precedence first
+    TOPIC_SOURCE: "topic",
+    "DYNAMIC_BROKER_CONFIG": "broker dynamic",
+    "DYNAMIC_DEFAULT_BROKER_CONFIG": "broker dynamic default",
+    "STATIC_BROKER_CONFIG": "broker static",
+    "DEFAULT_CONFIG": "default",
+}
 UNLIMITED = -1
 
 _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
@@ -27,21 +35,36 @@ _SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "max.message.bytes": (("message.max.bytes", 1),),
     "retention.ms": (("log.retention.ms", 1), ("log.retention.minutes", _MINUTE_MS), ("log.retention.hours", _HOUR_MS)),
     "retention.bytes": (("log.retention.bytes", 1),),
+    "file.delete.delay.ms": (("log.segment.delete.delay.ms", 1),),
 }
 _CLEANUP_POLICY = ("cleanup.policy", "log.cleanup.policy")
+_COMPACTION_LAG = ("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")  # 2.3+
+# A broker's own, the same for all its topics.
+CHECK_INTERVAL_MS = "log.retention.check.interval.ms"
+REPLICA_FETCH_MAX_BYTES = "replica.fetch.max.bytes"
 
 BROKER_KEYS = (
     *(name for names in _SYNONYMS.values() for name, _ in names),
     _CLEANUP_POLICY[1],
+    _COMPACTION_LAG[1],
+    CHECK_INTERVAL_MS,
     REPLICA_FETCH_MAX_BYTES,
 )
+TOPIC_KEYS = {  # broker key -> topic override; kafka-configs takes each only at its own entity
+    **{name: key for key, names in _SYNONYMS.items() for name, _ in names},
+    **{broker_key: key for key, broker_key in (_CLEANUP_POLICY, _COMPACTION_LAG)},
+}
+
+BrokerConfigs = Mapping[str, tuple[str | None, str]]  # key -> (value, AdminClient's name of its source)
 
 
 @dataclass(frozen=True, slots=True)
 class EffectiveRollSettings:
-    """What one broker applies to one topic. `sources` says where each comes from; it takes no part in comparisons.
+    """What one broker applies to one topic, for comparison with another broker or another time.
 
-    `retention_ms` and `retention_bytes` are -1 for unlimited.
+    `retention_ms` and `retention_bytes` are -1 for unlimited; `max_compaction_lag_ms` is None where the broker does not
+    know it (below 2.3). The last three take no part in comparisons: two are the broker's own, the same for all its
+    topics, and `sources` says where each value comes from.
     """
 
     segment_bytes: int
@@ -53,12 +76,26 @@ class EffectiveRollSettings:
     retention_ms: int
     retention_bytes: int
     cleanup_policy: tuple[str, ...]
-    sources: Mapping[str, str] = field(default_factory=dict, compare=False)  # topic key -> "broker key (source)"
+    file_delete_delay_ms: int
+    max_compaction_lag_ms: int | None
+    retention_check_interval_ms: int = field(compare=False)
+    replica_fetch_max_bytes: int = field(compare=False)  # the largest chunk a new replica there appends at once
+    sources: Mapping[str, str] = field(default_factory=dict, compare=False)  # key -> "broker key (source)"
+
+    @property
+    def deletes(self) -> bool:
+        """Whether retention applies."""
+        return "delete" in self.cleanup_policy
+
+    @property
+    def roll_ms(self) -> int:
+        """How much time a segment may span; 2.3+: no more than a compacted topic's lag (LogConfig.maxSegmentMs)."""
+        if "compact" in self.cleanup_policy and self.max_compaction_lag_ms is not None:
+            return min(self.segment_ms, self.max_compaction_lag_ms)
+        return self.segment_ms
 
 
-def effective_roll_settings(
-    topic_overrides: Mapping[str, str], broker_configs: Mapping[str, tuple[str | None, str]]
-) -> EffectiveRollSettings:
+def effective_roll_settings(topic_overrides: Mapping[str, str], broker_configs: BrokerConfigs) -> EffectiveRollSettings:
     """The settings that decide rolling and retention of a topic on the broker whose effective configs are given.
 
     `topic_overrides` is the config of `/config/topics/T`; `broker_configs` is {key: (value, source)} as the broker
@@ -66,14 +103,15 @@ def effective_roll_settings(
     hours. Raises ReadError if the broker did not report what is needed (its default depends on the version, so it is
     not guessed), KafkaRuleError for a value that brokers cannot load.
     """
-    found = {key: _effective(key, topic_overrides, broker_configs) for key in _SYNONYMS}
-    topic_key, broker_key = _CLEANUP_POLICY
-    policy, policy_source = topic_overrides.get(topic_key), TOPIC_SOURCE
-    if policy is None:
-        reported, source = _reported(broker_key, broker_configs)
-        if reported is None:
-            raise _not_reported((broker_key,))
-        policy, policy_source = reported, f"{broker_key} ({source})"
+    found = {key: _effective(key, names, topic_overrides, broker_configs) for key, names in _SYNONYMS.items()}
+    found |= {
+        key: _effective(key, ((key, 1),), {}, broker_configs) for key in (CHECK_INTERVAL_MS, REPLICA_FETCH_MAX_BYTES)
+    }
+    lag, lag_name = _COMPACTION_LAG
+    if broker_configs.get(lag_name, (None, ""))[0] is not None:  # below 2.3 brokers ignore it, also in a topic
+        found[lag] = _effective(lag, ((lag_name, 1),), topic_overrides, broker_configs)
+    policy_key, policy_name = _CLEANUP_POLICY
+    policy, policy_source = _winning(policy_key, (policy_name,), topic_overrides, broker_configs)
     values = {key: value for key, (value, _) in found.items()}
     return EffectiveRollSettings(
         segment_bytes=values["segment.bytes"],
@@ -85,32 +123,41 @@ def effective_roll_settings(
         retention_ms=max(UNLIMITED, values["retention.ms"]),
         retention_bytes=max(UNLIMITED, values["retention.bytes"]),
         cleanup_policy=tuple(part.strip() for part in policy.split(",") if part.strip()),
-        sources={key: source for key, (_, source) in found.items()} | {topic_key: policy_source},
+        file_delete_delay_ms=values["file.delete.delay.ms"],
+        max_compaction_lag_ms=values.get(lag),
+        retention_check_interval_ms=values[CHECK_INTERVAL_MS],
+        replica_fetch_max_bytes=values[REPLICA_FETCH_MAX_BYTES],
+        sources={key: source for key, (_, source) in found.items()} | {policy_key: policy_source},
     )
 
 
-def replica_fetch_max_bytes(broker_configs: Mapping[str, tuple[str | None, str]]) -> int:
-    """The largest chunk this broker asks a leader for, per partition: what a new replica on it appends at once."""
-    value, _ = _reported(REPLICA_FETCH_MAX_BYTES, broker_configs)
-    if value is None:
-        raise _not_reported((REPLICA_FETCH_MAX_BYTES,))
-    return _number(REPLICA_FETCH_MAX_BYTES, value)
+def source_words(source: str) -> str:
+    """A text of `sources` as people call it: `topic`, `log.roll.hours (broker static)`."""
+    for name, words in SOURCE_WORDS.items():
+        source = source.replace(name, words)
+    return source
 
 
 def _effective(
-    key: str, topic_overrides: Mapping[str, str], broker_configs: Mapping[str, tuple[str | None, str]]
+    key: str, names: tuple[tuple[str, int], ...], topic_overrides: Mapping[str, str], broker_configs: BrokerConfigs
 ) -> tuple[int, str]:
+    """In the unit of the topic's key."""
+    value, source = _winning(key, tuple(name for name, _ in names), topic_overrides, broker_configs)
+    winner = source.partition(" ")[0]
+    return _number(key if source == TOPIC_SOURCE else winner, value) * dict(names).get(winner, 1), source
+
+
+def _winning(
+    key: str, names: tuple[str, ...], topic_overrides: Mapping[str, str], broker_configs: BrokerConfigs
+) -> tuple[str, str]:
+    """The text that counts, and its source."""
     if key in topic_overrides:
-        return _number(key, topic_overrides[key]), TOPIC_SOURCE
-    for name, factor in _SYNONYMS[key]:
-        value, source = _reported(name, broker_configs)
+        return topic_overrides[key], TOPIC_SOURCE
+    for name in names:
+        value, source = broker_configs.get(name, (None, ""))
         if value is not None:
-            return _number(name, value) * factor, f"{name} ({source})"
-    raise _not_reported(tuple(name for name, _ in _SYNONYMS[key]))
-
-
-def _reported(name: str, broker_configs: Mapping[str, tuple[str | None, str]]) -> tuple[str | None, str]:
-    return broker_configs.get(name, (None, ""))
+            return value, f"{name} ({source})"
+    raise _not_reported(names)
 
 
 def _number(key: str, value: str) -> int:

@@ -17,9 +17,11 @@ FORMAT_VERSION = 1
 
 SNAPSHOT = "snapshot.json"
 SETTINGS = "settings.json"
-SNAPSHOT_FOLDER = "snapshot"  # brokers.parquet, partitions.parquet, configs.json
+SNAPSHOT_FOLDER = "snapshot"  # brokers.parquet, partitions.parquet and:
+CONFIGS = "configs.json"
 PROPOSALS = "proposals.json"
 TIMINGS = "timings.json"
+SEGMENTS = "segments.json"
 REPORT = "report.html"
 DECISION = "decision.json"
 THROTTLE = "throttle.json"

@@ -1,11 +1,11 @@
-"""Whether the throttles are as they were before the run."""
+"""Whether the throttles are as they were before the run, and none is left."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.kafka.throttles import LIST_KEYS, parse_throttled_replicas
+from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS, parse_throttled_replicas
 from kafka_rebalance.verification.checks import Check
 
 
@@ -23,6 +23,27 @@ def check_throttles(
         _throttle(entity, key, before, ours.get(entity, {}).get(key), now.get(entity, {}).get(key))
         for entity, values in prior.items()
         for key, before in values.items()
+    )
+
+
+def check_left(now: Mapping[str, Mapping[str, str]], judged: Iterable[Check]) -> tuple[Check, ...]:
+    """A warning `throttle_left` for each throttle key that is still set: it slows every later catch-up.
+
+    Not where a check of `judged` has failed for it already. An empty list holds nothing back.
+    """
+    told = {check.subject for check in judged if not check.passed}
+    return tuple(
+        Check(
+            "throttle_left",
+            f"{entity} {key}",
+            "no throttle once nothing moves",
+            f"{values[key]!r} is set, and not by this run; if nobody needs it, remove it with kafka-configs",
+            True,
+            "warning",
+        )
+        for entity, values in sorted(now.items())
+        for key in THROTTLE_KEYS
+        if values.get(key) and f"{entity} {key}" not in told
     )
 
 

@@ -16,6 +16,7 @@ from kafka_rebalance.model.cluster import ClusterView, SettledController
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import (
     check_controller_stable,
@@ -62,6 +63,7 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
         topics = sorted({tp.topic for tp in view.partitions})
         topic_configs = read_topic_configs(client, topics)
         dynamic = read_broker_configs(client, sorted(view.brokers))
+        holder = lock.read(client)
     check_same_cluster(connection, view)
     disks = sizes.read_log_dirs(connection.kafka, sorted(view.brokers))
     offsets = metadata.read_end_offsets(connection.kafka, sorted(view.partitions))
@@ -80,6 +82,8 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
                 for broker, values in sorted(effective.items())
             },
             "broker_dynamic": {str(broker): values for broker, values in sorted(dynamic.items())},
+            "append_bytes": append_bytes(partitions, offsets),
+            "lock_holder": holder.run if holder else None,
         },
         end_offsets=offsets,
     )
@@ -108,6 +112,20 @@ def metric_rows(taken: Snapshot) -> list[dict[str, Any]]:
         }
         for row in taken.partitions
     ]
+
+
+def append_bytes(partitions: Collection[Mapping[str, Any]], offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
+    """The least bytes that an ordinary append to each topic has; topics of which that is not known are absent.
+
+    An append is a record at least, and of all records ever written, which the end offset counts, some may be gone.
+    """
+    found: dict[str, int] = {}
+    for row in partitions:
+        records = offsets.get(TopicPartition(row["topic"], row["partition"]), 0)
+        if records and row["size_bytes"]:
+            size = row["size_bytes"] // records
+            found[row["topic"]] = min(size, found.get(row["topic"], size))
+    return found
 
 
 def check_names(settings: Settings, view: ClusterView) -> None:

@@ -25,11 +25,14 @@ from kafka_rebalance.execution.throttle import (
     release as decide_release,
 )
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.proposal import brokers_touched
 from kafka_rebalance.verification.checks import Check
-from kafka_rebalance.verification.throttles import check_throttles
+from kafka_rebalance.verification.stored_configs import entity_of
+from kafka_rebalance.verification.throttles import check_left, check_throttles
 from kafka_rebalance.workflow.approved import ApprovedPlan, check_before_write, read_approved, read_plan_view
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.segments import check_copies_safe
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_broker_configs, read_topic_configs
@@ -46,12 +49,14 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     that failed.
     """
     plan = read_approved(decision)
-    with open_client(read_connection(plan.connection_id).zookeeper) as client:
+    connection = read_connection(plan.connection_id)
+    with open_client(connection.zookeeper) as client:
         view = read_plan_view(client, plan)
         where = position(plan.candidate.batches, view)
         check_position(where)
         if where.in_flight is None:
             check_before_write(plan, view, where)
+            check_copies_safe(client, connection, plan)
         owner = _lock_owner(plan, dag_run)
         lock.acquire(client, owner)
         try:
@@ -142,11 +147,15 @@ def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan) -> None:
 
 
 def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]:
-    """The verification's results about throttles; none where the run never came to set one."""
+    """The verification's results about throttles: as before where the run set some, none left on what it touched."""
+    topics = (f"topics/{topic}" for topic in plan.topics)
+    entities = {*topics, *map(entity_of, brokers_touched(plan.candidate.moves))}
     if not (plan.folder / artifacts.THROTTLE).exists():
-        return ()
+        return check_left(_read_configs(client, entities), ())
     lease = ThrottleLease.from_mapping(artifacts.read_json(plan.folder, artifacts.THROTTLE))
-    return check_throttles(lease.prior, lease.wanted, _read_configs(client, lease.entities))
+    now = _read_configs(client, entities.union(lease.entities))
+    checks = check_throttles(lease.prior, lease.wanted, now)
+    return (*checks, *check_left(now, checks))
 
 
 def _open_lease(plan: ApprovedPlan) -> ThrottleLease | None:
@@ -158,13 +167,13 @@ def _open_lease(plan: ApprovedPlan) -> ThrottleLease | None:
 
 
 def _read_configs(client: KazooClient, entities: Collection[str]) -> dict[str, dict[str, str]]:
-    """{entity: {key: value}} of brokers and topics, pipelined."""
+    """{entity: {key: value}} of brokers and topics, and of all brokers' default, pipelined."""
     names = [entity.partition("/") for entity in entities]
     topics = read_topic_configs(client, [name for kind, _, name in names if kind == "topics"])
     brokers = read_broker_configs(client, [int(name) for kind, _, name in names if kind == "brokers"])
     return {
         **{f"topics/{topic}": values for topic, values in topics.items()},
-        **{f"brokers/{broker}": values for broker, values in brokers.items()},
+        **{entity_of(broker): values for broker, values in brokers.items()},
     }
 
 

@@ -1,0 +1,69 @@
+"""A cluster's configs as one look found them, and what each broker makes of them for each topic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Self
+
+from kafka_rebalance.kafka.segment_roll import (
+    BROKER_KEYS,
+    TOPIC_KEYS,
+    BrokerConfigs,
+    EffectiveRollSettings,
+    effective_roll_settings,
+)
+from kafka_rebalance.kafka.versions import release
+
+DEFAULT_BROKER = -1  # stands for /config/brokers/<default>
+PROTOCOL_VERSION = "inter.broker.protocol.version"
+_TOPIC_KEYS = frozenset(TOPIC_KEYS.values())
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfigs:
+    """What is set on topics and brokers in ZooKeeper, and what applies on each broker as it reports it itself.
+
+    A broker that was not asked is absent from `brokers`. `append_bytes` is the least that an ordinary append to a topic
+    has, where that is known; `lock_holder` the run that holds the cluster.
+    """
+
+    topics: Mapping[str, Mapping[str, str]]
+    brokers: Mapping[int, BrokerConfigs]
+    dynamic: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
+    append_bytes: Mapping[str, int] = field(default_factory=dict)
+    lock_holder: str | None = None
+    _found: dict[Any, EffectiveRollSettings] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    @classmethod
+    def from_mapping(cls, document: Mapping[str, Any]) -> Self:
+        """Out of `snapshot/configs.json`."""
+        return cls(
+            topics=document["topics"],
+            brokers={
+                int(broker): {key: (value, source) for key, (value, source) in values.items()}
+                for broker, values in document["brokers"].items()
+            },
+            dynamic={int(broker): values for broker, values in document["broker_dynamic"].items()},
+            append_bytes=document["append_bytes"],
+            lock_holder=document["lock_holder"],
+        )
+
+    @property
+    def version(self) -> str:
+        """The newest Kafka release that a broker speaks, as in `2.8`; 3.9 where none of them tells."""
+        told = [values.get(PROTOCOL_VERSION, (None, ""))[0] for values in self.brokers.values()]
+        major, minor = max((release(version) for version in told if version), default=(3, 9))
+        return f"{major}.{minor}"
+
+    def roll_settings(self, topic: str, broker: int) -> EffectiveRollSettings:
+        """What this broker applies to this topic; few brokers and topics differ, so each combination is found once.
+
+        Raises KafkaRuleError for a value that brokers cannot load, ReadError where the broker does not tell.
+        """
+        reported = self.brokers.get(broker, {})
+        overrides = {key: value for key, value in self.topics.get(topic, {}).items() if key in _TOPIC_KEYS}
+        same = (frozenset(overrides.items()), tuple(reported.get(key) for key in BROKER_KEYS))
+        if same not in self._found:
+            self._found[same] = effective_roll_settings(overrides, reported)
+        return self._found[same]
