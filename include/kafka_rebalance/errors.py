@@ -48,7 +48,8 @@ class KafkaRuleError(RebalanceError):
     """A rule of Kafka is broken; `kafka_message` is Kafka's own text, `str()` adds what to do."""
 
     def __init__(self, kafka_message: str, remedy: str = "") -> None:
-        super().__init__(f"{kafka_message} {remedy}".strip())
+        stop = "" if kafka_message.endswith(".") else "."
+        super().__init__(f"{kafka_message}{stop} {remedy}" if remedy else kafka_message)
         self.kafka_message = kafka_message
 
 

@@ -1,0 +1,274 @@
+"""The files of kafka-reassign-partitions, and what the tool checks, proposes and says about them.
+
+Source: kafka.admin.ReassignPartitionsCommand of 2.0. Where it leaves an order to a hash map, here it is the order of
+the file. The znode has another form, without `log_dirs`: see zookeeper.znodes.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections import Counter
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TypeVar
+
+from kafka_rebalance.errors import KafkaRuleError
+from kafka_rebalance.kafka.assignment import assign_replicas, brokers_with_racks
+from kafka_rebalance.kafka.jackson import as_int, as_list, as_object, as_text, parse_json, required
+from kafka_rebalance.model.partition import TopicPartition
+
+ANY_LOG_DIR = "any"
+_VERSION = 1
+_UNTOUCHED = "Nothing was written."
+
+Replica = tuple[str, int, int]  # topic, partition, broker
+_Value = TypeVar("_Value", bound=Hashable)
+
+
+class ReassignmentStatus(StrEnum):
+    """What --verify knows of a partition or of a replica's log directory."""
+
+    IN_PROGRESS = "in progress"
+    COMPLETED = "completed"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """A status and the lines that --verify prints for it."""
+
+    status: ReassignmentStatus
+    lines: tuple[str, ...]
+
+
+def parse_reassignment(text: str) -> dict[TopicPartition, tuple[int, ...]]:
+    """{partition: new replicas} of a plan, in the order of the file, after all checks that need no cluster.
+
+    Raises KafkaRuleError with the tool's message, in the tool's order: its reading of each entry first, then an empty
+    plan, empty lists, partitions that come twice, brokers that come twice. Log directories: `parse_log_dirs`.
+    """
+    entries = _parse_entries(text)
+    if not entries:
+        raise _refused("Partition reassignment data file is empty", "Name at least one partition.")
+    if not all(replicas for _, replicas, _ in entries):
+        raise _refused("Partition replica list cannot be empty", "An empty list would destroy the partition.")
+    twice = _duplicates(partition for partition, _, _ in entries)
+    if twice:
+        raise _refused(
+            f"Partition reassignment contains duplicate topic partitions: {_joined(twice)}",
+            "Name each partition once.",
+        )
+    repeated = [(partition, found) for partition, replicas, _ in entries if (found := _duplicates(replicas))]
+    if repeated:
+        lists = ". ".join(
+            f"{partition} contains multiple entries for {_joined(found)}" for partition, found in repeated
+        )
+        raise _refused(
+            f"Partition replica lists may not contain duplicate entries: {lists}", "Name each broker once in a list."
+        )
+    return {partition: replicas for partition, replicas, _ in entries}
+
+
+def parse_log_dirs(text: str) -> dict[Replica, str]:
+    """The log directories that a plan asks for, `any` left out. Raises KafkaRuleError where an entry cannot be read."""
+    return {
+        (*partition, broker): log_dir
+        for partition, replicas, log_dirs in _parse_entries(text)
+        for broker, log_dir in zip(replicas, log_dirs, strict=True)
+        if log_dir != ANY_LOG_DIR
+    }
+
+
+def parse_topics_to_move(text: str) -> tuple[str, ...]:
+    """The topics of a topics-to-move file, in its order, repetitions included. Raises KafkaRuleError."""
+    return tuple(as_text(required(as_object(entry), "topic")) for entry in _entries(text, "topics"))
+
+
+def format_reassignment(assignment: Mapping[tuple[str, int], Sequence[int]], *, with_log_dirs: bool = True) -> str:
+    """A plan as the tool writes it, compact; partitions in the order given. `log_dirs` are "any" for every replica."""
+    entries = []
+    for (topic, partition), replicas in assignment.items():
+        entry: dict[str, object] = {"topic": topic, "partition": partition, "replicas": list(replicas)}
+        if with_log_dirs:
+            entry["log_dirs"] = [ANY_LOG_DIR] * len(replicas)
+        entries.append(entry)
+    return json.dumps({"version": _VERSION, "partitions": entries}, separators=(",", ":"))
+
+
+def check_executable(
+    assignment: Mapping[tuple[str, int], Sequence[int]],
+    existing: Mapping[tuple[str, int], Sequence[int]],
+    brokers: Collection[int],
+) -> None:
+    """--execute's checks against the cluster: every partition exists, every broker is registered now.
+
+    A broker that is down counts as one that does not exist. Raises KafkaRuleError.
+    """
+    missing = [TopicPartition(*partition) for partition in assignment if partition not in existing]
+    if missing:
+        raise _refused(
+            f"The proposed assignment contains non-existent partitions: ListBuffer({', '.join(map(str, missing))})",
+            "Take them out, or create them first.",
+        )
+    registered = set(brokers)
+    unknown = dict.fromkeys(
+        broker for replicas in assignment.values() for broker in replicas if broker not in registered
+    )
+    if unknown:
+        raise _refused(
+            f"The proposed assignment contains non-existent brokerIDs: {_joined(unknown)}",
+            "Start these brokers, or name others.",
+        )
+
+
+def generate(
+    topics: Sequence[str],
+    existing: Mapping[TopicPartition, Sequence[int]],
+    brokers: Sequence[int],
+    racks: Mapping[int, str | None] | None,
+    rng: random.Random,
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """What --generate proposes for these topics on these brokers: each topic as if it were created anew.
+
+    Where replicas are now plays no part, so nearly everything moves. `racks` are the live brokers, None where one has
+    no rack; listed brokers that are not there are left out silently, as are topics that do not exist. None instead of
+    the mapping: all brokers are live, and racks are not looked at (--disable-rack-aware). A topic's replication factor
+    is that of its lowest partition (the tool takes any), and partition ids are counted from 0.
+    Raises KafkaRuleError for a broker or a topic listed twice, and as creating these topics would.
+    """
+    twice = _duplicates(brokers)
+    if twice:
+        raise _refused(f"Broker list contains duplicate entries: {_joined(twice)}", "Name each broker once.")
+    topics_twice = _duplicates(topics)
+    if topics_twice:
+        raise _refused(
+            f"List of topics to reassign contains duplicate entries: {_joined(topics_twice)}", "Name each topic once."
+        )
+    live = sorted(brokers if racks is None else [broker for broker in brokers if broker in racks])
+    known = brokers_with_racks({broker: racks[broker] for broker in live}, "enforced") if racks is not None else None
+    partitions: dict[str, dict[int, Sequence[int]]] = {}
+    for (topic, partition), replicas in existing.items():
+        partitions.setdefault(topic, {})[partition] = replicas
+    proposal: dict[TopicPartition, tuple[int, ...]] = {}
+    for topic in topics:
+        if lists := partitions.get(topic):
+            assigned = assign_replicas(live, len(lists), len(lists[min(lists)]), racks=known, rng=rng)
+            proposal |= {TopicPartition(topic, partition): replicas for partition, replicas in assigned.items()}
+    return proposal
+
+
+def verify_status(
+    assignment: Mapping[tuple[str, int], Sequence[int]],
+    current: Mapping[tuple[str, int], Sequence[int]],
+    in_progress: Collection[tuple[str, int]],
+) -> dict[TopicPartition, Verified]:
+    """What --verify says of each partition of a plan; `in_progress` are those in the reassignment znode.
+
+    Completed means the lists agree, order included. The tool looks at no ISR, no leader and no bytes: completed is not
+    yet a success (execution.progress decides that).
+    """
+    return {
+        TopicPartition(*partition): _verify(
+            TopicPartition(*partition), replicas, current.get(partition, ()), partition in in_progress
+        )
+        for partition, replicas in assignment.items()
+    }
+
+
+def verify_log_dirs(
+    wanted: Mapping[Replica, str], found: Mapping[Replica, tuple[str | None, str | None]]
+) -> dict[Replica, Verified]:
+    """What --verify says of each log directory asked for; `found` are (current, future) as brokers describe them."""
+    return {replica: _verify_log_dir(replica, log_dir, found.get(replica)) for replica, log_dir in wanted.items()}
+
+
+def _verify(partition: TopicPartition, wanted: Sequence[int], assigned: Sequence[int], in_progress: bool) -> Verified:
+    if in_progress:
+        return _verified(ReassignmentStatus.IN_PROGRESS, f"partition {partition}")
+    if tuple(assigned) == tuple(wanted):
+        return _verified(ReassignmentStatus.COMPLETED, f"partition {partition}")
+    mismatch = (
+        f"ERROR: Assigned replicas ({_joined(assigned)}) don't match the list of replicas for reassignment "
+        f"({_joined(wanted)}) for partition {partition}"
+    )
+    return _verified(ReassignmentStatus.FAILED, f"partition {partition}", mismatch)
+
+
+def _verify_log_dir(replica: Replica, wanted: str, found: tuple[str | None, str | None] | None) -> Verified:
+    topic, partition, broker = replica
+    what, where = f"replica {topic}-{partition}-{broker}", f"Partition {topic}-{partition} on broker {broker}"
+    nowhere = f"Partition {topic}-{partition} is not found in any live log dir on broker {broker}."
+    if found is None:
+        return _verified(ReassignmentStatus.FAILED, what, nowhere)
+    current, future = found
+    if current is None:
+        return _verified(
+            ReassignmentStatus.FAILED, what, f"{nowhere} There is likely offline log directory on the broker."
+        )
+    if future == wanted:
+        return _verified(ReassignmentStatus.IN_PROGRESS, what)
+    if future is not None:
+        elsewhere = f"{where} is being moved to log dir {future} instead of {wanted}"
+        return _verified(ReassignmentStatus.FAILED, what, elsewhere)
+    if current == wanted:
+        return _verified(ReassignmentStatus.COMPLETED, what)
+    return _verified(ReassignmentStatus.FAILED, what, f"{where} is not being moved from log dir {current} to {wanted}")
+
+
+def _verified(status: ReassignmentStatus, what: str, *lines: str) -> Verified:
+    outcome = {
+        ReassignmentStatus.IN_PROGRESS: "is still in progress",
+        ReassignmentStatus.COMPLETED: "completed successfully",
+        ReassignmentStatus.FAILED: "failed",
+    }[status]
+    return Verified(status, (*lines, f"Reassignment of {what} {outcome}"))
+
+
+def _parse_entries(text: str) -> list[tuple[TopicPartition, tuple[int, ...], tuple[str, ...]]]:
+    """(partition, replicas, log directories) of each entry. Raises KafkaRuleError at the first that cannot be read."""
+    entries = []
+    for value in _entries(text, "partitions"):
+        fields = as_object(value)
+        topic = as_text(required(fields, "topic"))
+        partition = TopicPartition(topic, as_int(required(fields, "partition")))
+        replicas = tuple(map(as_int, as_list(required(fields, "replicas"))))
+        if "log_dirs" in fields:
+            log_dirs = tuple(map(as_text, as_list(fields["log_dirs"])))
+        else:
+            log_dirs = (ANY_LOG_DIR,) * len(replicas)
+        if len(replicas) != len(log_dirs):
+            raise _refused(
+                f"Size of replicas list {_scala_list(replicas)} is different from size of log dirs list "
+                f"{_scala_list(log_dirs)} for partition {partition}",
+                'Name one log directory a replica ("any" where it does not matter), or leave log_dirs out.',
+            )
+        entries.append((partition, replicas, log_dirs))
+    return entries
+
+
+def _entries(text: str, name: str) -> Sequence[object]:
+    """The list of that name in a file of version 1, empty where there is none. Raises KafkaRuleError."""
+    document = as_object(parse_json(text))
+    version = as_int(document.get("version", _VERSION))
+    if version != _VERSION:
+        raise _refused(f"Not supported version field value {version}", "Write version 1.")
+    return as_list(document[name]) if name in document else ()
+
+
+def _duplicates(values: Iterable[_Value]) -> list[_Value]:
+    """What comes more than once, each once, in order of its first coming."""
+    return [value for value, count in Counter(values).items() if count > 1]
+
+
+def _joined(values: Iterable[object]) -> str:
+    return ",".join(map(str, values))
+
+
+def _scala_list(values: Iterable[object]) -> str:
+    return f"List({', '.join(map(str, values))})"
+
+
+def _refused(kafka_message: str, remedy: str) -> KafkaRuleError:
+    return KafkaRuleError(kafka_message, f"{_UNTOUCHED} {remedy}")

@@ -1,0 +1,178 @@
+"""What kafka-reassign-partitions proposes with --generate, and says with --verify."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from kafka_rebalance.errors import KafkaRuleError
+from kafka_rebalance.kafka.assignment import assign_replicas
+from kafka_rebalance.kafka.reassignment_json import (
+    ReassignmentStatus,
+    generate,
+    parse_reassignment,
+    parse_topics_to_move,
+    verify_log_dirs,
+    verify_status,
+)
+from kafka_rebalance.model.partition import TopicPartition
+
+# The documentation's example, as in the seed.
+TOPICS_TO_MOVE = '{"topics": [{"topic": "foo1"},{"topic": "foo2"}],\n"version":1\n}'
+CURRENT = """{"version":1,
+"partitions":[{"topic":"foo1","partition":2,"replicas":[1,2]},
+              {"topic":"foo1","partition":0,"replicas":[3,4]},
+              {"topic":"foo2","partition":2,"replicas":[1,2]},
+              {"topic":"foo2","partition":0,"replicas":[3,4]},
+              {"topic":"foo1","partition":1,"replicas":[2,3]},
+              {"topic":"foo2","partition":1,"replicas":[2,3]}]
+}"""
+LIVE = dict.fromkeys(range(1, 7))
+
+
+def proposal(seed: int = 0, brokers: tuple[int, ...] = (5, 6)) -> dict[TopicPartition, tuple[int, ...]]:
+    topics, existing = parse_topics_to_move(TOPICS_TO_MOVE), parse_reassignment(CURRENT)
+    return generate(topics, existing, brokers, LIVE, random.Random(seed))
+
+
+def test_reassignment_topics_to_move_file() -> None:
+    """Seed 001, row 2: topics-to-move file, 2 topics, version 1."""
+    assert parse_topics_to_move(TOPICS_TO_MOVE) == ("foo1", "foo2")
+
+
+def test_reassignment_current_assignment_of_the_example() -> None:
+    """Seed 001, row 4: current: foo1/foo2 p0 [3,4], p1 [2,3], p2 [1,2]; row 9: listed in arbitrary order."""
+    assert parse_reassignment(CURRENT) == {
+        (topic, partition): replicas
+        for topic in ("foo1", "foo2")
+        for partition, replicas in {0: (3, 4), 1: (2, 3), 2: (1, 2)}.items()
+    }
+    assert next(iter(parse_reassignment(CURRENT))) == ("foo1", 2)
+
+
+def test_reassignment_generate_proposes_the_listed_brokers_for_all_six() -> None:
+    """Seed 001, rows 3 and 5: --generate with `--broker-list "5,6"`; proposed: all six on {5,6}."""
+    for seed in range(20):
+        proposed = proposal(seed)
+        assert proposed.keys() == parse_reassignment(CURRENT).keys()
+        assert {frozenset(replicas) for replicas in proposed.values()} == {frozenset({5, 6})}
+        for topic in ("foo1", "foo2"):
+            leaders = [proposed[topic, partition][0] for partition in range(3)]
+            assert leaders in ([5, 6, 5], [6, 5, 6])
+
+
+def test_reassignment_generate_changes_nothing() -> None:
+    """Seed 001, row 6: generate does not execute. It computes from what it is given, and gives a new mapping."""
+    existing = parse_reassignment(CURRENT)
+    generate(["foo1"], existing, [5, 6], LIVE, random.Random(0))
+    assert existing == parse_reassignment(CURRENT)
+
+
+def test_each_topic_is_assigned_anew_with_its_own_random_start_and_shift() -> None:
+    rng = random.Random(7)
+    brokers = (1, 2, 3, 4, 5, 6)
+    expected = {topic: assign_replicas(brokers, 3, 2, rng=rng) for topic in ("foo1", "foo2")}
+    assert proposal(7, brokers[::-1]) == {
+        (topic, partition): replicas for topic, lists in expected.items() for partition, replicas in lists.items()
+    }
+
+
+def test_topics_that_do_not_exist_and_brokers_that_are_not_live_are_left_out_silently() -> None:
+    existing = {TopicPartition("a", 0): (1, 2)}
+    proposed = generate(["nowhere", "a"], existing, [9, 2, 1], LIVE, random.Random(0))
+    assert proposed.keys() == {("a", 0)}
+    assert set(proposed["a", 0]) == {1, 2}
+
+
+def test_racks_are_respected_as_in_creation() -> None:
+    existing = {TopicPartition("a", p): (1, 2) for p in range(12)}
+    racks = {1: "r1", 2: "r1", 3: "r2", 4: "r2"}
+    proposed = generate(["a"], existing, [1, 2, 3, 4], racks, random.Random(3))
+    assert all({racks[broker] for broker in replicas} == {"r1", "r2"} for replicas in proposed.values())
+    rackless = generate(["a"], existing, [1, 2, 3, 4], None, random.Random(3))
+    assert any(len({racks[broker] for broker in replicas}) == 1 for replicas in rackless.values())
+
+
+@pytest.mark.parametrize(
+    ("topics", "brokers", "racks", "message"),
+    [
+        (["a"], [2, 1, 2, 1], LIVE, "Broker list contains duplicate entries: 2,1"),
+        (["a", "b", "a"], [1, 2], LIVE, "List of topics to reassign contains duplicate entries: a"),
+        (["a", "a"], [1, 1], LIVE, "Broker list contains duplicate entries: 1"),
+        (["a"], [1, 7], LIVE, "Replication factor: 2 larger than available brokers: 1."),
+        (
+            ["a"],
+            [1, 2],
+            {1: "r", 2: None},
+            "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
+            "assignment without rack information.",
+        ),
+    ],
+)
+def test_what_generate_refuses_is_refused_with_its_message(
+    topics: list[str], brokers: list[int], racks: dict[int, str | None], message: str
+) -> None:
+    with pytest.raises(KafkaRuleError) as refused:
+        generate(topics, {TopicPartition("a", 0): (1, 2)}, brokers, racks, random.Random(0))
+    assert refused.value.kafka_message == message
+
+
+def test_the_replication_factor_is_that_of_the_lowest_partition_and_ids_are_counted() -> None:
+    existing = {TopicPartition("a", 5): (1,), TopicPartition("a", 3): (1, 2)}
+    proposed = generate(["a"], existing, [1, 2, 3], None, random.Random(0))
+    assert {partition: len(replicas) for (_, partition), replicas in proposed.items()} == {0: 2, 1: 2}
+
+
+def test_verify_says_in_progress_whatever_the_lists_then_compares_them_in_order() -> None:
+    wanted = {("t", 0): (1, 2), ("t", 1): (1, 2), ("t", 2): (1, 2), ("u", 0): (3,)}
+    current = {("t", 0): (1, 2), ("t", 1): (1, 2), ("t", 2): (2, 1)}
+    verified = verify_status(wanted, current, {("t", 0)})
+    assert {partition: found.status for partition, found in verified.items()} == {
+        ("t", 0): ReassignmentStatus.IN_PROGRESS,
+        ("t", 1): ReassignmentStatus.COMPLETED,
+        ("t", 2): ReassignmentStatus.FAILED,
+        ("u", 0): ReassignmentStatus.FAILED,
+    }
+    assert verified["t", 0].lines == ("Reassignment of partition t-0 is still in progress",)  # type: ignore[index]
+    assert [line for found in list(verified.values())[1:] for line in found.lines] == [
+        "Reassignment of partition t-1 completed successfully",
+        "ERROR: Assigned replicas (2,1) don't match the list of replicas for reassignment (1,2) for partition t-2",
+        "Reassignment of partition t-2 failed",
+        "ERROR: Assigned replicas () don't match the list of replicas for reassignment (3) for partition u-0",
+        "Reassignment of partition u-0 failed",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("found", "status", "explained"),
+    [
+        (None, ReassignmentStatus.FAILED, "Partition t-0 is not found in any live log dir on broker 1."),
+        (
+            (None, "/b"),
+            ReassignmentStatus.FAILED,
+            "Partition t-0 is not found in any live log dir on broker 1. There is likely offline log directory on the "
+            "broker.",
+        ),
+        (("/a", "/b"), ReassignmentStatus.IN_PROGRESS, None),
+        (
+            ("/b", "/c"),
+            ReassignmentStatus.FAILED,
+            "Partition t-0 on broker 1 is being moved to log dir /c instead of /b",
+        ),
+        (("/b", None), ReassignmentStatus.COMPLETED, None),
+        (
+            ("/a", None),
+            ReassignmentStatus.FAILED,
+            "Partition t-0 on broker 1 is not being moved from log dir /a to /b",
+        ),
+    ],
+)
+def test_verify_follows_a_log_directory(
+    found: tuple[str | None, str | None] | None, status: ReassignmentStatus, explained: str | None
+) -> None:
+    replica = ("t", 0, 1)
+    verified = verify_log_dirs({replica: "/b"}, {} if found is None else {replica: found})[replica]
+    assert verified.status is status
+    assert verified.lines[:-1] == (() if explained is None else (explained,))
+    assert verified.lines[-1].startswith("Reassignment of replica t-0-1 ")
