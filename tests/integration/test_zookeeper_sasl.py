@@ -12,12 +12,14 @@ from kazoo.security import make_acl
 
 from fake_zookeeper import fake_cluster
 from kafka_rebalance.errors import ReadError, WriteError
+from kafka_rebalance.execution.preconditions import topic_identities
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.topics import add_partitions, create_topic, delete_topic, set_topic_configs
 from kafka_rebalance.zookeeper.writer import create_reassignment, merge_config
 from local_cluster.jars import kafka_jars
 from local_cluster.java import find_java
@@ -45,7 +47,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
             assert time.monotonic() < give_up
             time.sleep(0.05)
         with open_client(as_user("kafka", f"127.0.0.1:{port}")) as client:
-            for path, znode in fake_cluster({"orders": {0: [1, 2]}}).znodes.items():
+            for path, znode in fake_cluster({"orders": {0: [1, 2]}, "audit": {0: [1, 2]}}).znodes.items():
                 if path != "/":
                     client.create(path, znode.data, acl=KAFKA_ONLY, makepath=True)
         yield f"127.0.0.1:{port}"
@@ -114,3 +116,34 @@ def test_kafkas_user_writes_what_only_kafkas_user_may_change(hosts):
         assert json.loads(client.get("/config/brokers/1")[0])["config"]
     with open_client(as_user("rebalancer", hosts)) as other, pytest.raises(WriteError, match="does not let"):
         lock.release(other, lock.LockOwner("run", DIGEST, "airflow"))
+
+
+def test_topics_get_the_rights_of_kafkas_own_znodes(hosts):
+    with open_client(as_user("kafka", hosts)) as client:
+        create_topic(client, "made", {0: (1, 2)}, {}, version="3.9.2", registered={1, 2})
+        made = topic_identities(read_cluster_view(client, ["made"]).partitions)["made"]
+        set_topic_configs(client, "made", {"retention.ms": "5"}, version="3.9.2", expected=made)
+        add_partitions(client, "made", {1: (2, 1)}, expected=made, registered={1, 2})
+        delete_topic(client, "made", expected=made)
+        (change,) = client.get_children("/config/changes")[-1:]
+        told = f"/config/changes/{change}"
+        for path in ("/brokers/topics/made", "/config/topics/made", told, "/admin/delete_topics/made"):
+            assert set(client.get_acls(path)[0]) == set(KAFKA_ONLY)
+
+
+def test_a_user_without_rights_changes_no_topic(hosts):
+    with open_client(as_user("rebalancer", hosts)) as client:
+        before = client.get("/brokers/topics/audit"), client.get("/config/topics/audit")
+        audit = topic_identities(read_cluster_view(client, ["audit"]).partitions)["audit"]
+        refused = pytest.raises(WriteError, match="does not let this client write it")
+        with refused:
+            create_topic(client, "new", {0: (1, 2)}, {}, version="3.9.2", registered={1, 2})
+        with refused:
+            add_partitions(client, "audit", {1: (2, 1)}, expected=audit, registered={1, 2})
+        with refused:
+            set_topic_configs(client, "audit", {"retention.ms": "5"}, version="3.9.2", expected=audit)
+        with refused:
+            delete_topic(client, "audit", expected=audit)
+        assert (client.get("/brokers/topics/audit"), client.get("/config/topics/audit")) == before
+        for path in ("/brokers/topics/new", "/config/topics/new", "/admin/delete_topics/audit"):
+            assert client.exists(path) is None
