@@ -11,6 +11,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.outcome import Plan
 
 Rows = list[dict[str, Any]]
+NOT_SEARCHED = ("given", "as_kafka")  # they promise the limits, and nothing of what the job asks for
 
 
 def verify(plan: Plan, snapshot_digest: str, brokers: Rows, partitions: Rows, settings: Settings) -> None:
@@ -51,9 +52,13 @@ def _verify_lists(
         factor = len(move.before)
         if settings.replication_factor is not None and name != "leaders_only":
             factor = max(settings.replication_factor, len(kept & set(move.before)))
-        assert len(move.after) == factor, where
-        assert rack_rule_problem(move.after, racks) is None or rack_rule_problem(move.before, racks) is not None, where
-        if name == "leaders_only" or settings.job == "leaders":
+        if name in NOT_SEARCHED:
+            assert not set(settings.leaving) & set(move.added), where
+        else:
+            assert len(move.after) == factor, where
+            keeps = rack_rule_problem(move.after, racks) is None
+            assert keeps or rack_rule_problem(move.before, racks) is not None, where
+        if name == "leaders_only" or (settings.job == "leaders" and name not in NOT_SEARCHED):
             assert set(move.after) == set(move.before), where
         assert kept & set(move.before) == kept & set(move.after), where
         # Leaders stay with brokers_out and none is added, unless a smaller factor leaves nobody else.
@@ -71,7 +76,8 @@ def _verify_brokers(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], bro
     after = {key: tuple(row["replicas"]) for key, row in rows.items()}
     after |= {tuple(move.topic_partition): move.after for move in candidate.moves}
     assert not any(leaving & set(move.added) for move in candidate.moves)
-    if candidate.name != "leaders_only" and settings.job != "leaders" and candidate.status != "infeasible":
+    ours = candidate.name not in ("leaders_only", *NOT_SEARCHED)
+    if ours and settings.job != "leaders" and candidate.status != "infeasible":
         for key, row in rows.items():
             if settings.selects(row["topic"]) and not row.get("excluded"):
                 assert not leaving & set(after[key]), f"{key} still on a broker that leaves: {after[key]}"

@@ -33,7 +33,8 @@ def test_every_setting_is_read_and_written():
         "max_bytes": 0,
         "max_replicas": 10,
         "max_leader_changes": 20,
-        "candidates": ["balanced", "light"],
+        "candidates": ["as_kafka", "balanced", "light"],
+        "plan": '{"version":1,"partitions":[]}',
         "copies_per_broker": 2,
         "partitions_per_batch": 3,
         "leader_changes_per_batch": 4,
@@ -45,8 +46,8 @@ def test_every_setting_is_read_and_written():
     assert set(given_) == {field.name for field in dataclasses.fields(Settings)}
     assert settings.replace == {4: 5}
     assert settings.brokers_out == (1, 3)
-    assert settings.candidates == ("light", "balanced")
-    assert settings.to_mapping() == given_ | {"brokers_out": [1, 3], "candidates": ["light", "balanced"]}
+    assert settings.candidates == ("light", "balanced", "as_kafka")
+    assert settings.to_mapping() == given_ | {"brokers_out": [1, 3], "candidates": ["light", "balanced", "as_kafka"]}
     assert settings.leaving == {9, 4}
 
 
@@ -83,6 +84,9 @@ def test_what_is_no_object_is_refused(given_):
         ("max_replicas", "5", "integer"),
         ("candidates", [], "non-empty list out of leaders_only, light, balanced"),
         ("candidates", ["best"], "non-empty list out of"),
+        ("candidates", ["given"], "non-empty list out of leaders_only, light, balanced, as_kafka"),
+        ("plan", "  ", "must be a plan in the JSON of kafka-reassign-partitions"),
+        ("plan", {"partitions": []}, "must be a plan in the JSON"),
         ("candidates", "light", "non-empty list out of"),
         ("copies_per_broker", 0, "at least 1"),
         ("partitions_per_batch", 0, "at least 1"),

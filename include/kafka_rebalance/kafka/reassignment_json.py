@@ -86,7 +86,7 @@ def parse_topics_to_move(text: str) -> tuple[str, ...]:
     return tuple(as_text(required(as_object(entry), "topic")) for entry in _entries(text, "topics"))
 
 
-def format_reassignment(assignment: Mapping[tuple[str, int], Sequence[int]], *, with_log_dirs: bool = True) -> str:
+def format_reassignment(assignment: Mapping[TopicPartition, Sequence[int]], *, with_log_dirs: bool = True) -> str:
     """A plan as the tool writes it, compact; partitions in the order given. `log_dirs` are "any" for every replica."""
     entries = []
     for (topic, partition), replicas in assignment.items():
@@ -98,8 +98,8 @@ def format_reassignment(assignment: Mapping[tuple[str, int], Sequence[int]], *, 
 
 
 def check_executable(
-    assignment: Mapping[tuple[str, int], Sequence[int]],
-    existing: Mapping[tuple[str, int], Sequence[int]],
+    assignment: Mapping[TopicPartition, Sequence[int]],
+    existing: Mapping[TopicPartition, Sequence[int]],
     brokers: Collection[int],
 ) -> None:
     """--execute's checks against the cluster: every partition exists, every broker is registered now.
@@ -160,9 +160,9 @@ def generate(
 
 
 def verify_status(
-    assignment: Mapping[tuple[str, int], Sequence[int]],
-    current: Mapping[tuple[str, int], Sequence[int]],
-    in_progress: Collection[tuple[str, int]],
+    assignment: Mapping[TopicPartition, Sequence[int]],
+    current: Mapping[TopicPartition, Sequence[int]],
+    in_progress: Collection[TopicPartition],
 ) -> dict[TopicPartition, Verified]:
     """What --verify says of each partition of a plan; `in_progress` are those in the reassignment znode.
 

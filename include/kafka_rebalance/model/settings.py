@@ -13,7 +13,8 @@ from kafka_rebalance.errors import SettingsError
 T = TypeVar("T")
 
 JOBS = ("balance", "leaders", "drain", "replace", "replication_factor", "relieve", "repair_racks")
-CANDIDATES = ("leaders_only", "light", "balanced")
+SEARCHED = ("leaders_only", "light", "balanced")  # the planner's own candidates
+CANDIDATES = (*SEARCHED, "as_kafka")  # what a run may ask for; `given` is there whenever there is a plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +33,8 @@ class Settings:
     max_bytes: int | None = None
     max_replicas: int | None = None
     max_leader_changes: int | None = None
-    candidates: tuple[str, ...] = CANDIDATES
+    candidates: tuple[str, ...] = SEARCHED
+    plan: str | None = None  # in kafka-reassign-partitions' JSON, to be measured beside our own candidates
     copies_per_broker: int = 5  # replicas that one broker sends or receives at once
     partitions_per_batch: int = 100
     leader_changes_per_batch: int = 1000
@@ -202,6 +204,13 @@ def _text(value: Any) -> str:
     return value
 
 
+def _plan(value: Any) -> str:
+    """Text alone; what it says is held against the snapshot, where the plan is made."""
+    if not isinstance(value, str) or not value.strip():
+        raise ValueError("must be a plan in the JSON of kafka-reassign-partitions, as text")
+    return value
+
+
 _READERS: dict[str, Callable[[Any], Any]] = {
     "job": _one_of(JOBS),
     "tolerance": _share,
@@ -216,6 +225,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "max_replicas": _optional(_integer(0)),
     "max_leader_changes": _optional(_integer(0)),
     "candidates": _candidates,
+    "plan": _optional(_plan),
     "copies_per_broker": _integer(1),
     "partitions_per_batch": _integer(1),
     "leader_changes_per_batch": _integer(1),

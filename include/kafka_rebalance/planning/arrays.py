@@ -64,6 +64,12 @@ def replication(replicas: Ints) -> Ints:
     return counts
 
 
+def widened(replicas: Ints, width: int) -> Ints:
+    """The lists with room for `width` replicas each."""
+    more = width - replicas.shape[1]
+    return np.pad(replicas, ((0, 0), (0, more)), constant_values=-1) if more > 0 else replicas
+
+
 def replica_weights(problem: Problem) -> Floats:
     """[partition row, REPLICA_METRICS] What one replica weighs: 1, bytes, bytes a second (0 where not known)."""
     rows = len(problem.size_bytes)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.settings import SEARCHED, Settings
+
+GIVEN, AS_KAFKA = "given", "as_kafka"  # the candidates that are not searched
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +19,15 @@ class Goal:
     balances: bool  # beyond the moves that the job itself asks for
     all_leaders: bool  # False: only partitions that move anyway may get another leader
     one_sided: bool  # only brokers above the band give
+    searched: bool = True  # False: the lists come from elsewhere, and promise no band
 
 
 def candidate_names(settings: Settings) -> tuple[str, ...]:
-    """The candidates to compute. Job `leaders` has one answer, so it is offered once."""
-    if settings.job == "leaders" and "leaders_only" in settings.candidates:
-        return ("leaders_only",)
-    return settings.candidates
+    """The candidates to compute. Job `leaders` has one answer of ours, so it is offered once."""
+    asked = settings.candidates
+    if settings.job == "leaders" and "leaders_only" in asked:
+        asked = tuple(name for name in asked if name == "leaders_only" or name not in SEARCHED)
+    return asked if settings.plan is None else (*asked, GIVEN)
 
 
 def light_tolerance(settings: Settings) -> float:
@@ -33,6 +37,16 @@ def light_tolerance(settings: Settings) -> float:
 
 def goal_of(settings: Settings, name: str) -> Goal:
     """`light` is what the job itself asks for (jobs without such moves: a wider band); `balanced` balances as well."""
+    if name not in SEARCHED:
+        return Goal(
+            tolerance=settings.tolerance,
+            moves_replicas=True,
+            repairs_racks=False,
+            balances=True,
+            all_leaders=True,
+            one_sided=False,
+            searched=False,
+        )
     job, light = settings.job, name == "light"
     moves = name != "leaders_only" and job != "leaders"
     balances = moves and (not light or job in ("balance", "relieve"))

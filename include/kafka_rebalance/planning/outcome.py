@@ -1,4 +1,4 @@
-"""What a searched assignment amounts to: moves with reasons and batches, scores, figures, status and note."""
+"""What an assignment amounts to: moves with reasons and batches, scores, figures, status and note."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ from kafka_rebalance.planning.arrays import (
     replica_weights,
     replication,
     shares,
+    widened,
 )
 from kafka_rebalance.planning.batches import schedule
 from kafka_rebalance.planning.bounds import makespan_bound, moved_bytes_bound
@@ -35,8 +36,8 @@ _LISTED = 3  # figures in a note, at most
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Searched:
-    """What the search hands over."""
+class Placed:
+    """What the search hands over, or whoever gave the lists."""
 
     replicas: Ints
     unordered: Ints  # the same replicas before leaders were balanced
@@ -47,6 +48,8 @@ class Searched:
     leader_targets: Floats  # [broker, LEADER_METRICS] in their own unit
     scale: Floats
     budget: Budget
+    reason: str = ""  # of every move, where the lists were not searched
+    notes: tuple[str, ...] = ()  # on where the lists come from
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,32 +74,30 @@ def infeasible(problem: Problem, name: str, note: str) -> Plan:
     return Plan(Candidate(name, digest, "infeasible", (), note, summary), now, now, loads, loads, False)
 
 
-def outcome(problem: Problem, name: str, searched: Searched) -> Plan:
-    """Everything that tables and people get to see of one searched candidate."""
+def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
+    """Everything that tables and people get to see of one candidate."""
     share = shares(problem)
-    before, after = all_loads(problem, problem.replicas), all_loads(problem, searched.replicas)
+    before, after = all_loads(problem, problem.replicas), all_loads(problem, placed.replicas)
     relative = ratios(before, share)
     # Leaders are balanced after replicas have moved, so that is what their reasons compare.
-    relative[:, len(REPLICA_METRICS) :] = ratios(all_loads(problem, searched.unordered), share)[
-        :, len(REPLICA_METRICS) :
-    ]
-    was_broken = violations(searched.rule, problem.replicas)
-    is_broken = violations(searched.rule, searched.replicas)
-    moves, urgent = _moves(problem, searched.replicas, relative, was_broken & ~is_broken)
+    relative[:, len(REPLICA_METRICS) :] = ratios(all_loads(problem, placed.unordered), share)[:, len(REPLICA_METRICS) :]
+    was_broken = violations(placed.rule, problem.replicas)
+    is_broken = violations(placed.rule, placed.replicas)
+    moves, urgent = _moves(problem, placed, relative, was_broken & ~is_broken)
     used = before[:, DISK] if problem.disk_used is None else np.maximum(before[:, DISK], problem.disk_used)
     planned = schedule(problem, moves, urgent, used)
     throttle = problem.settings.throttle_bytes_per_second
     summary = _summary(
         moves=planned.moves,
-        bound=_bytes_bound(problem, searched, before[:, DISK], after[:, DISK]),
+        bound=_bytes_bound(problem, placed, before[:, DISK], after[:, DISK]),
         broken=int(is_broken.sum()),
         batches=planned.batches,
         makespan=planned.busiest_bytes / throttle if throttle else None,
         makespan_bound_seconds=makespan_bound(planned.received, planned.sent, throttle) if throttle else None,
         peak=planned.peak_disk_fraction,
     )
-    off = _off_balance(problem, searched, after)
-    status, notes = _verdict(problem, name, searched, off, int(is_broken.sum()))
+    off = _off_balance(problem, placed, after)
+    status, notes = _verdict(problem, name, placed, off, int(is_broken.sum()))
     notes += _peak_note(problem, planned.peak_disk_fraction, used)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
     candidate = Candidate(name, digest, status, planned.moves, _sentence(notes), summary)
@@ -132,14 +133,16 @@ def _summary(
     }
 
 
-def _moves(problem: Problem, replicas: Ints, relative: Floats, repaired: Bools) -> tuple[list[Move], list[bool]]:
+def _moves(problem: Problem, placed: Placed, relative: Floats, repaired: Bools) -> tuple[list[Move], list[bool]]:
     """The changed partitions, and of each whether it repairs the rack rule.
 
-    A list with the same replicas and the same leader stays as it is, whatever its order.
+    Of what was searched, a list with the same replicas and the same leader stays as it is, whatever its order.
     """
-    width = max(replicas.shape[1], problem.replicas.shape[1])
-    now, was = (_padded(lists, width) for lists in (replicas, problem.replicas))
-    same = (np.sort(now, axis=1) == np.sort(was, axis=1)).all(axis=1) & (now[:, 0] == was[:, 0])
+    width = max(placed.replicas.shape[1], problem.replicas.shape[1])
+    now, was = (widened(lists, width) for lists in (placed.replicas, problem.replicas))
+    same = (now == was).all(axis=1)
+    if placed.goal.searched:
+        same |= (np.sort(now, axis=1) == np.sort(was, axis=1)).all(axis=1) & (now[:, 0] == was[:, 0])
     moves, urgent = [], []
     for row in np.flatnonzero(~same):
         move = Move(
@@ -149,41 +152,38 @@ def _moves(problem: Problem, replicas: Ints, relative: Floats, repaired: Bools) 
             int(problem.size_bytes[row]),
         )
         repairs = bool(repaired[row])
-        moves.append(replace(move, reason=reason(problem, relative, move, repairs_rack=repairs)))
+        why = placed.reason or reason(problem, relative, move, repairs_rack=repairs)
+        moves.append(replace(move, reason=why))
         urgent.append(repairs)
     return moves, urgent
 
 
-def _padded(lists: Ints, width: int) -> Ints:
-    return np.pad(lists, ((0, 0), (0, width - lists.shape[1])), constant_values=-1)
-
-
-def _bytes_bound(problem: Problem, searched: Searched, before: Floats, after: Floats) -> int:
+def _bytes_bound(problem: Problem, placed: Placed, before: Floats, after: Floats) -> int:
     """Bytes that no plan stays below whose disks end within the tolerance, or as near to it as this one."""
-    goal = searched.goal
+    goal = placed.goal
     if not goal.moves_replicas:
         return 0
     staying = problem.staying
     kept = ((problem.replicas >= 0) & staying[np.maximum(problem.replicas, 0)]).sum(axis=1)
-    lacking = np.where(problem.movable, np.maximum(0, searched.wanted - kept), 0)
+    lacking = np.where(problem.movable, np.maximum(0, placed.wanted - kept), 0)
     needed = float((lacking * problem.size_bytes).sum())
     if not goal.balances:
         return int(needed)
-    target = searched.targets[:, DISK] * searched.scale[DISK]
+    target = placed.targets[:, DISK] * placed.scale[DISK]
     here = problem.receivers & (target > 0)
     reached = after[here] / target[here]
     low = 0.0 if goal.one_sided else min(1 - goal.tolerance, float(reached.min(initial=1.0)))
     high = max(1 + goal.tolerance, float(reached.max(initial=1.0)))
-    same_factor = bool((searched.wanted == replication(problem.replicas)).all())
+    same_factor = bool((placed.wanted == replication(problem.replicas)).all())
     return moved_bytes_bound(before, (target * low, target * high), here, needed, same_factor=same_factor)
 
 
-def _off_balance(problem: Problem, searched: Searched, after: Floats) -> list[str]:
+def _off_balance(problem: Problem, placed: Placed, after: Floats) -> list[str]:
     """The metrics that end outside the tolerance although one replica or leader would matter, with their range."""
-    goal = searched.goal
+    goal = placed.goal
     counts = len(REPLICA_METRICS)
-    weights = np.hstack([replica_weights(problem), leader_weights(problem, searched.replicas)])
-    targets = np.hstack([searched.targets * searched.scale, searched.leader_targets])
+    weights = np.hstack([replica_weights(problem), leader_weights(problem, placed.replicas)])
+    targets = np.hstack([placed.targets * placed.scale, placed.leader_targets])
     off = outside_band(after, targets, weights.max(axis=0), goal.tolerance, problem.receivers)
     if goal.one_sided:
         off &= after > targets
@@ -198,10 +198,10 @@ def _off_balance(problem: Problem, searched: Searched, after: Floats) -> list[st
     return found
 
 
-def _verdict(problem: Problem, name: str, searched: Searched, off: Sequence[str], broken: int) -> tuple[str, list[str]]:
+def _verdict(problem: Problem, name: str, placed: Placed, off: Sequence[str], broken: int) -> tuple[str, list[str]]:
     """The status, and what has to be said."""
-    goal, budget = searched.goal, searched.budget
-    notes, status = [], "ok"
+    goal, budget = placed.goal, placed.budget
+    notes, status = list(placed.notes), "ok"
     limits = {"max_bytes": budget.bytes, "max_replicas": budget.replicas, "max_leader_changes": budget.leader_changes}
     unfinished = bool(off) or (goal.repairs_racks and broken > 0)
     if budget.reached and unfinished:
@@ -211,17 +211,18 @@ def _verdict(problem: Problem, name: str, searched: Searched, off: Sequence[str]
         )
         notes.append(f"stopped at {', '.join(reached)}")
     elif off:
-        # Re-ordering alone promises no band; what else falls short of its own is partly done.
-        status = "partial" if goal.moves_replicas else "ok"
+        # Re-ordering alone promises no band, nor do lists from elsewhere; what else falls short is partly done.
+        status = "partial" if goal.moves_replicas and goal.searched else "ok"
         notes.append(f"within {goal.tolerance:.0%} is not reached")
     notes += off[:_LISTED]
     if goal.repairs_racks and broken:
         notes.append(f"{broken} partitions still break the rack rule")
     factor = problem.settings.replication_factor
-    more = 0 if factor is None else int((problem.movable & (searched.wanted > factor) & goal.moves_replicas).sum())
-    if more:
-        notes.append(f"{more} partitions keep more than {factor} replicas, which lie on brokers_out")
-    left = int(np.isin(searched.replicas, np.flatnonzero(problem.leaving)).sum())
+    if factor is not None and goal.moves_replicas and goal.searched:
+        more = int((problem.movable & (placed.wanted > factor)).sum())
+        if more:
+            notes.append(f"{more} partitions keep more than {factor} replicas, which lie on brokers_out")
+    left = int(np.isin(placed.replicas, np.flatnonzero(problem.leaving)).sum())
     if left and problem.settings.job != "leaders":
         status = "partial"
         why = "are kept where they are" if goal.moves_replicas else "stay: this candidate only re-orders lists"

@@ -13,7 +13,8 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.arrays import Problem
 from kafka_rebalance.planning.candidate import propose
 from kafka_rebalance.planning.checks import check_problem
-from kafka_rebalance.planning.jobs import candidate_names
+from kafka_rebalance.planning.given import check_plan
+from kafka_rebalance.planning.jobs import GIVEN, candidate_names
 from kafka_rebalance.planning.outcome import Plan
 from kafka_rebalance.planning.scoring import Score
 from kafka_rebalance.planning.tables import read_problem, write_results, write_timings
@@ -22,9 +23,13 @@ __all__ = ["Plan", "Stopwatch", "describe", "describe_plan", "finish", "prepare"
 
 
 def prepare(snapshot_folder: Folder, settings: Settings) -> Problem:
-    """The snapshot as a problem that has passed every check. Raises ArtifactError and PlanningError."""
+    """The snapshot as a problem that has passed every check.
+
+    Raises ArtifactError and PlanningError; for a plan in the settings also SettingsError and KafkaRuleError.
+    """
     problem = read_problem(snapshot_folder, settings)
     check_problem(problem)
+    check_plan(problem)
     return problem
 
 
@@ -32,6 +37,7 @@ def recommended(plans: Sequence[Plan]) -> str | None:
     """The candidate to take unless a person knows better; None where no candidate changes anything.
 
     `balanced` when it brings the cluster nearer to balance or does what the job asks for, else the next smaller one.
+    A plan that somebody gave is recommended where nothing of ours changes anything, and Kafka's own never.
     """
     by_name = {plan.candidate.name: plan for plan in plans if plan.candidate.moves}
     for name in ("balanced", "light", "leaders_only"):
@@ -40,7 +46,7 @@ def recommended(plans: Sequence[Plan]) -> str | None:
             plan.within_tolerance or _imbalance(plan.scores_after) < _imbalance(plan.scores_before)
         ):
             return name
-    return next((name for name in ("light", "balanced", "leaders_only") if name in by_name), None)
+    return next((name for name in ("light", "balanced", "leaders_only", GIVEN) if name in by_name), None)
 
 
 def _imbalance(found: Mapping[str, Score]) -> float:

@@ -1,0 +1,93 @@
+"""What every way to a candidate shares: units, targets and limits, whether its lists are searched or given."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.planning.arrays import (
+    DISK,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    leader_loads,
+    leader_weights,
+    replica_loads,
+    replica_weights,
+    shares,
+)
+from kafka_rebalance.planning.bounds import reachable_targets
+from kafka_rebalance.planning.constraints import RackRule, rack_rule
+from kafka_rebalance.planning.jobs import Goal
+from kafka_rebalance.planning.placement import Budget
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Frame:
+    """What all stages of one candidate share. Loads are in units of the mean staying broker."""
+
+    problem: Problem
+    goal: Goal
+    rule: RackRule
+    wanted: Ints  # [partition row] replicas in the end
+    weights: Floats
+    scale: Floats  # [resource] unit of the weights, in the resource's own unit
+    targets: Floats
+    disk_limit: Floats
+
+
+def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
+    """The frame of a candidate whose partitions are to have `wanted` replicas."""
+    rule = rack_rule(problem, problem.settings.replication_factor)
+    raw = replica_weights(problem)
+    staying = int(problem.staying.sum())
+    scale = (raw * wanted[:, None]).sum(axis=0) / staying
+    weights = np.divide(raw, scale, out=np.zeros_like(raw), where=scale > 0)
+    brokers = len(problem.brokers)
+    pinned = ~problem.movable
+    fixed = replica_loads(problem.replicas, weights, brokers)
+    fixed[problem.leaving] = replica_loads(problem.replicas[pinned], weights[pinned], brokers)[problem.leaving]
+    share = shares(problem)[:, : raw.shape[1]]
+    targets = reachable_targets(rule, wanted, weights, share, problem.receivers, fixed)
+    limit = np.full(brokers, np.inf)
+    if problem.disk_capacity is not None and scale[DISK] > 0:
+        held = replica_loads(problem.replicas, raw, brokers)[:, DISK]
+        other = np.maximum(0, problem.disk_used - held) if problem.disk_used is not None else np.zeros(brokers)
+        limit = (problem.disk_capacity * (1 - problem.settings.disk_headroom) - other) / scale[DISK]
+        limit[~problem.staying] = 0.0
+    return Frame(problem, goal, rule, wanted, weights, scale, targets, limit)
+
+
+def leader_targets(problem: Problem, replicas: Ints) -> Floats:
+    """[broker, LEADER_METRICS] Each broker's share, in its own unit; who receives nothing keeps what it leads."""
+    raw = leader_weights(problem, replicas)
+    receivers, share = problem.receivers, shares(problem)[:, 3:]
+    fixed = leader_loads(replicas, raw, len(receivers))
+    fixed[problem.leaving] = 0.0
+    rest = raw.sum(axis=0) - fixed[~receivers].sum(axis=0)
+    given = share * receivers[:, None]
+    return np.where(receivers[:, None], given / np.maximum(given.sum(axis=0), 1e-300) * rest, fixed)
+
+
+def budget_of(problem: Problem) -> Budget:
+    """The limits of the settings, with nothing spent."""
+    settings = problem.settings
+    return Budget(settings.max_bytes, settings.max_replicas, settings.max_leader_changes)
+
+
+def among(replicas: Ints, before: Ints) -> Bools:
+    """[row, column] Whether the replica was in the partition's list before."""
+    known: Bools = (replicas >= 0) & (replicas[:, :, None] == before[:, None, :]).any(axis=2)
+    return known
+
+
+def spent(problem: Problem, now: Ints) -> Budget:
+    """The limits, with what the lists cost so far."""
+    before, budget = problem.replicas, budget_of(problem)
+    new = ((now >= 0) & ~among(now, before)).sum(axis=1)
+    budget.replicas = int(new.sum())
+    budget.bytes = int((new * problem.size_bytes).sum())
+    budget.leader_changes = int((now[:, 0] != before[:, 0]).sum())
+    return budget
