@@ -20,6 +20,7 @@ from kafka_rebalance.report.summary import build_report
 from kafka_rebalance.report.values import RunReport
 
 STATIC = "/kafka-rebalance/static"
+FILES = "/kafka-rebalance/run/kafka_rebalance/one%2Ftwo/reassignments"
 PLAN: dict[str, Any] = {"proposals": samples.proposals(), "loads": samples.loads(), "moves": samples.all_moves()}
 UNDER_WAY: dict[str, Any] = {
     "decision": samples.decision(),
@@ -40,7 +41,8 @@ STAGES: dict[str, dict[str, Any]] = {
 
 
 def page(*, live: bool = False, snapshot: dict[str, Any] | None = None, **documents: Any) -> str:
-    return render_page(build_report(snapshot or samples.snapshot(), **documents), static_url=STATIC, is_live=live)
+    report = build_report(snapshot or samples.snapshot(), **documents)
+    return render_page(report, static_url=STATIC, files_url=FILES, is_live=live)
 
 
 class Outline(HTMLParser):
@@ -157,7 +159,9 @@ def test_hostile_names_stay_text(verified: bool) -> None:
     assert [attributes for tag, attributes in outline.tags if tag == "script"] == [
         {"src": f"{STATIC}/refresh.js", "defer": None}
     ]
-    assert not [tag for tag, _ in outline.tags if tag in ("a", "iframe", "form", "style")]
+    assert not [tag for tag, _ in outline.tags if tag in ("iframe", "form", "style")]
+    links = [attributes["href"] or "" for tag, attributes in outline.tags if tag == "a"]
+    assert all(re.fullmatch(rf"{FILES}/[\w%.~-]+|#\w+", link) for link in links), links
     assert "7*7" in outline.text
     assert "49 }}" not in outline.text
 
@@ -253,3 +257,22 @@ def test_the_report_needs_neither_airflow_nor_matplotlib_before_it_draws() -> No
     # A Dag's file imports the report; it is parsed every few seconds.
     code = "import sys, kafka_rebalance.report.page; sys.exit(bool({'airflow', 'matplotlib'} & set(sys.modules)))"
     assert subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode == 0
+
+
+def test_every_candidate_that_moves_something_links_to_its_plan_and_its_way_back() -> None:
+    documents = PLAN | {"moves": samples.all_moves() | {"leaders_only": ()}}
+    for html, where in (
+        (page(**documents), FILES),
+        (render_file(build_report(samples.snapshot(), **documents)), "reassignments"),
+    ):
+        links = [attributes for tag, attributes in Outline(html).tags if "download" in attributes]
+        names = ("light.json", "light-rollback.json", "balanced.json", "balanced-rollback.json")
+        assert [link["href"] for link in links] == [f"{where}/{name}" for name in names]
+        assert "nothing to move" in Outline(html).text
+
+
+def test_a_run_that_started_from_a_plan_says_so() -> None:
+    given = samples.snapshot()
+    given["settings"]["plan"] = '{"version":1,"partitions":[]}'
+    assert "a plan in Kafka's JSON: the candidate given" in Outline(page(snapshot=given, **PLAN)).text
+    assert "Started from" not in page(**PLAN)

@@ -6,10 +6,16 @@ import json
 import logging
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import report_samples as samples
 from airflow_home import HOME, RUNS, USERS  # first: it sets Airflow's environment
+
+if TYPE_CHECKING:
+    from fastapi.testclient import TestClient
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -25,3 +31,48 @@ def airflow_home() -> Iterator[Path]:
     from airflow import settings
 
     settings.dispose_orm()
+
+
+@pytest.fixture(scope="module")
+def client() -> Iterator[TestClient]:
+    """Airflow's api-server in this process, with the plugin that it found in the plugins folder."""
+    from airflow.api_fastapi.app import create_app
+    from fastapi.testclient import TestClient
+
+    with TestClient(create_app(apps="core"), raise_server_exceptions=False) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def login(client: TestClient) -> dict[str, dict[str, str]]:
+    """Headers by user, with tokens from Airflow's own login."""
+    from airflow.api_fastapi.app import get_auth_manager
+    from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
+
+    headers = {}
+    for user in USERS:
+        answer = client.post("/auth/token", json={"username": user, "password": user})
+        headers[user] = {"Authorization": f"Bearer {answer.json()['access_token']}"}
+    # Permissions come from the role: someone without one is logged in, and that is all.
+    nobody = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="nora", role=None))
+    return headers | {"nora": {"Authorization": f"Bearer {nobody}"}}
+
+
+@pytest.fixture
+def tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The Parquet tables are somebody else's test; here their rows come from the samples, with a hostile topic."""
+    from kafka_rebalance.workflow import report_files
+
+    monkeypatch.setattr(report_files, "read_loads", lambda folder, name: samples.loads()[name])
+    moves = samples.all_moves(samples.HOSTILE)
+    monkeypatch.setattr(report_files, "read_candidate", lambda folder, name: SimpleNamespace(moves=moves[name]))
+
+
+@pytest.fixture
+def get(client: TestClient, login: dict[str, dict[str, str]]) -> Any:
+    """Asks as a user, `vera` unless said otherwise; None is nobody."""
+
+    def ask(url: str, user: str | None = "vera", **options: Any) -> Any:
+        return client.get(url, headers=login[user] if user else {}, **options)
+
+    return ask

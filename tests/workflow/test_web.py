@@ -6,121 +6,22 @@ import importlib
 import inspect
 import re
 import uuid
-from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
-from urllib.parse import quote
 
 import pytest
-from airflow.api_fastapi.app import create_app, get_auth_manager
-from airflow.api_fastapi.auth.managers.simple.user import SimpleAuthManagerUser
-from airflow.models.dagrun import DagRun
-from airflow.models.taskinstance import TaskInstance
+from airflow.api_fastapi.app import get_auth_manager
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
-from sqlalchemy import insert
 
 import report_samples as samples
-from airflow_home import RUNS, USERS
-from kafka_rebalance.model.artifacts import DECISION, PROGRESS, PROPOSALS, SNAPSHOT, VERIFICATION, write_json
-from kafka_rebalance.workflow import report_files, web
-from kafka_rebalance.workflow.run_folder import NONCE
+from airflow_home import RUNS
+from kafka_rebalance.model.artifacts import DECISION, PROGRESS, VERIFICATION, write_json
+from kafka_rebalance.workflow import web
+from web_run import NONCE_VALUE, SECRET, Run
 
-NONCE_VALUE = "12345678901234567890123456789012"  # all digits: must not be read as a number
-SECRET = "only for eyes with permission"
-
-
-@pytest.fixture(scope="module")
-def client() -> Iterator[TestClient]:
-    """Airflow's api-server in this process, with the plugin that it found in the plugins folder."""
-    with TestClient(create_app(apps="core"), raise_server_exceptions=False) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def login(client: TestClient) -> dict[str, dict[str, str]]:
-    """Headers by user, with tokens from Airflow's own login."""
-    headers = {}
-    for user in USERS:
-        answer = client.post("/auth/token", json={"username": user, "password": user})
-        headers[user] = {"Authorization": f"Bearer {answer.json()['access_token']}"}
-    # Permissions come from the role: someone without one is logged in, and that is all.
-    nobody = get_auth_manager().generate_jwt(SimpleAuthManagerUser(username="nora", role=None))
-    return headers | {"nora": {"Authorization": f"Bearer {nobody}"}}
-
-
-@pytest.fixture(autouse=True)
-def tables(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The Parquet tables are somebody else's test; here their rows come from the samples, with a hostile topic."""
-    monkeypatch.setattr(report_files, "read_loads", lambda folder, name: samples.loads()[name])
-    moves = samples.all_moves(samples.HOSTILE)
-    monkeypatch.setattr(report_files, "read_candidate", lambda folder, name: SimpleNamespace(moves=moves[name]))
-
-
-class Run:
-    """A Dag run in the database, and its folder."""
-
-    def __init__(self, dag_id: str = "kafka_rebalance", state: str = "running") -> None:
-        self.dag_id = dag_id
-        self.run_id = f"manual__2026-05-03T14:31:58+00:00_{uuid.uuid4().hex[:8]}"
-        self.folder = RUNS / "orders-prod" / uuid.uuid4().hex
-        self.url = f"/kafka-rebalance/run/{dag_id}/{quote(self.run_id, safe='')}"
-        with create_session() as session:
-            session.add(
-                DagRun(dag_id=dag_id, run_id=self.run_id, run_type="manual", state=state, run_after=datetime.now(UTC))
-            )
-
-    def with_tasks(self, *tasks: str) -> Run:
-        values = {
-            "dag_id": self.dag_id,
-            "run_id": self.run_id,
-            "map_index": -1,
-            "state": "success",
-            "pool": "default_pool",
-        }
-        values |= {"try_number": 1, "max_tries": 0, "pool_slots": 1, "priority_weight": 1, "queue": "default"}
-        with create_session() as session:
-            for task in tasks:
-                session.execute(insert(TaskInstance).values(id=uuid.uuid4(), task_id=task, **values))
-        return self
-
-    def with_xcom(self, **values: Any) -> Run:
-        with create_session() as session:
-            dag_run_id = session.query(DagRun.id).filter_by(dag_id=self.dag_id, run_id=self.run_id).scalar()
-            for key, value in values.items():
-                session.add(
-                    XComModel(
-                        dag_run_id=dag_run_id, dag_id=self.dag_id, run_id=self.run_id, task_id="snapshot", map_index=-1,
-                        key=key, value=value, timestamp=datetime.now(UTC),
-                    )
-                )  # fmt: skip
-        return self
-
-    def with_folder(self, nonce: str = NONCE_VALUE, **snapshot: Any) -> Run:
-        self.folder.mkdir(parents=True)
-        write_json(self.folder, NONCE, {"nonce": nonce})
-        ours = {"dag_id": self.dag_id, "run_id": self.run_id, "reason": SECRET}
-        write_json(self.folder, SNAPSHOT, samples.snapshot(**ours | snapshot))
-        write_json(self.folder, PROPOSALS, samples.proposals())
-        return self
-
-    def ready(self) -> Run:
-        return (
-            self.with_tasks("snapshot", "render_report")
-            .with_folder()
-            .with_xcom(run_folder=str(self.folder), nonce=NONCE_VALUE)
-        )
-
-
-@pytest.fixture
-def get(client: TestClient, login: dict[str, dict[str, str]]) -> Any:
-    def ask(url: str, user: str | None = "vera", **options: Any) -> Any:
-        return client.get(url, headers=login[user] if user else {}, **options)
-
-    return ask
+pytestmark = pytest.mark.usefixtures("tables")
 
 
 def test_a_viewer_sees_the_report_of_a_run(get: Any) -> None:

@@ -23,6 +23,7 @@ PROPOSALS = "proposals.json"
 TIMINGS = "timings.json"
 SEGMENTS = "segments.json"
 REPORT = "report.html"
+REASSIGNMENTS = "reassignments"  # a folder: every candidate and its way back, for kafka-reassign-partitions
 DECISION = "decision.json"
 THROTTLE = "throttle.json"
 BATCHES = "batches.json"

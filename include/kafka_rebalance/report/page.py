@@ -10,9 +10,11 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from kafka_rebalance.model.artifacts import REASSIGNMENTS
 from kafka_rebalance.report import units
 from kafka_rebalance.report.approval import approval_body, approval_subject
 from kafka_rebalance.report.plots import Plot, broker_plots
+from kafka_rebalance.report.reassignments import plan_file, rollback_file
 from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
 
 __all__ = ["approval_body", "approval_subject", "read_static", "render_file", "render_message", "render_page"]
@@ -61,16 +63,19 @@ class _Details:
 
 
 def render_file(report: RunReport) -> str:
-    """The page as one self-contained file that opens without Airflow."""
-    return _render(report, static_url=None, is_live=False)
+    """The page as one file that opens without Airflow; its links lead to the files of the run's folder beside it."""
+    return _render(report, static_url=None, files_url=REASSIGNMENTS, is_live=False)
 
 
-def render_page(report: RunReport, *, static_url: str, is_live: bool = False) -> str:
-    """The page with style and script from `static_url`. A live one keeps its progress up to date by itself."""
-    return _render(report, static_url=static_url, is_live=is_live)
+def render_page(report: RunReport, *, static_url: str, files_url: str, is_live: bool = False) -> str:
+    """The page with style and script from `static_url`, and every candidate's files below `files_url`.
+
+    A live one keeps its progress up to date by itself.
+    """
+    return _render(report, static_url=static_url, files_url=files_url, is_live=is_live)
 
 
-def _render(report: RunReport, *, static_url: str | None, is_live: bool) -> str:
+def _render(report: RunReport, *, static_url: str | None, files_url: str, is_live: bool) -> str:
     focus = report.focus
     details = [
         _Details(
@@ -90,6 +95,7 @@ def _render(report: RunReport, *, static_url: str | None, is_live: bool) -> str:
         states=BATCH_STATES,
         state_tone=tone,
         state_words=words,
+        files_url=files_url,
         is_live=is_live,
         refresh_seconds=REFRESH_SECONDS,
         title=f"Rebalance of {report.connection_id}",
@@ -129,6 +135,8 @@ def _environment() -> Environment:
     environment.filters.update({f.__name__.removeprefix("format_"): _unbroken(f) for f in formats})
     environment.filters.update(
         ids=lambda replicas: ", ".join(map(str, replicas)),
+        plan_file=plan_file,
+        rollback_file=rollback_file,
     )
     return environment
 

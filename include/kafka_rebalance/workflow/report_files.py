@@ -11,6 +11,7 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.planning.tables import read_candidate, read_loads
 from kafka_rebalance.report.page import approval_body, approval_subject, render_file
+from kafka_rebalance.report.reassignments import plan_file, reassignment_files, rollback_file
 from kafka_rebalance.report.summary import build_report
 from kafka_rebalance.report.values import RunReport
 from kafka_rebalance.workflow.run_folder import RunFolder
@@ -36,6 +37,28 @@ def read_report(folder: RunFolder) -> RunReport:
 def write_report(folder: RunFolder) -> None:
     """`report.html`: opens without Airflow."""
     (folder / artifacts.REPORT).write_bytes(render_file(read_report(folder)).encode())
+
+
+def write_reassignments(folder: RunFolder) -> None:
+    """Every candidate that moves something, and its way back, as files for kafka-reassign-partitions."""
+    (folder / artifacts.REASSIGNMENTS).mkdir(parents=True, exist_ok=True)
+    for candidate in artifacts.read_json(folder, artifacts.PROPOSALS)["candidates"]:
+        name = candidate["name"]
+        for file, content in reassignment_files(name, read_candidate(folder, name).moves).items():
+            (folder / artifacts.REASSIGNMENTS / file).write_bytes(content)
+
+
+def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
+    """What `write_reassignments` wrote under that name, None where it wrote no such file.
+
+    Made again from the moves, which must still give the candidate's digest: a file that somebody has changed would be
+    a plan that nobody has seen.
+    """
+    proposals = _optional(folder, artifacts.PROPOSALS) or {"candidates": ()}
+    for name in (candidate["name"] for candidate in proposals["candidates"]):
+        if file in (plan_file(name), rollback_file(name)):
+            return reassignment_files(name, read_candidate(folder, name).moves).get(file)
+    return None
 
 
 def approval_texts(folder: RunFolder, dag_run: Any) -> tuple[str, str]:

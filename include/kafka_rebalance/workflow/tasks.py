@@ -92,8 +92,9 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
 
 @fails_without_retry
 def render_report(run_folder: str, dag_run: Any) -> dict[str, Any]:
-    """report.html, and the plan's rows of the ledger."""
+    """report.html, every candidate in Kafka's JSON, and the plan's rows of the ledger."""
     folder = open_run_folder(run_folder)
+    report_files.write_reassignments(folder)
     report_files.write_report(folder)
     proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
     written = artifacts.read_json(folder, artifacts.SNAPSHOT)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import logging
-from urllib.parse import urlsplit
+from urllib.parse import quote, urlsplit
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.common.db.common import SessionDep
@@ -26,9 +26,10 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kafka_rebalance.errors import RebalanceError, RunFolderError
+from kafka_rebalance.model.artifacts import REASSIGNMENTS, SNAPSHOT, read_json
 from kafka_rebalance.report.page import STATIC, read_static, render_message, render_page
-from kafka_rebalance.workflow.report_files import read_report
-from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, open_run_folder
+from kafka_rebalance.workflow.report_files import read_reassignment, read_report
+from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, file_name, open_run_folder
 
 log = logging.getLogger(__name__)
 
@@ -56,6 +57,11 @@ def create_app() -> FastAPI:
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(get_user)])
     may_read_run = Depends(requires_access_dag("GET", access_entity=DagAccessEntity.XCOM))  # the path's dag_id
 
+    # Before the page: a run's id may hold slashes.
+    @app.get("/run/{dag_id}/{run_id:path}/reassignments/{name}", dependencies=[may_read_run])
+    def reassignment(dag_id: str, run_id: str, name: str, session: SessionDep) -> Response:
+        return reassignment_file(dag_id, run_id, name, session)
+
     @app.get("/run/{dag_id}/{run_id:path}", dependencies=[may_read_run], response_class=HTMLResponse)
     def run(dag_id: str, run_id: str, session: SessionDep) -> HTMLResponse:
         return run_page(dag_id, run_id, session)
@@ -75,21 +81,62 @@ def base_path() -> str:
     return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
 
 
+class _NotServed(Exception):
+    """Why there is nothing to show, as a status and a page in words."""
+
+    def __init__(self, status: int, heading: str, text: str) -> None:
+        super().__init__(text)
+        self.status, self.heading, self.text = status, heading, text
+
+
 def run_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
     """The run's report, or a page that says in words why there is none. The caller has checked the permission."""
+    try:
+        folder, dag_run = _open_folder(dag_id, run_id, session)
+        report = read_report(folder)
+        is_live = report.changes_by_itself and str(dag_run.state) in ACTIVE_STATES
+        run = f"{quote(dag_id, safe='')}/{quote(run_id, safe='')}"
+        files_url = f"{base_path()}{MOUNT}/run/{run}/{REASSIGNMENTS}"
+        return HTMLResponse(render_page(report, static_url=_static_url(), files_url=files_url, is_live=is_live))
+    except _NotServed as why:
+        return _message(why.status, why.heading, why.text)
+    except (RebalanceError, OSError) as unusable:
+        log.warning("%s %s: the report cannot be shown: %s", dag_id, run_id, unusable)
+        return _message(503, "The report cannot be shown", str(unusable))
+
+
+def reassignment_file(dag_id: str, run_id: str, name: str, session: Session) -> Response:
+    """A candidate or its way back in Kafka's JSON, as a download. The caller has checked the permission."""
+    try:
+        folder, _ = _open_folder(dag_id, run_id, session)
+        content = read_reassignment(folder, name)
+        if content is None:
+            raise _NotServed(404, "There is no such file", "It is not of a candidate of this run that moves something.")
+        saved_as = file_name(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
+    except _NotServed as why:
+        return _message(404 if why.status == 200 else why.status, why.heading, why.text)
+    except (RebalanceError, OSError) as unusable:
+        log.warning("%s %s: %s cannot be given: %s", dag_id, run_id, name, unusable)
+        return _message(503, "The file cannot be given", str(unusable))
+    headers = {"Content-Disposition": f'attachment; filename="{saved_as}"'}
+    return Response(content, media_type="application/json", headers=headers)
+
+
+def _open_folder(dag_id: str, run_id: str, session: Session) -> tuple[RunFolder, DagRun]:
+    """The run's folder and the run. Raises _NotServed, and ArtifactError where its snapshot.json cannot be used."""
     dag_run = session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
     if dag_run is None:
-        return _message(404, "Unknown Dag run", f"There is no run {run_id} of the Dag {dag_id}.")
+        raise _NotServed(404, "Unknown Dag run", f"There is no run {run_id} of the Dag {dag_id}.")
     url, nonce = (_xcom(session, dag_run, key) for key in (FOLDER_KEY, NONCE_KEY))
     if url is None or nonce is None:
         if _is_rebalance(session, dag_run):
-            return _message(
+            raise _NotServed(
                 200,
                 "No snapshot yet",
                 f"The task {SNAPSHOT_TASK} has not written this run's folder. The run is {dag_run.state}. "
                 "Reload the page when the task is done; if it failed, its log says why.",
             )
-        return _message(
+        raise _NotServed(
             404,
             "This run is not a rebalance",
             f"The Dag {dag_id} does not plan a rebalance of a Kafka cluster, so there is nothing to show here.",
@@ -97,25 +144,16 @@ def run_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
     try:
         folder = open_run_folder(url)
     except RunFolderError as outside:
-        return _message(403, "This folder is not served", str(outside))
+        raise _NotServed(403, "This folder is not served", str(outside)) from outside
     try:
         check_shared(folder, nonce)
     except (RunFolderError, OSError) as unshared:
-        return _message(503, "The run folder is not shared with the API server", str(unshared))
-    return _report_page(folder, dag_run)
-
-
-def _report_page(folder: RunFolder, dag_run: DagRun) -> HTMLResponse:
-    try:
-        report = read_report(folder)
-        if (report.dag_id, report.run_id) != (dag_run.dag_id, dag_run.run_id):
-            # An XCom can be edited by whoever may edit that Dag; the permission was checked for this Dag only.
-            return _message(403, "This folder is not served", "The folder that this run names belongs to another run.")
-        is_live = report.changes_by_itself and str(dag_run.state) in ACTIVE_STATES
-        return HTMLResponse(render_page(report, static_url=_static_url(), is_live=is_live))
-    except (RebalanceError, OSError) as unusable:
-        log.warning("%s %s: the report cannot be shown: %s", dag_run.dag_id, dag_run.run_id, unusable)
-        return _message(503, "The report cannot be shown", str(unusable))
+        raise _NotServed(503, "The run folder is not shared with the API server", str(unshared)) from unshared
+    written = read_json(folder, SNAPSHOT)
+    if (written.get("dag_id"), written.get("run_id")) != (dag_run.dag_id, dag_run.run_id):
+        # An XCom can be edited by whoever may edit that Dag; the permission was checked for this Dag only.
+        raise _NotServed(403, "This folder is not served", "The folder that this run names belongs to another run.")
+    return folder, dag_run
 
 
 def _xcom(session: Session, dag_run: DagRun, key: str) -> str | None:
