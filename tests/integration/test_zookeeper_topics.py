@@ -16,7 +16,7 @@ from kafka_rebalance.execution.preconditions import topic_identities
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.primitives import JUTE_MAXBUFFER_BYTES, commit
+from kafka_rebalance.zookeeper.primitives import commit
 from kafka_rebalance.zookeeper.reader import read_cluster_view, read_topic_configs
 from kafka_rebalance.zookeeper.topics import (
     Created,
@@ -30,6 +30,7 @@ from kafka_rebalance.zookeeper.topics import (
 from kafka_rebalance.zookeeper.writer import Outcome
 
 WAIT_SECONDS = 60
+JUTE_MAXBUFFER_BYTES = 0xFFFFF  # the default of ZooKeeper
 REASSIGN = "/admin/reassign_partitions"
 NEW, MORE = {0: (3, 1), 1: (4, 2)}, {2: (1, 4), 3: (2, 3)}
 

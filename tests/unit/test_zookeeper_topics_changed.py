@@ -253,8 +253,11 @@ def changed(fake, changes, version="2.8"):
 
 
 def test_configs_are_changed_and_brokers_told_in_one_step(fake):
-    put(fake, CONFIG, {"version": 1, "config": {"a": "kept", "segment.ms": "5"}})
-    assert changed(fake, {"retention.ms": "7", "segment.ms": None}) == {"a": "kept", "retention.ms": "7"}
+    put(fake, CONFIG, {"version": 1, "config": {"cleanup.policy": "compact", "segment.ms": "5"}})
+    assert changed(fake, {"retention.ms": "7", "segment.ms": None}) == {
+        "cleanup.policy": "compact",
+        "retention.ms": "7",
+    }
     assert fake.writes == [("set", CONFIG), ("create", CHANGE)]
     notification = f"{CHANGE}{0:010d}"
     assert fake.json(notification) == {"version": 2, "entity_path": "topics/orders"}
@@ -264,6 +267,20 @@ def test_configs_are_changed_and_brokers_told_in_one_step(fake):
 def test_a_key_that_no_kafka_knows_can_be_taken_out(fake):
     put(fake, CONFIG, {"version": 1, "config": {"log.segment.bytes": "1"}})
     assert changed(fake, {"log.segment.bytes": None}) == {}
+
+
+@pytest.mark.parametrize(
+    ("kept", "said"),
+    [
+        ({"log.segment.bytes": "1"}, "Unknown topic config name: log.segment.bytes"),
+        ({"max.compaction.lag.ms": "5"}, "conflict topic config setting"),
+    ],
+)
+def test_what_does_not_go_with_the_configs_that_stay_is_not_written(fake, kept, said):
+    put(fake, CONFIG, {"version": 1, "config": kept})
+    with pytest.raises(KafkaRuleError, match=said):
+        changed(fake, {"min.compaction.lag.ms": "6"})
+    assert fake.writes == []
 
 
 def test_brokers_are_told_again_where_nothing_changes(fake):

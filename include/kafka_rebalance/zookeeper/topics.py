@@ -23,7 +23,7 @@ from kafka_rebalance.kafka.topics import (
     check_deletable,
     check_more_partitions,
     check_new_topic,
-    check_topic_config,
+    check_topic_configs,
 )
 from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
@@ -179,17 +179,15 @@ def set_topic_configs(
 ) -> None:
     """Sets configs of a topic, keeps all others, and tells the brokers, in one step. None removes a key.
 
-    `version`: Kafka's, decides what it accepts. Repeating it does no harm; brokers are told even where nothing
-    changes, which is the cure where another tool did not tell them.
+    `version`: Kafka's, decides what it accepts; like its tool (AdminZkClient.changeTopicConfig) it looks at all configs
+    that the topic will have, so that what others left there may have to be removed first. Repeating it does no harm;
+    brokers are told even where nothing changes, which is the cure where another tool did not tell them.
 
-    Raises StaleProposalError where the topic is not the one that `expected` identifies, KafkaRuleError for a key or
-    value that Kafka refuses, WriteError.
+    Raises StaleProposalError where the topic is not the one that `expected` identifies, KafkaRuleError for what Kafka
+    refuses, WriteError.
     """
     if not changes:
         raise WriteError(f"config of topic {topic}: no change is named. Nothing was written.")
-    for key, value in changes.items():
-        if value is not None:  # a key that Kafka no longer knows may be taken out
-            check_topic_config(key, value, version=version)
     entity = f"topics/{topic}"
     path = paths.config_path(entity)
 
@@ -199,6 +197,7 @@ def set_topic_configs(
         _check_not_deleted(now)
         config = _config_of(now)
         merged = {key: value for key, value in {**config, **changes}.items() if value is not None}
+        check_topic_configs(merged, version=version)
         transaction = client.transaction()
         # Kafka would give the config of a topic that goes away meanwhile to the next one of that name.
         transaction.check(paths.topic_path(topic), znode[1].version)
