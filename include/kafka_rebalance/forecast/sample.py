@@ -1,0 +1,139 @@
+"""A sample of a topic's keys: which offsets are read, and what they are found to hold. The keys job writes it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+from kafka_rebalance.errors import ArtifactError
+
+REQUEST = "sample.json"
+SAMPLE = "keys.json"
+_SHOWN_CHARACTERS = 40
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """The records of one partition from `start` on and before `end`."""
+
+    partition: int
+    start: int
+    end: int
+
+    @property
+    def offsets(self) -> int:
+        return self.end - self.start
+
+
+@dataclass(frozen=True, slots=True)
+class SampleRequest:
+    """What the keys job reads: these ranges of a topic of `partitions`, placed with each of `counts`.
+
+    Offsets bound how many rows are read; rows whose timestamp is before `not_before_ms` are read but not counted.
+    """
+
+    topic: str
+    partitions: int
+    ranges: tuple[OffsetRange, ...]
+    not_before_ms: int
+    counts: tuple[int, ...]
+
+    def to_mapping(self) -> dict[str, Any]:
+        return asdict(self)
+
+    @classmethod
+    def from_mapping(cls, document: Mapping[str, Any]) -> SampleRequest:
+        """What `to_mapping` gave, as JSON has it. Raises ArtifactError."""
+        try:
+            return cls(
+                topic=str(document["topic"]),
+                partitions=int(document["partitions"]),
+                ranges=tuple(OffsetRange(**entry) for entry in document["ranges"]),
+                not_before_ms=int(document["not_before_ms"]),
+                counts=tuple(int(count) for count in document["counts"]),
+            )
+        except (KeyError, TypeError, ValueError) as wrong:
+            raise ArtifactError(_unusable(REQUEST, wrong)) from wrong
+
+
+@dataclass(frozen=True, slots=True)
+class HeavyKey:
+    """One of the most frequent keys, as `shown` gives it, and its rows."""
+
+    key: str
+    rows: int
+
+
+@dataclass(frozen=True, slots=True)
+class KeySample:
+    """What the sampled rows hold.
+
+    `found_rows`: rows by partition as they are. `murmur2_rows`: for each count of partitions, the rows with a key by
+    the partition murmur2 gives; `moved_rows`: how many of them lie in another one than with `partitions`.
+    `foreign_rows`: rows with a key whose partition is not murmur2's. An empty key is a key. `oldest_ms` and
+    `newest_ms` are record timestamps, None without rows. `heaviest`: most frequent first.
+    """
+
+    topic: str
+    partitions: int
+    ranges: tuple[OffsetRange, ...]
+    not_before_ms: int
+    rows: int
+    rows_without_key: int
+    foreign_rows: int
+    distinct_keys: int
+    heaviest: tuple[HeavyKey, ...]
+    oldest_ms: int | None
+    newest_ms: int | None
+    found_rows: tuple[int, ...]
+    murmur2_rows: Mapping[int, tuple[int, ...]]
+    moved_rows: Mapping[int, int]
+
+    def to_mapping(self) -> dict[str, Any]:
+        return asdict(self)
+
+    def summary(self) -> dict[str, Any]:
+        """The figures of the whole sample, without those by partition."""
+        by_partition = ("ranges", "found_rows", "murmur2_rows", "moved_rows")
+        return {name: value for name, value in asdict(self).items() if name not in by_partition}
+
+    @classmethod
+    def from_mapping(cls, document: Mapping[str, Any]) -> KeySample:
+        """What `to_mapping` gave, as JSON has it: with numbers as texts where they are keys. Raises ArtifactError."""
+        try:
+            return cls(
+                topic=str(document["topic"]),
+                partitions=int(document["partitions"]),
+                ranges=tuple(OffsetRange(**entry) for entry in document["ranges"]),
+                not_before_ms=int(document["not_before_ms"]),
+                rows=int(document["rows"]),
+                rows_without_key=int(document["rows_without_key"]),
+                foreign_rows=int(document["foreign_rows"]),
+                distinct_keys=int(document["distinct_keys"]),
+                heaviest=tuple(HeavyKey(**entry) for entry in document["heaviest"]),
+                oldest_ms=document["oldest_ms"],
+                newest_ms=document["newest_ms"],
+                found_rows=tuple(document["found_rows"]),
+                murmur2_rows={int(count): tuple(rows) for count, rows in document["murmur2_rows"].items()},
+                moved_rows={int(count): int(rows) for count, rows in document["moved_rows"].items()},
+            )
+        except (AttributeError, KeyError, TypeError, ValueError) as wrong:
+            raise ArtifactError(_unusable(SAMPLE, wrong)) from wrong
+
+
+def shown(key: bytes) -> str:
+    """A key for people: its text if it is UTF-8 that prints, else hexadecimal; long ones are cut, with their length."""
+    if not key:
+        return "(empty)"
+    try:
+        text = key.decode()
+    except UnicodeDecodeError:
+        text = ""
+    if not text.isprintable() or not text:
+        text = "0x" + key.hex()
+    return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(key)} bytes)"
+
+
+def _unusable(name: str, wrong: Exception) -> str:
+    return f"{name} does not hold what its name says ({type(wrong).__name__}: {wrong}). Clear the task that writes it."
