@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from airflow.sdk import DAG
 from airflow_home import REPOSITORY
 from fake_zookeeper import put_topic
 from kafka_rebalance.errors import ExecutionError
+from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.workflow import batches
@@ -72,6 +74,7 @@ def run(cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPat
         monkeypatch.setattr(SparkSubmitOperator, "execute", plan)
         monkeypatch.setattr(HITLOperator, "execute", answer)
         dag: DAG = DagBag(str(REPOSITORY / "dags")).dags[dag_id]
+        dag.params = copy.deepcopy(dag.params)  # `test` puts the conf into them, and they are the module's own
         for task in dag.tasks:
             task.retries = 0
             if task.task_id == "reassign":
@@ -96,6 +99,22 @@ def test_an_approved_run_goes_from_snapshot_to_ledger(
         assert found.num_rows == rows
         assert found["cluster"].to_pylist() == [CONNECTION] * rows
     assert found["verified"].to_pylist() == [True]
+
+
+def test_a_run_that_starts_from_a_pasted_plan_executes_it_once_it_is_approved(
+    run: Callable[..., dict[str, str]], cluster: SimulatedCluster
+) -> None:
+    asked = {("orders", 1): [4, 3], ("orders", 0): [1, 2]}  # the second is as it is already
+    states = run(
+        "kafka_rebalance",
+        choice="given",
+        conf={"kafka_conn_id": CONNECTION, "plan": format_reassignment(asked), "candidates": ["balanced", "as_kafka"]},
+    )
+    assert set(states.values()) == {"success"}
+    assert cluster.requests == [{("orders", 1): [4, 3]}]
+    assert cluster.replicas("orders") == {0: [1, 2], 1: [4, 3], 2: [1, 3], 3: [1, 3]}
+    assert cluster.leaders("orders")[1] == 4
+    assert cluster.leftovers() == []
 
 
 def test_a_rejected_run_is_a_success_that_wrote_nothing(

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
-from kafka_rebalance.model.settings import JOBS, Settings
+from kafka_rebalance.model.settings import CANDIDATES, JOBS, Settings
 
 _DEFAULT = Settings()
-_LIMITS, _BROKERS, _TOPICS, _TUNING = "Limits", "Brokers", "Topics", "Tuning"
+_LIMITS, _BROKERS, _TOPICS, _PLAN, _TUNING = "Limits", "Brokers", "Topics", "A plan of your own", "Tuning"
 
 
 def _limit(title: str, description: str) -> Param:
@@ -84,6 +84,31 @@ REBALANCE_PARAMS: dict[str, Param] = {
         title="Copies per broker",
         description="Replicas that one broker sends or receives in one batch.",
         section=_LIMITS,
+    ),
+    "plan": Param(
+        None,
+        type=["null", "string"],
+        format="multiline",
+        title="Plan",
+        description="In the JSON of kafka-reassign-partitions, or all that its --generate prints. It is checked, "
+        'scored beside our own candidates, and can be approved like them. Its log_dirs may only say "any".',
+        section=_PLAN,
+    ),
+    "plan_path": Param(
+        None,
+        type=["null", "string"],
+        title="Plan file",
+        description="Instead of a pasted plan: a file below the plans folder ([kafka_rebalance] plans_folder).",
+        section=_PLAN,
+    ),
+    "candidates": Param(
+        list(_DEFAULT.candidates),
+        type="array",
+        items={"type": "string", "enum": list(CANDIDATES)},
+        examples=list(CANDIDATES),
+        title="Candidates",
+        description="What to compute. as_kafka: what kafka-reassign-partitions --generate would propose, to compare.",
+        section=_TUNING,
     ),
     "tolerance": Param(
         _DEFAULT.tolerance,

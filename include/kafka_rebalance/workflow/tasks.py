@@ -12,12 +12,13 @@ import kafka_rebalance
 from kafka_rebalance.errors import ArtifactError, VerificationError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.tables import read_problem, write_snapshot
+from kafka_rebalance.planning.planner import prepare
+from kafka_rebalance.planning.tables import write_snapshot
 from kafka_rebalance.spark import package_zip
 from kafka_rebalance.verification.checks import document, summarise
 from kafka_rebalance.verification.leaders import check_leaders
 from kafka_rebalance.verification.placement import check_placement
-from kafka_rebalance.workflow import elections, ledger, report_files, throttling
+from kafka_rebalance.workflow import elections, ledger, plans, report_files, throttling
 from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.controller import controller_document
@@ -30,7 +31,7 @@ from kafka_rebalance.zookeeper.client import open_client
 
 log = logging.getLogger(__name__)
 
-PARAMS_OUTSIDE_SETTINGS = ("kafka_conn_id", "internal_topics", "reason")
+PARAMS_OUTSIDE_SETTINGS = ("kafka_conn_id", "internal_topics", "reason", "plan", "plan_path")
 PACKAGE_ZIP = "kafka_rebalance.zip"
 
 
@@ -40,6 +41,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     connection_id = params["kafka_conn_id"]
     asked = Settings.from_mapping(
         {key: value for key, value in params.items() if key not in PARAMS_OUTSIDE_SETTINGS and value is not None}
+        | {"plan": plans.given_plan(params)}
     )
     policy = read_policy(connection_id)
     connection = read_connection(connection_id)
@@ -59,7 +61,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     observed_at = datetime.now(UTC)
     tables_digest = write_snapshot(folder / artifacts.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
     artifacts.write_json(folder / artifacts.SNAPSHOT_FOLDER, "configs.json", taken.configs, source_digest=tables_digest)
-    read_problem(folder / artifacts.SNAPSHOT_FOLDER, settings)  # what no plan can satisfy fails here, not in Spark
+    prepare(folder / artifacts.SNAPSHOT_FOLDER, settings)  # what no plan can satisfy fails here, not in Spark
     artifacts.write_json(folder, artifacts.SETTINGS, settings.to_mapping())
     artifacts.write_json(
         folder,

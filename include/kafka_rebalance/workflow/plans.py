@@ -1,0 +1,56 @@
+"""The plan that a run may start from, in kafka-reassign-partitions' JSON: pasted, or a file of the plans folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk.configuration import conf
+
+import kafka_rebalance
+from kafka_rebalance.errors import SettingsError
+from kafka_rebalance.planning.given import canonical_plan
+
+_UNTOUCHED = "Nothing was read from or written to the cluster."
+
+
+def plans_folder() -> Path:
+    """`[kafka_rebalance] plans_folder`, by default the folder `plans` beside the package."""
+    configured = conf.get("kafka_rebalance", "plans_folder", fallback="")
+    return Path(configured) if configured else Path(kafka_rebalance.__file__).parents[1] / "plans"
+
+
+def given_plan(params: Mapping[str, Any]) -> str | None:
+    """The plan of the params `plan` or `plan_path` in its canonical form; None where both are empty.
+
+    Raises SettingsError where both are given, or the path is not a file below the plans folder, and KafkaRuleError
+    where the text is not a plan.
+    """
+    pasted, path = str(params.get("plan") or "").strip(), str(params.get("plan_path") or "").strip()
+    if pasted and path:
+        raise SettingsError(
+            f"The run has a pasted plan and plan_path {path!r}; it can start from one. {_UNTOUCHED} Leave one empty."
+        )
+    if path:
+        pasted = _read(path)
+    elif not pasted:
+        return None
+    return canonical_plan(pasted)
+
+
+def _read(name: str) -> str:
+    """The file's text. Who starts a run may name a file, and must not get to see any other of the worker's."""
+    folder = plans_folder()
+    try:
+        path = (folder / name).resolve()
+        inside = path.is_relative_to(folder.resolve())
+        if inside and path.is_file():
+            return path.read_text(encoding="utf-8")
+    except (OSError, ValueError) as unreadable:  # ValueError: a null byte, or not UTF-8
+        raise SettingsError(f"plan_path {name!r} cannot be read ({unreadable}). {_UNTOUCHED}") from unreadable
+    why = "is no file there" if inside else "leads out of it"
+    raise SettingsError(
+        f"plan_path {name!r} must name a file below the plans folder {folder}, and {why}. {_UNTOUCHED} "
+        "Put the plan there ([kafka_rebalance] plans_folder), or paste it into `plan`."
+    )
