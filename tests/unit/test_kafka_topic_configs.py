@@ -232,7 +232,6 @@ def test_compression_levels_are_those_of_the_codec(name, level, reason):
         ("2.0.", "2.8"),
         ("2.8-IV1", "2.8"),
         ("3.9-IV0", "3.9"),
-        ("4.0", "3.9"),
     ],
 )
 def test_a_message_format_is_a_version_that_the_brokers_know(value, version):

@@ -26,9 +26,8 @@ _PROTOCOLS = (
     *(("0.8.0", 0), ("0.8.1", 0), ("0.8.2", 0), ("0.9.0", 0), ("0.10.0", 2), ("0.10.1", 3), ("0.10.2", 1)),
     *(("0.11.0", 3), ("1.0", 1), ("1.1", 1), ("2.0", 2), ("2.1", 3), ("2.2", 2), ("2.3", 2), ("2.4", 2), ("2.5", 1)),
     *(("2.6", 1), ("2.7", 3), ("2.8", 2), ("3.0", 2), ("3.1", 1), ("3.2", 1), ("3.3", 4), ("3.4", 1), ("3.5", 3)),
-    *(("3.6", 3), ("3.7", 5), ("3.8", 1), ("3.9", 1), ("4.0", 2)),
+    *(("3.6", 3), ("3.7", 5), ("3.8", 1), ("3.9", 1)),
 )
-_NAMED_BEFORE_THEIR_RELEASE: dict[str, _Release] = {"3.8": (3, 7), "3.9": (3, 8), "4.0": (3, 9)}
 
 
 def check_topic_config(key: str, value: str, *, version: str = "2.0") -> None:
@@ -69,12 +68,18 @@ def check_topic_configs(configs: Mapping[str, str], *, version: str = "2.0") -> 
 
 def check_topic_config_names(names: Collection[str], *, version: str = "2.0") -> None:
     """Raises KafkaRuleError for a name that is no topic config of that version: for configs to be removed."""
-    unknown = [name for name in names if name not in _definitions(release(version))]
+    known = topic_config_names(version)
+    unknown = [name for name in names if name not in known]
     if unknown:
         raise KafkaRuleError(
             f"Unknown topic config name: {unknown[0]}",
-            f"Nothing was written. Kafka {version} knows: {', '.join(sorted(_definitions(release(version))))}.",
+            f"Nothing was written. Kafka {version} knows: {', '.join(known)}.",
         )
+
+
+def topic_config_names(version: str = "2.0") -> tuple[str, ...]:
+    """Every name of that version, sorted."""
+    return tuple(sorted(_definitions(release(version))))
 
 
 def parse_config_arguments(arguments: Sequence[str]) -> dict[str, str]:
@@ -130,10 +135,10 @@ def _double(name: str, text: str) -> float:
 
 
 def _boolean(name: str, text: str) -> bool:
-    lowered = trim(text).lower()
-    if lowered not in ("true", "false"):
+    raised = trim(text).upper()
+    if raised not in ("TRUE", "FALSE"):
         raise _invalid(name, text, "Expected value to be either true or false")
-    return lowered == "true"
+    return raised == "TRUE"
 
 
 def _string(_name: str, text: str) -> str:
@@ -213,7 +218,7 @@ def _protocol_version(at: _Release) -> _Check:
     names = {
         name
         for short, ivs in _PROTOCOLS
-        if _NAMED_BEFORE_THEIR_RELEASE.get(short, release(short)) <= at
+        if release(short) <= at
         for name in (short, *(f"{short}-IV{number}" for number in range(ivs)))
     }
 
