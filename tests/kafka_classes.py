@@ -60,6 +60,7 @@ class KafkaClasses:
             self.gateway = open_gateway(output, check_alive)
             self.jvm = self.gateway.jvm
             self._methods: dict[tuple[str, str, int], list[Any]] = {}
+            self._fields: dict[tuple[str, str], Any] = {}
             self._mapper = self.jvm.com.fasterxml.jackson.databind.ObjectMapper()
             self._converters = self.jvm.scala.collection.JavaConverters
         except BaseException:
@@ -123,6 +124,17 @@ class KafkaClasses:
                 java_class = java_class.getSuperclass()
             self._methods[key] = found
         return self._methods[key]
+
+    def set_field(self, target: Any, name: str, value: Any) -> None:
+        self._field(target, name).set(target, value)
+
+    def _field(self, target: Any, name: str) -> Any:
+        java_class = target.getClass()
+        key = (java_class.getName(), name)
+        if key not in self._fields:
+            self._fields[key] = java_class.getDeclaredField(name)
+            self._fields[key].setAccessible(True)
+        return self._fields[key]
 
     # Values
 
