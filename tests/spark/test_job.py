@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import subprocess
@@ -12,10 +13,12 @@ from pathlib import Path
 
 import pytest
 
+from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.model.artifacts import write_json
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.tables import write_snapshot
+from kafka_rebalance.planning.tables import read_candidate, write_snapshot
 from kafka_rebalance.spark import job, package_zip
 from local_cluster.java import find_java, java_home
 from snapshots import broker_rows, partition_rows
@@ -82,6 +85,24 @@ def test_the_job_leaves_the_same_bytes_as_the_command(snapshot: Path, tmp_path: 
     ]
     assert len(said) == 4
     assert " INFO DAGScheduler" not in done.stderr + done.stdout
+
+
+def test_a_given_plan_and_kafkas_own_are_the_same_bytes_from_the_job_and_the_command(
+    snapshot: Path, tmp_path: Path, submit: Submit
+) -> None:
+    plan = format_reassignment({TopicPartition("orders", number): (6, 1 + number % 5) for number in range(40)})
+    settings = Settings(seed=3, candidates=("light", "as_kafka"), plan=plan, throttle_bytes_per_second=10**7)
+    write_json(tmp_path, "settings.json", settings.to_mapping())
+    run(snapshot, tmp_path / "here", settings)
+    there = tmp_path / "there"
+    done = submit("--snapshot", str(snapshot), "--out", str(there), "--settings", str(tmp_path / "settings.json"))
+    assert done.returncode == 0, done.stdout
+    for name in RESULTS:
+        assert (there / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name
+    found = [entry["name"] for entry in json.loads((there / "proposals.json").read_text())["candidates"]]
+    assert found == ["light", "as_kafka", "given"]
+    assert len(read_candidate(there, "given").moves) == 40
+    assert len(read_candidate(there, "as_kafka").moves) > 100
 
 
 def test_the_job_ends_with_the_text_of_what_it_cannot_use(snapshot: Path, tmp_path: Path, submit: Submit) -> None:
