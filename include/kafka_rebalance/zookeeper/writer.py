@@ -1,5 +1,6 @@
-"""The only code that writes Kafka's znodes. Each write is checked here once more, whoever asks for it.
+"""The writes of a reassignment. With those of topics (`topics`) they are all that we write of Kafka's znodes.
 
+Each write is checked here once more, whoever asks for it.
 Requests to the controller are created, never set and never deleted: the controller watches their creation alone.
 Every function may be called again after it failed; none leaves half of what it does in a harmful condition.
 """

@@ -60,7 +60,7 @@ def encode_config_change(entity: str) -> bytes:
 
 
 def throttle_problem(entity: str, changes: Mapping[str, str | None]) -> str | None:
-    """Why these changes must not be written, or None. The throttle keys are all that this package ever writes.
+    """Why these changes must not be written, or None. A rebalance writes the throttle keys alone.
 
     `entity` is `brokers/N` or `topics/T`; a value of None removes the key. Rates are whole bytes a second
     (DynamicConfig.Broker), replica lists `partition:broker` pairs or `*` (ThrottledReplicaListValidator).
