@@ -141,13 +141,14 @@ WORDS = [
     *("0:", ":1", "0:1:2", "0-1", "-1:2", "0 :1", "٣:1", "x" * 300, "😀", "a\nb", "a\x00b", "Iıİ"),
     *("tRuE\u0130", "falſe"),
 ]
-FORMATS = [
-    *"0.8.0 0.8.1 0.8.2 0.8.3 0.8 0.9.0 0.9.0.1 0.9 0.10 0.10.0 0.10.0-IV0 0.10.0-IV1 0.10.0-IV2 0.10.1-IV2".split(),
-    *"0.10.2.1 0.11.0-IV2 0.11.0-IV3 1.0 1.1-IV0 1 2 2.0 2.0.1 2.0. 2..0 .2.0 2.0.x 2.0-IV1 2.0-IV1.7 2.0-IV2".split(),
-    *"2.1 2.1-IV2 2.8 2.8.2 2.8-IV1 2.9 3.0-IV1 3.3-IV3 3.5-IV2 3.6-IV2 3.7-IV4 3.7-IV5 3.8-IV0 3.9 3.9.2".split(),
-    *"3.9-IV0 3.9. 3.9-IV1 4.0 4.1 latest . .. 0. 0..8".split(),  # 3.9 also takes 4.0-IV0, which was never released
-    *("", " 2.0 "),
-]
+# 3.9 also takes 4.0-IV0, which was never released.
+FORMATS_IN_WORDS = """
+    0.8.0 0.8.1 0.8.2 0.8.3 0.8 0.9.0 0.9.0.1 0.9 0.10 0.10.0 0.10.0-IV0 0.10.0-IV1 0.10.0-IV2 0.10.1-IV2 0.10.2.1
+    0.11.0-IV2 0.11.0-IV3 1.0 1.1-IV0 1 2 2.0 2.0.1 2.0. 2..0 .2.0 2.0.x 2.0-IV1 2.0-IV1.7 2.0-IV2 2.1 2.1-IV2 2.8
+    2.8.2 2.8-IV1 2.9 3.0-IV1 3.3-IV3 3.5-IV2 3.6-IV2 3.7-IV4 3.7-IV5 3.8-IV0 3.9 3.9.2 3.9-IV0 3.9. 3.9-IV1 4.0 4.1
+    latest . .. 0. 0..8
+"""
+FORMATS = [*FORMATS_IN_WORDS.split(), "", " 2.0 "]
 
 
 def test_config_names_are_those_of_the_version(log_config: KafkaLogConfig) -> None:
