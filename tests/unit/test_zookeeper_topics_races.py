@@ -179,10 +179,11 @@ def test_of_two_identical_creations_at_once_both_succeed(version):
     assert outcomes == set(Outcome)
 
 
-def test_a_creation_by_kafkas_own_tool_at_the_same_time_is_never_mixed_with_ours(version):
-    for point in all_points("create", version):
+@pytest.mark.parametrize("change", ["create", "create over an orphan"])
+def test_a_creation_by_kafkas_own_tool_at_the_same_time_is_never_mixed_with_ours(change, version):
+    for point in all_points(change, version):
         for tool_writes in ([CONFIG], [CONFIG, TOPIC]):
-            fake, _ = cluster_for("create", version)
+            fake, _ = cluster_for(change, version)
 
             def tool(fake=fake, tool_writes=tool_writes):
                 for path in tool_writes:
