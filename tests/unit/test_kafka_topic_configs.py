@@ -281,6 +281,16 @@ def test_tiered_storage_is_left_to_those_who_can_see_that_all_brokers_have_it():
         check_topic_configs({"remote.storage.enable": "false", key: "false"}, version="3.9.2")
 
 
+def test_tiered_storage_stays_as_it_is():
+    tiered, more = {"remote.storage.enable": "true"}, {"retention.ms": "5"}
+    for version in ("3.6", "3.9.2"):
+        check_topic_configs({**tiered, **more}, existing=tiered, version=version)
+    for off in (more, {"remote.storage.enable": "false"}):
+        check_topic_configs(off, existing=tiered, version="3.8")
+        refused = message_of(check_topic_configs, off, existing=tiered, version="3.9.2")
+        assert refused.startswith("It is invalid to disable remote storage without deleting remote data.")
+
+
 @given(st.text(max_size=12), st.sampled_from(["2.0", "2.8.2", "3.9.2"]), st.data())
 def test_no_value_ends_in_another_error_than_kafkas(value, version, data):
     names = ["segment.bytes", "retention.ms", "min.cleanable.dirty.ratio", "cleanup.policy", "preallocate"]

@@ -38,12 +38,14 @@ def check_topic_config(key: str, value: str, *, version: str = "2.0") -> None:
     _values({key: value}, release(version))
 
 
-def check_topic_configs(configs: Mapping[str, str], *, version: str = "2.0") -> None:
-    """Raises KafkaRuleError unless Kafka of that version takes all of these together.
+def check_topic_configs(
+    configs: Mapping[str, str], *, version: str = "2.0", existing: Mapping[str, str] | None = None
+) -> None:
+    """Raises KafkaRuleError unless Kafka of that version takes all of these together, in place of the `existing` ones.
 
     In Kafka's order: all names, then each value, then what does not go together, with the brokers' defaults for what
-    is not given. From 3.6 on tiered storage is refused as brokers without it refuse it: a topic that has it set in
-    ZooKeeper would keep such a broker from starting.
+    is not given. From 3.6 on tiered storage can stay, and not be turned on, as if no broker had it: a broker without
+    it does not start again once a topic has it.
     """
     at = release(version)
     values = _values(configs, at)
@@ -58,11 +60,20 @@ def check_topic_configs(configs: Mapping[str, str], *, version: str = "2.0") -> 
             "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode.",
             "Nothing was written.",
         )
-    if values.get("remote.storage.enable") and at >= (3, 6):
+    was_tiered = (existing or {}).get("remote.storage.enable", "").lower() == "true"
+    if values.get("remote.storage.enable") and not was_tiered and at >= (3, 6):
         raise KafkaRuleError(
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage.",
             "Nothing was written. Where all brokers have it, set it with kafka-configs.",
+        )
+    if was_tiered and not values.get("remote.storage.enable") and at >= (3, 9):
+        raise KafkaRuleError(
+            "It is invalid to disable remote storage without deleting remote data. If you want to keep the remote data "
+            "and turn to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If you want "
+            "to disable remote storage and delete all remote data, please set "
+            "`remote.storage.enable=false,remote.log.delete.on.disable=true`.",
+            "Nothing was written. With ZooKeeper neither is possible.",
         )
 
 

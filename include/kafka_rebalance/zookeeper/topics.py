@@ -197,7 +197,7 @@ def set_topic_configs(
         _check_not_deleted(now)
         config = _config_of(now)
         merged = {key: value for key, value in {**config, **changes}.items() if value is not None}
-        check_topic_configs(merged, version=version)
+        check_topic_configs(merged, version=version, existing=config)
         transaction = client.transaction()
         # Kafka would give the config of a topic that goes away meanwhile to the next one of that name.
         transaction.check(paths.topic_path(topic), znode[1].version)
