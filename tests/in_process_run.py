@@ -20,7 +20,7 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.workflow import tasks, throttling
-from kafka_rebalance.workflow.approval import offered_digests
+from kafka_rebalance.workflow.approval import offered_digests, stopped_candidates
 from kafka_rebalance.workflow.following import BatchFollower
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.reassign import ReassignOperator
@@ -73,7 +73,7 @@ class InProcessRun:
         """What `approve` leaves behind when uma picks a candidate."""
         proposals = artifacts.read_json(self.folder, artifacts.PROPOSALS)
         snapshot = artifacts.read_json(self.folder, artifacts.SNAPSHOT)
-        digest = offered_digests(proposals)[choice]
+        digest = offered_digests(proposals, stopped_candidates(self.folder, proposals))[choice]
         decision = {
             "choice": choice,
             "digest": digest,

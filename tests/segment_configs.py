@@ -58,3 +58,19 @@ def configs(
 def placed(name: str, replicas: tuple[int, ...], size_bytes: int = 1000) -> Placed:
     topic, _, partition = name.rpartition("-")
     return Placed(TopicPartition(topic, int(partition)), replicas, size_bytes)
+
+
+def configs_document(
+    topics: Mapping[str, Mapping[str, str]], brokers: Mapping[int, Mapping[str, tuple[str | None, str]]] | None = None
+) -> dict[str, Any]:
+    """What the snapshot writes as configs.json, of `configs`."""
+    return {
+        "topics": {topic: dict(values) for topic, values in topics.items()},
+        "brokers": {
+            str(broker): {key: list(value) for key, value in values.items()}
+            for broker, values in configs(topics, brokers).brokers.items()
+        },
+        "broker_dynamic": {},
+        "append_bytes": {},
+        "lock_holder": None,
+    }

@@ -112,6 +112,11 @@ def test_segments_of_a_replica_are_by_size_or_by_time_and_one_more(size_bytes, o
     assert (files.segments, files.memory_maps) == (segments, 2 * segments)
 
 
+def test_segments_by_time_are_no_more_than_the_appends():
+    settings = configs({"t": {"segment.ms": 1}}).roll_settings("t", 1)
+    assert replica_files(100_000, settings, append_bytes=10_000).segments == 11
+
+
 def test_a_replica_preallocates_two_index_files():
     """facts f: two sparse 10 MiB index files of each active segment: 20 MiB a new replica."""
     assert replica_files(0, configs({"t": {}}).roll_settings("t", 1)).index_bytes == 10_485_760 + 10_485_756
@@ -141,6 +146,12 @@ def test_more_maps_than_linux_gives_are_warned_about_while_they_last():
     assert (second.rule, second.brokers) == ("too_many_maps", (3,))
     assert f"{MAX_MAP_COUNT - 22} memory maps now, {MAX_MAP_COUNT + 2} while it receives copies" in second.text
     assert "vm.max_map_count" in first.remedy
+
+
+def test_maps_of_a_cluster_as_it_is_are_told_once():
+    partitions = [placed("t-0", (1,), 1 << 40)]
+    (finding,) = audit_cluster(partitions, configs({"t": {"segment.bytes": 16 * MIB}})).findings
+    assert finding.text == "about 131074 memory maps; Linux gives a process 65530"
 
 
 @pytest.mark.parametrize(

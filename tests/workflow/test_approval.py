@@ -25,12 +25,17 @@ from kafka_rebalance.planning.tables import write_snapshot
 from kafka_rebalance.workflow.approval import CandidateApprovalOperator
 from kafka_rebalance.workflow.approved import read_approved
 from kafka_rebalance.workflow.run_folder import create_run_folder
+from kafka_rebalance.workflow.segment_audit import write_audit
+from segment_configs import configs_document
 
 POLICY = "approvers: [uma, olive]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 5000000\n"
 BROKERS = [{"broker": number, "rack": f"r{number % 3}"} for number in (1, 2, 3, 4)]
 SKEWED = [
     {"topic": "orders", "partition": number, "replicas": [1, 2], "isr": [1, 2], "leader": 1, "size_bytes": 1_000_000}
     for number in range(6)
+]
+LEADERS_EVEN = [  # nothing to gain by re-ordering: each list has one replica
+    {"topic": "orders", "partition": number, "replicas": [1], "size_bytes": 1_000_000} for number in range(4)
 ]
 EVEN = [{"topic": "orders", "partition": 0, "replicas": [1, 2, 3, 4], "size_bytes": 1_000_000}]
 
@@ -42,7 +47,13 @@ class Asked(Exception):
 class World:
     """A run's folder with real proposals, the operator on it, and what Airflow would hand over."""
 
-    def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch, partitions: list[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        root: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        partitions: list[dict[str, Any]],
+        topic_config: dict[str, str],
+    ) -> None:
         monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(root / "runs"))
         monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(root))
         self.policy_file = root / "prod.yaml"
@@ -75,7 +86,9 @@ class World:
                 "nonce": self.nonce,
             },
         )
+        artifacts.write_json(self.folder / "snapshot", artifacts.CONFIGS, configs_document({"orders": topic_config}))
         planner.run(self.folder / "snapshot", self.folder, settings)
+        write_audit(self.folder)
         self.dag_run = SimpleNamespace(
             dag_id="kafka_rebalance", run_id="run", triggering_user_name="olive", run_type="manual"
         )
@@ -125,7 +138,9 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., World
         raise Asked
 
     monkeypatch.setattr(HITLOperator, "execute", park)
-    return lambda partitions=SKEWED: World(tmp_path, monkeypatch, partitions)
+    return lambda partitions=SKEWED, **topic_config: World(
+        tmp_path, monkeypatch, partitions, {key.replace("_", "."): value for key, value in topic_config.items()}
+    )
 
 
 def test_the_request_has_a_button_per_candidate_the_recommended_first(make: Callable[..., World]) -> None:
@@ -225,6 +240,59 @@ def test_without_a_policy_nothing_is_asked_and_all_is_skipped(make: Callable[...
 def test_a_balanced_cluster_asks_nobody(make: Callable[..., World]) -> None:
     world = make(EVEN)
     with pytest.raises(DownstreamTasksSkipped):
+        world.operator.execute(world.context)
+
+
+def test_candidates_whose_copies_would_stop_are_not_offered(make: Callable[..., World]) -> None:
+    """Only the one that re-orders lists is: it copies nothing."""
+    world = make(segment_bytes="100000")
+    operator = world.ask()
+    assert [option.split(" · ")[0] for option in operator.options] == ["leaders_only", "Reject"]
+    assert "**not offered** for approval, since a new replica could not follow: `balanced`" in operator.body
+    assert "segment.bytes is 100000, replica.fetch.max.bytes 1048576" in operator.body
+    balanced = next(c for c in world.proposals["candidates"] if c["name"] == "balanced")
+    with pytest.raises(AirflowFailException, match="is not for this plan"):
+        world.answer(f"balanced · {balanced['digest'][:8]}")
+    assert not (world.folder / artifacts.DECISION).exists()
+
+
+def test_where_every_candidate_would_stop_the_approval_fails_and_says_what_to_correct(
+    make: Callable[..., World],
+) -> None:
+    """Topic, brokers, values, where they come from, and the remedy."""
+    world = make(LEADERS_EVEN, segment_bytes="100000")
+    with pytest.raises(AirflowFailException) as refused:
+        world.operator.execute(world.context)
+    text = str(refused.value)
+    assert text.startswith("No candidate can be approved (")
+    for words in (
+        "topic orders, broker ",
+        "segment.bytes is 100000, replica.fetch.max.bytes 1048576",
+        "(segment.bytes: topic; replica.fetch.max.bytes: default)",
+        "Raise segment.bytes to at least replica.fetch.max.bytes",
+        "Nothing was written to the cluster.",
+    ):
+        assert words in text
+
+
+def test_without_a_policy_a_stopped_plan_is_read_only_like_any_other(make: Callable[..., World]) -> None:
+    world = make(LEADERS_EVEN, segment_bytes="100000")
+    world.policy_file.unlink()
+    snapshot = artifacts.read_json(world.folder, artifacts.SNAPSHOT)
+    artifacts.write_json(world.folder, artifacts.SNAPSHOT, {**snapshot, "policy": None, "policy_digest": None})
+    with pytest.raises(DownstreamTasksSkipped):
+        world.operator.execute(world.context)
+
+
+@pytest.mark.parametrize("state", ["absent", "of another plan"])
+def test_a_plan_that_was_not_audited_is_not_offered(make: Callable[..., World], state: str) -> None:
+    world = make()
+    path = Path(str(world.folder / artifacts.SEGMENTS))
+    if state == "absent":
+        path.unlink()
+    else:
+        artifacts.write_json(world.folder, artifacts.PROPOSALS, {**world.proposals, "recommended": "light"})
+    with pytest.raises(ArtifactError, match=r"segments\.json"):
         world.operator.execute(world.context)
 
 

@@ -146,6 +146,38 @@ def test_a_policy_that_cannot_be_used_is_not_taken_for_none(run: SimulatedRun, c
     assert cluster.tree() == before
 
 
+def test_a_check_tells_the_audit_of_segment_settings_in_verdict_log_and_ledger(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = {"segment.jitter.ms": "9", "segment.ms": "5", "follower.replication.throttled.replicas": "0:1"}
+    cluster.fake.put_json("/config/topics/orders", {"version": 1, "config": config})
+    before = cluster.tree()
+    with caplog.at_level("INFO"):
+        verdict = balance.check(CONNECTION, run.dag_run)
+    assert cluster.tree() == before
+    assert (verdict["segment_errors"], verdict["segment_warnings"]) == (1, 1)
+    folder = next((tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir())
+    segments = artifacts.read_json(folder, balance.VERDICT)["segments"]
+    assert [(f["rule"], f["severity"], f["topics"]) for f in segments["findings"]] == [
+        ("jitter_reaches_roll", "error", ["orders"]),
+        ("throttle_left", "warning", ["orders"]),
+    ]
+    assert "jitter_reaches_roll: topic orders, broker 1, 2: segment.jitter.ms 9 reaches segment.ms 5" in caplog.text
+    ledger = pyarrow.dataset.dataset(tmp_path / "runs" / "ledger" / "audits", partitioning="hive").to_table()
+    assert ledger["rule"].to_pylist() == ["jitter_reaches_roll", "throttle_left"]
+    assert ledger["topic"].to_pylist() == ["orders", "orders"]
+    assert ledger["brokers"].to_pylist() == [[1, 2], []]
+
+
+def test_a_check_of_a_sound_cluster_keeps_that_there_was_no_finding(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert (verdict["segment_errors"], verdict["segment_warnings"]) == (0, 0)
+    ledger = pyarrow.dataset.dataset(tmp_path / "runs" / "ledger" / "audits", partitioning="hive").to_table()
+    assert ledger.num_rows == 0
+
+
 @pytest.mark.parametrize("connection_id", ["kafka_elsewhere", "../escape"])
 def test_a_name_in_the_fleet_that_is_no_connection_is_named(run: SimulatedRun, connection_id: str) -> None:
     with pytest.raises(AirflowFailException, match=connection_id):

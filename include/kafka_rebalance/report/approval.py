@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import unicodedata
 
+from kafka_rebalance.report.segments import SegmentFinding
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_factor, format_time
 from kafka_rebalance.report.values import METRICS, CandidateReport, ControllerReport, RunReport
 
 BODY_BYTES = 8192
 MOVES_SHOWN = 15
+FINDINGS_SHOWN = 5
 _SUBJECT_CHARACTERS = 200
 
 
@@ -62,7 +64,8 @@ def _body(report: RunReport, moves_shown: int, link: str) -> str:
     if focus is None:
         parts.append("There is no candidate to approve.")
     else:
-        parts += [_candidates(report), *_scores(focus), _limits(report), *_moves(focus, moves_shown)]
+        parts += [_candidates(report), *_scores(focus), _limits(report)]
+        parts += [*_segments(report), *_moves(focus, moves_shown)]
         parts.append(f"**Digest** of {code(focus.name, 40)}: {code(focus.digest, 80)}")
     if link:
         parts.append(f"[Open the full report]({link})")
@@ -88,6 +91,7 @@ def _candidates(report: RunReport) -> str:
     for candidate in report.candidates:
         mark = " (recommended)" if candidate.name == report.recommended else ""
         note = f": {code(candidate.note, 120)}" if candidate.note else ""
+        note += ", **not offered**" if candidate.name in report.stopped else ""
         lines.append(
             f"| {code(f'{candidate.name} · {candidate.digest[:8]}', 60)}{mark} | {format_bytes(candidate.moved_bytes)} "
             f"| {format_bytes(candidate.moved_bytes_bound)} | {format_count(candidate.partitions)} "
@@ -114,6 +118,39 @@ def _limits(report: RunReport) -> str:
     lines = ["| Limit | Allowed | Used |", "|:--|:--|--:|"]
     lines += [f"| {use.name} | {use.allowed} | {use.used} |" for use in report.limits]
     return "\n".join(lines)
+
+
+def _segments(report: RunReport) -> list[str]:
+    """One line where all is well; else what stops copies, then the cluster's findings and the candidate's own."""
+    segments, focus = report.segments, report.focus
+    if segments is None or focus is None:
+        return []
+    own = segments.candidates.get(focus.name)
+    stops, changes = (own.stops, own.findings) if own else ((), ())
+    what = [
+        f"{format_count(segments.topics, 'topic', 'topics')} on "
+        f"{format_count(segments.brokers, 'broker', 'brokers')}: {format_count(segments.errors, 'error', 'errors')}, "
+        f"{format_count(segments.warnings, 'warning', 'warnings')}"
+    ]
+    if segments.stopped:
+        names = ", ".join(code(name, 40) for name in segments.stopped)
+        what.append(f"**not offered** for approval, since a new replica could not follow: {names}")
+    lines = [f"**Segment settings** · {' · '.join(what)}"]
+    every = [*stops, *changes, *segments.findings]
+    lines += [_finding(finding) for finding in every[:FINDINGS_SHOWN]]
+    if every[FINDINGS_SHOWN:]:
+        lines.append("- the others are in the report")
+    return ["\n".join(lines)]
+
+
+def _finding(finding: SegmentFinding) -> str:
+    more = f" and {finding.topic_count - 3} more" if finding.topic_count > 3 else ""
+    where = [f"topic {', '.join(finding.topics[:3])}{more}"] if finding.topics else []
+    where += [f"broker {_ids(finding.brokers)}"] if finding.brokers else []
+    return (
+        f"- {finding.severity}, {code(', '.join(where) or 'all brokers', 160)}: {code(finding.text, 240)} "
+        f"({code(finding.source, 160)}). {code(finding.remedy, 240)}"
+    )
 
 
 def _moves(focus: CandidateReport, shown: int) -> list[str]:

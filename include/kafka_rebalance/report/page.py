@@ -21,6 +21,7 @@ __all__ = ["approval_body", "approval_subject", "read_static", "render_file", "r
 
 STATIC = {"report.css": "text/css", "refresh.js": "text/javascript"}  # name: media type; nothing else is ever served
 OTHER_MOVES_SHOWN = 50
+FINDINGS_SHOWN, TOPICS_SHOWN = 30, 5  # of the segment settings, and of the topics of one finding
 REFRESH_SECONDS = 5
 _HERE = Path(__file__).parent
 
@@ -28,6 +29,7 @@ STATES = {  # state of a RunReport: (tone, words)
     "planning": ("calm", "The plan is being made"),
     "read-only": ("calm", "Read-only: this cluster has no policy file, so nothing can be approved or executed"),
     "waiting": ("attention", "Waits for approval"),
+    "stopped": ("bad", "Not offered for approval: with today's segment settings its copies could not end"),
     "expired": ("calm", "Ended without an answer: nothing was written to the cluster"),
     "rejected": ("calm", "Rejected: nothing was written to the cluster"),
     "approved": ("attention", "Approved, not started yet"),
@@ -93,6 +95,8 @@ def _render(report: RunReport, *, static_url: str | None, files_url: str, is_liv
         metrics=METRICS,
         phases=PHASES,
         states=BATCH_STATES,
+        findings_shown=FINDINGS_SHOWN,
+        topics_shown=TOPICS_SHOWN,
         state_tone=tone,
         state_words=words,
         files_url=files_url,

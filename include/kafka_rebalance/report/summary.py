@@ -10,12 +10,22 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.artifacts import BATCHES, DECISION, PROGRESS, PROPOSALS, SNAPSHOT, THROTTLE, VERIFICATION
+from kafka_rebalance.model.artifacts import (
+    BATCHES,
+    DECISION,
+    PROGRESS,
+    PROPOSALS,
+    SEGMENTS,
+    SNAPSHOT,
+    THROTTLE,
+    VERIFICATION,
+)
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.documents import Document
 from kafka_rebalance.report.limits import limit_uses
+from kafka_rebalance.report.segments import segment_report
 from kafka_rebalance.report.values import (
     METRICS,
     BatchReport,
@@ -40,6 +50,7 @@ def build_report(
     snapshot: Mapping[str, object],
     *,
     proposals: Mapping[str, object] | None = None,
+    segments: Mapping[str, object] | None = None,
     decision: Mapping[str, object] | None = None,
     throttle: Mapping[str, object] | None = None,
     batches: Mapping[str, object] | None = None,
@@ -84,6 +95,7 @@ def build_report(
         limits=(),
         candidates=candidates,
         recommended=plan.optional_text("recommended") if plan else None,
+        segments=segment_report(Document.of(SEGMENTS, segments)) if segments is not None else None,
         decision=answer,
         batches=_batches(Document.of(BATCHES, batches)) if batches is not None else (),
         throttle=_throttle(Document.of(THROTTLE, throttle)) if throttle is not None else None,
@@ -270,9 +282,16 @@ def _throttle(document: Document) -> Throttle:
 def _verification(document: Document) -> Verification:
     checks = tuple(
         CheckReport(
-            part.text("name"), part.text("subject"), part.text("expectation"), part.text("finding"), part.flag("passed")
+            part.text("name"),
+            part.text("subject"),
+            part.text("expectation"),
+            part.text("finding"),
+            part.flag("passed"),
+            part.flag("passed") and part.text("severity", "error") == "warning",
         )
         for part in document.parts("checks")
     )
     at = document.optional_time("verified_at")
-    return Verification(document.flag("passed"), at, tuple(sorted(checks, key=lambda check: check.passed)))
+    return Verification(
+        document.flag("passed"), at, tuple(sorted(checks, key=lambda check: (check.passed, not check.warns)))
+    )

@@ -9,6 +9,7 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.limits import LimitUse
+from kafka_rebalance.report.segments import SegmentReport
 
 REJECT = "Reject"
 BATCH_DONE = "done"  # state of a batch that ended as approved
@@ -133,11 +134,12 @@ class CheckReport:
     expectation: str
     finding: str
     passed: bool
+    warns: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The checks, failed ones first."""
+    """The checks, failed ones first, then those that warn."""
 
     passed: bool
     at: datetime | None
@@ -196,6 +198,7 @@ class RunReport:
     limits: tuple[LimitUse, ...]  # of the candidate in focus
     candidates: tuple[CandidateReport, ...]
     recommended: str | None
+    segments: SegmentReport | None  # None: the audit is not written yet
     decision: Decision | None
     batches: tuple[BatchReport, ...]
     throttle: Throttle | None
@@ -228,7 +231,20 @@ class RunReport:
             return "executing" if self.batches else "approved"
         if not self.is_planned:
             return "planning"
-        return "waiting" if self.policy is not None else "read-only"
+        if self.policy is None:
+            return "read-only"
+        return "stopped" if self.is_stopped else "waiting"
+
+    @property
+    def stopped(self) -> tuple[str, ...]:
+        """Candidates that are not offered: with today's segment settings a copy could not follow."""
+        return self.segments.stopped if self.segments else ()
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing is left to approve but what moves nothing."""
+        moving = {c.name for c in self.candidates if c.partitions and c.status != "infeasible"}
+        return bool(self.stopped) and moving <= set(self.stopped)
 
     @property
     def changes_by_itself(self) -> bool:

@@ -17,7 +17,7 @@ from kafka_rebalance.kafka.versions import release
 
 DEFAULT_BROKER = -1  # stands for /config/brokers/<default>
 PROTOCOL_VERSION = "inter.broker.protocol.version"
-_TOPIC_KEYS = frozenset(TOPIC_KEYS.values())
+_COUNT = frozenset((*BROKER_KEYS, *TOPIC_KEYS.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,12 @@ class ClusterConfigs:
     dynamic: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     append_bytes: Mapping[str, int] = field(default_factory=dict)
     lock_holder: str | None = None
-    _found: dict[Any, EffectiveRollSettings] = field(default_factory=dict, init=False, repr=False, compare=False)
+    # Few brokers and few topics differ in what counts, so each is given the number of its kind, and each pair of kinds
+    # is computed once: a big cluster has a million pairs of topic and broker.
+    _kinds: dict[Any, int] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _found: dict[tuple[int, int], EffectiveRollSettings] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @classmethod
     def from_mapping(cls, document: Mapping[str, Any]) -> Self:
@@ -57,13 +62,21 @@ class ClusterConfigs:
         return f"{major}.{minor}"
 
     def roll_settings(self, topic: str, broker: int) -> EffectiveRollSettings:
-        """What this broker applies to this topic; few brokers and topics differ, so each combination is found once.
+        """What this broker applies to this topic.
 
         Raises KafkaRuleError for a value that brokers cannot load, ReadError where the broker does not tell.
         """
-        reported = self.brokers.get(broker, {})
-        overrides = {key: value for key, value in self.topics.get(topic, {}).items() if key in _TOPIC_KEYS}
-        same = (frozenset(overrides.items()), tuple(reported.get(key) for key in BROKER_KEYS))
-        if same not in self._found:
-            self._found[same] = effective_roll_settings(overrides, reported)
-        return self._found[same]
+        pair = self._kind(topic), self._kind(broker)
+        if pair not in self._found:
+            self._found[pair] = effective_roll_settings(self.topics.get(topic, {}), self.brokers.get(broker, {}))
+        return self._found[pair]
+
+    def _kind(self, name: str | int) -> int:
+        kind = self._kinds.get(name)
+        if kind is None:
+            config: Mapping[str, object] = (
+                self.topics.get(name, {}) if isinstance(name, str) else self.brokers.get(name, {})
+            )
+            counts = frozenset((key, value) for key, value in config.items() if key in _COUNT)
+            kind = self._kinds[name] = self._kinds.setdefault(counts, len(self._kinds))
+        return kind

@@ -70,12 +70,15 @@ class BrokerFiles:
         }
 
 
-def replica_files(size_bytes: int, values: EffectiveRollSettings) -> OpenFiles:
-    """Of one replica: max(bytes / segment.bytes, retention.ms / segment.ms) + 1 segments, the active one last."""
+def replica_files(size_bytes: int, values: EffectiveRollSettings, append_bytes: int = 0) -> OpenFiles:
+    """Of one replica: max(bytes / segment.bytes, retention.ms / segment.ms) + 1 segments, the active one last.
+
+    By time there are no more than appends, each of `append_bytes` at least.
+    """
     by_size = -(-size_bytes // values.segment_bytes)
     by_time = 0
     if values.deletes and values.retention_ms != UNLIMITED:
-        by_time = min(-(-values.retention_ms // values.roll_ms), size_bytes // _LEAST_BATCH_BYTES)
+        by_time = min(-(-values.retention_ms // values.roll_ms), size_bytes // max(_LEAST_BATCH_BYTES, append_bytes))
     index_bytes = values.segment_index_bytes
     preallocated = sum(index_bytes - index_bytes % entry for entry in (OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES))
     return OpenFiles(max(by_size, by_time) + 1, preallocated)
@@ -116,8 +119,7 @@ def too_many_maps(files: Iterable[BrokerFiles]) -> tuple[SegmentFinding, ...]:
             "warning",
             (),
             (found.broker,),
-            f"about {found.before.memory_maps} memory maps now, {found.during.memory_maps} while it receives copies, "
-            f"{found.after.memory_maps} afterwards; Linux gives a process {MAX_MAP_COUNT}",
+            f"about {_maps(found)}; Linux gives a process {MAX_MAP_COUNT}",
             "2 a segment; max(bytes / segment.bytes, retention.ms / segment.ms) + 1 segments a replica",
             "Raise vm.max_map_count and the limit of open files on its machine, or segment.bytes and segment.ms.",
         )
@@ -126,10 +128,19 @@ def too_many_maps(files: Iterable[BrokerFiles]) -> tuple[SegmentFinding, ...]:
     )
 
 
+def _maps(files: BrokerFiles) -> str:
+    if files.before == files.during == files.after:
+        return f"{files.before.memory_maps} memory maps"
+    return (
+        f"{files.before.memory_maps} memory maps now, {files.during.memory_maps} while it receives copies, "
+        f"{files.after.memory_maps} afterwards"
+    )
+
+
 def _replica(topic: str, broker: int, size_bytes: int, configs: ClusterConfigs) -> OpenFiles:
     if broker not in configs.brokers:
         return OpenFiles()
     try:
-        return replica_files(size_bytes, configs.roll_settings(topic, broker))
+        return replica_files(size_bytes, configs.roll_settings(topic, broker), configs.append_bytes.get(topic, 0))
     except (KafkaRuleError, ReadError):
         return OpenFiles()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -39,6 +38,7 @@ class SegmentFinding:
             "text": self.text,
             "source": self.source,
             "remedy": self.remedy,
+            "words": str(self),
         }
 
     def __str__(self) -> str:
@@ -53,19 +53,18 @@ class SegmentFinding:
 def grouped(
     rule: str, severity: Severity, remedy: str, hits: Iterable[tuple[str, str, str, int]]
 ) -> tuple[SegmentFinding, ...]:
-    """One finding for all topics that have the same text and source on the same brokers.
+    """One finding for all topics and brokers that have the same text and source, in the order in which they came.
 
-    `hits` are (text, source, topic, broker).
+    `hits` are (text, source, topic, broker). Not every topic named need be on every broker named.
     """
-    brokers: dict[tuple[str, str, str], set[int]] = defaultdict(set)
+    where: dict[tuple[str, str], tuple[set[str], set[int]]] = {}
     for text, source, topic, broker in hits:
-        brokers[text, source, topic].add(broker)
-    topics: dict[tuple[str, str, tuple[int, ...]], list[str]] = defaultdict(list)
-    for (text, source, topic), found in brokers.items():
-        topics[text, source, tuple(sorted(found))].append(topic)
+        topics, brokers = where.setdefault((text, source), (set(), set()))
+        topics.add(topic)
+        brokers.add(broker)
     return tuple(
-        SegmentFinding(rule, severity, tuple(sorted(names)), found, text, source, remedy)
-        for (text, source, found), names in topics.items()
+        SegmentFinding(rule, severity, tuple(sorted(topics)), tuple(sorted(brokers)), text, source, remedy)
+        for (text, source), (topics, brokers) in where.items()
     )
 
 

@@ -66,9 +66,10 @@ def broker_config_problem(key: str, value: str, version: str) -> tuple[str, str]
 
 def stored_findings(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
     """Every config of a topic or broker in ZooKeeper that brokers cannot load or do not heed."""
+    version = configs.version
     topics: dict[tuple[str, str], list[str]] = {}
     for topic, values in sorted(configs.topics.items()):
-        for found in _problems(values, topic_config_problem, configs.version):
+        for found in _problems(values, topic_config_problem, version):
             topics.setdefault(found, []).append(topic)
     return (
         *(
@@ -98,7 +99,7 @@ def stored_findings(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
                 else _REMOVE,
             )
             for broker, values in sorted(configs.dynamic.items())
-            for rule, text in _problems(values, broker_config_problem, configs.version)
+            for rule, text in _problems(values, broker_config_problem, version)
         ),
     )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -14,7 +14,7 @@ from airflow.sdk import Param, SkipMixin
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_rebalance.errors import ApprovalError, RebalanceError
+from kafka_rebalance.errors import ApprovalError, ArtifactError, RebalanceError
 from kafka_rebalance.execution.decision import REJECT, Answer, Requester, check_answer, check_approvers, labels
 from kafka_rebalance.execution.preconditions import check_policy_unchanged
 from kafka_rebalance.model import artifacts
@@ -37,6 +37,7 @@ class Offer:
     digests: Mapping[str, str]  # {choice: digest}, in the order of the buttons
     source_digest: str  # of the document that describes the choices
     nothing: str | None = None  # why there is nothing to approve, in words
+    refused: str | None = None  # why nothing of what there is may be approved: the task fails with it
 
 
 class DigestApprovalOperator(HITLOperator, SkipMixin):
@@ -82,6 +83,8 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
             )
         if offer.nothing is not None:
             self._skip_rest(context, offer.nothing)
+        if offer.refused is not None:
+            raise AirflowFailException(offer.refused)
         self._ask(context, folder, offer, policy)
 
     def _ask(self, context: Context, folder: RunFolder, offer: Offer, policy: Policy) -> None:
@@ -192,14 +195,18 @@ class CandidateApprovalOperator(DigestApprovalOperator):
     def offer(self, folder: RunFolder) -> Offer:
         proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
         snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
-        digests = offered_digests(proposals)
+        stopped = stopped_candidates(folder, proposals)
+        digests = offered_digests(proposals, stopped)
         moving = any(_has_moves(proposals, name) for name in digests)
         return Offer(
             connection_id=snapshot["connection_id"],
             policy_digest=snapshot["policy_digest"],
             digests=digests,
             source_digest=artifacts.digest_of(proposals),
-            nothing=None if moving else "Nothing to approve: no candidate moves anything. Nothing was written.",
+            nothing=None
+            if moving or stopped
+            else "Nothing to approve: no candidate moves anything. Nothing was written.",
+            refused=None if moving or not stopped else _refusal(stopped),
         )
 
     def execute(self, context: Context) -> Any:
@@ -242,11 +249,41 @@ def note_param() -> Param:
     return Param(None, type=["null", "string"], title="Note", description="Why, for those who read it later.")
 
 
-def offered_digests(proposals: Mapping[str, Any]) -> dict[str, str]:
+def offered_digests(proposals: Mapping[str, Any], stopped: Collection[str]) -> dict[str, str]:
     """{candidate: digest} of those that a person may choose, the recommended one first."""
-    offered = {c["name"]: c["digest"] for c in proposals["candidates"] if c["status"] in OFFERED}
+    offered = {
+        c["name"]: c["digest"] for c in proposals["candidates"] if c["status"] in OFFERED and c["name"] not in stopped
+    }
     first = proposals.get("recommended")
     return dict(sorted(offered.items(), key=lambda item: item[0] != first))
+
+
+def stopped_candidates(folder: RunFolder, proposals: Mapping[str, Any]) -> dict[str, list[str]]:
+    """{candidate: why a copy of it could not follow}: those that must not be approved, whatever their status.
+
+    Out of segments.json, which must be of these proposals. Raises ArtifactError where it is not there: what was not
+    looked at does not pass.
+    """
+    audit = artifacts.read_json(folder, artifacts.SEGMENTS)
+    if audit.get("source_digest") != artifacts.digest_of(proposals):
+        raise ArtifactError(
+            f"{folder / artifacts.SEGMENTS} is not of these proposals. Nothing was written to the cluster. Clear "
+            "render_report with what follows it."
+        )
+    return {
+        name: [stop["words"] for stop in found["stops"]]
+        for name, found in audit["candidates"].items()
+        if found["stops"]
+    }
+
+
+def _refusal(stopped: Mapping[str, Sequence[str]]) -> str:
+    reasons = list(dict.fromkeys(reason for found in stopped.values() for reason in found))
+    more = f" And {len(reasons) - 3} more, see the run's report." if len(reasons) > 3 else ""
+    return (
+        f"No candidate can be approved ({', '.join(stopped)}): a new replica could not follow. {' '.join(reasons[:3])}"
+        f"{more} Nothing was written to the cluster. Correct the settings and start a new Dag run."
+    )
 
 
 def requester_of(dag_run: Any) -> Requester:

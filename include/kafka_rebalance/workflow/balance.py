@@ -15,17 +15,20 @@ from kafka_rebalance.planning.arrays import all_loads, shares
 from kafka_rebalance.planning.constraints import rack_rule, violations
 from kafka_rebalance.planning.scoring import Score, scores
 from kafka_rebalance.planning.tables import read_problem, write_snapshot
+from kafka_rebalance.verification.segment_audit import SegmentAudit
 from kafka_rebalance.workflow import ledger
 from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
 from kafka_rebalance.workflow.run_folder import create_run_folder
+from kafka_rebalance.workflow.segment_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
 from kafka_rebalance.workflow.snapshot import metric_rows, take_snapshot
 
 log = logging.getLogger(__name__)
 
 VERDICT = "verdict.json"
+FINDINGS_LOGGED = 20
 _WORDS = {"replicas": "replicas", "disk": "bytes on disk", "leaders": "leaders", "bytes_in": "bytes in"}
 
 
@@ -48,7 +51,7 @@ def fleet(variable: Any) -> list[str]:
 
 @fails_without_retry
 def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
-    """Snapshot, score, verdict. Leaves the snapshot and verdict.json in a run's folder, and a sample in the ledger."""
+    """Snapshot, score, audit, verdict. Leaves snapshot and verdict.json in a run's folder, and rows in the ledger."""
     policy = read_policy(connection_id)
     settings = Settings()
     folder, _ = create_run_folder(connection_id, dag_run.run_id)
@@ -57,14 +60,31 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
     problem = read_problem(folder / artifacts.SNAPSHOT_FOLDER, settings)
     found = scores(problem, all_loads(problem, problem.replicas), shares(problem))
     broken = int(violations(rack_rule(problem), problem.replicas).sum())
-    result = {"connection_id": connection_id, "cluster_id": taken.view.cluster_id, **verdict(found, broken, policy)}
+    audit = audit_snapshot(taken)
+    result = {
+        "connection_id": connection_id,
+        "cluster_id": taken.view.cluster_id,
+        **verdict(found, broken, policy),
+        "segment_errors": audit.errors,
+        "segment_warnings": audit.warnings,
+    }
     controller = controller_document(taken.view, taken.controller)
     now = datetime.now(UTC)
-    written = {**result, "controller": controller, "observed_at": now.isoformat()}
+    segments = audit.to_mapping(FINDINGS_KEPT)
+    written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat()}
     artifacts.write_json(folder, VERDICT, written, source_digest=digest)
     ledger.append("metrics", connection_id, dag_run.run_id, now, metric_rows(taken))
+    ledger.append("audits", connection_id, dag_run.run_id, now, audit_rows(audit))
     log.info("%s: %s", connection_id, result["text"])
+    _log_audit(connection_id, audit)
     return result
+
+
+def _log_audit(connection_id: str, audit: SegmentAudit) -> None:
+    log.info("%s: segment settings: %d errors, %d warnings", connection_id, audit.errors, audit.warnings)
+    for finding in audit.findings[:FINDINGS_LOGGED]:
+        level = logging.ERROR if finding.severity == "error" else logging.WARNING
+        log.log(level, "%s: %s: %s", connection_id, finding.rule, finding)
 
 
 def verdict(found: dict[str, Score], rack_violations: int, policy: Policy | None) -> dict[str, Any]:

@@ -15,6 +15,18 @@ import pyarrow.parquet as pq
 
 from kafka_rebalance.workflow.run_folder import RunFolder, file_name, runs_root
 
+AUDITS = pa.schema(
+    [
+        ("observed_at", pa.timestamp("us", tz="UTC")),
+        ("rule", pa.string()),
+        ("severity", pa.string()),
+        ("topics", pa.int64()),
+        ("topic", pa.string()),  # the first of them
+        ("brokers", pa.list_(pa.int32())),
+        ("finding", pa.string()),
+        ("source", pa.string()),
+    ]
+)
 METRICS = pa.schema(
     [
         ("observed_at", pa.timestamp("us", tz="UTC")),
@@ -59,7 +71,7 @@ OUTCOMES = pa.schema(
         ("throttle_bytes_per_second", pa.int64()),
     ]
 )
-TABLES = {"metrics": METRICS, "plans": PLANS, "outcomes": OUTCOMES}
+TABLES = {"audits": AUDITS, "metrics": METRICS, "plans": PLANS, "outcomes": OUTCOMES}
 
 
 def append(

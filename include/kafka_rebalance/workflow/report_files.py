@@ -24,6 +24,7 @@ def read_report(folder: RunFolder) -> RunReport:
     return build_report(
         snapshot=artifacts.read_json(folder, artifacts.SNAPSHOT),
         proposals=proposals,
+        segments=_optional(folder, artifacts.SEGMENTS),
         loads={name: read_loads(folder, name) for name in names},
         moves={name: read_candidate(folder, name).moves for name in names},
         decision=_optional(folder, artifacts.DECISION),

@@ -18,7 +18,7 @@ from kafka_rebalance.spark import package_zip
 from kafka_rebalance.verification.checks import document, summarise
 from kafka_rebalance.verification.leaders import check_leaders
 from kafka_rebalance.verification.placement import check_placement
-from kafka_rebalance.workflow import elections, ledger, plans, report_files, throttling
+from kafka_rebalance.workflow import elections, ledger, plans, report_files, segment_audit, throttling
 from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.controller import controller_document
@@ -97,6 +97,7 @@ def render_report(run_folder: str, dag_run: Any) -> dict[str, Any]:
     """report.html, every candidate in Kafka's JSON, and the plan's rows of the ledger."""
     folder = open_run_folder(run_folder)
     report_files.write_reassignments(folder)
+    segment_audit.write_audit(folder)
     report_files.write_report(folder)
     proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
     written = artifacts.read_json(folder, artifacts.SNAPSHOT)

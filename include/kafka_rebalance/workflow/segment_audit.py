@@ -1,0 +1,69 @@
+"""The audit of segment settings over a snapshot: for the nightly check, and beside a run's proposals."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.verification.cluster_configs import ClusterConfigs
+from kafka_rebalance.verification.segment_audit import SegmentAudit, audit_cluster, audit_moves
+from kafka_rebalance.verification.segment_files import Placed, files_now
+from kafka_rebalance.workflow.run_folder import RunFolder
+from kafka_rebalance.workflow.snapshot import Snapshot
+
+FINDINGS_KEPT = 100  # of each list in a document; all are counted
+
+
+def audit_snapshot(taken: Snapshot) -> SegmentAudit:
+    """What is to be found on the cluster as it is."""
+    return audit_cluster(_placed(taken.partitions), ClusterConfigs.from_mapping(taken.configs))
+
+
+def write_audit(folder: RunFolder) -> None:
+    """segments.json: the cluster as it is, and each candidate by name. Its source is proposals.json."""
+    proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
+    snapshot = folder / artifacts.SNAPSHOT_FOLDER
+    configs = ClusterConfigs.from_mapping(artifacts.read_json(snapshot, artifacts.CONFIGS))
+    columns = ["topic", "partition", "replicas", "size_bytes"]
+    table = pq.read_table(io.BytesIO((snapshot / "partitions.parquet").read_bytes()), columns=columns)
+    placed = _placed(table.to_pylist())
+    now = files_now(placed, configs)
+    candidates = {
+        name: audit_moves(read_candidate(folder, name).moves, now, configs).to_mapping(FINDINGS_KEPT)
+        for name in (candidate["name"] for candidate in proposals["candidates"])
+    }
+    artifacts.write_json(
+        folder,
+        artifacts.SEGMENTS,
+        {**audit_cluster(placed, configs).to_mapping(FINDINGS_KEPT), "candidates": candidates},
+        source_digest=artifacts.digest_of(proposals),
+    )
+
+
+def audit_rows(audit: SegmentAudit) -> list[dict[str, Any]]:
+    """Rows of the ledger's table `audits`."""
+    return [
+        {
+            "rule": finding.rule,
+            "severity": finding.severity,
+            "topics": len(finding.topics),
+            "topic": finding.topics[0] if finding.topics else None,
+            "brokers": list(finding.brokers),
+            "finding": finding.text,
+            "source": finding.source,
+        }
+        for finding in audit.findings
+    ]
+
+
+def _placed(rows: Iterable[Mapping[str, Any]]) -> list[Placed]:
+    return [
+        Placed(TopicPartition(row["topic"], row["partition"]), tuple(row["replicas"]), row["size_bytes"])
+        for row in rows
+    ]
