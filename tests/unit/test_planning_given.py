@@ -80,6 +80,12 @@ def test_a_plan_that_changes_the_replication_factor_says_so() -> None:
     assert candidate.summary["moved_bytes_bound"] <= 1000
 
 
+def test_a_plan_below_min_insync_replicas_says_what_that_does_to_producers() -> None:
+    rows = partition_rows([[1, 2, 3], [1, 2, 3], [1]], min_insync_replicas=[2, 2, 2])  # the third is below it already
+    candidate = given_plan({0: [1, 2], 1: [1], 2: [2]}, partitions=rows)
+    assert "1 partitions would have fewer replicas than min.insync.replicas: acks=all would fail" in candidate.note
+
+
 def test_rack_violations_of_a_plan_are_counted_and_the_new_ones_said() -> None:
     candidate = given_plan({0: [1, 4], 1: [2, 3]}, partitions=partition_rows([[1, 2], [2, 5], [3, 6]]))
     assert candidate.summary["rack_violations"] == 2  # the first is new, the second mended, the third was there

@@ -160,6 +160,9 @@ def _notes(problem: Problem, lists: Lists, replicas: Ints) -> list[str]:
     if kinds:
         each = ", ".join(f"{count} from {old} to {new}" for (old, new), count in sorted(kinds.items()))
         notes.append(f"the replication factor changes for {kinds.total()} partitions: {each}")
+    too_few = int(((after < before) & (after < problem.min_insync)).sum())
+    if too_few:
+        notes.append(f"{too_few} partitions would have fewer replicas than min.insync.replicas: acks=all would fail")
     return notes
 
 

@@ -198,6 +198,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         bytes_in=rates("bytes_in_per_second"),
         bytes_out=rates("bytes_out_per_second"),
         movable=selected[topic[order]] & ~excluded if len(topic) else np.zeros(0, dtype=bool),
+        min_insync=partitions.amounts("min_insync_replicas")[0][order].astype(np.int64),
         unknown_sizes=int((~size_known).sum()),
         brokers=named,
         racks=tuple(by_id.get(broker) for broker in named.tolist()),
