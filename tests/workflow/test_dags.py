@@ -43,7 +43,7 @@ def rebalance(dags: dict[str, DAG]) -> DAG:
 
 
 def test_every_dag_is_read_without_an_error(dags: dict[str, DAG]) -> None:
-    assert set(dags) == {"kafka_rebalance", "kafka_balance_check"}
+    assert set(dags) == {"kafka_rebalance", "kafka_balance_check", "kafka_topics"}
 
 
 def test_the_chain_is_the_designs(rebalance: DAG) -> None:
@@ -102,7 +102,7 @@ sys.path.insert(0, {str(REPOSITORY / "dags")!r})
 import airflow.sdk, airflow.providers.apache.spark.operators.spark_submit
 import airflow.providers.standard.operators.hitl, airflow.providers.standard.operators.trigger_dagrun
 before = set(sys.modules)
-import kafka_rebalance_dag, kafka_balance_check_dag
+import kafka_rebalance_dag, kafka_balance_check_dag, kafka_topics_dag
 print("LOADED" + json.dumps([name for name in {heavy!r} if name in set(sys.modules) - before]))
 """
     done = subprocess.run(

@@ -29,6 +29,9 @@ THROTTLE = "throttle.json"
 BATCHES = "batches.json"
 PROGRESS = "progress.json"
 VERIFICATION = "verification.json"
+TOPIC = "topic.json"  # of kafka_topics: the request, and the change that will be written
+TOPICS = "topics.json"  # what list and describe found
+FORECAST = "forecast.json"
 
 
 class Folder(Protocol):

@@ -71,7 +71,22 @@ OUTCOMES = pa.schema(
         ("throttle_bytes_per_second", pa.int64()),
     ]
 )
-TABLES = {"audits": AUDITS, "metrics": METRICS, "plans": PLANS, "outcomes": OUTCOMES}
+TOPICS = pa.schema(
+    [
+        ("observed_at", pa.timestamp("us", tz="UTC")),
+        ("run_id", pa.string()),
+        ("topic", pa.string()),
+        ("action", pa.string()),
+        ("digest", pa.string()),
+        ("requested_by", pa.string()),
+        ("approved_by", pa.string()),  # null: no approval is asked for that action
+        ("partitions_before", pa.int64()),
+        ("partitions_after", pa.int64()),
+        ("configs_changed", pa.int64()),
+        ("verified", pa.bool_()),
+    ]
+)
+TABLES = {"audits": AUDITS, "metrics": METRICS, "plans": PLANS, "outcomes": OUTCOMES, "topics": TOPICS}
 
 
 def append(

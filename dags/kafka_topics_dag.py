@@ -1,0 +1,85 @@
+"""`kafka_topics`: create, alter, list, describe and delete topics by Kafka's own rules.
+
+Altering and deleting wait for a person's approval; expanding shows before what it does to keys and consumers.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from airflow.sdk import XComArg, dag, task
+
+import kafka_rebalance
+from kafka_rebalance.workflow.keys_submit import KeysSubmitOperator
+from kafka_rebalance.workflow.topic_approval import TopicApprovalOperator
+from kafka_rebalance.workflow.topic_params import TOPICS_PARAMS
+
+JOB = Path(kafka_rebalance.__file__).parent / "spark" / "keys_job.py"
+RUN_FOLDER = "{{ ti.xcom_pull(task_ids='request', key='run_folder') }}"
+NONCE = "{{ ti.xcom_pull(task_ids='request', key='nonce') }}"
+
+
+@dag(
+    dag_id="kafka_topics",
+    description="Create, alter, list, describe or delete one cluster's topics.",
+    schedule=None,
+    catchup=False,
+    params=TOPICS_PARAMS,
+    tags=["kafka"],
+    doc_md=__doc__,
+    default_args={"retries": 0, "retry_delay": timedelta(seconds=30)},
+)
+def topics() -> None:
+    @task(retries=2)
+    def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow import topics as work
+
+        return work.request(params, dag_run, ti)
+
+    @task.branch
+    def route(asked: dict[str, Any]) -> str | None:
+        """list and describe end here; a topic that gets partitions has its keys looked at first."""
+        return None if asked["next"] == "end" else asked["next"]
+
+    @task(retries=2, trigger_rule="none_failed_min_one_success")  # with a sample of keys, or without
+    def forecast(run_folder: str) -> dict[str, Any]:
+        from kafka_rebalance.workflow import topics as work
+
+        return work.forecast(run_folder)
+
+    @task(retries=2)
+    def write(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow import topics as work
+
+        return work.write(decision, dag_run)
+
+    @task(retries=2)
+    def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
+        from kafka_rebalance.workflow import topics as work
+
+        return work.verify(decision, dag_run)
+
+    asked = request()
+    run_folder = XComArg(asked.operator, key="run_folder")
+    nonce = XComArg(asked.operator, key="nonce")
+    routed = route(asked)
+    sampled = KeysSubmitOperator(
+        task_id="sample_keys",
+        run_folder=run_folder,
+        application=str(JOB),
+        py_files=f"{RUN_FOLDER}/kafka_rebalance.zip",
+        application_args=["--sample", f"{RUN_FOLDER}/sample.json", "--out", RUN_FOLDER, "--expect-nonce", NONCE],
+        name="kafka_rebalance keys",
+    )
+    foreseen = forecast(run_folder)
+    approved = TopicApprovalOperator(task_id="approve", run_folder=run_folder, nonce=nonce)
+    decision = XComArg(approved, key="decision")
+    written = write(decision)
+
+    routed >> [sampled, foreseen]
+    sampled >> foreseen >> approved >> written >> verify(decision)
+
+
+topics()

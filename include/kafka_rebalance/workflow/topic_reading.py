@@ -1,0 +1,159 @@
+"""What `kafka_topics` reads of a cluster: ZooKeeper, sizes and effective configs, also where brokers are down."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_rebalance.brokers import configs as broker_configs
+from kafka_rebalance.brokers import sizes
+from kafka_rebalance.errors import ClusterNotReadyError, ReadError, SettingsError
+from kafka_rebalance.execution.topic_request import TopicRequest
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.workflow import snapshot
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view, read_topic_configs
+
+log = logging.getLogger(__name__)
+
+PROTOCOL_VERSION = "inter.broker.protocol.version"
+
+
+@dataclass(frozen=True, slots=True)
+class TopicCluster:
+    """One cluster at one moment. Brokers that are down have no effective configs and no sizes."""
+
+    view: ClusterView
+    topic_configs: Mapping[str, Mapping[str, str]]  # of the topics that were asked for
+    effective: Mapping[int, Mapping[str, broker_configs.ConfigValue]]
+    disks: sizes.BrokerDisks
+
+    @property
+    def kafka_version(self) -> str:
+        """What the controller speaks with its brokers, such as `2.8-IV1`."""
+        controller = self.view.controller
+        found = self.effective.get(controller.broker, {}).get(PROTOCOL_VERSION) if controller else None
+        if found is None or found.value is None:
+            raise ReadError(
+                f"The controller does not report {PROTOCOL_VERSION}, so what this Kafka accepts is unknown. Nothing "
+                "was written. Check that the Kafka user may describe the configs of the cluster."
+            )
+        return found.value
+
+    def effective_value(self, key: str) -> str | None:
+        """A broker's setting where all registered brokers agree, as text; None where they do not, or it is not set."""
+        found = {values[key].value for values in self.effective.values() if key in values}
+        return found.pop() if len(found) == 1 else None
+
+    def assignment(self, topic: str) -> dict[int, tuple[int, ...]]:
+        """The topic's partitions; none where it does not exist."""
+        return {tp.partition: p.replicas for tp, p in sorted(self.view.partitions.items()) if tp.topic == topic}
+
+    def replicas(self) -> dict[int, int]:
+        """{registered broker: replicas it holds}."""
+        counts = dict.fromkeys(self.view.brokers, 0)
+        for partition in self.view.partitions.values():
+            for broker in partition.replicas:
+                if broker in counts:
+                    counts[broker] += 1
+        return counts
+
+
+def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> TopicCluster:
+    """Reads the cluster behind the guards that any read needs; whether the topic may be changed is asked later.
+
+    Raises ClusterNotReadyError for an election storm or a KRaft migration, ReadError.
+    """
+    with open_client(connection.zookeeper) as client:
+        if not request.is_read_only:
+            check_controller_stable(client, lambda: time.sleep(snapshot.STORM_PAUSE_SECONDS))
+        view = read_cluster_view(client)
+        asked = selected_topics(request, view) if request.is_read_only else [request.topic]
+        topic_configs = read_topic_configs(client, asked)
+    snapshot.check_same_cluster(connection, view)
+    if connection.expected_cluster_id not in (None, view.cluster_id):
+        raise ClusterNotReadyError(
+            f"This is cluster {view.cluster_id}, the connection expects {connection.expected_cluster_id}. Nothing was "
+            "written. Correct the ZooKeeper hosts and chroot, or expected_cluster_id, of the connection."
+        )
+    brokers = sorted(view.brokers)
+    return TopicCluster(
+        view=view,
+        topic_configs=topic_configs,
+        effective=broker_configs.read_broker_configs(connection.kafka, brokers),
+        disks=sizes.read_log_dirs(connection.kafka, brokers),
+    )
+
+
+def selected_topics(request: TopicRequest, view: ClusterView) -> list[str]:
+    """The topics that list and describe are about: all, or those whose whole name the expression matches.
+
+    Kafka's tool takes a regular expression as well (TopicFilter.Whitelist), and reads a comma as `|`.
+    """
+    names = sorted({tp.topic for tp in view.partitions} | view.deletions)
+    if not request.topic:
+        return names
+    try:
+        pattern = re.compile(request.topic.strip().replace(",", "|"))
+    except re.error as bad:
+        raise SettingsError(
+            f"'topic' {request.topic!r} is not a regular expression ({bad}). Nothing was read or written."
+        ) from bad
+    return [name for name in names if pattern.fullmatch(name)]
+
+
+def describe(cluster: TopicCluster, request: TopicRequest) -> list[dict[str, Any]]:
+    """One entry a topic, with its partitions: leader, replicas, ISR, size of the leader's replica, what is wrong."""
+    by_topic: dict[str, list[dict[str, Any]]] = {}
+    for tp in sorted(cluster.view.partitions):
+        by_topic.setdefault(tp.topic, []).append(_partition(cluster, tp))
+    entries = []
+    for topic in selected_topics(request, cluster.view):
+        partitions = by_topic.get(topic, [])
+        chosen = [partition for partition in partitions if _is_chosen(partition, request.only)]
+        configs = dict(sorted(cluster.topic_configs.get(topic, {}).items()))
+        if (request.only in ("under_replicated", "unavailable") and not chosen) or (
+            request.only == "with_overrides" and not configs
+        ):
+            continue
+        sizes_known = [partition["size_bytes"] for partition in partitions if partition["size_bytes"] is not None]
+        entries.append(
+            {
+                "topic": topic,
+                "partition_count": len(partitions),
+                "replication_factor": len(partitions[0]["replicas"]) if partitions else 0,
+                "configs": configs,
+                "marked_for_deletion": topic in cluster.view.deletions,
+                "size_bytes": sum(sizes_known) if len(sizes_known) == len(partitions) else None,
+                "under_replicated": sum(partition["under_replicated"] for partition in partitions),
+                "unavailable": sum(partition["unavailable"] for partition in partitions),
+                "partitions": chosen,
+            }
+        )
+    return entries
+
+
+def _partition(cluster: TopicCluster, tp: TopicPartition) -> dict[str, Any]:
+    view = cluster.view.partitions[tp]
+    return {
+        "partition": tp.partition,
+        "leader": view.leader if view.leader >= 0 else None,
+        "replicas": list(view.replicas),
+        "isr": list(view.isr),
+        "adding": list(view.adding),
+        "removing": list(view.removing),
+        "size_bytes": cluster.disks.replicas.get(tp, {}).get(view.leader),
+        "under_replicated": len(view.isr) < len(view.replicas),
+        # TopicCommand (2.0): no leader, or one that is not registered.
+        "unavailable": view.leader not in cluster.view.brokers,
+    }
+
+
+def _is_chosen(partition: Mapping[str, Any], only: str) -> bool:
+    return bool(partition[only]) if only in ("under_replicated", "unavailable") else True

@@ -1,0 +1,105 @@
+"""One run of `kafka_topics` without Airflow's processes: the tasks' own functions and the real approval operator.
+
+The cluster is real. Simulated are Airflow's XCom and the person who answers; the Spark job that samples keys has tests
+of its own.
+"""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.providers.standard.operators.hitl import HITLOperator
+
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow import topics
+from kafka_rebalance.workflow.topic_approval import TopicApprovalOperator
+from local_cluster import LocalCluster
+
+CONNECTION = "kafka_topics_run"
+POLICY = "approvers: [uma]\n"
+
+
+class TopicRun:
+    """Steps are called in order; each may be called again, as a cleared or retried task would be."""
+
+    def __init__(
+        self, folder: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, policy: str = POLICY
+    ) -> None:
+        connection = {
+            "conn_type": "kafka_zookeeper",
+            "host": cluster.zookeeper,
+            "extra": {"bootstrap_servers": cluster.bootstrap_servers},
+        }
+        monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
+        monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
+        monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
+        monkeypatch.setattr("kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS", 0.1)
+        monkeypatch.setattr(HITLOperator, "execute", lambda operator, context: None)
+        (folder / "policies").mkdir(exist_ok=True)
+        (folder / "policies" / f"{CONNECTION}.yaml").write_text(policy)
+        self.dag_run = SimpleNamespace(
+            dag_id="kafka_topics", run_id="one", triggering_user_name="olive", run_type="manual"
+        )
+        self.xcom: dict[str, Any] = {}
+        self.operator: TopicApprovalOperator | None = None
+        behind = [EmptyOperator(task_id=name) for name in ("write", "verify")]
+        self._context = {
+            "dag_run": self.dag_run,
+            "task": SimpleNamespace(get_flat_relatives=lambda upstream: behind),
+            "ti": SimpleNamespace(xcom_push=self._push, task_id="approve", map_index=-1),
+        }
+
+    def _push(self, key: str, value: Any) -> None:
+        self.xcom[key] = value
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.xcom["run_folder"])
+
+    @property
+    def change(self) -> dict[str, Any]:
+        return artifacts.read_json(self.folder, artifacts.TOPIC)["change"]
+
+    def request(self, **params: Any) -> dict[str, Any]:
+        instance = SimpleNamespace(xcom_push=self._push)
+        return topics.request({"kafka_conn_id": CONNECTION, "sample_rows": 0, **params}, self.dag_run, instance)
+
+    def ask(self) -> TopicApprovalOperator:
+        """`forecast`, and `approve` up to the moment at which it waits, or goes on where nobody is asked."""
+        topics.forecast(str(self.folder))
+        self.operator = TopicApprovalOperator(task_id="approve", run_folder=str(self.folder), nonce=self.xcom["nonce"])
+        self.operator.execute(self._context)
+        return self.operator
+
+    def answer(self, choice: str, user: str = "uma") -> None:
+        operator = self.operator or self.ask()
+        event = {
+            "chosen_options": [next(option for option in operator.options if option.startswith(choice))],
+            "params_input": {"note": None},
+            "responded_at": datetime(2026, 11, 21, tzinfo=UTC),
+            "responded_by_user": {"id": user, "name": user},
+        }
+        operator.execute_complete(self._context, event)
+
+    def write(self) -> dict[str, Any]:
+        return topics.write(self.xcom["decision"], self.dag_run)
+
+    def verify(self) -> dict[str, int]:
+        return topics.verify(self.xcom["decision"], self.dag_run)
+
+    def carry_out(self, **params: Any) -> dict[str, Any]:
+        """From the request to the verification, approved by uma; returns verification.json."""
+        asked = self.request(**params)
+        assert asked["next"] != topics.END
+        self.ask()
+        if "decision" not in self.xcom:
+            self.answer(params["action"])
+        self.write()
+        self.verify()
+        return artifacts.read_json(self.folder, artifacts.VERIFICATION)
