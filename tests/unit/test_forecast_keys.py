@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.errors import ArtifactError, InputError
 from kafka_rebalance.forecast.keys import MAX_COUNTS, Verdict, counts_to_try, forecast_keys, moved_key_share
-from kafka_rebalance.forecast.sample import HeavyKey, KeySample, OffsetRange, SampleRequest, shown
+from kafka_rebalance.forecast.sample import HeavyKey, KeySample, OffsetRange, SampleRequest, newest_rows, shown
 from kafka_rebalance.kafka.partitioner import partition_for_key
 
 TOPIC = "orders"
@@ -175,6 +175,18 @@ def test_too_few_rows_are_no_verdict(keys):
 def test_a_sample_of_another_number_of_partitions_is_refused():
     with pytest.raises(InputError, match="Sample the topic again"):
         forecast_keys(TOPIC, 4, 9, sample_of(numbered(30), 4, (4, 8)))
+
+
+@given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), max_size=20), st.integers(0, 5000))
+def test_a_bounded_range_is_the_newest_part_of_it_and_all_keep_the_same_part(given_ranges, max_rows):
+    ranges = [OffsetRange(partition, start, start + rows) for partition, (start, rows) in enumerate(given_ranges)]
+    total = sum(each.offsets for each in ranges)
+    kept = newest_rows(ranges, max_rows)
+    assert sum(each.offsets for each in kept) <= max_rows
+    assert [each.end for each in kept] == [each.end for each in ranges]
+    part = min(1, max_rows / total) if total else 1
+    for whole, bounded in zip(ranges, kept, strict=True):
+        assert whole.offsets * part - 1 < bounded.offsets <= whole.offsets * part
 
 
 def test_sample_and_request_come_back_from_json_as_they_went():

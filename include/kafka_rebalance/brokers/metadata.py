@@ -1,4 +1,4 @@
-"""What brokers know of a cluster beyond ZooKeeper: its id as they see it, and how far each partition has grown."""
+"""What brokers know of a cluster beyond ZooKeeper: its id as they see it, and the offsets of each partition."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from confluent_kafka.admin import OffsetSpec
 
 from kafka_rebalance.brokers.connecting import REQUEST_SECONDS, open_admin, reason_of
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.forecast.sample import OffsetRange, newest_rows
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 
@@ -29,10 +30,38 @@ def read_cluster_id(kafka: KafkaConnection) -> str:
 
 def read_end_offsets(kafka: KafkaConnection, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
     """The offset after the last record of each partition, all asked for at once. Raises ReadError naming partitions."""
+    return _read_offsets(kafka, partitions, OffsetSpec.latest(), "end offsets")
+
+
+def read_offset_ranges(
+    kafka: KafkaConnection, topic: str, partitions: Collection[int], *, max_rows: int, not_before_ms: int
+) -> tuple[OffsetRange, ...]:
+    """The newest records of each partition: none before the first that is as young as that time (ms), and at most
+    `max_rows` in all. Raises ReadError naming partitions.
+
+    Behind that first record there may be older ones, where producers set timestamps that do not rise.
+    """
+    wanted = [TopicPartition(topic, partition) for partition in sorted(partitions)]
+    ends = _read_offsets(kafka, wanted, OffsetSpec.latest(), "end offsets")
+    firsts = _read_offsets(kafka, wanted, OffsetSpec.earliest(), "first offsets")
+    since = _read_offsets(kafka, wanted, OffsetSpec.for_timestamp(not_before_ms), "offsets by time")
+    ranges = []
+    for topic_partition in wanted:
+        end = ends[topic_partition]
+        # -1: no record is that young. Retention may have passed the offset since.
+        start = max(since[topic_partition], firsts[topic_partition]) if since[topic_partition] >= 0 else end
+        ranges.append(OffsetRange(topic_partition.partition, min(start, end), end))
+    return newest_rows(ranges, max_rows)
+
+
+def _read_offsets(
+    kafka: KafkaConnection, partitions: Collection[TopicPartition], spec: OffsetSpec, what: str
+) -> dict[TopicPartition, int]:
+    """One offset a partition, all asked for at once; `what` names them in errors. Raises ReadError."""
     if not partitions:
         return {}
-    wanted = {ClientTopicPartition(topic, partition): OffsetSpec.latest() for topic, partition in partitions}
     admin = open_admin(kafka)  # kept, as above
+    wanted = {ClientTopicPartition(topic, partition): spec for topic, partition in partitions}
     answers = admin.list_offsets(wanted, request_timeout=REQUEST_SECONDS)
     offsets: dict[TopicPartition, int] = {}
     failures: list[str] = []
@@ -44,7 +73,7 @@ def read_end_offsets(kafka: KafkaConnection, partitions: Collection[TopicPartiti
             failures.append(f"{topic_partition} ({reason_of(failed)})")
     if failures:
         raise ReadError(
-            f"The end offsets of {len(failures)} partitions cannot be read, first {', '.join(failures[:3])}. "
+            f"The {what} of {len(failures)} partitions cannot be read, first {', '.join(failures[:3])}. "
             "Check that they have a leader and that the Kafka user may describe the topics."
         )
     return offsets

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from kafka_rebalance.errors import ArtifactError
@@ -120,6 +120,18 @@ class KeySample:
             )
         except (AttributeError, KeyError, TypeError, ValueError) as wrong:
             raise ArtifactError(_unusable(SAMPLE, wrong)) from wrong
+
+
+def newest_rows(ranges: Sequence[OffsetRange], max_rows: int) -> tuple[OffsetRange, ...]:
+    """The ends of the ranges: at most `max_rows` offsets in all.
+
+    Each range keeps its part of them, rounded down, so that the sample lies as all rows do. Offsets without a record
+    (compacted away, transaction markers) count as rows.
+    """
+    total = sum(each.offsets for each in ranges)
+    if total <= max_rows:
+        return tuple(ranges)
+    return tuple(replace(each, start=each.end - each.offsets * max_rows // total) for each in ranges)
 
 
 def shown(key: bytes) -> str:
