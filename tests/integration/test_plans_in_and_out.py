@@ -119,6 +119,21 @@ def test_every_candidate_and_its_way_back_are_taken_unchanged_by_kafkas_tool_and
         assert (forth.read_bytes(), back.read_bytes()) == contents
 
 
+def test_an_order_of_followers_that_a_plan_asks_for_is_executed(
+    run: InProcessRun, client: KazooClient, cluster: LocalCluster, fresh_topic_name: Callable[[], str]
+) -> None:
+    name = fresh_topic_name()
+    cluster.create_topic(name, {0: (1, 2, 3)})
+    cluster.produce(name, {0: SIZE_BYTES})
+    wanted = {TopicPartition(name, 0): (1, 3, 2)}
+    run.plan(topics_in=[name], plan=format_reassignment(wanted))
+    run.approve("given", RATE)
+    run.hold()
+    run.reassign()
+    assert run.finish()["passed"] is True
+    wait_for(client, name, wanted)
+
+
 def test_what_kafkas_tool_generates_is_a_plan_that_a_run_executes(
     run: InProcessRun, tool: ReassignPartitions, client: KazooClient, topic: str, tmp_path: Path
 ) -> None:
