@@ -64,6 +64,24 @@ def test_a_topic_lives_from_creation_to_deletion(run: Callable[..., TopicRun], f
     assert artifacts.read_json(gone.folder, artifacts.TOPICS)["topics"] == []
 
 
+def test_a_creation_says_that_it_created_the_topic(
+    run: Callable[..., TopicRun], fresh_topic_name: Names, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Seed 004, rows 5 and 9: 2 partitions with replication factor 2, and `Created topic "test".`."""
+    topic = fresh_topic_name()
+    with caplog.at_level("INFO"):
+        run().carry_out(action="create", topic=topic, partitions=2, replication_factor=2)
+    assert f'Created topic "{topic}".' in caplog.messages
+    entry = described(run(), topic)
+    assert [len(partition["replicas"]) for partition in entry["partitions"]] == [2, 2]
+
+
+def test_an_error_says_that_the_command_failed_and_why(run: Callable[..., TopicRun], fresh_topic_name: Names) -> None:
+    """Seed 004, row 4: kafka-topics prints "Error while executing topic command" and the cause."""
+    with pytest.raises(AirflowFailException, match="Replication factor: 9 larger than available brokers: 4"):
+        run().request(action="create", topic=fresh_topic_name(), partitions=1, replication_factor=9)
+
+
 def test_a_dry_run_and_a_rejection_write_nothing(
     run: Callable[..., TopicRun], cluster: LocalCluster, fresh_topic_name: Names
 ) -> None:

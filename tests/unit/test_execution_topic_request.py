@@ -79,6 +79,19 @@ def test_options_go_with_the_actions_that_kafka_topics_takes_them_with(params, w
     assert "Nothing was read or written" in str(wrong.value)
 
 
+def test_no_arguments_at_all_are_refused_with_the_actions_there_are():
+    """Seed 004, row 2: no arguments give the usage."""
+    with pytest.raises(KafkaRuleError, match="--list, --describe, --create, --alter or --delete"):
+        request()
+
+
+@pytest.mark.parametrize("missing", ["partitions", "replication_factor"])
+def test_without_an_assignment_partitions_and_replication_factor_are_required(missing):
+    """Seed 004, row 7."""
+    with pytest.raises(SettingsError, match=f"'{missing}' is missing"):
+        request(**{key: value for key, value in CREATE.items() if key != missing})
+
+
 def test_zero_partitions_are_an_answer_that_kafka_judges():
     assert request(**{**CREATE, "partitions": 0}).partitions == 0
 

@@ -214,6 +214,7 @@ def _create(client: KazooClient, change: TopicChange, registered: tuple[int, ...
             change.topic,
             dict(created.orphaned_config),
         )
+    log.info('Created topic "%s".', change.topic)
     return {"written": str(created.outcome), "partitions": len(change.new_partitions)}
 
 
