@@ -90,7 +90,7 @@ def test_the_version_may_be_left_out(version: dict[str, int]) -> None:
         (plan(entry(log_dirs=["any", 1])), "Expected `String` value, received 1"),
         (
             plan(entry(log_dirs=["any"])),
-            "Size of replicas list List(1, 2) is different from size of log dirs list List(any) for partition t-0",
+            "Size of replicas list Vector(1, 2) is different from size of log dirs list Vector(any) for partition t-0",
         ),
         (plan(entry(replicas=[])), "Partition replica list cannot be empty"),
         (

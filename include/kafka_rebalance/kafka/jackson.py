@@ -12,7 +12,7 @@ from typing import NoReturn
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.java_text import format_double, parse_integer
 
-_BLANKS = re.compile(r"[ \t\n\r]*")
+_BLANKS = " \t\n\r"
 _ESCAPES = {'"': '\\"', "\\": "\\\\", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t"}
 _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 
@@ -31,13 +31,19 @@ def parse_json(text: str) -> object:
     # Backslashes that are no escapes are taken as themselves (SSL principals written before 1.0.1).
     for candidate in (text, text.replace("\\", "\\\\")):
         try:
-            blanks = _BLANKS.match(candidate)
-            return _DECODER.raw_decode(candidate, blanks.end() if blanks else 0)[0]
+            return _parse(candidate)
         except ValueError:
             continue
         except RecursionError:
             break
     raise KafkaRuleError("The input string is not a valid JSON", "Nothing was written. Correct the text.")
+
+
+def _parse(text: str) -> object:
+    value, end = _DECODER.raw_decode(text, len(text) - len(text.lstrip(_BLANKS)))
+    if (value is None or isinstance(value, int | OtherNumber)) and text[end : end + 1].strip(_BLANKS):
+        raise ValueError("a number or a word goes on")
+    return value
 
 
 def required(fields: dict[str, object], name: str) -> object:

@@ -240,8 +240,8 @@ def _parse_entries(text: str) -> list[tuple[TopicPartition, tuple[int, ...], tup
             log_dirs = (ANY_LOG_DIR,) * len(replicas)
         if len(replicas) != len(log_dirs):
             raise _refused(
-                f"Size of replicas list {_scala_list(replicas)} is different from size of log dirs list "
-                f"{_scala_list(log_dirs)} for partition {partition}",
+                f"Size of replicas list {_vector(replicas)} is different from size of log dirs list "
+                f"{_vector(log_dirs)} for partition {partition}",
                 'Name one log directory a replica ("any" where it does not matter), or leave log_dirs out.',
             )
         entries.append((partition, replicas, log_dirs))
@@ -266,8 +266,8 @@ def _joined(values: Iterable[object]) -> str:
     return ",".join(map(str, values))
 
 
-def _scala_list(values: Iterable[object]) -> str:
-    return f"List({', '.join(map(str, values))})"
+def _vector(values: Iterable[object]) -> str:
+    return f"Vector({', '.join(map(str, values))})"
 
 
 def _refused(kafka_message: str, remedy: str) -> KafkaRuleError:
