@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.kafka.versions import release
+from kafka_rebalance.kafka.versions import behaviour
 
 LEADER_REPLICAS = "leader.replication.throttled.replicas"  # of a topic: P:B, the replicas that send
 FOLLOWER_REPLICAS = "follower.replication.throttled.replicas"  # of a topic: P:B, the replicas that receive
@@ -45,16 +45,16 @@ def throttled_replicas(
             f"The proposed assignment contains non-existent partitions: {', '.join(unknown)}",
             "Nothing was written. Take them out, or create them first.",
         )
-    since_2_6 = release(version) >= (2, 6)
+    every_partition = behaviour(version).throttles_every_planned_partition
     throttled: dict[str, dict[str, list[str]]] = {}
     for topic, partition in sorted(target):
         lists = throttled.setdefault(topic, {"leader": [], "follower": []})
         existing, proposed = current[topic, partition], target[topic, partition]
         added = [broker for broker in dict.fromkeys(proposed) if broker not in existing]
-        if added or since_2_6:
+        if added or every_partition:
             lists["leader"] += [f"{partition}:{broker}" for broker in dict.fromkeys(existing)]
         lists["follower"] += [f"{partition}:{broker}" for broker in added]
-    if since_2_6:
+    if every_partition:
         for lists in throttled.values():
             lists["leader"].sort()
             lists["follower"].sort()

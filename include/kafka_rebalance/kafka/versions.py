@@ -1,12 +1,22 @@
-"""Kafka's release numbers, as far as behaviour depends on them."""
+"""Kafka's releases, and what each of them does differently as far as we act on it."""
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
 from kafka_rebalance.errors import InputError
 
 _VERSION = re.compile(r"(\d+)\.(\d+)(?:[.-].*)?")
+
+
+@dataclass(frozen=True, slots=True)
+class Behaviour:
+    """What brokers and tools of one release do. Configs of topics have their own table, in kafka.topic_configs."""
+
+    topic_znode_version: int  # of `/brokers/topics/T`; from 3 on with the topic's id
+    marks_moves_in_topic_znode: bool  # `adding_replicas` and `removing_replicas` (KIP-455)
+    throttles_every_planned_partition: bool  # and sorts the lists: kafka-reassign-partitions was rewritten
 
 
 def release(version: str) -> tuple[int, int]:
@@ -15,3 +25,13 @@ def release(version: str) -> tuple[int, int]:
     if match is None:
         raise InputError(f"{version!r} is not a Kafka version such as 2.0 or 3.9.2. Nothing was read or written.")
     return int(match[1]), int(match[2])
+
+
+def behaviour(version: str) -> Behaviour:
+    """What that version does. Raises InputError for a text that is none."""
+    at = release(version)
+    return Behaviour(
+        topic_znode_version=1 if at < (2, 4) else 2 if at < (2, 8) else 3,
+        marks_moves_in_topic_znode=at >= (2, 4),
+        throttles_every_planned_partition=at >= (2, 6),
+    )

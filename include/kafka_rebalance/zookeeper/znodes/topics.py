@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafka_rebalance.errors import WriteError
-from kafka_rebalance.kafka.versions import release
+from kafka_rebalance.kafka.versions import behaviour
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.model.rules import replica_list_problem
 from kafka_rebalance.zookeeper.znodes import paths
@@ -70,10 +70,10 @@ def encode_topic(topic: str, partitions: Mapping[int, Sequence[int]], *, version
     if len(lengths) != 1:
         raise _refused(topic, f"its partitions have different numbers of replicas: {show(sorted(lengths))}")
     document: dict[str, object] = {"partitions": _plain(partitions)}
-    since = release(version)
-    if since >= (2, 4):
+    known = behaviour(version)
+    if known.marks_moves_in_topic_znode:
         document |= {"adding_replicas": {}, "removing_replicas": {}}
-    return compact_json({"version": 1 if since < (2, 4) else 2 if since < (2, 8) else 3, **document})
+    return compact_json({"version": known.topic_znode_version, **document})
 
 
 def encode_added_partitions(topic: str, data: bytes | None, added: Mapping[int, Sequence[int]]) -> bytes:
