@@ -62,6 +62,7 @@ class LocalCluster:
         self._detached = detached
         self._folder_given = folder
         self._broker_config = {key: str(value) for key, value in (broker_config or {}).items()}
+        self._own_config: dict[int, dict[str, str]] = {}  # of brokers that were added
         self._progress = progress
         self._ports: dict[int, int] = {}
         self._zookeeper_port = 0
@@ -81,6 +82,7 @@ class LocalCluster:
         for broker in state["brokers"]:
             cluster.brokers[broker["id"]] = broker["rack"]
             cluster._ports[broker["id"]] = broker["port"]
+            cluster._own_config[broker["id"]] = broker.get("config", {})
         running = {name: ProcessId(pid, started) for name, (pid, started) in state["processes"].items()}
         cluster._layout_made = cluster._make_separate_jvms(folder, running)
         return cluster
@@ -144,9 +146,13 @@ class LocalCluster:
                 shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def add_broker(self, rack: str | None = None) -> int:
-        """Start a broker that holds nothing, with the next id, in the next rack if none is named; gives the id."""
+    def add_broker(self, rack: str | None = None, config: Mapping[str, str | int] | None = None) -> int:
+        """Start a broker that holds nothing, with the next id, in the next rack if none is named; gives the id.
+
+        `config` is for its server.properties alone, over the cluster's `broker_config`.
+        """
         broker = max(self.brokers) + 1
+        self._own_config[broker] = {key: str(value) for key, value in (config or {}).items()}
         self._plan_broker(broker, rack)
         self._start_brokers([broker])
         return broker
@@ -200,6 +206,7 @@ class LocalCluster:
         self._folder = folder = self._make_folder()
         self.brokers.clear()
         self._ports.clear()
+        self._own_config.clear()
         self._zookeeper_port = free_port()
         for broker in range(1, self._first_brokers + 1):
             self._plan_broker(broker, None)
@@ -257,7 +264,7 @@ class LocalCluster:
                 zookeeper=self.zookeeper,
                 data=self.folder / f"data-{broker}",
                 brokers=len(self.brokers),
-                overrides=self._broker_config,
+                overrides=self._broker_config | self._own_config.get(broker, {}),
             )
             for broker in brokers
         }
@@ -298,7 +305,10 @@ class LocalCluster:
             "version": self.version,
             "racks": self._racks,
             "zookeeper_port": self._zookeeper_port,
-            "brokers": [{"id": id_, "rack": rack, "port": self._ports[id_]} for id_, rack in self.brokers.items()],
+            "brokers": [
+                {"id": id_, "rack": rack, "port": self._ports[id_], "config": self._own_config.get(id_, {})}
+                for id_, rack in self.brokers.items()
+            ],
             "broker_config": self._broker_config,
             "processes": {name: [process.pid, process.started] for name, process in layout.running.items()},
         }

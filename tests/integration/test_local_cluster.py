@@ -93,10 +93,11 @@ def test_brokers_are_added_stopped_and_started_again(version: str, tmp_path: Pat
     with LocalCluster(version, brokers=2, racks=2, folder=folder, broker_config=two_log_dirs) as cluster:
         cluster.create_topic("orders", {0: (2, 1), 1: (1, 2)})
         assert cluster.add_broker() == 3
-        assert cluster.add_broker(rack="elsewhere") == 4
+        assert cluster.add_broker(rack="elsewhere", config={"log.dirs": "{data}/c"}) == 4
         assert cluster.brokers == {1: "rack-0", 2: "rack-1", 3: "rack-0", 4: "elsewhere"}
         assert registered(cluster) == {1, 2, 3, 4}
-        assert {path.name for path in (folder / "data-4").iterdir()} == {"a", "b"}
+        assert {path.name for path in (folder / "data-3").iterdir()} == {"a", "b"}
+        assert {path.name for path in (folder / "data-4").iterdir()} == {"c"}
 
         cluster.stop_broker(2)
         assert registered(cluster) == {1, 3, 4}
