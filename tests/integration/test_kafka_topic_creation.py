@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JJavaError
 
 from kafka_classes import KafkaClasses
-from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS, check_deletable, check_more_partitions, check_new_topic
+from refusals import refusal
 
 EXISTING = ("orders", "a.b", "x_y", "_", "pay-ments", *sorted(INTERNAL_TOPICS))
 
@@ -90,17 +89,6 @@ class KafkaOnZooKeeper:
 def kafka(kafka_classes: KafkaClasses) -> Iterator[KafkaOnZooKeeper]:
     with ExitStack() as stack:
         yield KafkaOnZooKeeper(kafka_classes, stack)
-
-
-def refusal(call: Callable[..., Any], *arguments: Any, **options: Any) -> str | None:
-    """Kafka's text, or None where it was taken."""
-    try:
-        call(*arguments, **options)
-    except KafkaRuleError as refused:
-        return refused.kafka_message
-    except Py4JJavaError as thrown:
-        return str(thrown.java_exception.getMessage())
-    return None
 
 
 def test_new_topics_are_refused_for_the_same_reason_as_kafka_refuses_them(kafka: KafkaOnZooKeeper) -> None:

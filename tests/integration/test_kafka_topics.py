@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from py4j.protocol import Py4JJavaError
 
 from kafka_classes import JavaError, KafkaClasses
 from kafka_rebalance.errors import KafkaRuleError
@@ -23,19 +22,9 @@ from kafka_rebalance.kafka.topics import (
     parse_config_arguments,
     parse_replica_assignment,
 )
+from refusals import refusal
 
 CHARACTERS = "aZ09._-,:=* \t\n\x00\x1f\x7f\u00a0äŻ٣０\u2003\ufeff😀"
-
-
-def refusal(call: Callable[..., Any], *arguments: Any, **options: Any) -> str | None:
-    """Kafka's text, or None where it was taken."""
-    try:
-        call(*arguments, **options)
-    except KafkaRuleError as refused:
-        return refused.kafka_message
-    except Py4JJavaError as thrown:
-        return str(thrown.java_exception.getMessage())
-    return None
 
 
 # Names

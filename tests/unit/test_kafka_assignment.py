@@ -10,15 +10,10 @@ import pytest
 
 from kafka_rebalance.errors import InputError, KafkaRuleError
 from kafka_rebalance.kafka.assignment import add_partitions, assign_replicas, brokers_with_racks, rack_alternated
+from refusals import message_of
 
 SIX_RACKED = {0: "rack1", 1: "rack3", 2: "rack3", 3: "rack2", 4: "rack2", 5: "rack1"}
 WORKED = {0: (2, 1, 0), 1: (0, 2, 1), 2: (1, 0, 2), 3: (2, 0, 1), 4: (0, 1, 2), 5: (1, 2, 0)}
-
-
-def message_of(call) -> str:
-    with pytest.raises(KafkaRuleError) as refused:
-        call()
-    return refused.value.kafka_message
 
 
 class Draws(random.Random):
@@ -144,7 +139,7 @@ def test_assignment_twenty_brokers_with_draws_19_and_0():
 
 def test_assignment_refuses_more_replicas_than_brokers():
     """Seed 002, row 11: the text of RF 4 on 3 brokers."""
-    refused = message_of(lambda: assign_replicas([0, 1, 2], 1, 4))
+    refused = message_of(assign_replicas, [0, 1, 2], 1, 4)
     assert refused == "Replication factor: 4 larger than available brokers: 3."
 
 
@@ -204,7 +199,7 @@ def test_assignment_takes_brokers_sorted_by_id():
 )
 def test_assignment_refuses_in_kafkas_order(partitions, factor, brokers, racks, refused):
     """Seed 004, row 14: partitions > 0, RF > 0, RF <= brokers; then the racks. Texts are those of 2.0."""
-    assert message_of(lambda: assign_replicas(brokers, partitions, factor, racks=racks)) == refused
+    assert message_of(assign_replicas, brokers, partitions, factor, racks=racks) == refused
 
 
 def test_assignment_shifts_followers_at_multiples_of_the_brokers():
@@ -289,7 +284,7 @@ def test_a_start_beyond_the_brokers_sets_leader_and_shift():
     [
         ({0: [1, 2]}, 3, range(4), {1: (2, 0), 2: (3, 1)}),
         ({0: [0, 1]}, 3, range(4), {1: (1, 2), 2: (2, 3)}),
-        ({0: [2], 1: [9]}, 4, [1, 2, 3], {2: (1,), 3: (2,)}),  # ids go on from the count
+        ({0: [2], 7: [9]}, 4, [1, 2, 3], {2: (1,), 3: (2,)}),  # ids go on from the count, not from the last
         ({0: [5]}, 3, [1, 4, 8, 9], {1: (9,), 2: (1,)}),  # broker 5 has left: the next higher id
         ({0: [9]}, 3, [1, 4, 8], {1: (4,), 2: (8,)}),  # none is higher: the first
     ],
@@ -336,7 +331,7 @@ def test_added_partitions_take_the_place_by_id_into_the_rack_alternated_list():
     ],
 )
 def test_adding_partitions_refuses_with_kafkas_texts(existing, total, refused):
-    assert message_of(lambda: add_partitions("t", existing, total, [1, 2, 3])) == refused
+    assert message_of(add_partitions, "t", existing, total, [1, 2, 3]) == refused
 
 
 # Rack modes

@@ -15,14 +15,9 @@ from kafka_rebalance.kafka.topics import (
     check_topic_configs,
     parse_config_arguments,
 )
+from refusals import message_of
 
 BIGGEST_INT, BIGGEST_LONG = (1 << 31) - 1, (1 << 63) - 1
-
-
-def message_of(call, *arguments, **options) -> str:
-    with pytest.raises(KafkaRuleError) as refused:
-        call(*arguments, **options)
-    return refused.value.kafka_message
 
 
 @pytest.mark.parametrize("name", ["log.segment.bytes", "Segment.bytes", "", " segment.bytes", "min.insync.replica"])
@@ -75,6 +70,7 @@ def test_a_ratio_is_a_number_from_0_to_1_as_java_reads_it(value):
     ("value", "refused"),
     [
         ("-0.1", "Invalid value -0.1 for configuration min.cleanable.dirty.ratio: Value must be at least 0"),
+        ("-.0005", "Invalid value -5.0E-4 for configuration min.cleanable.dirty.ratio: Value must be at least 0"),
         ("2", "Invalid value 2.0 for configuration min.cleanable.dirty.ratio: Value must be no more than 1"),
         ("1e9", "Invalid value 1.0E9 for configuration min.cleanable.dirty.ratio: Value must be no more than 1"),
         (
@@ -106,7 +102,7 @@ def test_a_ratio_that_is_none_is_refused_as_java_prints_it(value, refused):
 def test_a_boolean_is_true_or_false_in_any_case(name):
     for text in ("true", "FALSE", " True "):
         check_topic_config(name, text)
-    for text in ("", "yes", "1", "truе"):
+    for text in ("", "yes", "1", "\u00a0true"):
         refused = f"Invalid value {text} for configuration {name}: Expected value to be either true or false"
         assert message_of(check_topic_config, name, text) == refused
 
@@ -199,7 +195,7 @@ def test_later_versions_know_more_names(name, value, since):
     ],
 )
 def test_later_versions_ask_for_more(name, value, since, reason):
-    for version in ("2.0", "2.1", "2.8", "3.2", "3.9"):
+    for version in ("2.0", "2.1", "2.2", "2.8", "3.2", "3.3", "3.9"):
         if version < since:
             check_topic_config(name, value, version=version)
         else:
@@ -243,6 +239,12 @@ def test_a_message_format_that_no_broker_of_2_0_can_load_is_refused_although_its
     with pytest.raises(KafkaRuleError, match="No broker could load the topic") as refused:
         check_topic_config("message.format.version", value)
     assert refused.value.kafka_message == f"Version `{value}` is not a valid version"
+
+
+def test_a_message_format_that_ends_in_a_dot_is_one_until_3_2():
+    check_topic_config("message.format.version", "2.0.", version="3.2")
+    with pytest.raises(KafkaRuleError, match=r"Version 2\.0\. is not"):
+        check_topic_config("message.format.version", "2.0.", version="3.3")
 
 
 def test_a_message_format_is_refused_with_the_text_of_its_version():
@@ -310,6 +312,7 @@ def test_a_version_that_is_none_is_an_input_error():
 
 def test_config_arguments_are_split_at_the_equals_sign():
     assert parse_config_arguments([" a.b = c ", "d=e f", "a.b\t=\nx"]) == {"a.b": "x", "d": "e f"}
+    assert parse_config_arguments(["a\u00a0=b"]) == {"a\u00a0": "b"}  # no blank to Java
     assert parse_config_arguments([]) == {}
 
 

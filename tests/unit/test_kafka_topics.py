@@ -23,13 +23,7 @@ from kafka_rebalance.kafka.topics import (
     check_topic_name,
     parse_replica_assignment,
 )
-
-
-def message_of(call, *arguments, **options) -> str:
-    with pytest.raises(KafkaRuleError) as refused:
-        call(*arguments, **options)
-    return refused.value.kafka_message
-
+from refusals import message_of
 
 # Actions
 
