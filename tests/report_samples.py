@@ -99,6 +99,7 @@ def proposals(**changes: Any) -> dict[str, Any]:
                 "makespan_seconds": 0.4 if name == "leaders_only" else 5400.0,
                 "makespan_bound_seconds": None if name == "leaders_only" else 4980.0,
                 "peak_disk_fraction": None if name == "leaders_only" else 0.71,
+                "controller_bytes": 118_000,
                 "scores": {
                     "before": {
                         metric: {"max_over_mean": 1.62, "min_over_mean": 0.0, "cv": 0.7}

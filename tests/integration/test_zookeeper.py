@@ -13,9 +13,10 @@ from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, ReadError, 
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
+from kafka_rebalance.model.rules import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.primitives import JUTE_MAXBUFFER_BYTES, check_size, create_znode
+from kafka_rebalance.zookeeper.primitives import check_size, create_znode
 from kafka_rebalance.zookeeper.reader import (
     check_controller_stable,
     read_broker_configs,

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.rules import rack_rule_problem
 from kafka_rebalance.model.settings import JOBS, Settings
+from kafka_rebalance.planning import controller
 from kafka_rebalance.planning.constraints import allowed, domains_of, rack_rule, violations
 from kafka_rebalance.planning.planner import propose
 from plan_verifier import verify
@@ -27,15 +28,19 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_to
 def test_every_candidate_keeps_every_promise(job: str, data: st.DataObject, cluster: tuple[Rows, Rows]) -> None:
     brokers, partitions = cluster
     asked = data.draw(settings_for(cluster, job))
-    try:
-        problem = problem_of(brokers, partitions, **asked)
-        plans = [propose(problem, name) for name in ("leaders_only", "light", "balanced")]
-    except PlanningError as wrong:
-        refused = str(wrong)
-        plans = []
-    assert plans or "Nothing was planned" in refused
-    for plan in plans:
-        verify(plan, problem.snapshot_digest, brokers, partitions, Settings.from_mapping(asked))
+    with pytest.MonkeyPatch.context() as patch:
+        # So small that a few partitions of these small topics are as much as a batch bears, or one.
+        patch.setattr(controller, "CONTROLLER_BYTES_PER_BATCH", data.draw(st.sampled_from([10**9, 3000, 1000, 1])))
+        patch.setattr(controller, "ZNODE_BYTES", data.draw(st.sampled_from([10**9, 10**9, 300])))
+        try:
+            problem = problem_of(brokers, partitions, **asked)
+            plans = [propose(problem, name) for name in ("leaders_only", "light", "balanced")]
+        except PlanningError as wrong:
+            refused = str(wrong)
+            plans = []
+        assert plans or "Nothing was planned" in refused
+        for plan in plans:
+            verify(plan, problem.snapshot_digest, brokers, partitions, Settings.from_mapping(asked))
 
 
 @settings(max_examples=15, deadline=None, suppress_health_check=_SLOW)

@@ -43,10 +43,9 @@ def test_a_controller_that_changed_or_has_work_queued_is_said_so() -> None:
     busy = samples.controller(
         host=None, epochs_read=[40, 41], queued=queued | {"deletions": {"count": 2, "first": ["a", "b"]}}
     )
-    words = (
-        "**Controller** broker 2 since 2026-04-19 03:10:44 UTC · epoch 41, 1 election meanwhile · 2 deletions queued"
-    )
-    assert words in approval_body(report(samples.snapshot(controller=busy)))
+    body = approval_body(report(samples.snapshot(controller=busy)))
+    assert "**Controller** broker 2 since 2026-04-19 03:10:44 UTC · epoch 41, 1 election meanwhile · " in body
+    assert " · 2 topic deletions queued" in body
 
 
 def test_the_subject_is_one_line_with_cluster_size_and_recommendation() -> None:

@@ -24,11 +24,11 @@ def section(controller: dict[str, Any]) -> str:
         "<dt>Broker</dt><dd>2 on kafka-2.orders.example</dd>",
         ">2026-04-19 03:10:44 UTC</time>",
         "<dt>Epoch</dt><dd>41</dd>",
-        "settled: epoch 41 and 41 in two reads, registered in the session that elected it",
+        "settled: epoch 41 in both of two reads, registered in the session that elected it",
         "<dt>Migration to KRaft</dt><dd>none</dd>",
         "<dt>Reassignments queued</dt><dd>none</dd>",
-        "<dt>Elections queued</dt><dd>none</dd>",
-        "<dt>Deletions queued</dt><dd>none</dd>",
+        "<dt>Preferred elections queued</dt><dd>none</dd>",
+        "<dt>Topic deletions queued</dt><dd>none</dd>",
     ],
 )
 def test_a_settled_controller_is_named_with_its_epoch_and_that_nothing_waits(words: str) -> None:
@@ -37,7 +37,7 @@ def test_a_settled_controller_is_named_with_its_epoch_and_that_nothing_waits(wor
 
 def test_what_waits_is_counted_and_the_first_are_named() -> None:
     queued = samples.controller()["queued"] | {"deletions": {"count": 12, "first": ["orders", "payments"]}}
-    assert "<dt>Deletions queued</dt><dd>12: orders, payments and 10 more</dd>" in section(
+    assert "<dt>Topic deletions queued</dt><dd>12: orders, payments and 10 more</dd>" in section(
         samples.controller(queued=queued)
     )
 

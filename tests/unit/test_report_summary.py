@@ -86,6 +86,15 @@ def test_each_limit_says_how_much_of_it_the_candidate_uses() -> None:
     assert limits["Bytes copied"].share == pytest.approx(287.3 / 330, abs=0.001)
     assert limits["Partitions in one batch"].used == "12"
     assert limits["Throttle of one broker"].allowed == "977 KiB/s to 95.4 MiB/s"
+    controller = limits["Znodes that the controller rewrites for one batch"]
+    assert (controller.allowed, controller.used) == ("8.00 MiB", "115 KiB")
+
+
+def test_a_plan_that_did_not_count_what_the_controller_rewrites_says_nothing_of_it() -> None:
+    plan = samples.proposals()
+    for candidate in plan["candidates"]:
+        del candidate["controller_bytes"]
+    assert not [use for use in report(proposals=plan).limits if "controller" in use.name]
 
 
 def test_the_throttle_that_was_approved_is_the_one_that_counts() -> None:

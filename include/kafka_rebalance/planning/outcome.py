@@ -28,6 +28,7 @@ from kafka_rebalance.planning.arrays import (
 from kafka_rebalance.planning.batches import schedule
 from kafka_rebalance.planning.bounds import makespan_bound, moved_bytes_bound
 from kafka_rebalance.planning.constraints import RackRule, rack_rule, violations
+from kafka_rebalance.planning.controller import rewrites, too_large
 from kafka_rebalance.planning.jobs import Goal
 from kafka_rebalance.planning.placement import Budget
 from kafka_rebalance.planning.scoring import Score, outside_band, ratios, reason, scores
@@ -85,7 +86,11 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
     is_broken = violations(placed.rule, placed.replicas)
     moves, urgent = _moves(problem, placed, relative, was_broken & ~is_broken)
     used = before[:, DISK] if problem.disk_used is None else np.maximum(before[:, DISK], problem.disk_used)
-    planned = schedule(problem, moves, urgent, used)
+    sizes = rewrites(problem, moves)
+    impossible = too_large(sizes, moves)
+    if impossible:
+        return infeasible(problem, name, impossible)
+    planned = schedule(problem, moves, urgent, used, sizes)
     throttle = problem.settings.throttle_bytes_per_second
     summary = _summary(
         moves=planned.moves,
@@ -95,6 +100,7 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         makespan=planned.busiest_bytes / throttle if throttle else None,
         makespan_bound_seconds=makespan_bound(planned.received, planned.sent, throttle) if throttle else None,
         peak=planned.peak_disk_fraction,
+        controller_bytes=planned.controller_bytes,
     )
     off = _off_balance(problem, placed, after)
     status, notes = _verdict(problem, name, placed, off, int(is_broken.sum()))
@@ -119,6 +125,7 @@ def _summary(
     makespan: float | None = None,
     makespan_bound_seconds: float | None = None,
     peak: float | None = None,
+    controller_bytes: int = 0,
 ) -> dict[str, float | int | None]:
     return {
         "moved_bytes": sum(move.bytes_to_copy for move in moves),
@@ -130,6 +137,7 @@ def _summary(
         "makespan_seconds": None if makespan is None else round(makespan, 3),
         "makespan_bound_seconds": None if makespan_bound_seconds is None else round(makespan_bound_seconds, 3),
         "peak_disk_fraction": peak,
+        "controller_bytes": controller_bytes,
     }
 
 

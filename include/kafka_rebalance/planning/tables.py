@@ -94,6 +94,7 @@ _SUMMARY_TYPES = {
     "makespan_seconds": pa.float64(),
     "makespan_bound_seconds": pa.float64(),
     "peak_disk_fraction": pa.float64(),
+    "controller_bytes": pa.int64(),
 }
 CANDIDATES_SCHEMA = pa.schema(
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.rules import CONTROLLER_BYTES_PER_BATCH
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.units import format_bytes, format_count, format_rate, format_share
 
@@ -28,9 +29,10 @@ def limit_uses(
     leader_changes: int,
     partitions_in_a_batch: int,
     leader_changes_in_a_batch: int,
+    controller_bytes: int | None,
     throttle_bytes_per_second: float | None,
 ) -> tuple[LimitUse, ...]:
-    """Each limit that binds this run: the settings as the policy tightened them, and the policy's own range.
+    """Each limit that binds this run: the settings as the policy tightened them, the policy's range, the controller's.
 
     Without a policy only limits that the requester set are listed.
     """
@@ -54,6 +56,15 @@ def limit_uses(
     ):
         if limit is not None:
             uses.append(LimitUse(name, format_count(limit), format_count(used), _share(used, limit)))
+    if controller_bytes is not None:
+        uses.append(
+            LimitUse(
+                "Znodes that the controller rewrites for one batch",
+                format_bytes(CONTROLLER_BYTES_PER_BATCH),
+                format_bytes(controller_bytes),
+                _share(controller_bytes, CONTROLLER_BYTES_PER_BATCH),
+            )
+        )
     if policy is not None:
         uses.append(
             LimitUse(

@@ -44,6 +44,7 @@ from kafka_rebalance.report.values import (
 )
 
 LARGEST_MOVES = 500
+_QUEUES = {"reassignments": "reassignments", "elections": "preferred elections", "deletions": "topic deletions"}
 
 
 def build_report(
@@ -119,6 +120,7 @@ def _with_limits(report: RunReport) -> RunReport:
         leader_changes=focus.leader_changes,
         partitions_in_a_batch=focus.most_partitions_in_a_batch,
         leader_changes_in_a_batch=focus.most_leader_changes_in_a_batch,
+        controller_bytes=focus.controller_bytes,
         throttle_bytes_per_second=throttle or report.settings.throttle_bytes_per_second,
     )
     return dataclasses.replace(report, limits=limits)
@@ -128,7 +130,7 @@ def _controller(part: Document | None) -> ControllerReport | None:
     if part is None or "epochs_read" not in part.content:
         return None
     queued = part.part("queued")
-    queues = [(what, queued.part(what)) for what in ("reassignments", "elections", "deletions")]
+    queues = [(what, queued.part(key)) for key, what in _QUEUES.items()]
     first, second = part.counts("epochs_read", 2)
     return ControllerReport(
         broker=part.count("broker"),
@@ -173,6 +175,7 @@ def _candidate(part: Document, loads: Iterable[Mapping[str, object]], moves: Seq
         makespan_seconds=part.optional_number("makespan_seconds"),
         makespan_bound_seconds=part.optional_number("makespan_bound_seconds"),
         peak_disk_fraction=part.optional_number("peak_disk_fraction"),
+        controller_bytes=part.optional_count("controller_bytes"),
         scores=_scores(part.part("scores")),
         brokers=_broker_changes(part.text("name"), loads),
         partitions=len(moves),

@@ -67,6 +67,7 @@ class CandidateReport:
     makespan_seconds: float | None
     makespan_bound_seconds: float | None
     peak_disk_fraction: float | None
+    controller_bytes: int | None  # of znodes that the controller rewrites for one batch, at most
     scores: tuple[Score, ...]
     brokers: tuple[BrokerChange, ...]
     partitions: int  # that change

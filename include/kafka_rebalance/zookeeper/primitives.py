@@ -24,9 +24,9 @@ from kazoo.protocol.serialization import Transaction
 from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from kafka_rebalance.errors import ReadError, WriteError
+from kafka_rebalance.model.rules import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.zookeeper.client import LOST, REPLY_SECONDS, read_acl
 
-JUTE_MAXBUFFER_BYTES = 0xFFFFF  # ZooKeeper's default limit of one request
 _MARGIN_BYTES = 64
 ATTEMPTS = 5
 # What may have changed under us, or is unknown: the caller reads again.
