@@ -115,6 +115,11 @@ def test_the_policy_limits_topics_and_brokers():
     assert problems(internal, internal_topics=True) == ()
 
 
+def test_throttle_lists_are_left_to_reassignments():
+    change = dataclasses.replace(EXPANDED, config_changes={"leader.replication.throttled.replicas": "0:1"})
+    assert "belong to reassignments" in problems(change)[0]
+
+
 def test_replicas_are_counted_by_broker():
     assert replicas_added(CREATED.new_partitions) == {1: 1, 2: 2, 3: 1}
 

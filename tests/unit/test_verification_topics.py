@@ -44,18 +44,26 @@ def test_only_the_configs_that_were_to_change_are_looked_at():
     ]
 
 
+def deleted(cluster, *, marked=False, topic_left=False, config_left=False):
+    return failed(check_deleted("t", cluster, marked=marked, topic_left=topic_left, config_left=config_left))
+
+
 def test_a_topic_is_deleted_when_assignment_config_and_marker_are_gone():
-    assert failed(check_deleted("t", view({}), config_left=False)) == []
-    assert failed(check_deleted("t", view({}), config_left=True)) == ["/config/topics/t: it is there"]
+    assert deleted(view({})) == []
+    assert deleted(view({}), config_left=True) == ["/config/topics/t: it is there"]
+    assert deleted(view({}), marked=True) == ["/admin/delete_topics/t: it is there"]
 
 
 def test_a_deletion_that_waits_names_the_broker_it_waits_for():
     cluster = view({"t-0": partition([1, 9])}, deletions=["t"])
-    assert "/brokers/topics/t: it is there, waits for broker 9, which is down" in failed(
-        check_deleted("t", cluster, config_left=True)
+    assert deleted(cluster, marked=True, topic_left=True)[0] == (
+        "/brokers/topics/t: it is there, waits for broker 9, which is down"
     )
 
 
 def test_a_deletion_that_the_brokers_refuse_is_told_from_one_that_takes_long():
-    cluster = view({"t-0": partition([1, 2])})
-    assert "no longer requested" in failed(check_deleted("t", cluster, config_left=True))[0]
+    assert "no longer requested" in deleted(view({"t-0": partition([1, 2])}), topic_left=True)[0]
+
+
+def test_a_topic_that_was_made_again_under_the_name_does_not_count():
+    assert deleted(view({"t-0": partition([1, 2])})) == []

@@ -9,6 +9,7 @@ from fnmatch import fnmatchcase
 from typing import Any
 
 from kafka_rebalance.errors import ArtifactError, StaleProposalError
+from kafka_rebalance.kafka.throttles import LIST_KEYS
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.artifacts import digest_of
 from kafka_rebalance.model.partition import TopicIdentity
@@ -106,6 +107,9 @@ def _kept_out(change: TopicChange, policy: Policy) -> Iterable[str]:
             yield f"topic {change.topic} is kept out by the policy's topics_out {glob!r}"
     if change.topic in INTERNAL_TOPICS and not policy.internal_topics:
         yield f"topic {change.topic} is internal to Kafka, and the policy does not allow internal topics"
+    throttles = sorted(set(change.config_changes) & set(LIST_KEYS))
+    if throttles:
+        yield f"{', '.join(throttles)} belong to reassignments: a list by hand slows replicas that nobody moves"
     used = {broker for held in change.new_partitions.values() for broker in held}
     shut = sorted(used & set(policy.brokers_out))
     if shut:

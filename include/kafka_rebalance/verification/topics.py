@@ -44,16 +44,20 @@ def check_configs(topic: str, wanted: Mapping[str, str | None], now: Mapping[str
         yield Check("config", f"{topic} {key}", _text(value), _text(found), found == value)
 
 
-def check_deleted(topic: str, view: ClusterView, *, config_left: bool) -> tuple[Check, ...]:
-    """`deleted`: a deletion has ended only when assignment, config and marker of the topic are all gone."""
-    held = sorted({broker for tp, p in view.partitions.items() if tp.topic == topic for broker in p.replicas})
-    down = [broker for broker in held if broker not in view.brokers]
+def check_deleted(
+    topic: str, view: ClusterView, *, marked: bool, topic_left: bool, config_left: bool
+) -> tuple[Check, ...]:
+    """`deleted`: a deletion has ended only when assignment, config and marker of the topic are all gone.
+
+    What is left is of the topic that was deleted: another one may have been made under its name since.
+    """
+    held = {broker for tp, p in view.partitions.items() if tp.topic == topic for broker in p.replicas}
+    down = sorted(held - set(view.brokers))
     waits = f", waits for broker {', '.join(map(str, down))}, which is down" if down else ""
-    marked = topic in view.deletions
     kept = "it is there, and its deletion is no longer requested: the brokers refuse deletions"
     there = f"it is there{waits}" if marked else kept
     return (
-        Check("deleted", f"/brokers/topics/{topic}", "gone", there if held else "gone", not held),
+        Check("deleted", f"/brokers/topics/{topic}", "gone", there if topic_left else "gone", not topic_left),
         Check("deleted", f"/config/topics/{topic}", "gone", "it is there" if config_left else "gone", not config_left),
         Check("deleted", f"/admin/delete_topics/{topic}", "gone", "it is there" if marked else "gone", not marked),
     )

@@ -304,7 +304,13 @@ def _checks(client: KazooClient, change: TopicChange, view: ClusterView) -> tupl
     if change.action == "delete":
         assert change.identity is not None
         deletion = topics.read_deletion(client, change.topic, expected=change.identity)
-        return check_deleted(change.topic, view, config_left=deletion.config_left)
+        return check_deleted(
+            change.topic,
+            view,
+            marked=deletion.marked,
+            topic_left=deletion.topic_left,
+            config_left=deletion.config_left,
+        )
     partitions: tuple[Check, ...] = ()
     if change.new_partitions:
         partitions = check_new_partitions(change.topic, change.new_partitions, change.partitions_after, view)
