@@ -147,6 +147,12 @@ def test_what_the_policy_keeps_out_is_added_to_what_was_asked():
     assert settings.brokers_out == (1, 2)
 
 
+def test_a_given_plan_stays_as_it_is_and_meets_the_policys_limits():
+    plan = '{"version":1,"partitions":[]}'
+    settings = tightened({"plan": plan}, topics_out=["orders"])
+    assert (settings.plan, settings.max_bytes, settings.topics_out) == (plan, 100, ("orders",))
+
+
 def test_the_policys_digest_is_bound_into_the_settings():
     assert tightened({"policy_digest": "made up"}).policy_digest == policy().digest
 

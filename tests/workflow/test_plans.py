@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-from in_process_run import CONNECTION
+from in_process_run import CONNECTION, POLICY
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
 from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.workflow import plans, tasks
+from kafka_rebalance.workflow.approval import offered_digests
 from simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun
 
 PLAN = json.dumps({"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [4, 2]}]})
@@ -120,6 +121,28 @@ def test_a_given_plan_is_approved_executed_and_verified_like_ours(
     assert run.cluster.replicas("orders") == {0: [4, 2], 1: [3, 2], 2: [2, 3]}
     assert run.cluster.leaders("orders")[0] == 4
     assert run.cluster.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("max_bytes: 999999", "1,000,000 against max_bytes 999,999"),
+        ("topics_out: [ord*]", "1 partitions may not be changed"),
+        ("brokers_out: [4]", "brokers_out keeps out broker 4"),
+        ("internal_topics: true", None),
+    ],
+)
+def test_a_given_plan_beyond_the_policy_is_shown_with_its_figures_and_not_offered(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str, words: str | None
+) -> None:
+    run = SimulatedRun(tmp_path, SimulatedCluster(monkeypatch, TOPICS), monkeypatch)
+    run.policy_file.write_text(f"{POLICY}{limit}\n")
+    proposals = run.plan(plan=PLAN)
+    given = next(candidate for candidate in proposals["candidates"] if candidate["name"] == "given")
+    assert ("given" in offered_digests(proposals, ())) is (words is None)
+    assert words is None or words in given["note"]
+    assert read_candidate(run.folder, "given").moves == () or words is None
+    assert (run.folder / "reassignments" / "given.json").exists() is (words is None)
 
 
 def test_every_candidate_and_its_way_back_are_files_of_the_runs_folder(
