@@ -145,6 +145,7 @@ def test_an_assignment_by_hand_is_split_and_read_as_java_does(text, expected):
         ("1.0", 'For input string: "1.0"'),
         ("1_0", 'For input string: "1_0"'),
         ("2147483648", 'For input string: "2147483648"'),
+        ("9" * 5000, 'For input string: "' + "9" * 5000 + '"'),
         ("\u00a01", 'For input string: "\u00a01"'),
         ("\U0001d7d9", 'For input string: "\U0001d7d9"'),  # a digit of two UTF-16 units is none to Java
     ],

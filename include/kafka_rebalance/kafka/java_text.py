@@ -7,8 +7,9 @@ import re
 from decimal import Decimal
 
 _BLANKS = "".join(map(chr, range(0x21)))
-_INTEGER = re.compile(r"[+-]?\d+")  # decimal digits of every script, as Character.digit takes them
-_DECIMAL = re.compile(r"([+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?))[fFdD]?")
+# Decimal digits of every script, as Character.digit takes them; Python does not convert thousands of them.
+_INTEGER = re.compile(r"[+-]?\d{1,1000}")
+_DECIMAL = re.compile(r"[+-]?(?:NaN|Infinity|(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?[fFdD]?)")
 _HEXADECIMAL = re.compile(r"([+-]?0[xX](?:[0-9a-fA-F]+\.?|[0-9a-fA-F]*\.[0-9a-fA-F]+)[pP][+-]?[0-9]+)[fFdD]?")
 
 
@@ -42,8 +43,8 @@ def parse_double(text: str) -> float:
             return float.fromhex(match[1])
         except OverflowError:
             return -math.inf if text.startswith("-") else math.inf
-    if (match := _DECIMAL.fullmatch(text)) and not text.endswith(("Nf", "NF", "Nd", "ND", "yf", "yF", "yd", "yD")):
-        return float(match[1])
+    if _DECIMAL.fullmatch(text):
+        return float(text.rstrip("fFdD"))
     raise ValueError(f'For input string: "{text}"')
 
 
