@@ -8,7 +8,7 @@ from types import SimpleNamespace
 import pytest
 from kafka.errors import CoordinatorLoadInProgressError, GroupAuthorizationFailedError, NodeNotReadyError
 
-from kafka_rebalance.brokers import groups
+from kafka_rebalance.brokers import connecting, groups
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.consumers import GroupMember
@@ -45,10 +45,15 @@ def described(name, state, *members, assignor="range", error=None):
 class Client:
     """Each call takes the next answer; an exception is raised, the last answer stays."""
 
+    log_dirs = ("/data",)
+
     def __init__(self, listed, *descriptions, committed=None):
         self.listed, self.descriptions = list(listed), list(descriptions)
         self.committed = committed or {}
         self.asked = []
+
+    def describe_log_dirs(self, topics):
+        return [{"broker": broker, "log_dirs": self.log_dirs} for broker in (1, 2)]
 
     def list_groups(self):
         return self._next(self.listed)
@@ -82,7 +87,6 @@ def answering(monkeypatch):
             yield client
 
         monkeypatch.setattr(groups, "open_kafka_python", opened)
-        monkeypatch.setattr(groups, "_check_may_list", lambda kafka: None)
         monkeypatch.setattr(groups, "_SETTLE_SECONDS", patience)
         monkeypatch.setattr(groups, "_PAUSE_SECONDS", 0.0)
         return client
@@ -159,7 +163,14 @@ def test_what_cannot_be_read_is_not_an_absence_of_groups(answering, client, said
         groups.read_groups(KAFKA, "t", [0])
 
 
+def test_brokers_that_may_leave_out_groups_are_not_asked_for_them(answering):
+    client = answering(Client([AssertionError("asked")]))
+    client.log_dirs = ()
+    with pytest.raises(ReadError, match="leave out consumer groups without saying so"):
+        groups.read_groups(KAFKA, "t", [0])
+
+
 def test_brokers_that_do_not_answer_are_an_error(monkeypatch):
-    monkeypatch.setattr(groups, "REQUEST_SECONDS", 0.2)
+    monkeypatch.setattr(connecting, "REQUEST_SECONDS", 0.2)
     with pytest.raises(ReadError, match=r"127\.0\.0\.1:1 "):
         groups.read_groups(KafkaConnection("127.0.0.1:1"), "t", [0])

@@ -82,6 +82,12 @@ def test_a_group_without_members_still_shows_what_it_has_committed():
     assert (forecast.members, forecast.committed, forecast.imbalance_now, forecast.assignors) == (0, (0, 2), None, ())
 
 
+def test_a_group_whose_members_are_still_joining_has_no_assignment_to_compare():
+    joining = ConsumerGroup("billing", "PreparingRebalance", "", (member("a"), member("b")), ())
+    forecast = one(6, joining, t=3)
+    assert (forecast.members, forecast.imbalance_now, forecast.assignors) == (2, None, ())
+
+
 def test_static_members_come_first_by_their_instance_id():
     """AbstractPartitionAssignor.MemberInfo.compareTo (2.3+)."""
     reading = group(member("a", "t"), member("z", "t", instance="2"), member("y", "t", instance="1"))

@@ -11,13 +11,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
-from confluent_kafka import KafkaException
-from confluent_kafka.admin import AclOperation
 from kafka import KafkaAdminClient
 from kafka import TopicPartition as ClientTopicPartition
 from kafka.errors import AuthorizationError, KafkaError
 
-from kafka_rebalance.brokers.connecting import REQUEST_SECONDS, open_admin, open_kafka_python, reason_of, unreachable
+from kafka_rebalance.brokers.connecting import open_kafka_python, unreachable
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.consumers import ConsumerGroup, GroupMember
@@ -38,8 +36,8 @@ def read_groups(kafka: KafkaConnection, topic: str, partitions: Collection[int])
     A member's topics are those it subscribes; where its subscription cannot be read, those of its partitions. A group
     whose members are still joining after some seconds is given too, without their topics: it may well read this one.
     """
-    _check_may_list(kafka)
     with open_kafka_python(kafka) as client:
+        _check_may_list(kafka, client, topic)
         listed = _asked(kafka, "which consumer groups there are", client.list_groups)
         names = sorted(group["group_id"] for group in listed if group["protocol_type"] in _CONSUMERS)
         if not names:
@@ -50,24 +48,17 @@ def read_groups(kafka: KafkaConnection, topic: str, partitions: Collection[int])
     return tuple(group for group in groups if group.committed or _may_read(group, topic))
 
 
-def _check_may_list(kafka: KafkaConnection) -> None:
-    """From 2.3 on, brokers leave out groups that a user may not describe, and say nothing (KafkaApis.handleListGroups).
+def _check_may_list(kafka: KafkaConnection, client: KafkaAdminClient, topic: str) -> None:
+    """From 2.1 on, brokers leave out groups that a user may not describe, and say nothing; 2.0 refuses the whole list.
 
-    With Describe on the cluster nothing is left out; older brokers (no answer here) refuse the whole list instead.
+    With Describe on the cluster nothing is left out (KafkaApis.handleListGroupsRequest). Every version tells whether a
+    user has that by the log directories, which are none without it; the operations that librdkafka gives do not.
     """
-    admin = open_admin(kafka)
-    try:
-        cluster = admin.describe_cluster(include_authorized_operations=True, request_timeout=REQUEST_SECONDS)
-        allowed = cluster.result(REQUEST_SECONDS + 5).authorized_operations
-    except (KafkaException, TimeoutError) as failed:
-        raise ReadError(
-            f"Kafka {kafka.bootstrap_servers} does not tell which operations the Kafka user may do "
-            f"({reason_of(failed)}), so its consumer groups are not known. Check that the brokers can be reached."
-        ) from failed
-    if allowed is not None and AclOperation.DESCRIBE not in allowed:
+    answers = _asked(kafka, "the log directories", partial(client.describe_log_dirs, [topic]))
+    if not all(answer["log_dirs"] for answer in answers):
         raise ReadError(
             "The Kafka user may not describe the cluster, so brokers leave out consumer groups without saying so. "
-            "Grant it Describe on the cluster resource, and Describe on the groups."
+            "Grant it Describe on the cluster resource."
         )
 
 

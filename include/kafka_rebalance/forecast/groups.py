@@ -40,7 +40,10 @@ class AssignorForecast:
 
 @dataclass(frozen=True, slots=True)
 class GroupForecast:
-    """A group that reads the topic. `imbalance_now` is of its real assignment, of all its topics, None without members.
+    """A group that reads the topic. `imbalance_now` is of its real assignment, of all its topics.
+
+    While its members join, or where there are none, nobody knows what they read: it is None then, and `assignors` is
+    empty.
 
     `no_longer_matching`: its other topics with as many partitions as the topic has before and not after. A join of
     both by key, or state kept by partition number, relies on the same number.
@@ -73,14 +76,15 @@ def forecast_groups(
 def _forecast(topic: str, after: int, group: ConsumerGroup, partitions: Mapping[str, int]) -> GroupForecast:
     subscribed = sorted({name for member in group.members for name in member.topics} - {topic})
     before = partitions[topic]
+    known = any(member.topics for member in group.members)
     return GroupForecast(
         group=group.group,
         state=group.state,
         assignor=group.assignor,
         members=len(group.members),
         committed=group.committed,
-        imbalance_now=_imbalance([len(member.assigned) for member in group.members]) if group.members else None,
-        assignors=tuple(_under(name, topic, after, group, partitions) for name in _ASSIGNORS if group.members),
+        imbalance_now=_imbalance([len(member.assigned) for member in group.members]) if known else None,
+        assignors=tuple(_under(name, topic, after, group, partitions) for name in _ASSIGNORS if known),
         no_longer_matching=tuple(name for name in subscribed if partitions.get(name) == before != after),
     )
 
