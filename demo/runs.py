@@ -47,9 +47,9 @@ class DagRun:
     def xcom(self, task_id: str, key: str) -> Any:
         return _get(self.client, f"{self.path}/taskInstances/{task_id}/xcomEntries/{key}")["value"]
 
-    def folder(self) -> Path:
-        """Where the run keeps its files (a local folder here)."""
-        return Path(self.xcom("snapshot", "run_folder"))
+    def folder(self, task_id: str = "snapshot") -> Path:
+        """Where the run keeps its files (a local folder here), as its first task says."""
+        return Path(self.xcom(task_id, "run_folder"))
 
     def log(self, task_id: str, try_number: int = 1) -> str:
         """The texts of a task's log, a line each."""

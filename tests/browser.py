@@ -67,3 +67,10 @@ def log_in(browser: Chrome, url: str, user: str) -> None:
     WebDriverWait(browser, PATIENCE_SECONDS).until(
         lambda seen: "/auth/" not in seen.current_url, f"{user} is not logged in"
     )
+
+
+def keep_picture(browser: Chrome, name: str) -> None:
+    """For people to look at, where SCREENSHOTS names a folder."""
+    folder = os.environ.get("SCREENSHOTS")
+    if folder:
+        browser.save_screenshot(str(Path(folder) / f"{name}.png"))

@@ -18,6 +18,7 @@ from browser import open_browser
 from demo.local_airflow import LocalAirflow
 from demo.runs import wait_for_dag
 from local_cluster import LocalCluster
+from local_cluster.jars import spark_source_jars
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]
@@ -55,7 +56,10 @@ def airflow(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> 
         },
     }
     home = tmp_path_factory.mktemp("airflow")
-    variables = {"AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS": json.dumps(FLEET)}
+    variables = {
+        "AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS": json.dumps(FLEET),
+        "AIRFLOW__KAFKA_REBALANCE__SPARK_KAFKA_JARS": ",".join(map(str, spark_source_jars())),
+    }
     running = LocalAirflow(home, connections=dict.fromkeys(POLICIES, connection), env=variables)
     # Found before the real one; see there what it does.
     running.env["PATH"] = f"{HERE / 'bin'}{os.pathsep}{running.env['PATH']}"
@@ -72,6 +76,7 @@ def requester(airflow: LocalAirflow) -> httpx.Client:
     client = airflow.login("olive")
     wait_for_dag(client, "kafka_rebalance")
     wait_for_dag(client, "kafka_balance_check")
+    wait_for_dag(client, "kafka_topics")
     return client
 
 

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable
-from pathlib import Path
 
 import httpx
 import pytest
@@ -13,12 +11,11 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from browser import PATIENCE_SECONDS, log_in, wait_for
+from browser import PATIENCE_SECONDS, keep_picture, log_in, wait_for
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger
 from local_cluster import LocalCluster
 
-SECRET = "hunter2-e2e-s3cret"  # as in conftest.py
 THROTTLE = 20_000_000
 BEHIND_THE_APPROVAL = ("hold_throttle", "reassign", "release_throttle", "elect_leaders", "verify", "record")
 
@@ -146,7 +143,7 @@ def test_a_whole_run_through_spark_approved_by_clicks(
 
     browser.get(f"{airflow.url}{run.page}/tasks/approve/required_actions")
     button = wait_for(browser, f'[data-testid="hitl-option-{options[0]}"]')
-    _keep_picture(browser, "approval")
+    keep_picture(browser, "approval")
     assert button.text == options[0]
     assert browser.find_element(By.CSS_SELECTOR, 'input[name="element_throttle_bytes_per_second"]').is_displayed()
     button.click()
@@ -173,18 +170,4 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     assert "Done and verified" in page
     assert "orders" in page
     browser.switch_to.default_content()
-    _keep_picture(browser, "rebalance-tab")
-
-
-def test_no_secret_is_in_any_file_that_airflow_and_the_runs_have_left(airflow: LocalAirflow) -> None:
-    """Logs, the database with its XComs, run folders, the ledger. The connection itself comes from the environment."""
-    files = [path for path in airflow.home.rglob("*") if path.is_file()]
-    assert any("spark" in path.read_text(errors="replace").lower() for path in files if "task_id=plan" in str(path))
-    assert [path for path in files if SECRET.encode() in path.read_bytes()] == []
-
-
-def _keep_picture(browser: Chrome, name: str) -> None:
-    """For people to look at, where SCREENSHOTS names a folder."""
-    folder = os.environ.get("SCREENSHOTS")
-    if folder:
-        browser.save_screenshot(str(Path(folder) / f"{name}.png"))
+    keep_picture(browser, "rebalance-tab")

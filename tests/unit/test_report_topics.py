@@ -120,7 +120,7 @@ FORECAST = {
 
 
 def test_an_approver_reads_what_happens_to_which_topic():
-    assert approval_subject(DOCUMENT) == "Kafka kafka_eu: alter `orders`: 2 to 4 partitions and 2 configs?"
+    assert approval_subject(DOCUMENT) == "Kafka kafka_eu: alter orders: 2 to 4 partitions and 2 configs?"
     body = approval_body(DOCUMENT, FORECAST)
     for words in (
         "| 2 | 1,2 |",

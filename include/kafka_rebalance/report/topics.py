@@ -64,9 +64,9 @@ def change_lines(document: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def approval_subject(document: Mapping[str, Any]) -> str:
-    """One line: what happens to which topic."""
+    """One line of plain text: what happens to which topic."""
     change = document["change"]
-    return f"Kafka {document['connection_id']}: {_headline(change)}?"
+    return f"Kafka {document['connection_id']}: {_headline(change, change['topic'])}?"
 
 
 def approval_body(document: Mapping[str, Any], forecast: Mapping[str, Any] | None) -> str:
@@ -75,11 +75,13 @@ def approval_body(document: Mapping[str, Any], forecast: Mapping[str, Any] | Non
     who = code(document["requested_by"], 80) if document["requested_by"] else "a schedule, or someone unknown"
     reason = code(document["reason"], 400) if document["reason"] else "none given"
     parts = [
-        f"**{_headline(change)}** on {code(document['connection_id'], 120)} · {code(change['cluster_id'], 60)}",
+        f"**{_headline(change, code(change['topic'], 120))}** on {code(document['connection_id'], 120)} · {code(change['cluster_id'], 60)}",
         f"**Asked by** {who} · **Reason** {reason}",
     ]
     if change["action"] == "delete":
         parts.append(_deletion(document))
+    if forecast is not None:
+        parts.append("\n".join(f"- {code(line, 400)}" for line in forecast_lines(forecast)))
     if change["new_partitions"]:
         parts.append(_partitions(change))
         parts += _costs(document["costs"])
@@ -87,14 +89,11 @@ def approval_body(document: Mapping[str, Any], forecast: Mapping[str, Any] | Non
         parts.append(_configs(change))
     if document["notes"]:
         parts.append("\n".join(f"- {code(note, 300)}" for note in document["notes"]))
-    if forecast is not None:
-        parts.append("\n".join(f"- {code(line, 400)}" for line in forecast_lines(forecast)))
     parts.append(f"**Digest** {code(document['digest'], 80)}")
     return "\n\n".join(parts)
 
 
-def _headline(change: Mapping[str, Any]) -> str:
-    topic = code(change["topic"], 120)
+def _headline(change: Mapping[str, Any], topic: str) -> str:
     if change["action"] == "delete":
         return f"delete {topic} with its {format_count(change['partitions_before'], 'partition', 'partitions')}"
     done = []

@@ -8,6 +8,7 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from kafka_rebalance.model import artifacts
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
 
 KAFKA_CONFIG = "KAFKA_REBALANCE_KAFKA_CONFIG"  # what spark/keys_job.py reads
-# Spark's own connector of the same release, resolved by name; `spark.jars.packages` of the connection is added to it.
+# Spark's own connector of the same release, resolved by name where no jars of it are given.
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
 
 
@@ -27,7 +28,8 @@ class KeysSubmitOperator(SparkSubmitOperator):
     template_fields = (*SparkSubmitOperator.template_fields, "run_folder")
 
     def __init__(self, *, run_folder: str, **kwargs: Any) -> None:
-        super().__init__(packages=CONNECTOR, **kwargs)
+        jars = conf.get("kafka_rebalance", "spark_kafka_jars", fallback="") or None
+        super().__init__(jars=jars, packages=None if jars else CONNECTOR, **kwargs)
         self.run_folder = run_folder
 
     def execute(self, context: Context) -> Any:
