@@ -125,6 +125,7 @@ def test_a_plan_beyond_a_limit_is_not_offered_with_the_figures_and_never_trimmed
 def test_leaders_of_brokers_that_are_out_stay_with_them() -> None:
     for lists in ({0: [2, 1]}, {1: [3, 2]}):  # takes it from broker 1; gives it to broker 3
         assert "brokers_out keeps out" in given_plan(lists, brokers_out=[1, 3]).note
+    assert "brokers_out keeps out broker 2" in given_plan({0: [1, 3]}, brokers_out=[2]).note  # a follower
 
 
 def test_internal_topics_are_not_changed_by_a_plan_unless_they_may_be() -> None:
@@ -143,6 +144,8 @@ def test_a_plan_that_overfills_a_disk_is_not_offered() -> None:
     candidate = given_plan({0: [2], 3: [2]}, brokers=brokers, partitions=rows)
     assert candidate.status == "infeasible"
     assert "the disk of broker 2 would be 120% full, and disk_headroom leaves 90%" in candidate.note
+    full = [row | {"disk_used_bytes": 9_500 if row["broker"] == 1 else 4_000} for row in brokers]
+    assert given_plan({0: [2]}, brokers=full, partitions=rows).status == "ok"  # broker 1 is full, and receives nothing
 
 
 def test_replicas_that_a_plan_leaves_on_a_drained_broker_are_said() -> None:
@@ -169,6 +172,13 @@ def test_a_plan_that_kafkas_tool_would_refuse_is_refused_before_anything_is_plan
 ) -> None:
     with pytest.raises(error, match=words):
         problem_of(BROKERS, ORDERS, plan=text)
+
+
+def test_a_broker_that_is_down_does_not_exist_for_a_plan() -> None:
+    rows = partition_rows([[1, 9], [2, 3]])
+    with pytest.raises(KafkaRuleError, match="non-existent brokerIDs: 9"):
+        problem_of(BROKERS, rows, plan=plan_text({0: [9, 2]}), job="drain", drain=[9])
+    assert plan_of(BROKERS, rows, "given", plan=plan_text({0: [1, 2]}), job="drain", drain=[9]).candidate.moves
 
 
 def test_one_plan_has_one_form_and_one_digest() -> None:
@@ -271,6 +281,14 @@ def test_ours_is_recommended_and_the_given_plan_only_where_ours_changes_nothing(
         assert any(plan.candidate.moves for plan in plans if plan.candidate.name == "as_kafka")
         assert recommended(plans) == expected
     assert recommended([plan for plan in plans if plan.candidate.name == "as_kafka"]) is None
+
+
+def test_a_load_too_small_to_be_shared_is_no_imbalance() -> None:
+    brokers, rows = broker_rows([1, 2, 3]), partition_rows([[1]], bytes_out_per_second=[5e-324])
+    for name in ("leaders_only", "given"):
+        candidate = plan_of(brokers, rows, name, plan=plan_text({0: [2]})).candidate
+        assert candidate.status == "ok"
+        assert "leader_bytes_out" not in candidate.note
 
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

@@ -199,8 +199,8 @@ def _off_balance(problem: Problem, placed: Placed, after: Floats) -> list[str]:
     found = []
     for k, metric in enumerate(METRICS):
         asked = goal.balances if k < counts else goal.all_leaders
-        if metric in known and asked and off[:, k].any():
-            here = problem.receivers & (targets[:, k] > 0)
+        here = problem.receivers & (targets[:, k] > 0)  # a load next to nothing has shares that are nothing
+        if metric in known and asked and off[here, k].any():
             reached = after[here, k] / targets[here, k]
             found.append(f"{metric} {reached.min():.2f} to {reached.max():.2f} of the reachable share")
     return found
