@@ -75,7 +75,8 @@ def approval_body(document: Mapping[str, Any], forecast: Mapping[str, Any] | Non
     who = code(document["requested_by"], 80) if document["requested_by"] else "a schedule, or someone unknown"
     reason = code(document["reason"], 400) if document["reason"] else "none given"
     parts = [
-        f"**{_headline(change, code(change['topic'], 120))}** on {code(document['connection_id'], 120)} · {code(change['cluster_id'], 60)}",
+        f"**{_headline(change, code(change['topic'], 120))}** on {code(document['connection_id'], 120)} · "
+        f"{code(change['cluster_id'], 60)}",
         f"**Asked by** {who} · **Reason** {reason}",
     ]
     if change["action"] == "delete":
