@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.kafka.partitioner import murmur2, partition_for_key
@@ -33,6 +33,7 @@ def test_known_hashes_are_kafkas(times: int) -> None:
     assert hash_keys(binary(list(KNOWN) * times)).tolist() == list(KNOWN.values()) * times
 
 
+@settings(deadline=None)
 @given(st.lists(a_key, max_size=40), st.integers(1, 4))
 def test_every_key_has_the_hash_of_the_plain_function(keys: list[bytes], times: int) -> None:
     many = keys * times  # past the number from which on they are hashed together
@@ -49,6 +50,7 @@ def test_thousands_of_keys_of_every_length_have_the_hash_of_the_plain_function()
     assert hash_keys(binary(keys)).tolist() == [murmur2(key) for key in keys]
 
 
+@settings(deadline=None)
 @given(st.lists(a_key, min_size=1, max_size=60), st.data())
 def test_a_slice_is_hashed_like_a_column_of_its_own(keys: list[bytes], data: st.DataObject) -> None:
     start = data.draw(st.integers(0, len(keys)))
@@ -75,6 +77,7 @@ def test_a_null_is_refused() -> None:
         hash_keys(binary([b"a", None]))
 
 
+@settings(deadline=None)
 @given(st.lists(a_key, min_size=1, max_size=60), st.integers(1, 5_000))
 def test_partitions_are_those_of_the_plain_function(keys: list[bytes], partitions: int) -> None:
     found = partitions_of(hash_keys(binary(keys)), partitions)

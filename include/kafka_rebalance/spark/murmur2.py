@@ -15,7 +15,7 @@ _FEW = 32  # keys that take about as long one by one as a step of numpy does
 
 
 def hash_keys(keys: pa.Array) -> NDArray[np.int32]:
-    """The murmur2 of every key of a column of bytes or text, in its order. An empty key is a key; a null is a ValueError."""
+    """The murmur2 of every key of a column of bytes or text, in its order. Raises ValueError for nulls."""
     if keys.null_count:
         raise ValueError(f"{keys.null_count} of {len(keys)} keys are null, which have no hash")
     if not len(keys):
@@ -43,7 +43,7 @@ def murmur2_of(data: NDArray[np.uint8], bounds: NDArray[np.int32]) -> NDArray[np
     step = 0
     while (active := int(np.count_nonzero(whole > step))) > _FEW:
         mixed = words[starts[:active] + 4 * step] * _MULTIPLIER
-        mixed = (mixed ^ mixed >> 24) * _MULTIPLIER
+        mixed = _folded(mixed, 24) * _MULTIPLIER
         hashed[:active] = hashed[:active] * _MULTIPLIER ^ mixed
         step += 1
     # The bytes after the last whole word; where there are none, this step is left out.
@@ -51,14 +51,18 @@ def murmur2_of(data: NDArray[np.uint8], bounds: NDArray[np.int32]) -> NDArray[np
     bits = 8 * (lengths[tailed] & 3).astype(np.uint32)
     tail = words[starts[tailed] + 4 * whole[tailed]] & ((1 << bits) - 1)
     hashed[tailed] = (hashed[tailed] ^ tail) * _MULTIPLIER
-    hashed = (hashed ^ hashed >> 13) * _MULTIPLIER
-    hashed ^= hashed >> 15
+    hashed = _folded(hashed, 13) * _MULTIPLIER
+    hashed = _folded(hashed, 15)
     result = np.empty(len(lengths), np.int32)
     result[order] = hashed.view(np.int32)
     # The few longest, which did not get all of their steps.
     for key in order[:active]:
         result[key] = murmur2(data[bounds[key] : bounds[key + 1]].tobytes())
     return result
+
+
+def _folded(values: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
+    return values ^ values >> np.uint32(bits)
 
 
 def partitions_of(hashes: NDArray[np.int32], partitions: int) -> NDArray[np.int32]:
