@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import random
 import subprocess
-import sys
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -20,7 +18,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.tables import read_candidate, write_snapshot
 from kafka_rebalance.spark import job, package_zip
-from local_cluster.java import find_java, java_home
+from kafka_rebalance.spark.driver import NONCE
 from snapshots import broker_rows, partition_rows
 
 JOB = Path(job.__file__)
@@ -30,22 +28,13 @@ Submit = Callable[..., subprocess.CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
-def submit(tmp_path_factory: pytest.TempPathFactory) -> Submit:
-    """Runs spark-submit as a worker would: only the zip holds the package, not this checkout."""
-    archive = package_zip.build(tmp_path_factory.mktemp("zip") / "kafka_rebalance.zip")
-    java = find_java()
-    environment = {name: value for name, value in os.environ.items() if name not in ("SPARK_HOME", "PYTHONPATH")}
-    environment |= {
-        "PYSPARK_PYTHON": sys.executable,
-        "JAVA_HOME": str(java_home()),
-        "PATH": f"{java.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
-        "SPARK_LOCAL_IP": "127.0.0.1",
-    }
+def submit(start_submit: Callable[..., subprocess.Popen[str]]) -> Submit:
+    """Runs the job to its end."""
 
     def run_job(*arguments: str) -> subprocess.CompletedProcess[str]:
-        command = [str(Path(sys.executable).parent / "spark-submit"), "--master", "local[2]", "--conf"]
-        command += ["spark.ui.enabled=false", "--py-files", str(archive), str(JOB), *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=200, check=False)
+        process = start_submit(str(JOB), *arguments)
+        stdout, stderr = process.communicate(timeout=200)
+        return subprocess.CompletedProcess(process.args, process.returncode, stdout, stderr)
 
     return run_job
 
@@ -69,7 +58,7 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_job_leaves_the_same_bytes_as_the_command(snapshot: Path, tmp_path: Path, submit: Submit) -> None:
     run(snapshot, tmp_path / "here", Settings())
     (tmp_path / "there").mkdir()
-    write_json(tmp_path / "there", job.NONCE, {"nonce": "c0ffee"})
+    write_json(tmp_path / "there", NONCE, {"nonce": "c0ffee"})
     # URLs go through Hadoop's FileSystem, as they would on a cluster.
     out = (tmp_path / "there").as_uri()
     done = submit("--snapshot", snapshot.as_uri(), "--out", out, "--expect-nonce", "c0ffee")
@@ -119,7 +108,7 @@ def test_a_folder_that_the_driver_does_not_share_is_refused(
     snapshot: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], found: str | None
 ) -> None:
     if found is not None:
-        write_json(tmp_path, job.NONCE, {"nonce": found})
+        write_json(tmp_path, NONCE, {"nonce": found})
     assert job.main(["--snapshot", str(snapshot), "--out", str(tmp_path), "--expect-nonce", "c0ffee"]) == 2
     assert "RunFolderError: run folder not shared" in capsys.readouterr().err
     assert not (tmp_path / "proposals.json").exists()
@@ -134,5 +123,5 @@ def test_the_zip_holds_what_the_job_needs_and_always_the_same_bytes(tmp_path: Pa
         *names
     }
     rooms = {name.split("/")[1] for name in names if name.count("/") > 1}
-    assert rooms == {"model", "kafka", "planning", "spark"}
+    assert rooms == {"model", "kafka", "planning", "forecast", "spark"}
     assert not any("local_cluster" in name for name in names)

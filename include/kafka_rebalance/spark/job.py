@@ -7,31 +7,24 @@ byte, as `python -m kafka_rebalance.planning`. Candidates share nothing, so that
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
 try:
-    import kafka_rebalance
+    import kafka_rebalance  # noqa: F401
 except ImportError:  # submitted by hand, without py_files
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
-    import kafka_rebalance
 
-from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
-from kafka_rebalance.errors import ArtifactError, RebalanceError, RunFolderError
-from kafka_rebalance.model.artifacts import Folder, read_json
+from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.planning.__main__ import argument_parser, read_settings, say
 from kafka_rebalance.planning.arrays import Problem
 from kafka_rebalance.planning.jobs import candidate_names
 from kafka_rebalance.planning.planner import Plan, Stopwatch, describe, describe_plan, finish, prepare, propose
-from kafka_rebalance.spark import package_zip
+from kafka_rebalance.spark.driver import check_nonce, open_session, run_job
 from kafka_rebalance.spark.tables import folder_at
-
-NONCE = "nonce.json"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -41,50 +34,27 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--expect-nonce", help="what nonce.json in the out folder holds, if this driver sees that folder"
     )
     options = parser.parse_args(arguments)
-    with tempfile.TemporaryDirectory() as scratch:
-        try:
-            _plan(options, Path(scratch))
-        except RebalanceError as wrong:
-            say(f"{type(wrong).__name__}: {wrong}")
-            return 2
-        finally:
-            spark = SparkSession.getActiveSession()
-            if spark is not None:
-                spark.stop()
-    return 0
+    return run_job(lambda scratch: _plan(options, scratch))
 
 
 def _plan(options: argparse.Namespace, scratch: Path) -> None:
     """Reads, proposes on Spark, writes. What can be checked without a session is checked before there is one."""
     watch = Stopwatch()
     settings = read_settings(options.settings)
-    spark = _session(scratch) if "://" in options.snapshot + options.out else None
+    spark = open_session(scratch) if "://" in options.snapshot + options.out else None
     out = folder_at(options.out, spark)
     if options.expect_nonce is not None:
         check_nonce(out, options.expect_nonce)
     problem = prepare(folder_at(options.snapshot, spark), settings)
     watch.lap("read")
     say(describe(problem))
-    spark = spark or _session(scratch)
+    spark = spark or open_session(scratch)
     watch.lap("session")
     plans = propose_on(spark, problem, candidate_names(settings))
     watch.lap("propose")
     for plan in plans:
         say(describe_plan(plan))
     finish(out, problem, plans, watch)
-
-
-def check_nonce(out: Folder, expected: str) -> None:
-    """Raises RunFolderError unless this driver reads what the snapshot's task wrote: else they share no folder."""
-    try:
-        found = read_json(out, NONCE).get("nonce")
-    except ArtifactError as missing:
-        raise RunFolderError(f"run folder not shared: the Spark driver cannot read it ({missing})") from missing
-    if found != expected:
-        raise RunFolderError(
-            f"run folder not shared: {out / NONCE} as the Spark driver sees it is of another run. Nothing was planned. "
-            "Let runs_url point to storage that Airflow's workers and Spark's driver share."
-        )
 
 
 def propose_on(spark: SparkSession, problem: Problem, names: Sequence[str]) -> tuple[Plan, ...]:
@@ -107,18 +77,6 @@ def propose_on(spark: SparkSession, problem: Problem, names: Sequence[str]) -> t
         if isinstance(result, RebalanceError):
             raise result
     return tuple(results)
-
-
-def _session(folder: Path) -> SparkSession:
-    """A quiet session whose executors have this package. They fetch it from `folder` for as long as it lives."""
-    if SparkConf().get("spark.master", "local").startswith("local"):
-        # Else executors take whatever `python3` is on PATH, which may lack numpy.
-        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder = SparkSession.builder.appName("kafka-rebalance").config("spark.log.level", "WARN")
-    spark = builder.getOrCreate()
-    if ".zip" not in kafka_rebalance.__file__:  # else it came with py_files, and executors have it
-        spark.sparkContext.addPyFile(str(package_zip.build(folder / "kafka_rebalance.zip")))
-    return spark
 
 
 if __name__ == "__main__":

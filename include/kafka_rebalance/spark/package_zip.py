@@ -9,7 +9,7 @@ from pathlib import Path
 import kafka_rebalance
 from kafka_rebalance.errors import RunFolderError
 
-ROOMS = ("model", "kafka", "planning", "spark")
+ROOMS = ("model", "kafka", "planning", "forecast", "spark")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date a zip can hold: same sources, same bytes
 
 

@@ -1,0 +1,63 @@
+"""What both jobs' drivers do alike: hold the run's folder against its nonce, open a session, end with words."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark import SparkConf
+from pyspark.sql import SparkSession
+
+import kafka_rebalance
+from kafka_rebalance.errors import ArtifactError, RebalanceError, RunFolderError
+from kafka_rebalance.model.artifacts import Folder, read_json
+from kafka_rebalance.planning.__main__ import say
+from kafka_rebalance.spark import package_zip
+
+NONCE = "nonce.json"
+
+
+def run_job(work: Callable[[Path], None]) -> int:
+    """0 when `work` is done, 2 with its text on stderr when something cannot be used; Spark is stopped either way.
+
+    `work` gets a folder that lives as long as the job.
+    """
+    with tempfile.TemporaryDirectory() as scratch:
+        try:
+            work(Path(scratch))
+        except RebalanceError as wrong:
+            say(f"{type(wrong).__name__}: {wrong}")
+            return 2
+        finally:
+            spark = SparkSession.getActiveSession()
+            if spark is not None:
+                spark.stop()
+    return 0
+
+
+def check_nonce(out: Folder, expected: str) -> None:
+    """Raises RunFolderError unless this driver reads what the run's first task wrote: else they share no folder."""
+    try:
+        found = read_json(out, NONCE).get("nonce")
+    except ArtifactError as missing:
+        raise RunFolderError(f"run folder not shared: the Spark driver cannot read it ({missing})") from missing
+    if found != expected:
+        raise RunFolderError(
+            f"run folder not shared: {out / NONCE} as the Spark driver sees it is of another run. Nothing was "
+            "computed. Let runs_url point to storage that Airflow's workers and Spark's driver share."
+        )
+
+
+def open_session(folder: Path) -> SparkSession:
+    """A quiet session whose executors have this package. They fetch it from `folder` for as long as it lives."""
+    if SparkConf().get("spark.master", "local").startswith("local"):
+        # Else executors take whatever `python3` is on PATH, which may lack numpy.
+        os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("kafka-rebalance").config("spark.log.level", "WARN")
+    spark = builder.getOrCreate()
+    if ".zip" not in kafka_rebalance.__file__:  # else it came with py_files, and executors have it
+        spark.sparkContext.addPyFile(str(package_zip.build(folder / "kafka_rebalance.zip")))
+    return spark
