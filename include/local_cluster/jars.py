@@ -6,12 +6,13 @@ import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from importlib.metadata import version as installed_version
 from pathlib import Path
 
 from local_cluster.cache import cache_folder
 from local_cluster.errors import LocalClusterError
 from local_cluster.fetch import fetch
-from local_cluster.locks import TOOLS, VERSIONS, Jar, lock_path, read_lock, sha256_of
+from local_cluster.locks import SPARK_SOURCE, TOOLS, VERSIONS, Jar, lock_path, read_lock, sha256_of
 
 Progress = Callable[[str], None]
 
@@ -34,6 +35,18 @@ def tools_jars(version: str, progress: Progress = quiet) -> tuple[Path, ...]:
     if version not in TOOLS:
         return ()
     lock = f"tools-{version}"
+    return cached_jars(read_lock(lock_path(lock)), cache_folder() / "jars" / lock, progress)
+
+
+def spark_source_jars(progress: Progress = quiet) -> tuple[Path, ...]:
+    """What the Spark of the pyspark wheel reads Kafka with, for `spark-submit --jars`."""
+    spark = installed_version("pyspark")
+    if spark not in SPARK_SOURCE:
+        raise LocalClusterError(
+            f"Spark {spark} is none of those with a lock file for its Kafka source: {', '.join(SPARK_SOURCE)}. "
+            "Nothing was fetched. Add it to SPARK_SOURCE and make its lock (python -m local_cluster.locks)."
+        )
+    lock = f"spark-{spark}"
     return cached_jars(read_lock(lock_path(lock)), cache_folder() / "jars" / lock, progress)
 
 

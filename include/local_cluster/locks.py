@@ -2,7 +2,7 @@
 
 A lock file has one line a jar, `sha256  group:artifact:version`, sorted by name. It is the whole class path: nothing is
 resolved when a cluster starts. `python -m local_cluster.locks VERSION` resolves the dependencies of `ROOTS` anew and
-prints a lock file; `… tools-3.9.2` does so for Kafka's tools.
+prints a lock file; `… tools-3.9.2` does so for Kafka's tools, `… spark-4.2.0` for what Spark reads Kafka with.
 """
 
 import hashlib
@@ -34,6 +34,22 @@ VERSIONS = tuple(ROOTS)
 # Alone, beside the jars of the same version: its dependencies beyond those serve Kafka Connect.
 TOOLS = {"3.9.2": "org.apache.kafka:kafka-tools:3.9.2"}
 
+# Spark's Kafka source and what of its dependencies Spark's own jars lack. The token provider has a release of its own
+# for each of Spark's, but mirrors of Maven Central exist that stop at 4.0.0; the source runs with that one.
+SPARK_SOURCE = {
+    "4.2.0": (
+        "org.apache.commons:commons-pool2:2.13.1",
+        "org.apache.kafka:kafka-clients:3.9.2",
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    )
+}
+
+# Locks of exactly these jars, without their dependencies.
+ALONE = {f"tools-{version}": (tools,) for version, tools in TOOLS.items()} | {
+    f"spark-{version}": names for version, names in SPARK_SOURCE.items()
+}
+
 _LINE = re.compile(r"([0-9a-f]{64})  ([\w.-]+):([\w.-]+):([\w.-]+)")
 
 
@@ -57,7 +73,7 @@ class Jar:
 
 
 def lock_path(version: str) -> Path:
-    """The project's lock file of a Kafka version, or of `tools-` and a version."""
+    """The project's lock file of a Kafka version, or of a name in `ALONE`."""
     return Path(__file__).with_name("locks") / f"kafka-{version}.lock"
 
 
@@ -89,18 +105,17 @@ def main() -> None:
     from local_cluster.fetch import fetch, resolve
 
     version = sys.argv[1] if len(sys.argv) > 1 else DEFAULT_VERSION
-    tools = TOOLS.get(version.removeprefix("tools-")) if version.startswith("tools-") else None
     if version in ROOTS:
         jars = resolve(ROOTS[version])
-    elif tools is not None:
-        group, artifact, number = tools.split(":")
-        wanted = Jar(group=group, artifact=artifact, version=number, sha256="")
+    elif version in ALONE:
+        wanted = [
+            Jar(group, artifact, number, "") for group, artifact, number in (name.split(":") for name in ALONE[version])
+        ]
         with tempfile.TemporaryDirectory(prefix="local-cluster-") as folder:
-            fetch([wanted], Path(folder))
-            jars = (replace(wanted, sha256=sha256_of(Path(folder) / wanted.file_name)),)
+            fetch(wanted, Path(folder))
+            jars = tuple(replace(jar, sha256=sha256_of(Path(folder) / jar.file_name)) for jar in wanted)
     else:
-        names = ", ".join((*VERSIONS, *(f"tools-{name}" for name in TOOLS)))
-        sys.exit(f"Kafka {version} is none of {names}. Nothing was resolved.")
+        sys.exit(f"Kafka {version} is none of {', '.join((*VERSIONS, *ALONE))}. Nothing was resolved.")
     sys.stdout.write(write_lock(jars))
 
 

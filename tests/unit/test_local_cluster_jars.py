@@ -3,6 +3,7 @@
 import hashlib
 import threading
 from collections.abc import Sequence
+from importlib.metadata import version as installed_version
 from pathlib import Path
 
 import pytest
@@ -10,8 +11,8 @@ import pytest
 from local_cluster import LocalClusterError
 from local_cluster import fetch as fetch_module
 from local_cluster import jars as jars_module
-from local_cluster.jars import cached_jars, kafka_jars, tools_jars
-from local_cluster.locks import ROOTS, TOOLS, Jar, lock_path, read_lock, write_lock
+from local_cluster.jars import cached_jars, kafka_jars, spark_source_jars, tools_jars
+from local_cluster.locks import ALONE, ROOTS, SPARK_SOURCE, Jar, lock_path, read_lock, write_lock
 
 
 def jar(name: str, content: bytes) -> Jar:
@@ -91,7 +92,7 @@ def test_callers_at_the_same_time_fetch_once(central: Central, tmp_path: Path) -
     assert central.asked == [["broker", "clients"]]
 
 
-LOCKS = ROOTS | {f"tools-{version}": (tools,) for version, tools in TOOLS.items()}
+LOCKS = ROOTS | ALONE
 
 
 @pytest.mark.parametrize("version", LOCKS)
@@ -111,6 +112,16 @@ def test_the_tools_have_a_jar_of_their_own_only_where_the_core_lacks_them(
     monkeypatch.setattr(jars_module, "read_lock", lambda _path: (tools,))
     assert tools_jars("2.8.2") == ()
     assert [path.name for path in tools_jars("3.9.2")] == [tools.file_name]
+
+
+def test_there_is_a_kafka_source_for_the_spark_that_is_pinned() -> None:
+    assert installed_version("pyspark") in SPARK_SOURCE
+
+
+def test_a_spark_without_a_lock_is_refused_by_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(jars_module, "installed_version", lambda _name: "5.0.0")
+    with pytest.raises(LocalClusterError, match=r"Spark 5\.0\.0 .*4\.2\.0"):
+        spark_source_jars()
 
 
 def test_a_lock_line_that_is_not_one_is_refused(tmp_path: Path) -> None:
