@@ -56,27 +56,39 @@ def test_exactly_one_of_kafkas_five_actions_is_asked_for(action):
 
 
 @pytest.mark.parametrize(
-    ("params", "words"),
+    ("params", "message"),
     [
-        ({"action": "create"}, "'topic' is missing"),
-        ({"action": "create", "topic": "t", "partitions": 1}, "'replication_factor' is missing"),
-        ({**CREATE, "replica_assignment": "1:2"}, "excludes 'partitions' and 'replication_factor'"),
-        ({**CREATE, "delete_config": ["a"]}, "'delete_config' goes with alter, not with create"),
-        ({**CREATE, "if_exists": True}, "'if_exists' goes with alter or delete, not with create"),
-        ({**CREATE, "only": "unavailable"}, "'only' goes with list or describe, not with create"),
-        ({**ALTER, "replication_factor": 3}, "'replication_factor' goes with create, not with alter"),
-        ({**ALTER, "if_not_exists": True}, "'if_not_exists' goes with create, not with alter"),
-        ({"action": "alter", "topic": "t"}, "there is nothing to alter"),
-        ({"action": "delete", "topic": "t", "partitions": 3}, "'partitions' goes with create or alter"),
-        ({"action": "delete", "topic": "t", "config": ["a=b"]}, "'config' goes with create or alter"),
-        ({"action": "delete"}, "'topic' is missing"),
-        ({"action": "list", "partitions": 0}, "'partitions' goes with create or alter, not with list"),
+        ({"action": "create"}, 'Missing required argument "[topic]"'),
+        ({"action": "delete"}, 'Missing required argument "[topic]"'),
+        (
+            {**CREATE, "replica_assignment": "1:2"},
+            'Option "[replica-assignment]" can\'t be used with option"[partitions]"',
+        ),
+        ({**CREATE, "delete_config": ["a"]}, 'Option "[delete-config]" can\'t be used with option"[create]"'),
+        ({**CREATE, "if_exists": True}, 'Option "[if-exists]" can\'t be used with option"[create]"'),
+        ({**CREATE, "only": "unavailable"}, 'Option "[only]" can\'t be used with option"[create]"'),
+        ({**ALTER, "replication_factor": 3}, 'Option "[replication-factor]" can\'t be used with option"[alter]"'),
+        ({**ALTER, "if_not_exists": True}, 'Option "[if-not-exists]" can\'t be used with option"[alter]"'),
+        (
+            {"action": "delete", "topic": "t", "partitions": 3},
+            'Option "[partitions]" can\'t be used with option"[delete]"',
+        ),
+        (
+            {"action": "delete", "topic": "t", "config": ["a=b"]},
+            'Option "[config]" can\'t be used with option"[delete]"',
+        ),
+        ({"action": "list", "partitions": 0}, 'Option "[partitions]" can\'t be used with option"[list]"'),
     ],
 )
-def test_options_go_with_the_actions_that_kafka_topics_takes_them_with(params, words):
-    with pytest.raises(SettingsError, match=words) as wrong:
+def test_options_go_with_the_actions_that_kafka_topics_takes_them_with(params, message):
+    with pytest.raises(KafkaRuleError, match="Nothing was read or written") as wrong:
         request(**params)
-    assert "Nothing was read or written" in str(wrong.value)
+    assert wrong.value.kafka_message == message
+
+
+def test_an_alteration_of_nothing_is_refused():
+    with pytest.raises(SettingsError, match="nothing to alter"):
+        request(action="alter", topic="t")
 
 
 def test_no_arguments_at_all_are_refused_with_the_actions_there_are():
@@ -88,8 +100,9 @@ def test_no_arguments_at_all_are_refused_with_the_actions_there_are():
 @pytest.mark.parametrize("missing", ["partitions", "replication_factor"])
 def test_without_an_assignment_partitions_and_replication_factor_are_required(missing):
     """Seed 004, row 7."""
-    with pytest.raises(SettingsError, match=f"'{missing}' is missing"):
+    with pytest.raises(KafkaRuleError) as wrong:
         request(**{key: value for key, value in CREATE.items() if key != missing})
+    assert wrong.value.kafka_message == f'Missing required argument "[{missing.replace("_", "-")}]"'
 
 
 def test_zero_partitions_are_an_answer_that_kafka_judges():

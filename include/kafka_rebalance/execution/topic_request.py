@@ -14,16 +14,17 @@ ASSIGNMENTS = ("room", "kafka")  # where the cluster has room, or by Kafka's own
 RACK_MODES = ("enforced", "disabled", "safe")
 SELECTIONS = ("all", "under_replicated", "unavailable", "with_overrides")
 
-# TopicCommand.TopicCommandOptions.checkArgs (2.0): the option, and the actions it may come with.
+# The option, and the actions it may come with, in the order in which kafka-topics checks them
+# (TopicCommand.TopicCommandOptions.checkArgs, 2.0).
 _ALLOWED_WITH = {
+    "config": ("create", "alter"),
+    "delete_config": ("alter",),
     "partitions": ("create", "alter"),
     "replication_factor": ("create",),
     "replica_assignment": ("create", "alter"),
-    "config": ("create", "alter"),
-    "delete_config": ("alter",),
+    "only": READ_ONLY,
     "if_exists": ("alter", "delete"),
     "if_not_exists": ("create",),
-    "only": READ_ONLY,
 }
 
 
@@ -58,18 +59,10 @@ class TopicRequest:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> TopicRequest:
-        """The request of a Dag's params. Raises SettingsError naming everything that is wrong with them.
-
-        KafkaRuleError, with Kafka's own text, where kafka-topics has one for it.
-        """
+        """The request of a Dag's params. Raises KafkaRuleError with kafka-topics' text, SettingsError where it has none."""
         given = {key: value for key, value in params.items() if not _is_empty(value)}
         action = check_actions([params["action"]] if params.get("action") else [])
-        problems = [*_misplaced(action, given), *_missing(action, given)]
-        if problems:
-            raise SettingsError(
-                f"The request cannot be used: {'; '.join(problems)}. Nothing was read or written. "
-                "Correct the params and start again."
-            )
+        _check_options(action, given)
         manual = given.get("replica_assignment")
         return cls(
             action=action,
@@ -96,28 +89,45 @@ def _is_empty(value: object) -> bool:
     return value is None or value is False or value in ("", [], ())
 
 
-def _misplaced(action: str, given: Mapping[str, Any]) -> Iterable[str]:
-    for option, actions in _ALLOWED_WITH.items():
-        if option == "only" and given.get("only") == "all":
-            continue
-        if option in given and action not in actions:
-            yield f"'{option}' goes with {' or '.join(actions)}, not with {action}"
-    if action == "create" and "replica_assignment" in given:
-        both = [option for option in ("partitions", "replication_factor") if option in given]
-        if both:
-            yield f"'replica_assignment' says every replica itself and excludes {' and '.join(map(repr, both))}"
-
-
-def _missing(action: str, given: Mapping[str, Any]) -> Iterable[str]:
+def _check_options(action: str, given: Mapping[str, Any]) -> None:
+    """Which options go together; the first that does not is refused, as kafka-topics does."""
     if "topic" not in given and action not in READ_ONLY:
-        yield f"'topic' is missing: {action} needs the name of one topic"
-    if action == "create" and "replica_assignment" not in given:
-        for option in ("partitions", "replication_factor"):
-            if option not in given:
-                yield f"'{option}' is missing: create needs 'partitions' and 'replication_factor', or an assignment"
+        raise _missing("topic")
+    for option, actions in _ALLOWED_WITH.items():
+        if option in given and action not in actions and not (option == "only" and given["only"] == "all"):
+            raise _excluded(option, action, f"'{option}' goes with {' or '.join(actions)}.")
+    if action == "create":
+        sized = [option for option in ("partitions", "replication_factor") if option in given]
+        if "replica_assignment" in given and sized:
+            raise _excluded("replica_assignment", sized[0], "It says every replica of every partition itself.")
+        if "replica_assignment" not in given:
+            for option in ("partitions", "replication_factor"):
+                if option not in given:
+                    raise _missing(option)
     changes = ("partitions", "replica_assignment", "config", "delete_config")
     if action == "alter" and not any(option in given for option in changes):
-        yield f"there is nothing to alter: give one of {', '.join(changes)}"
+        raise SettingsError(
+            f"There is nothing to alter: give one of {', '.join(changes)}. Nothing was read or written."
+        )
+
+
+def _missing(option: str) -> KafkaRuleError:
+    """CommandLineUtils.checkRequiredArgs."""
+    return KafkaRuleError(
+        f'Missing required argument "[{_dashed(option)}]"', f"Give '{option}'. Nothing was read or written."
+    )
+
+
+def _excluded(option: str, other: str, why: str) -> KafkaRuleError:
+    """CommandLineUtils.checkInvalidArgs; without a blank before the second name, as it is there."""
+    return KafkaRuleError(
+        f'Option "[{_dashed(option)}]" can\'t be used with option"[{_dashed(other)}]"',
+        f"{why} Nothing was read or written.",
+    )
+
+
+def _dashed(option: str) -> str:
+    return option.replace("_", "-")
 
 
 def _names(deleted: Iterable[str], added: Iterable[str]) -> tuple[str, ...]:
