@@ -63,6 +63,11 @@ def test_moves_are_not_stopped_by_what_only_makes_a_topic_worse():
     assert stops({"t": worse}) == ()
 
 
+def test_moves_to_a_broker_that_is_down_are_stopped():
+    (finding,) = stops({"t": {}}, moves=[move("t-0", [1], [1, 9])])
+    assert (finding.rule, finding.severity, finding.brokers) == ("settings_unknown", "error", (9,))
+
+
 @pytest.mark.parametrize("brokers", [{3: {}}, {3: reported() | {"replica.fetch.max.bytes": (None, "")}}])
 def test_moves_to_a_broker_whose_settings_are_not_known_are_stopped(brokers):
     (finding,) = stops({"t": {}}, brokers)
@@ -208,6 +213,13 @@ def test_stored_values_are_findings_of_the_topics_and_znodes_that_hold_them():
         ("ignored", "warning", ("c",), (), "/config/topics"),
         ("ignored", "warning", (), (), "/config/brokers/<default>"),
     ]
+
+
+def test_a_value_written_by_hand_is_told_on_one_short_line():
+    problem = topic_config_problem("retention.ms", "a\nb\x1b[31m" + "x" * 500, "2.0")
+    assert problem is not None
+    assert problem[1].startswith("Invalid value a b [31mxxx")
+    assert len(problem[1]) == 160
 
 
 LISTS, RATE = "follower.replication.throttled.replicas", "leader.replication.throttled.rate"

@@ -237,7 +237,7 @@ def test_a_broker_that_does_not_tell_is_an_error_not_a_pass(brokers):
 
 def test_a_broker_that_is_down_is_named():
     (finding,) = findings({"t": {}}, partitions=[placed("t-0", (1, 9))])
-    assert (finding.rule, finding.brokers) == ("settings_unknown", (9,))
+    assert (finding.rule, finding.severity, finding.brokers) == ("settings_unknown", "warning", (9,))
 
 
 @pytest.mark.parametrize(

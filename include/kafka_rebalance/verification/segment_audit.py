@@ -39,6 +39,7 @@ FIELDS = {  # what decides how a topic rolls and is kept -> field of EffectiveRo
     "file.delete.delay.ms": "file_delete_delay_ms",
     "max.compaction.lag.ms": "max_compaction_lag_ms",
 }
+UNKNOWN = "settings_unknown"
 _NO_TOPIC = ""  # has no overrides: what the broker applies by itself
 
 
@@ -143,19 +144,21 @@ def known_settings(
     loaded last.
     """
     settings: Settings = {}
-    hits = []
+    down, silent = [], []
     for topic, broker in sorted(pairs):
         if topic in unloadable:
             continue
         if broker not in configs.brokers:
-            hits.append(("the broker was not asked for its configs: it is down", "unknown", topic, broker))
+            down.append(("the broker is down, so its settings are not known", "no answer", topic, broker))
             continue
         try:
             settings[topic, broker] = configs.roll_settings(topic, broker)
         except (ReadError, KafkaRuleError) as unusable:
-            hits.append((str(unusable).partition(". ")[0], "unknown", topic, broker))
-    remedy = "Let the broker come up, and let the Kafka user describe its configs."
-    return settings, grouped("settings_unknown", "error", remedy, hits)
+            silent.append((str(unusable).partition(". ")[0], "its own answer", topic, broker))
+    return settings, (
+        *grouped(UNKNOWN, "warning", "Look again when it is up.", down),
+        *grouped(UNKNOWN, "error", "Let the Kafka user describe the configs of the cluster.", silent),
+    )
 
 
 def topic_data(placed: Iterable[Placed], configs: ClusterConfigs) -> dict[str, TopicData]:

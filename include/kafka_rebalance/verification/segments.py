@@ -12,6 +12,7 @@ from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.verification.checks import Check
 from kafka_rebalance.verification.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segment_audit import (
+    UNKNOWN,
     Settings,
     differences,
     known_settings,
@@ -27,9 +28,10 @@ _EXPECTATIONS = {
     **{rule.name: rule.expectation for rule in RULES},
     UNLOADABLE: "values that brokers can load",
     IGNORED: "names that brokers know",
-    "settings_unknown": "settings known on every broker that holds it",
+    UNKNOWN: "settings known on every broker that holds it",
 }
-_STOPS_COPIES = frozenset(rule.name for rule in RULES if rule.stops_copies)
+# Of what may be a warning before anything moves.
+_FAILS = frozenset((UNKNOWN, *(rule.name for rule in RULES if rule.stops_copies)))
 
 
 def check_segments(moves: Sequence[Move], before: ClusterConfigs, now: ClusterConfigs) -> tuple[Check, ...]:
@@ -90,7 +92,7 @@ def _sound(
         finding = findings[0]
         where = f" on broker {ids(brokers)}" if brokers else ""
         words = f"{KNOWN if was_known else ''}{text}{where} ({finding.source})"
-        is_error = finding.severity == "error" or rule in _STOPS_COPIES
+        is_error = finding.severity == "error" or rule in _FAILS
         if was_known or not is_error:
             yield Check(name, topic, _EXPECTATIONS[rule], words, True, "warning")
         else:

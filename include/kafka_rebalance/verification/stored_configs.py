@@ -158,4 +158,6 @@ def _severity(rule: str) -> Severity:
 
 
 def _shown(text: str) -> str:
+    """Cut, and on one line: whoever writes znodes by hand can write anything."""
+    text = "".join(character if character.isprintable() else " " for character in text)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
