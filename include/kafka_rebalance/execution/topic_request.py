@@ -59,7 +59,10 @@ class TopicRequest:
 
     @classmethod
     def from_params(cls, params: Mapping[str, Any]) -> TopicRequest:
-        """The request of a Dag's params. Raises KafkaRuleError with kafka-topics' text, SettingsError where it has none."""
+        """The request of a Dag's params.
+
+        Raises KafkaRuleError with the text of kafka-topics, SettingsError where it has none.
+        """
         given = {key: value for key, value in params.items() if not _is_empty(value)}
         action = check_actions([params["action"]] if params.get("action") else [])
         _check_options(action, given)
