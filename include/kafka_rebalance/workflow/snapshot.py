@@ -36,8 +36,8 @@ class Snapshot:
     """One cluster at one moment: the rows of the two tables, and the configs that verification compares with."""
 
     view: ClusterView
-    brokers: tuple[dict[str, Any], ...]
     controller: SettledController
+    brokers: tuple[dict[str, Any], ...]
     partitions: tuple[dict[str, Any], ...]
     configs: dict[str, Any]
     end_offsets: Mapping[TopicPartition, int]
@@ -72,9 +72,9 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
     check_sizes(partitions)
     return Snapshot(
         view=view,
+        controller=controller,
         brokers=tuple(broker_rows(view, disks, connection.capacities, settings)),
         partitions=tuple(partitions),
-        controller=controller,
         configs={
             "topics": topic_configs,
             "brokers": {

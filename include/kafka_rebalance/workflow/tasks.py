@@ -20,8 +20,8 @@ from kafka_rebalance.verification.leaders import check_leaders
 from kafka_rebalance.verification.placement import check_placement
 from kafka_rebalance.workflow import elections, ledger, plans, report_files, segment_audit, throttling
 from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
-from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.controller import controller_document
+from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
 from kafka_rebalance.workflow.run_folder import create_run_folder, open_run_folder
