@@ -242,3 +242,28 @@ def test_values_written_by_hand_and_throttles_left_are_found_by_the_nightly_chec
     assert "a topic's is segment.bytes" in told["ignored", names["ignored"]]["text"]
     assert ("throttle_left", names["throttled"]) in told
     assert told["throttle_left", 1]["source"] == "/config/brokers/1"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_copy_that_the_audit_stops_would_never_end(version: str) -> None:
+    """facts f, live: chunks above segment.bytes are refused by the new replica, again and again."""
+    with LocalCluster(version, brokers=2, racks=0) as cluster:
+        cluster.create_topic("orders", {0: (1,)})
+        cluster.produce("orders", {0: 4 * MEGABYTE})
+        client = KazooClient(cluster.zookeeper)
+        client.start()
+        try:
+            client.set("/config/topics/orders", json.dumps({"version": 1, "config": SMALL}).encode())
+            request = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [2]}]}
+            client.create("/admin/reassign_partitions", json.dumps(request).encode())
+            refusal = "exceeds the maximum configured segment size of 100000"
+            give_up = time.monotonic() + 60
+            while refusal not in (cluster.folder / "kafka.log").read_text(errors="replace"):
+                assert time.monotonic() < give_up, "the new replica took what a segment cannot hold"
+                time.sleep(0.1)
+            state = json.loads(client.get("/brokers/topics/orders/partitions/0/state")[0])
+            assert state["isr"] == [1]
+            assert client.exists("/admin/reassign_partitions")
+        finally:
+            client.stop()
+            client.close()
