@@ -71,7 +71,9 @@ def test_each_finding_has_severity_topic_brokers_value_source_and_remedy_errors_
     found = segments({"broken": {"segment.ms": 5, "segment.jitter.ms": 5}, "short": {"retention.ms": DAY}})
     page = section(render_file(report(found)))
     rows = [text_of(row) for row in TABLE_ROW.findall(page)[1:3]]
-    assert rows[0].startswith("error broken on broker 1, 2, 3 segment.jitter.ms 5 reaches segment.ms 5: it may roll at once")
+    assert rows[0].startswith(
+        "error broken on broker 1, 2, 3 segment.jitter.ms 5 reaches segment.ms 5: it may roll at once"
+    )
     assert "segment.jitter.ms: topic; segment.ms: topic" in rows[0]
     assert "Lower segment.jitter.ms well below segment.ms." in rows[0]
     assert rows[1].startswith("warning short on broker 1, 2, 3 retention.ms is 1 d")
@@ -123,7 +125,8 @@ def test_a_partition_that_will_roll_otherwise_is_told_with_the_candidate() -> No
     found = report(segments({}, {6: reported(log_roll_hours=1)}))
     words = text_of(section(render_file(found)))
     assert "What balanced changes" in words
-    assert f"warning {TOPIC} on broker 6 segment.ms 604800000 -> 3600000 segment.ms: log.roll.hours (broker static)" in words
+    change = "segment.ms 604800000 -> 3600000 segment.ms: log.roll.hours (broker static)"
+    assert f"warning {TOPIC} on broker 6 {change}" in words
     assert "segment.ms 604800000 -> 3600000" in approval_body(found)
 
 
