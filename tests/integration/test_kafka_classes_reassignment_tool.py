@@ -24,6 +24,7 @@ from kafka_rebalance.kafka.reassignment_json import (
     parse_reassignment,
     verify_status,
 )
+from kafka_rebalance.zookeeper.znodes import decode_reassignment
 from local_cluster.ports import free_port
 
 with_zookeeper = pytest.mark.parametrize("kafka_classes", ["2.0.1", "2.8.2"], indirect=True)
@@ -201,41 +202,73 @@ def test_verify_says_what_the_tool_says(cluster_of_znodes: Cluster, tmp_path: Pa
     assert sorted(lines) == sorted(ours)
 
 
-@with_zookeeper
-def test_the_tools_own_output_is_a_plan_and_the_way_back(cluster_of_znodes: Cluster, tmp_path: Path) -> None:
-    """Seed 001, rows 3, 4, 6 and 9: --generate prints current and proposed JSON, in any order, and executes nothing."""
-    current: Lists = {("foo1", 2): (1, 2), ("foo1", 0): (3, 4), ("foo2", 0): (2, 3), ("foo1", 1): (2, 3)}
-    cluster_of_znodes.write(dict.fromkeys(range(1, 7)), current)
-    topics = tmp_path / "topics.json"
+EXAMPLE: Lists = {("foo1", 2): (1, 2), ("foo1", 0): (3, 4), ("foo2", 0): (2, 3), ("foo1", 1): (2, 3)}
+
+
+def generate_with_tool(cluster: Cluster, folder: Path) -> tuple[str, str]:
+    """The two lines of JSON that --generate prints for the example on brokers 5 and 6: current, proposed."""
+    cluster.write(dict.fromkeys(range(1, 7)), EXAMPLE)
+    cluster.client.ensure_path("/admin")
+    topics = folder / "topics.json"
     topics.write_text('{"topics":[{"topic":"foo1"},{"topic":"foo2"}],"version":1}', encoding="utf-8")
-    said = cluster_of_znodes.run(
-        "--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "5,6"
-    ).splitlines()
-    headings = [
-        said.index(line) for line in said if line.endswith(("replica assignment", "reassignment configuration"))
-    ]
-    now, proposed = (parse_reassignment(said[line + 1]) for line in headings)
-    assert now == current
-    assert proposed.keys() == current.keys()
+    said = cluster.run("--generate", "--topics-to-move-json-file", str(topics), "--broker-list", "5,6").splitlines()
+    current = said.index("Current partition replica assignment")
+    proposed = said.index("Proposed partition reassignment configuration")
+    return said[current + 1], said[proposed + 1]
+
+
+def execute_with_tool(cluster: Cluster, folder: Path) -> tuple[str, str]:
+    """(the plan, what --execute prints) for the tool's own proposal, saved to a file."""
+    _, proposed = generate_with_tool(cluster, folder)
+    plan = folder / "plan.json"
+    plan.write_text(proposed, encoding="utf-8")
+    return proposed, cluster.run("--execute", "--reassignment-json-file", str(plan))
+
+
+@with_zookeeper
+def test_reassignment_generate_prints_current_and_proposed(cluster_of_znodes: Cluster, tmp_path: Path) -> None:
+    """Seed 001, row 3: --generate with `--broker-list "5,6"` prints current and proposed JSON; both are plans to us."""
+    current, proposed = map(parse_reassignment, generate_with_tool(cluster_of_znodes, tmp_path))
+    assert current == EXAMPLE
+    assert proposed.keys() == EXAMPLE.keys()
     assert {frozenset(replicas) for replicas in proposed.values()} == {frozenset({5, 6})}
+
+
+@with_zookeeper
+def test_reassignment_generate_does_not_execute(cluster_of_znodes: Cluster, tmp_path: Path) -> None:
+    """Seed 001, row 6: generate does not execute."""
+    generate_with_tool(cluster_of_znodes, tmp_path)
     assert cluster_of_znodes.client.exists("/admin/reassign_partitions") is None
 
 
 @with_zookeeper
-def test_execute_takes_our_plan_prints_the_way_back_and_writes_the_znode(
-    cluster_of_znodes: Cluster, tmp_path: Path
-) -> None:
-    """Seed 001, rows 7, 8 and 10: a plan from a file; rollback, texts; `/admin/reassign_partitions` and its entries."""
-    current: Lists = {("foo1", 0): (3, 4), ("foo1", 1): (2, 3)}
-    cluster_of_znodes.write(dict.fromkeys(range(1, 7)), current)
-    cluster_of_znodes.client.ensure_path("/admin")
-    plan = tmp_path / "plan.json"
-    plan.write_text(format_reassignment({("foo1", 0): (5, 6)}, with_log_dirs=False), encoding="utf-8")
-    said = cluster_of_znodes.run("--execute", "--reassignment-json-file", str(plan))
-    assert "Save this to use as the --reassignment-json-file option during rollback" in said
+def test_reassignment_saved_plan_is_executed(cluster_of_znodes: Cluster, tmp_path: Path) -> None:
+    """Seed 001, row 7: plan saved to a file and passed to --execute; ours is taken as well as the tool's own."""
+    plan, said = execute_with_tool(cluster_of_znodes, tmp_path)
     assert "Successfully started " in said
-    back = next(parse_reassignment(line) for line in said.splitlines() if line.startswith("{"))
-    # 2.0 prints all partitions of the topics concerned, 2.8 those of the plan.
-    assert back == (current if cluster_of_znodes.classes.version == "2.0.1" else {("foo1", 0): (3, 4)})
-    written = json.loads(cluster_of_znodes.client.get("/admin/reassign_partitions")[0])
-    assert written == {"version": 1, "partitions": [{"topic": "foo1", "partition": 0, "replicas": [5, 6]}]}
+    cluster_of_znodes.client.delete("/admin/reassign_partitions")
+    (tmp_path / "plan.json").write_text(
+        format_reassignment(parse_reassignment(plan), with_log_dirs=False), encoding="utf-8"
+    )
+    said = cluster_of_znodes.run("--execute", "--reassignment-json-file", str(tmp_path / "plan.json"))
+    assert "Successfully started " in said
+
+
+@with_zookeeper
+def test_reassignment_execute_prints_the_way_back(cluster_of_znodes: Cluster, tmp_path: Path) -> None:
+    """Seed 001, row 8: execute prints the current assignment for rollback, and what to do with it."""
+    _, said = execute_with_tool(cluster_of_znodes, tmp_path)
+    assert "Save this to use as the --reassignment-json-file option during rollback" in said
+    assert next(parse_reassignment(line) for line in said.splitlines() if line.startswith("{")) == EXAMPLE
+    if cluster_of_znodes.classes.version == "2.0.1":
+        assert "Successfully started reassignment of partitions" in said
+
+
+@with_zookeeper
+def test_reassignment_execute_writes_topic_partition_and_replicas(cluster_of_znodes: Cluster, tmp_path: Path) -> None:
+    """Seed 001, row 10: execute writes `/admin/reassign_partitions`, entries topic/partition/replicas."""
+    plan, _ = execute_with_tool(cluster_of_znodes, tmp_path)
+    written = cluster_of_znodes.client.get("/admin/reassign_partitions")[0]
+    assert {key for entry in json.loads(written)["partitions"] for key in entry} == {"topic", "partition", "replicas"}
+    assert json.loads(written).keys() == {"version", "partitions"}
+    assert decode_reassignment(written) == parse_reassignment(plan)
