@@ -31,11 +31,11 @@ def wait_until(holds: Callable[[], bool], seconds: float = 30) -> None:
 
 
 def bytes_on_disk(cluster: LocalCluster, broker: int) -> dict[tuple[str, int], int]:
-    """Bytes of the segments of each partition that this broker holds, Kafka's own topics left out."""
+    """Bytes of the segments of each partition that this broker holds; Kafka's own topics and deleted ones left out."""
     found: Counter[tuple[str, int]] = Counter()
     for segment in (cluster.folder / f"data-{broker}").glob("**/*.log"):
         topic, _, partition = segment.parent.name.rpartition("-")
-        if not topic.startswith("__"):
+        if not topic.startswith("__") and partition.isdecimal():  # else `T-0.<uuid>-delete`, kept for a minute
             found[topic, int(partition)] += segment.stat().st_size
     return dict(found)
 
