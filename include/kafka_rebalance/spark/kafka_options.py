@@ -12,8 +12,13 @@ from pathlib import Path
 from kafka_rebalance.errors import ConnectionSettingsError
 
 KAFKA_CONFIG = "KAFKA_REBALANCE_KAFKA_CONFIG"  # set by workflow/keys_submit.py
-# A broker that does not answer ends the job within a minute; the client's own limits add up to several.
-TIMEOUTS = {"kafka.request.timeout.ms": "20000", "kafka.default.api.timeout.ms": "30000"}
+# Brokers that do not answer end the job after the second of these. With the defaults and Spark's three attempts, in
+# each of which the client tries again as long as it may, it takes minutes.
+TIMEOUTS = {
+    "kafka.request.timeout.ms": "15000",
+    "kafka.default.api.timeout.ms": "20000",
+    "fetchOffset.numRetries": "1",
+}
 
 _BOOTSTRAP = "bootstrap.servers"
 _PROTOCOL = "security.protocol"

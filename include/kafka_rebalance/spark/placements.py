@@ -38,18 +38,20 @@ class Placements:
 
     def add(self, keys: pa.Array, partitions: NDArray[np.int32], rows: NDArray[np.int64]) -> None:
         """Adds groups of rows: each with the key they share, or null, and the partition they lie in."""
-        self.found += _sum_by(partitions, rows, len(self.found))
+        self.found += _sum_by(partitions, rows.astype(np.float64), len(self.found))
         if keys.null_count:
             keyed = keys.is_valid().to_numpy(zero_copy_only=False)
             self.without_key += int(rows[~keyed].sum())
             keys, partitions, rows = keys.drop_null(), partitions[keyed], rows[keyed]
         hashes = hash_keys(keys)
         own = partitions_of(hashes, len(self.found))
-        self.foreign += int(rows[own != partitions].sum())
+        # As floats, rows are weights that numpy adds up without picking them out; exact up to 2**53.
+        weights = rows.astype(np.float64)
+        self.foreign += int(weights @ (own != partitions))
         for index, count in enumerate(self.counts):
             placed = partitions_of(hashes, count)
-            self.murmur2[index] += _sum_by(placed, rows, count)
-            self.moved[index] += rows[own != placed].sum()
+            self.murmur2[index] += _sum_by(placed, weights, count)
+            self.moved[index] += int(weights @ (own != placed))
 
     def add_sums(self, sums: Mapping[str, Any]) -> None:
         """Adds what `to_batch` gave, as a row of Spark."""
@@ -87,6 +89,5 @@ def place(grouped: DataFrame, partitions: int, counts: Sequence[int]) -> Placeme
     return total
 
 
-def _sum_by(partitions: NDArray[np.int32], rows: NDArray[np.int64], count: int) -> NDArray[np.int64]:
-    # Sums in float64 are exact up to 2**53 rows.
-    return np.bincount(partitions, rows, count).astype(np.int64)
+def _sum_by(partitions: NDArray[np.int32], weights: NDArray[np.float64], count: int) -> NDArray[np.int64]:
+    return np.bincount(partitions, weights, count).astype(np.int64)

@@ -1,0 +1,150 @@
+"""`spark-submit keys_job.py --sample FILE.json --out DIR [--expect-nonce X]`: counts the keys of a topic's records.
+
+Reads the offsets that the request names with Spark's own Kafka source, and writes keys.json: rows by partition, as they
+are and as murmur2 puts them with other numbers of partitions. Kafka's client settings come from the environment
+(`kafka_options`), since everyone on a machine can read its command lines.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+try:
+    import kafka_rebalance  # noqa: F401
+except ImportError:  # submitted by hand, without py_files
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from py4j.protocol import Py4JJavaError
+from pyspark import StorageLevel
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.forecast.sample import SAMPLE, HeavyKey, KeySample, SampleRequest, shown
+from kafka_rebalance.model.artifacts import read_json, write_json
+from kafka_rebalance.planning.__main__ import say
+from kafka_rebalance.spark.driver import check_nonce, open_session, run_job
+from kafka_rebalance.spark.kafka_options import KAFKA_CONFIG, kafka_options, settings_of
+from kafka_rebalance.spark.placements import place
+from kafka_rebalance.spark.tables import folder_at
+
+HEAVIEST = 10
+POLL_MILLISECONDS = 60_000  # a range of which no record comes in that time counts as unreadable
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """0 when keys.json is written, 2 when something given or the topic cannot be read: its text goes to stderr."""
+    parser = argparse.ArgumentParser(prog="keys_job.py", description="Counts the keys of a topic's records.")
+    parser.add_argument("--sample", required=True, help="JSON file or URL: topic, offsets, numbers of partitions")
+    parser.add_argument("--out", required=True, help="folder or URL for keys.json")
+    parser.add_argument(
+        "--expect-nonce", help="what nonce.json in the out folder holds, if this driver sees that folder"
+    )
+    options = parser.parse_args(arguments)
+    return run_job(lambda scratch: _sample(options, scratch))
+
+
+def _sample(options: argparse.Namespace, scratch: Path) -> None:
+    """Reads, counts on Spark, writes. What can be checked without a session is checked before there is one."""
+    kafka = kafka_options(settings_of(os.environ))
+    del os.environ[KAFKA_CONFIG]  # nothing that this driver starts needs it
+    spark = open_session(scratch) if "://" in options.sample + options.out else None
+    out = folder_at(options.out, spark)
+    if options.expect_nonce is not None:
+        check_nonce(out, options.expect_nonce)
+    folder, _, name = options.sample.rpartition("/")
+    asked = SampleRequest.from_mapping(read_json(folder_at(folder or ".", spark), name))
+    say(f"{asked.topic}: reading {sum(given.offsets for given in asked.ranges):,} offsets")
+    try:
+        sample = count_keys(read_records(spark or open_session(scratch), asked, kafka), asked)
+    except (Py4JJavaError, PySparkException) as failed:
+        raise unreadable(asked.topic, failed) from None
+    say(
+        f"{sample.topic}: {sample.rows:,} rows, {sample.rows_without_key:,} of them without a key; "
+        f"{sample.distinct_keys:,} keys; {sample.foreign_rows:,} rows are not where murmur2 puts their key"
+    )
+    write_json(out, SAMPLE, sample.to_mapping())
+
+
+def read_records(spark: SparkSession, asked: SampleRequest, kafka: Mapping[str, str]) -> DataFrame:
+    """[key, partition, timestamp_ms] of the records in the ranges, and of no others."""
+    ranges = [given for given in asked.ranges if given.offsets > 0]
+    if not ranges:
+        return spark.createDataFrame([], "key binary, partition int, timestamp_ms long")
+    source = spark.read.format("kafka").options(
+        **kafka,
+        assign=json.dumps({asked.topic: [given.partition for given in ranges]}),
+        startingOffsets=json.dumps({asked.topic: {str(given.partition): given.start for given in ranges}}),
+        endingOffsets=json.dumps({asked.topic: {str(given.partition): given.end for given in ranges}}),
+        # Retention may take records after their offsets were read; the others tell enough.
+        failOnDataLoss=False,
+        minPartitions=max(len(ranges), spark.sparkContext.defaultParallelism),
+        **{"kafkaConsumer.pollTimeoutMs": POLL_MILLISECONDS},
+    )
+    return source.load().select("key", "partition", sql.unix_millis("timestamp").alias("timestamp_ms"))
+
+
+def count_keys(records: DataFrame, asked: SampleRequest) -> KeySample:
+    """The figures of [key, partition, timestamp_ms]. Each record is read once, each key hashed once a partition."""
+    spark = records.sparkSession
+    # A sample is small: Spark's 200 tasks, of which each starts Python, take longer than their work.
+    spark.conf.set("spark.sql.shuffle.partitions", spark.sparkContext.defaultParallelism)
+    grouped = (
+        records.where(sql.col("timestamp_ms") >= asked.not_before_ms)
+        .groupBy("key", "partition")
+        .agg(
+            sql.count("*").alias("rows"),
+            sql.min("timestamp_ms").alias("oldest_ms"),
+            sql.max("timestamp_ms").alias("newest_ms"),
+        )
+        .persist(StorageLevel.MEMORY_AND_DISK)
+    )
+    try:
+        placed = place(grouped, asked.partitions, asked.counts)
+        times = grouped.agg(sql.min("oldest_ms").alias("oldest"), sql.max("newest_ms").alias("newest")).first()
+        keys = grouped.where("key IS NOT NULL").groupBy("key").agg(sql.sum("rows").alias("rows"))
+        distinct_keys = keys.count()
+        heaviest = keys.orderBy(sql.desc("rows"), "key").limit(HEAVIEST).collect()
+    finally:
+        grouped.unpersist()
+    return KeySample(
+        topic=asked.topic,
+        partitions=asked.partitions,
+        ranges=asked.ranges,
+        not_before_ms=asked.not_before_ms,
+        rows=int(placed.found.sum()),
+        rows_without_key=placed.without_key,
+        foreign_rows=placed.foreign,
+        distinct_keys=distinct_keys,
+        heaviest=tuple(HeavyKey(shown(bytes(row["key"])), row["rows"]) for row in heaviest),
+        oldest_ms=times["oldest"],
+        newest_ms=times["newest"],
+        found_rows=tuple(placed.found.tolist()),
+        murmur2_rows={count: tuple(rows.tolist()) for count, rows in zip(asked.counts, placed.murmur2, strict=True)},
+        moved_rows=dict(zip(asked.counts, placed.moved.tolist(), strict=True)),
+    )
+
+
+def unreadable(topic: str, failed: Py4JJavaError | PySparkException) -> ReadError:
+    """The error for a topic that Spark could not read: one line, in the words of the innermost cause."""
+    said = str(failed)
+    if isinstance(failed, Py4JJavaError):
+        cause = failed.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        said = str(cause.toString())
+    first = (said.splitlines() or [type(failed).__name__])[0].strip().rstrip(".")
+    return ReadError(
+        f"{topic}: Spark's Kafka client could not read the keys ({first}). Nothing was written. Check that the driver "
+        "and the executors reach the brokers, and the Kafka settings of the Airflow connection."
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())
