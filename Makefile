@@ -51,6 +51,10 @@ test-tools: setup
 demo: setup  ## one rebalance on this machine, trigger to verification (APPROVE=ui|auto, KEEP=1 leaves it running)
 	@APPROVE="$(APPROVE)" KEEP="$(KEEP)" $(BIN)/python -m demo
 
+.PHONY: bench
+bench: setup  ## keys hashed a second: a plain loop, numpy, and Spark with one core and with two
+	$(BIN)/python bench/murmur2.py
+
 .PHONY: bench-controller
 bench-controller: setup  ## how long a batch keeps the controller at work, by the size of its topic
 	$(BIN)/python bench/controller_cost.py
