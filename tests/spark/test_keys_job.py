@@ -79,7 +79,8 @@ def brokers() -> Iterator[dict[str, str]]:
         ),
     }
     with LocalCluster(DEFAULT_VERSION, brokers=1, racks=0, broker_config=config) as cluster:
-        cluster.create_topic(TOPIC, dict.fromkeys(range(PARTITIONS), (1,)))
+        # The records have timestamps of 2023, which retention would go by.
+        cluster.create_topic(TOPIC, dict.fromkeys(range(PARTITIONS), (1,)), {"retention.ms": -1})
         settings = {
             "bootstrap.servers": f"127.0.0.1:{sasl}",
             "security.protocol": "SASL_PLAINTEXT",
