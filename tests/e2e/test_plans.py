@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from urllib.parse import quote
 
@@ -11,7 +10,7 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from browser import PATIENCE_SECONDS, log_in
+from browser import PATIENCE_SECONDS, keep_picture, log_in
 from demo.local_airflow import LocalAirflow
 from demo.runs import trigger
 from kafka_rebalance.kafka.reassignment_json import format_reassignment, parse_reassignment
@@ -51,21 +50,14 @@ def test_a_pasted_plan_is_offered_and_saved_with_its_way_back_from_the_runs_tab(
     saved = {"kafka_local-given.json": ASKED, "kafka_local-given-rollback.json": NOW}
     patience.until(lambda _: all((tmp_path / name).exists() for name in saved), "the files are not saved")
     assert {name: parse_reassignment((tmp_path / name).read_text()) for name in saved} == saved
-    _keep_picture(browser, "plan-desktop")
+    keep_picture(browser, "plan-desktop")
 
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", PHONE)
     browser.get(f"{airflow.url}/kafka-rebalance/run/kafka_rebalance/{quote(run.run_id, safe='')}")
     link = patience.until(lambda seen: seen.find_element(By.CSS_SELECTOR, "a[download]"))
     browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", link)
     assert browser.execute_script("return document.documentElement.scrollWidth") <= PHONE["width"]
-    _keep_picture(browser, "plan-phone")
+    keep_picture(browser, "plan-phone")
 
     run.seen_by(approver).answer("Reject", throttle_bytes_per_second=20_000_000).raise_for_status()
     assert run.wait_for_end() == "success"
-
-
-def _keep_picture(browser: Chrome, name: str) -> None:
-    """For people to look at, where SCREENSHOTS names a folder."""
-    folder = os.environ.get("SCREENSHOTS")
-    if folder:
-        browser.save_screenshot(str(Path(folder) / f"{name}.png"))

@@ -7,7 +7,6 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow.sdk.configuration import conf
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ThrottleError
@@ -32,6 +31,7 @@ from kafka_rebalance.verification.throttles import check_left, check_throttles
 from kafka_rebalance.workflow.approved import ApprovedPlan, check_before_write, read_approved, read_plan_view
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.run_lock import lock_owner
 from kafka_rebalance.workflow.segments import check_copies_safe
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
@@ -57,7 +57,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         if where.in_flight is None:
             check_before_write(plan, view, where)
             check_copies_safe(client, connection, plan)
-        owner = _lock_owner(plan, dag_run)
+        owner = lock_owner(plan.candidate.digest, dag_run)
         lock.acquire(client, owner)
         try:
             lease = _set(client, plan, owner.run)
@@ -102,7 +102,7 @@ def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     """
     plan = read_approved(decision)
     lease = _open_lease(plan)
-    owner = _lock_owner(plan, dag_run)
+    owner = lock_owner(plan.candidate.digest, dag_run)
     with open_client(read_connection(plan.connection_id).zookeeper) as client:
         result = Release({}, (), ()) if lease is None else _put_back(client, plan, lease)
         if not result.complete:
@@ -175,13 +175,3 @@ def _read_configs(client: KazooClient, entities: Collection[str]) -> dict[str, d
         **{f"topics/{topic}": values for topic, values in topics.items()},
         **{entity_of(broker): values for broker, values in brokers.items()},
     }
-
-
-def _lock_owner(plan: ApprovedPlan, dag_run: Any) -> lock.LockOwner:
-    """This run, as people and other Airflows can find it."""
-    return lock.LockOwner(
-        run=f"{dag_run.dag_id}/{dag_run.run_id}",
-        digest=plan.candidate.digest,
-        owner=conf.get("api", "base_url", fallback="") or "airflow",
-        acquired_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )

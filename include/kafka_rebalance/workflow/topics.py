@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow.sdk.configuration import conf
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ApprovalError, ClusterNotReadyError, PolicyError, VerificationError
@@ -27,6 +26,7 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
 from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, create_run_folder, open_run_folder
+from kafka_rebalance.workflow.run_lock import lock_owner
 from kafka_rebalance.workflow.topic_planning import PlannedTopic, plan_change
 from kafka_rebalance.workflow.topic_reading import TopicCluster, describe, read_topic_cluster
 from kafka_rebalance.zookeeper import lock, topics
@@ -195,7 +195,7 @@ def write(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             check_still(change, configs_now=_configs(client, change.topic), registered=registered)
             return _set_configs(client, change)
         # A rebalance that holds the cluster may be about to move this very topic, on lists it has had approved.
-        owner = _lock_owner(change, dag_run)
+        owner = lock_owner(change.digest, dag_run)
         lock.acquire(client, owner)
         try:
             return _delete(client, change) if change.action == "delete" else _expand(client, change, registered)
@@ -245,15 +245,6 @@ def _delete(client: KazooClient, change: TopicChange) -> dict[str, Any]:
 
 def _configs(client: KazooClient, topic: str) -> dict[str, str]:
     return read_topic_configs(client, [topic]).get(topic, {})
-
-
-def _lock_owner(change: TopicChange, dag_run: Any) -> lock.LockOwner:
-    return lock.LockOwner(
-        run=f"{dag_run.dag_id}/{dag_run.run_id}",
-        digest=change.digest,
-        owner=conf.get("api", "base_url", fallback="") or "airflow",
-        acquired_at=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
 
 
 @fails_without_retry

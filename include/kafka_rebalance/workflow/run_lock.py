@@ -1,0 +1,20 @@
+"""Under which name a run holds a cluster's lock."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk.configuration import conf
+
+from kafka_rebalance.zookeeper.lock import LockOwner
+
+
+def lock_owner(digest: str, dag_run: Any) -> LockOwner:
+    """This run, as people and other Airflows can find it; `digest` is of what was approved."""
+    return LockOwner(
+        run=f"{dag_run.dag_id}/{dag_run.run_id}",
+        digest=digest,
+        owner=conf.get("api", "base_url", fallback="") or "airflow",
+        acquired_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
