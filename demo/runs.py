@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
+from urllib.parse import quote, urlencode
 
 import httpx
 
@@ -56,6 +56,18 @@ class DagRun:
         content = _get(self.client, f"{self.path}/taskInstances/{task_id}/logs/{try_number}")["content"]
         return "\n".join(_log_line(entry) for entry in content)
 
+    def failures(self) -> str:
+        """Each failed task with the end of its log, and what Airflow noted of the run; else every task's state."""
+        tasks = self.tasks()
+        failed = [task for task, state in tasks.items() if state == "failed"]
+        if not failed:
+            return str(tasks)
+        said = [f"{task} failed:\n{self.log(task)[-4000:]}" for task in failed]
+        asked = {"dag_id": self.dag_id, "run_id": self.run_id}
+        noted = _get(self.client, f"/api/v2/eventLogs?{urlencode(asked)}")["event_logs"]
+        said += [f"{entry['when']} {entry['event']} {entry['task_id']} {entry['extra'] or ''}" for entry in noted]
+        return "\n".join(said)
+
     def request(self) -> dict[str, Any]:
         """The approval request: options, subject, body, who may answer."""
         return _get(self.client, f"{self.path}/taskInstances/approve/-1/hitlDetails")
@@ -90,9 +102,8 @@ class DagRun:
 
         def waiting() -> bool:
             tasks = self.tasks()
-            failed = [task for task, state in tasks.items() if state == "failed"]
-            if failed:
-                raise RuntimeError(f"{failed[0]} of {self.run_id} failed:\n{self.log(failed[0])[-4000:]}")
+            if "failed" in tasks.values():
+                raise RuntimeError(f"{self.run_id}: {self.failures()}")
             return tasks.get("approve") == "awaiting_input"
 
         self.wait(waiting, timeout=timeout, what=f"{self.run_id} waits for approval", each_poll=each_poll)

@@ -46,7 +46,9 @@ def cluster() -> Iterator[LocalCluster]:
 
 
 @pytest.fixture(scope="session")
-def airflow(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalAirflow]:
+def airflow(
+    cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[LocalAirflow]:
     connection = {
         "conn_type": "kafka_zookeeper",
         "host": cluster.zookeeper,
@@ -67,7 +69,10 @@ def airflow(cluster: LocalCluster, tmp_path_factory: pytest.TempPathFactory) -> 
         running.write_policy(name, policy)
     with running:
         yield running
-    shutil.rmtree(home, ignore_errors=True)
+    if request.session.testsfailed:
+        print(f"Airflow's logs are kept in {home}")
+    else:
+        shutil.rmtree(home, ignore_errors=True)
 
 
 @pytest.fixture(scope="session")

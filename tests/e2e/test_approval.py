@@ -61,7 +61,7 @@ def test_a_rejected_run_succeeds_and_touches_nothing(
     rejected.wait_for_request()
     before = read_zookeeper()
     rejected.seen_by(approver).answer("Reject", throttle_bytes_per_second=THROTTLE, note="not today").raise_for_status()
-    assert rejected.wait_for_end() == "success"
+    assert rejected.wait_for_end() == "success", rejected.failures()
     assert {task: rejected.tasks()[task] for task in BEHIND_THE_APPROVAL} == dict.fromkeys(
         BEHIND_THE_APPROVAL, "skipped"
     )
@@ -112,7 +112,7 @@ def test_an_answer_to_a_cleared_approvals_old_request_fails_closed(
 
 def test_the_nightly_check_proposes_past_the_limit_and_writes_nothing(nightly: DagRun, approver: httpx.Client) -> None:
     """The rebalance it starts inherits who started the check, and waits for somebody else."""
-    assert nightly.wait_for_end() == "success", nightly.tasks()
+    assert nightly.wait_for_end() == "success", nightly.failures()
     events = nightly.client.get("/api/v2/assets/events", params={"source_dag_id": nightly.dag_id}).json()[
         "asset_events"
     ]
@@ -126,7 +126,7 @@ def test_the_nightly_check_proposes_past_the_limit_and_writes_nothing(nightly: D
     assert "off their share" in request["body"]
     reply = proposed.seen_by(approver).answer("Reject", throttle_bytes_per_second=THROTTLE)
     reply.raise_for_status()
-    assert proposed.wait_for_end() == "success"
+    assert proposed.wait_for_end() == "success", proposed.failures()
 
 
 def test_a_whole_run_through_spark_approved_by_clicks(
@@ -147,7 +147,7 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     assert button.text == options[0]
     assert browser.find_element(By.CSS_SELECTOR, 'input[name="element_throttle_bytes_per_second"]').is_displayed()
     button.click()
-    assert run.wait_for_end(timeout=240) == "success", run.tasks()
+    assert run.wait_for_end(timeout=240) == "success", run.failures()
 
     decision = json.loads((run.folder() / "decision.json").read_text())
     assert decision["approved_by"]["id"] == "uma"

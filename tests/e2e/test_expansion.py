@@ -69,14 +69,14 @@ def test_an_expansion_is_approved_by_a_click_with_its_effect_on_keys_and_consume
     button = wait_for(browser, f'[data-testid="hitl-option-{option}"]')
     keep_picture(browser, "expansion")
     button.click()
-    assert run.wait_for_end(timeout=120) == "success", run.tasks()
+    assert run.wait_for_end(timeout=120) == "success", run.failures()
     folder = run.folder("request")
     assert json.loads((folder / "verification.json").read_text())["passed"] is True
     assert json.loads((folder / "decision.json").read_text())["approved_by"]["id"] == "uma"
     described = trigger(
         requester, "kafka_topics", {"kafka_conn_id": "kafka_spark", "action": "describe", "topic": topic}
     )
-    assert described.wait_for_end(timeout=120) == "success"
+    assert described.wait_for_end(timeout=120) == "success", described.failures()
     (entry,) = json.loads((described.folder("request") / "topics.json").read_text())["topics"]
     assert entry["partition_count"] == 6
     assert entry["unavailable"] == 0

@@ -60,4 +60,4 @@ def test_a_pasted_plan_is_offered_and_saved_with_its_way_back_from_the_runs_tab(
     keep_picture(browser, "plan-phone")
 
     run.seen_by(approver).answer("Reject", throttle_bytes_per_second=20_000_000).raise_for_status()
-    assert run.wait_for_end() == "success"
+    assert run.wait_for_end() == "success", run.failures()
