@@ -60,12 +60,22 @@ class ApprovedPlan:
 def read_approved(decision: Mapping[str, Any]) -> ApprovedPlan:
     """The approved candidate. Raises ApprovalError or ArtifactError where anything differs from what was approved.
 
-    `decision` is what `approve` pushed to XCom: where the run's files are, and what was chosen. `decision.json` must
-    say the same, and the moves must still give the approved digest. Nothing is recomputed.
+    The moves must still give the approved digest. Nothing is recomputed.
+    """
+    folder, written = read_decision(decision)
+    snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+    candidate = read_candidate(folder, written["choice"])
+    check_digest(f"Candidate {candidate.name}", candidate.digest, written)
+    return ApprovedPlan(folder, snapshot, written, candidate)
+
+
+def read_decision(decision: Mapping[str, Any]) -> tuple[RunFolder, Mapping[str, Any]]:
+    """The run's folder and its decision.json. Raises ApprovalError unless something was approved, and is the same.
+
+    `decision` is what `approve` pushed to XCom: where the run's files are, and what was chosen.
     """
     folder = open_run_folder(decision["run_folder"])
     check_shared(folder, decision["nonce"])
-    snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
     written = artifacts.read_json(folder, artifacts.DECISION)
     same = artifacts.digest_of(written) == decision.get("decision_digest") and all(
         written.get(key) == decision.get(key) for key in ("choice", "digest")
@@ -75,13 +85,16 @@ def read_approved(decision: Mapping[str, Any]) -> ApprovedPlan:
             f"{folder / artifacts.DECISION} is not the decision that was given in Airflow ({decision.get('choice')!r}, "
             f"digest {str(decision.get('digest'))[:8]}). Nothing was written to the cluster. Start a new Dag run."
         )
-    candidate = read_candidate(folder, written["choice"])
-    if candidate.digest != written["digest"]:
+    return folder, written
+
+
+def check_digest(what: str, digest: str, written: Mapping[str, Any]) -> None:
+    """Raises ApprovalError unless this is the digest of decision.json."""
+    if digest != written["digest"]:
         raise ApprovalError(
-            f"Candidate {candidate.name} has digest {candidate.digest[:8]}, approved was {written['digest'][:8]}. "
+            f"{what} has digest {digest[:8]}, approved was {written['digest'][:8]}. "
             "Nothing was written to the cluster. Start a new Dag run."
         )
-    return ApprovedPlan(folder, snapshot, written, candidate)
 
 
 def read_plan_view(client: KazooClient, plan: ApprovedPlan) -> ClusterView:

@@ -11,8 +11,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import ApprovalError, ClusterNotReadyError, PolicyError, VerificationError
-from kafka_rebalance.execution.decision import REJECT
+from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, VerificationError
 from kafka_rebalance.execution.preconditions import check_policy_unchanged
 from kafka_rebalance.execution.topic_change import TopicChange, check_still
 from kafka_rebalance.execution.topic_request import TopicRequest
@@ -22,10 +21,11 @@ from kafka_rebalance.report.topics import change_lines, describe_lines, forecast
 from kafka_rebalance.verification.checks import Check, document, summarise
 from kafka_rebalance.verification.topics import check_configs, check_deleted, check_new_partitions
 from kafka_rebalance.workflow import ledger, topic_forecast
+from kafka_rebalance.workflow.approved import check_digest, read_decision
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
-from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, create_run_folder, open_run_folder
+from kafka_rebalance.workflow.run_folder import RunFolder, create_run_folder, open_run_folder
 from kafka_rebalance.workflow.run_lock import lock_owner
 from kafka_rebalance.workflow.topic_planning import PlannedTopic, plan_change
 from kafka_rebalance.workflow.topic_reading import TopicCluster, describe, read_topic_cluster
@@ -155,22 +155,10 @@ def forecast(run_folder: str) -> dict[str, Any]:
 
 def read_approved_change(decision: Mapping[str, Any]) -> ApprovedChange:
     """The change of topic.json, if it is the one that was approved. Raises ApprovalError, ArtifactError."""
-    folder = open_run_folder(decision["run_folder"])
-    check_shared(folder, decision["nonce"])
-    written = artifacts.read_json(folder, artifacts.DECISION)
+    folder, written = read_decision(decision)
     found = artifacts.read_json(folder, artifacts.TOPIC)
     change = TopicChange.from_mapping(found["change"])
-    same = (
-        artifacts.digest_of(written) == decision.get("decision_digest")
-        and written.get("choice") == decision.get("choice")
-        and written.get("digest") == decision.get("digest") == change.digest
-    )
-    if not same or written["choice"] in (None, REJECT):
-        raise ApprovalError(
-            f"{folder / artifacts.TOPIC} holds the change {change.digest[:8]}, and what was decided in Airflow is "
-            f"{decision.get('choice')!r} of {str(decision.get('digest'))[:8]}. Nothing was written to the cluster. "
-            "Start a new Dag run."
-        )
+    check_digest(f"The change of topic {change.topic}", change.digest, written)
     return ApprovedChange(folder, found, written, change)
 
 
