@@ -20,6 +20,7 @@ from local_cluster.java import java_home
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROCESSES = ("api-server", "scheduler", "dag-processor", "triggerer")
+SUPERVISOR_INTERVAL_SECONDS = 1  # after which a task's supervisor looks whether its process has ended; Airflow's is 5
 USERS = {"admin": "admin", "olive": "op", "uma": "user", "vera": "viewer"}  # name: role; passwords are the names
 
 
@@ -59,6 +60,7 @@ class LocalAirflow:
             "AIRFLOW__LOGGING__WORKER_LOG_SERVER_PORT": str(logs_port),
             "AIRFLOW__LOGGING__TRIGGER_LOG_SERVER_PORT": str(trigger_logs_port),
             "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
+            "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": str(SUPERVISOR_INTERVAL_SECONDS),
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
             "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "5",
             "AIRFLOW__KAFKA_REBALANCE__RUNS_URL": str(self.runs),

@@ -5,13 +5,17 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlencode
 
 import httpx
 
+from demo.local_airflow import SUPERVISOR_INTERVAL_SECONDS
+
 POLL_SECONDS = 0.5
+HEARD_AFTER_SECONDS = 3 * SUPERVISOR_INTERVAL_SECONDS
 ENDED = ("success", "failed")
 
 
@@ -107,15 +111,16 @@ class DagRun:
             return tasks.get("approve") == "awaiting_input"
 
         self.wait(waiting, timeout=timeout, what=f"{self.run_id} waits for approval", each_poll=each_poll)
-        # An answer that comes before the scheduler has seen the task being parked fails the task (Airflow 3.3.2): its
-        # executor's "success" then meets a task that is queued again. Two heartbeats later that is behind us.
-        for _ in range(2):
-            beat = self._scheduler_heartbeat()
-            self.wait(lambda beat=beat: self._scheduler_heartbeat() != beat, timeout=60, what="the scheduler beats")
+        # Airflow 3.3.2 fails a task that is answered before its scheduler has heard that the parked task's process has
+        # ended: "success" then meets a task that is queued again. The supervisor may see that end one interval late.
+        parked = self._scheduler_heartbeat()
+        settled = lambda: (self._scheduler_heartbeat() - parked).total_seconds() > HEARD_AFTER_SECONDS  # noqa: E731
+        self.wait(settled, timeout=60, what="the scheduler has heard that the approval is parked")
         return self.request()
 
-    def _scheduler_heartbeat(self) -> str:
-        return str(_get(self.client, "/api/v2/monitor/health")["scheduler"]["latest_scheduler_heartbeat"])
+    def _scheduler_heartbeat(self) -> datetime:
+        beat = _get(self.client, "/api/v2/monitor/health")["scheduler"]["latest_scheduler_heartbeat"]
+        return datetime.fromisoformat(beat)
 
     def wait_for_end(self, *, timeout: float = 300, each_poll: Callable[[], object] | None = None) -> str:
         """The run's final state."""
