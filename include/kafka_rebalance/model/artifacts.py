@@ -15,6 +15,8 @@ from kafka_rebalance.errors import ArtifactError
 
 FORMAT_VERSION = 1
 
+NONCE = "nonce.json"  # written by the run's first task: who reads it shares the folder
+PACKAGE_ZIP = "kafka_rebalance.zip"  # for Spark; the Dags name it too
 SNAPSHOT = "snapshot.json"
 SETTINGS = "settings.json"
 SNAPSHOT_FOLDER = "snapshot"  # brokers.parquet, partitions.parquet and:

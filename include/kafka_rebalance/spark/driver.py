@@ -13,11 +13,9 @@ from pyspark.sql import SparkSession
 
 import kafka_rebalance
 from kafka_rebalance.errors import ArtifactError, RebalanceError, RunFolderError
-from kafka_rebalance.model.artifacts import Folder, read_json
+from kafka_rebalance.model.artifacts import NONCE, Folder, read_json
 from kafka_rebalance.planning.__main__ import say
 from kafka_rebalance.spark import package_zip
-
-NONCE = "nonce.json"
 
 
 def run_job(work: Callable[[Path], None]) -> int:

@@ -12,12 +12,12 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.spark.kafka_options import KAFKA_CONFIG
 from kafka_rebalance.workflow.run_folder import open_run_folder
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-KAFKA_CONFIG = "KAFKA_REBALANCE_KAFKA_CONFIG"  # what spark/keys_job.py reads
 # Spark's own connector of the same release, resolved by name where no jars of it are given.
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
 

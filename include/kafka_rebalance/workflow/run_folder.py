@@ -17,13 +17,12 @@ from airflow.sdk import ObjectStoragePath
 from airflow.sdk.configuration import conf
 
 from kafka_rebalance.errors import ArtifactError, RunFolderError
-from kafka_rebalance.model.artifacts import read_json, write_json
+from kafka_rebalance.model.artifacts import NONCE, read_json, write_json
 
 if TYPE_CHECKING:
     from kafka_rebalance.model.artifacts import Folder
 
 SECTION, OPTION = "kafka_rebalance", "runs_url"
-NONCE = "nonce.json"
 
 RunFolder: TypeAlias = Path | ObjectStoragePath
 

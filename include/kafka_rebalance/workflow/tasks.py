@@ -32,7 +32,6 @@ from kafka_rebalance.zookeeper.client import open_client
 log = logging.getLogger(__name__)
 
 PARAMS_OUTSIDE_SETTINGS = ("kafka_conn_id", "internal_topics", "reason", "plan", "plan_path")
-PACKAGE_ZIP = "kafka_rebalance.zip"
 
 
 @fails_without_retry
@@ -87,7 +86,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
         },
         source_digest=tables_digest,
     )
-    package_zip.build(folder / PACKAGE_ZIP)
+    package_zip.build(folder / artifacts.PACKAGE_ZIP)
     ledger.append("metrics", connection_id, dag_run.run_id, observed_at, metric_rows(taken))
     return {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
 

@@ -24,7 +24,6 @@ from kafka_rebalance.zookeeper.reader import read_assignments
 log = logging.getLogger(__name__)
 
 NOT_SAMPLED = "not_sampled.json"
-PACKAGE_ZIP = "kafka_rebalance.zip"
 _HOUR_MS = 3_600_000
 
 
@@ -58,7 +57,7 @@ def prepare_sample(
         counts=counts_to_try(change.partitions_before, change.partitions_after),
     )
     artifacts.write_json(folder, REQUEST, wanted.to_mapping(), source_digest=change.digest)
-    package_zip.build(folder / PACKAGE_ZIP)
+    package_zip.build(folder / artifacts.PACKAGE_ZIP)
     return True
 
 
