@@ -5,8 +5,10 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 PYTHON ?= python3
 BIN := .venv/bin
-# In the order in which a mistake shows soonest; one process, so that what is slow to start is started once.
-TESTS := tests/unit tests/spark tests/workflow tests/integration tests/e2e
+# Two processes take the groups of tests/conftest.py in this order: first where a mistake shows soonest, and no long
+# group at the end.
+TESTS := --numprocesses=2 --dist=loadgroup --no-loadscope-reorder \
+	tests/unit tests/workflow tests/spark tests/e2e tests/integration
 SOURCES := $(wildcard include dags plugins demo bench scripts tests)
 
 .PHONY: help

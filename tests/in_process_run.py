@@ -33,23 +33,30 @@ LOOK_SECONDS = 0.2
 Event = dict[str, Any]
 
 
+def set_up_airflow(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, cluster: LocalCluster, connection_id: str, policy: str
+) -> None:
+    """The cluster's Airflow connection, its policy, and a folder for runs."""
+    connection = {
+        "conn_type": "kafka_zookeeper",
+        "host": cluster.zookeeper,
+        "extra": {"bootstrap_servers": cluster.bootstrap_servers},
+    }
+    monkeypatch.setenv(f"AIRFLOW_CONN_{connection_id.upper()}", json.dumps(connection))
+    monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
+    monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
+    monkeypatch.setattr("kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS", 0.1)
+    (folder / "policies").mkdir(exist_ok=True)
+    (folder / "policies" / f"{connection_id}.yaml").write_text(policy)
+
+
 class InProcessRun:
     """Steps are called in order; each may be called again, as a cleared or retried task would be."""
 
     def __init__(
         self, folder: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, run_id: str = "one"
     ) -> None:
-        connection = {
-            "conn_type": "kafka_zookeeper",
-            "host": cluster.zookeeper,
-            "extra": {"bootstrap_servers": cluster.bootstrap_servers},
-        }
-        monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
-        monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
-        monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
-        monkeypatch.setattr("kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS", 0.1)
-        (folder / "policies").mkdir(exist_ok=True)
-        (folder / "policies" / f"{CONNECTION}.yaml").write_text(POLICY)
+        set_up_airflow(monkeypatch, folder, cluster, CONNECTION, POLICY)
         self.dag_run = SimpleNamespace(
             dag_id="kafka_rebalance", run_id=run_id, triggering_user_name="olive", run_type="manual"
         )

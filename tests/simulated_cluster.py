@@ -20,31 +20,13 @@ from kafka_rebalance.brokers.sizes import BrokerDisks, LogDir
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables import read_candidate
+from segment_configs import KAFKAS_DEFAULTS
 
 SIZE_BYTES = 1_000_000
 RATE = 2_000_000  # bytes per second
 RACKS = {1: "rack-0", 2: "rack-1", 3: "rack-2", 4: "rack-0"}
 TOPICS = {"orders": {0: (1, 2), 1: (3, 2), 2: (2, 3)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}}
-DEFAULTS = {  # Kafka's own, as a broker reports them
-    "log.segment.bytes": "1073741824",
-    "log.roll.ms": None,
-    "log.roll.hours": "168",
-    "log.roll.jitter.ms": None,
-    "log.roll.jitter.hours": "0",
-    "log.index.size.max.bytes": "10485760",
-    "log.index.interval.bytes": "4096",
-    "message.max.bytes": "1048588",
-    "log.retention.ms": None,
-    "log.retention.minutes": None,
-    "log.retention.hours": "168",
-    "log.retention.bytes": "-1",
-    "log.cleanup.policy": "delete",
-    "log.segment.delete.delay.ms": "60000",
-    "log.retention.check.interval.ms": "300000",
-    "inter.broker.protocol.version": "2.8-IV1",
-    "replica.fetch.max.bytes": "1048576",
-    "min.insync.replicas": "1",
-}
+DEFAULTS = KAFKAS_DEFAULTS | {"inter.broker.protocol.version": "2.8-IV1", "min.insync.replicas": "1"}
 
 Tree = dict[str, tuple[bytes, int]]
 

@@ -6,7 +6,6 @@ of its own.
 
 from __future__ import annotations
 
-import json
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -16,6 +15,7 @@ import pytest
 from airflow.providers.standard.operators.empty import EmptyOperator
 from airflow.providers.standard.operators.hitl import HITLOperator
 
+from in_process_run import set_up_airflow
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow import topics
 from kafka_rebalance.workflow.topic_approval import TopicApprovalOperator
@@ -31,18 +31,8 @@ class TopicRun:
     def __init__(
         self, folder: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, policy: str = POLICY
     ) -> None:
-        connection = {
-            "conn_type": "kafka_zookeeper",
-            "host": cluster.zookeeper,
-            "extra": {"bootstrap_servers": cluster.bootstrap_servers},
-        }
-        monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
-        monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
-        monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
-        monkeypatch.setattr("kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS", 0.1)
+        set_up_airflow(monkeypatch, folder, cluster, CONNECTION, policy)
         monkeypatch.setattr(HITLOperator, "execute", lambda operator, context: None)
-        (folder / "policies").mkdir(exist_ok=True)
-        (folder / "policies" / f"{CONNECTION}.yaml").write_text(policy)
         self.dag_run = SimpleNamespace(
             dag_id="kafka_topics", run_id="one", triggering_user_name="olive", run_type="manual"
         )
