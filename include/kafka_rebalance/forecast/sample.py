@@ -9,6 +9,7 @@ from typing import Any
 from kafka_rebalance.errors import ArtifactError
 
 REQUEST = "sample.json"
+KAFKA_CONFIG = "KAFKA_REBALANCE_KAFKA_CONFIG"  # in the job's environment: Kafka's client settings, as JSON
 SAMPLE = "keys.json"
 _SHOWN_CHARACTERS = 40
 

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.forecast.sample import KAFKA_CONFIG
 
-KAFKA_CONFIG = "KAFKA_REBALANCE_KAFKA_CONFIG"  # set by workflow/keys_submit.py
 # Brokers that do not answer end the job after the second of these. With the defaults and Spark's three attempts, in
 # each of which the client tries again as long as it may, it takes minutes.
 TIMEOUTS = {

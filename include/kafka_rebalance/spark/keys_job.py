@@ -26,11 +26,11 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.forecast.sample import SAMPLE, HeavyKey, KeySample, SampleRequest, shown
+from kafka_rebalance.forecast.sample import KAFKA_CONFIG, SAMPLE, HeavyKey, KeySample, SampleRequest, shown
 from kafka_rebalance.model.artifacts import read_json, write_json
 from kafka_rebalance.planning.__main__ import say
 from kafka_rebalance.spark.driver import check_nonce, open_session, run_job
-from kafka_rebalance.spark.kafka_options import KAFKA_CONFIG, kafka_options, settings_of
+from kafka_rebalance.spark.kafka_options import kafka_options, settings_of
 from kafka_rebalance.spark.placements import place
 from kafka_rebalance.spark.tables import folder_at
 

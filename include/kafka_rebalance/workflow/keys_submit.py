@@ -11,8 +11,8 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
+from kafka_rebalance.forecast.sample import KAFKA_CONFIG
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.spark.kafka_options import KAFKA_CONFIG
 from kafka_rebalance.workflow.run_folder import open_run_folder
 
 if TYPE_CHECKING:
