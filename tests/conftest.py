@@ -14,6 +14,7 @@ MARKED_FOLDERS = ("spark", "workflow", "integration", "e2e")
 SHARED = ("cluster", "kafka_classes")  # fixtures of which each value is a cluster or a JVM
 
 
+@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not item.path.is_relative_to(TESTS):

@@ -184,7 +184,7 @@ def test_a_bounded_range_is_the_newest_part_of_it_and_all_keep_the_same_part(giv
     kept = newest_rows(ranges, max_rows)
     assert sum(each.offsets for each in kept) <= max_rows
     assert [each.end for each in kept] == [each.end for each in ranges]
-    part = min(1, max_rows / total) if total else 1
+    part = min(1, Fraction(max_rows, total)) if total else 1
     for whole, bounded in zip(ranges, kept, strict=True):
         assert whole.offsets * part - 1 < bounded.offsets <= whole.offsets * part
 
