@@ -5,10 +5,9 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Two processes take the groups of tests/conftest.py in this order: first where a mistake shows soonest, and no long
-# group at the end.
-TESTS := --numprocesses=2 --dist=loadgroup --no-loadscope-reorder \
-	tests/unit tests/workflow tests/spark tests/e2e tests/integration
+# Two processes take the groups of tests/conftest.py in this order: first where a mistake shows soonest, and the longest
+# group not at the end.
+TESTS := --numprocesses=2 --no-loadscope-reorder tests/unit tests/workflow tests/spark tests/e2e tests/integration
 SOURCES := $(wildcard include dags plugins demo bench scripts tests)
 
 .PHONY: help

@@ -1,20 +1,18 @@
-"""What all tests share. Markers and groups are given by folder and fixture, so that no test has to carry one.
-
-`make test` runs two processes, which take one group after the other: what is slow to start is started once.
-"""
+"""What all tests share. Markers are given by folder, so that no test has to carry one."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from xdist.scheduler import LoadScopeScheduling
+
+from local_cluster.locks import VERSIONS
 
 TESTS = Path(__file__).parent
 MARKED_FOLDERS = ("spark", "workflow", "integration", "e2e")
-SHARED = ("cluster", "kafka_classes")  # fixtures of which each value is a cluster or a JVM
 
 
-@pytest.hookimpl(tryfirst=True)  # before pytest-xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if not item.path.is_relative_to(TESTS):
@@ -22,15 +20,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(TESTS).parts[0]
         if folder in MARKED_FOLDERS:
             item.add_marker(folder)
-        item.add_marker(pytest.mark.xdist_group(_group(item, folder)))
 
 
-def _group(item: pytest.Item, folder: str) -> str:
-    """Tests of one group run in one process, one after the other."""
-    if folder == "e2e":
-        return folder  # one Airflow
-    given = item.callspec.params if hasattr(item, "callspec") else {}
-    for fixture in SHARED:
-        if fixture in given:
-            return f"{fixture} {given[fixture]}"
-    return item.path.name
+class Groups(LoadScopeScheduling):
+    """A group runs in one process, one test after the other, so that what its tests share is started once.
+
+    By name, since pytest-xdist's own mark for groups does nothing with pytest 9.2 (it changes names that pytest has
+    already kept elsewhere).
+    """
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        if path.startswith("tests/e2e/"):
+            return "e2e"  # one Airflow
+        parameters = nodeid.partition("[")[2].rstrip("]").split("-")
+        versions = [version for version in VERSIONS if version in parameters]
+        return versions[0] if versions and path.startswith("tests/integration/") else path
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Groups:
+    return Groups(config, log)
