@@ -19,7 +19,7 @@ from kafka_rebalance.kafka.reassignment_json import (
     parse_topics_to_move,
 )
 
-CASES = 1500
+CASES = 1000  # for each version
 NOT_JSON, EMPTY = "The input string is not a valid JSON", "Partition reassignment data file is empty"
 LATER = (EMPTY, "Partition reassignment list cannot be empty")
 ODD_VALUES = [
