@@ -22,7 +22,7 @@ class Stub:
         self.options, self.answer, self.ended = options, answer, []
 
     def start(self, timeout):
-        pass
+        self.start_timeout = timeout
 
     def exists_async(self, path):
         return self
@@ -101,6 +101,14 @@ def test_sasl_tls_and_session_timeout_reach_the_client_which_is_closed_at_the_en
         "ca": "/ca.pem",
     }
     assert made[0].ended == ["stop", "close"]
+
+
+def test_topic_creation_waits_as_long_for_zookeeper_as_kafkas_tool(stubbed):
+    """Seed 004, row 3: a connection may take 30000 ms. The session is the connection's own setting, 10 s by default."""
+    made = stubbed(object())
+    with open_client(ZooKeeperConnection("a:1")):
+        assert made[0].start_timeout == 30
+        assert made[0].options["timeout"] == 10
 
 
 def test_without_sasl_none_is_asked_for(stubbed):

@@ -27,7 +27,7 @@ from kafka_rebalance.model.connection import ZooKeeperConnection
 
 # The outcome of a request in flight is unknown after these; kazoo reconnects by itself meanwhile.
 LOST = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
-START_SECONDS = 15.0
+START_SECONDS = 30.0  # as Kafka's tools wait for a connection (TopicCommand, 30000 ms)
 REPLY_SECONDS = 30.0
 WINDOW = 2_000  # requests in flight: enough to hide the round trips, few enough to stay below server throttling
 
