@@ -1,7 +1,9 @@
 """Real records in real partitions."""
 
 import random
-from collections.abc import Mapping
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
 
 from local_cluster.errors import LocalClusterError
 
@@ -35,6 +37,7 @@ def produce_records(bootstrap_servers: str, topic: str, size_bytes: Mapping[int,
             "log_level": 0,
         }
     )
+    _wait_until_known(producer, topic, size_bytes)
     pool = random.Random(0).randbytes(RECORD_BYTES * 2)
     left = dict(size_bytes)
     number = 0
@@ -61,3 +64,18 @@ def produce_records(bootstrap_servers: str, topic: str, size_bytes: Mapping[int,
             f"Topic {topic}: {len(failed) + waiting} of {number} records were not acknowledged by all replicas "
             f"({failed[0] if failed else f'no answer within {_TIMEOUT_SECONDS} s'}). The others were written."
         )
+
+
+def _wait_until_known(producer: Any, topic: str, partitions: Collection[int]) -> None:
+    """Returns when brokers show the partitions to clients, which is a moment after they have a leader in ZooKeeper.
+
+    The client itself waits for a topic that it does not know, and gives up at once on a partition.
+    """
+    give_up = time.monotonic() + _TIMEOUT_SECONDS
+    while unknown := set(partitions) - set(producer.list_topics(topic, _TIMEOUT_SECONDS).topics[topic].partitions):
+        if time.monotonic() > give_up:
+            raise LocalClusterError(
+                f"Topic {topic}: after {_TIMEOUT_SECONDS} s the brokers do not know partition {min(unknown)}. "
+                "Nothing was written."
+            )
+        time.sleep(0.02)
