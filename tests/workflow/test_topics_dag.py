@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,6 +15,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowException
 
 from airflow_home import REPOSITORY
+from in_process_run import set_up_airflow
 from kafka_rebalance.execution.topic_request import TopicRequest
 from kafka_rebalance.workflow.topic_params import TOPICS_PARAMS
 from local_cluster import LocalCluster
@@ -46,16 +46,7 @@ def topics_dag() -> DAG:
 @pytest.fixture
 def run(cluster: LocalCluster, topics_dag: DAG, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs the Dag and gives the state of each task, and of the run under the key `run`."""
-    connection = {
-        "conn_type": "kafka_zookeeper",
-        "host": cluster.zookeeper,
-        "extra": {"bootstrap_servers": cluster.bootstrap_servers},
-    }
-    monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
-    monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(tmp_path / "runs"))
-    monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(tmp_path))
-    monkeypatch.setattr("kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS", 0.1)
-    (tmp_path / f"{CONNECTION}.yaml").write_text(POLICY)
+    set_up_airflow(monkeypatch, tmp_path, cluster, CONNECTION, POLICY)
 
     def fail(operator: SparkSubmitOperator, context: Any) -> None:
         raise AirflowException("simulated: Spark is not there")

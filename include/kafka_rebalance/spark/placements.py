@@ -38,15 +38,15 @@ class Placements:
 
     def add(self, keys: pa.Array, partitions: NDArray[np.int32], rows: NDArray[np.int64]) -> None:
         """Adds groups of rows: each with the key they share, or null, and the partition they lie in."""
-        self.found += _sum_by(partitions, rows.astype(np.float64), len(self.found))
+        # As floats, rows are weights that numpy adds up without picking them out; exact up to 2**53.
+        weights = rows.astype(np.float64)
+        self.found += _sum_by(partitions, weights, len(self.found))
         if keys.null_count:
             keyed = keys.is_valid().to_numpy(zero_copy_only=False)
             self.without_key += int(rows[~keyed].sum())
-            keys, partitions, rows = keys.drop_null(), partitions[keyed], rows[keyed]
+            keys, partitions, weights = keys.drop_null(), partitions[keyed], weights[keyed]
         hashes = hash_keys(keys)
         own = partitions_of(hashes, len(self.found))
-        # As floats, rows are weights that numpy adds up without picking them out; exact up to 2**53.
-        weights = rows.astype(np.float64)
         self.foreign += int(weights @ (own != partitions))
         for index, count in enumerate(self.counts):
             placed = partitions_of(hashes, count)
