@@ -15,7 +15,8 @@ from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.rules import rack_rule_problem, replica_list_problem
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.new_partitions import Placed, place_partitions
-from kafka_rebalance.planning.tables import read_problem, write_snapshot
+from kafka_rebalance.planning.reading import read_problem
+from kafka_rebalance.planning.tables import write_snapshot
 from snapshots import Rows, broker_rows, partition_rows, problem_of
 from strategies import clusters
 

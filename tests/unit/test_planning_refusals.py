@@ -11,7 +11,7 @@ import pytest
 
 from kafka_rebalance.errors import ArtifactError, PlanningError
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.tables import read_problem
+from kafka_rebalance.planning.reading import read_problem
 from snapshots import Rows, broker_rows, partition_rows, problem_of
 
 RACKS = {1: "a", 2: "b", 3: "b"}

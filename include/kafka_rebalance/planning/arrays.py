@@ -36,6 +36,7 @@ class Problem:
     bytes_in: Floats | None  # bytes a second, produced; None: nothing is known
     bytes_out: Floats | None  # bytes a second, to consumers
     movable: Bools  # selected by the settings and not excluded
+    in_sync: Bools  # [partition row, position] in the ISR, or of a partition whose ISR is unknown; False past the end
     min_insync: Ints  # [partition row] min.insync.replicas; 0 where unknown
     unknown_sizes: int  # partitions whose size is unknown and counts as 0
     brokers: Ints  # ids

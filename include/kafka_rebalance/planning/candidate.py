@@ -121,7 +121,7 @@ def _forced(frame: Frame) -> tuple[Placement, int]:
         plain = band(frame.targets, frame.goal.tolerance)
         nothing = np.zeros(before.shape, dtype=bool)
         start = _placement(frame, replaced, before, nothing, Budget())
-        replicas = forced.shrunk(start, frame.wanted, problem.leaving, plain)
+        replicas = forced.shrunk(start, frame.wanted, problem.leaving, problem.in_sync, plain)
         start = _placement(frame, replicas, before, nothing, Budget())
         replicas, short = forced.grown(start, frame.wanted, plain)
         replicas = forced.led_by_open_brokers(problem, replicas)

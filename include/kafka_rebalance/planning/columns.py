@@ -66,18 +66,29 @@ class Columns:
         """[row, position] A required column of lists of integers, -1 past the end of each."""
         column = self._column(name, required=True)
         assert column is not None
+        if column.null_count:
+            raise self._error(f"column {name} has {column.null_count} nulls")
+        return self._padded(column, name)
+
+    def optional_lists(self, name: str) -> Ints:
+        """[row, position] Like `lists`, of a column that may be missing or null: nothing but -1 is an empty list."""
+        column = self._column(name, required=False)
+        if column is None or pa.types.is_null(column.type):
+            return np.full((self.table.num_rows, 1), -1, dtype=np.int64)
+        return self._padded(column, name)
+
+    def _padded(self, column: pa.ChunkedArray, name: str) -> Ints:
+        """[row, position] The lists, -1 past the end of each; a null is an empty list."""
         kind = column.type
         if not (pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind)):
             raise self._error(f"column {name} is {kind}, not a list of integers")
         if not pa.types.is_integer(kind.value_type):
             raise self._error(f"column {name} is {kind}, not a list of integers")
-        if column.null_count:
-            raise self._error(f"column {name} has {column.null_count} nulls")
         chunks = self._cast(column, name, pa.large_list(pa.int64())).combine_chunks()
         lists = chunks.chunk(0) if isinstance(chunks, pa.ChunkedArray) else chunks
         if lists.flatten().null_count:
             raise self._error(f"column {name} has nulls within its lists")
-        lengths = pc.list_value_length(lists).to_numpy(zero_copy_only=False).astype(np.int64)
+        lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         values = lists.flatten().to_numpy()
         if (values < 0).any():
             raise self._error(f"column {name} holds {int(values.min())}, which is no broker id")

@@ -129,11 +129,11 @@ def wanted_factor(problem: Problem) -> Ints:
     return np.where(problem.movable, np.maximum(problem.settings.replication_factor, kept), counts)
 
 
-def shrunk(placement: Placement, wanted: Ints, leaving: Bools, bands: Bands) -> Ints:
+def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, bands: Bands) -> Ints:
     """The lists with replicas dropped where there are too many.
 
-    Dropped first: what lies on brokers that leave, then what keeps the most racks, then followers before the leader,
-    then what relieves balance most.
+    Dropped first: what lies on brokers that leave, then what keeps the most racks, then what is not `in_sync` [row,
+    column], then followers before the leader, then what relieves balance most.
     """
     replicas = placement.replicas.copy()
     loads = placement.loads.copy()
@@ -151,7 +151,8 @@ def shrunk(placement: Placement, wanted: Ints, leaving: Bools, bands: Bands) -> 
             without[np.arange(len(columns)), columns] = -1
             relief = distance(loads[holders] - weight, bands.low[holders], bands.high[holders])
             relief -= distance(loads[holders], bands.low[holders], bands.high[holders])
-            order = np.lexsort((columns, relief, columns == 0, -distinct(without), ~leaving[holders]))
+            lags = ~in_sync[row, columns]
+            order = np.lexsort((columns, relief, columns == 0, ~lags, -distinct(without), ~leaving[holders]))
             column = int(columns[order[0]])
             loads[replicas[row, column]] -= weight
             replicas[row, column] = -1

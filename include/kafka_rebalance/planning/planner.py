@@ -16,8 +16,9 @@ from kafka_rebalance.planning.checks import check_problem
 from kafka_rebalance.planning.given import check_plan
 from kafka_rebalance.planning.jobs import GIVEN, candidate_names
 from kafka_rebalance.planning.outcome import Plan
+from kafka_rebalance.planning.reading import read_problem
 from kafka_rebalance.planning.scoring import Score
-from kafka_rebalance.planning.tables import read_problem, write_results, write_timings
+from kafka_rebalance.planning.tables import write_results, write_timings
 
 __all__ = ["Plan", "Stopwatch", "describe", "describe_plan", "finish", "prepare", "propose", "recommended", "run"]
 

@@ -9,7 +9,6 @@ import io
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -17,9 +16,7 @@ from kafka_rebalance.errors import ArtifactError, RunFolderError
 from kafka_rebalance.model.artifacts import PROPOSALS, TIMINGS, Folder, digest_of_bytes, read_json, write_json
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Candidate, Move, candidate_digest
-from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.arrays import METRICS, Floats, Problem
-from kafka_rebalance.planning.columns import Columns
+from kafka_rebalance.planning.arrays import METRICS, Problem
 from kafka_rebalance.planning.outcome import Plan
 from kafka_rebalance.planning.scoring import Score
 
@@ -145,72 +142,7 @@ def write_snapshot(
 
 def snapshot_digest(folder: Folder) -> str:
     """SHA-256 over both files of the snapshot: what every candidate's digest starts from."""
-    return digest_of_bytes(_read(folder, BROKERS), _read(folder, PARTITIONS))
-
-
-def read_problem(folder: Folder, settings: Settings) -> Problem:
-    """The snapshot as arrays. Raises ArtifactError naming the file and the column that cannot be used."""
-    files = [_read(folder, BROKERS), _read(folder, PARTITIONS)]
-    brokers, partitions = (
-        Columns(_table(content, name, folder), f"{folder}/{name}")
-        for content, name in zip(files, (BROKERS, PARTITIONS), strict=True)
-    )
-    ids = brokers.integers("broker")
-    brokers.check_keys(ids)
-    topics, topic = partitions.names("topic")
-    partition = partitions.integers("partition")
-    partitions.check_keys(topic, partition)
-    order = np.lexsort((partition, topic))
-    lists = partitions.lists("replicas")[order]
-    named = np.unique(np.concatenate([ids, lists[lists >= 0]]))
-    at = np.searchsorted(named, ids)
-    registered = np.isin(named, ids)
-    size, size_known = partitions.amounts("size_bytes", required=True)
-    excluded = partitions.flags("excluded")[order]
-    selected = np.array([settings.selects(name) for name in topics], dtype=bool)
-    state, racks = brokers.texts("state", allowed=STATES), brokers.texts("rack")
-    leaving = np.isin(named, list(settings.leaving))
-    if not settings.drain:
-        # What the settings say of a broker wins over the table.
-        said = np.isin(ids, [*settings.brokers_out, *settings.replace.values()])
-        leaving[at] |= np.array([value == "drain" for value in state], dtype=bool) & ~said
-    stays = registered & ~leaving
-
-    def capacity(column: str) -> Floats | None:
-        """[broker] by id, where it is known for every broker that stays."""
-        values, known = brokers.amounts(column)
-        spread, all_known = np.zeros(len(named)), np.zeros(len(named), dtype=bool)
-        spread[at], all_known[at] = values, known
-        return spread if all_known[stays].all() and stays.any() else None
-
-    def rates(column: str) -> Floats | None:
-        values, known = partitions.amounts(column)
-        return values[order] if known.any() else None
-
-    by_id = dict(zip(ids.tolist(), racks, strict=True))
-    return Problem(
-        settings=settings,
-        snapshot_digest=digest_of_bytes(*files),
-        topics=topics,
-        topic=topic[order],
-        partition=partition[order],
-        replicas=np.where(lists >= 0, np.searchsorted(named, np.maximum(lists, 0)), -1),
-        size_bytes=size[order].astype(np.int64),
-        bytes_in=rates("bytes_in_per_second"),
-        bytes_out=rates("bytes_out_per_second"),
-        movable=selected[topic[order]] & ~excluded if len(topic) else np.zeros(0, dtype=bool),
-        min_insync=partitions.amounts("min_insync_replicas")[0][order].astype(np.int64),
-        unknown_sizes=int((~size_known).sum()),
-        brokers=named,
-        racks=tuple(by_id.get(broker) for broker in named.tolist()),
-        registered=registered,
-        leaving=leaving,
-        closed=np.isin(named, list(settings.brokers_out)),
-        disk_capacity=capacity("disk_capacity_bytes"),
-        disk_used=capacity("disk_used_bytes"),
-        nic_in=capacity("nic_in_bytes_per_second"),
-        nic_out=capacity("nic_out_bytes_per_second"),
-    )
+    return digest_of_bytes(read_file(folder, BROKERS), read_file(folder, PARTITIONS))
 
 
 def write_results(folder: Folder, problem: Problem, plans: Sequence[Plan], recommended: str | None) -> None:
@@ -265,7 +197,7 @@ def read_loads(run_folder: Folder, name: str) -> list[dict[str, Any]]:
 
 
 def _rows(run_folder: Folder, table: str, schema: pa.Schema) -> list[dict[str, Any]]:
-    found = _table(_read(run_folder / table, PART), PART, run_folder / table)
+    found = parquet_table(read_file(run_folder / table, PART), PART, run_folder / table)
     missing = [column for column in schema.names if column not in found.column_names]
     if missing:
         raise ArtifactError(f"{run_folder / table / PART} lacks {', '.join(missing)}. Clear the task that wrote it.")
@@ -380,14 +312,16 @@ def _made(folder: Folder) -> Folder:
     return folder
 
 
-def _read(folder: Folder, name: str) -> bytes:
+def read_file(folder: Folder, name: str) -> bytes:
+    """Raises ArtifactError where the file is not there."""
     try:
         return (folder / name).read_bytes()
     except OSError as missing:
         raise ArtifactError(f"{folder / name} cannot be read ({missing}). Nothing was planned.") from missing
 
 
-def _table(content: bytes, name: str, folder: Folder) -> pa.Table:
+def parquet_table(content: bytes, name: str, folder: Folder) -> pa.Table:
+    """Raises ArtifactError, which names the file, where its bytes are not Parquet."""
     try:
         return pq.read_table(io.BytesIO(content))
     except pa.ArrowException as wrong:

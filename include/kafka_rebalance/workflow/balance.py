@@ -13,8 +13,9 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.arrays import all_loads, shares
 from kafka_rebalance.planning.constraints import rack_rule, violations
+from kafka_rebalance.planning.reading import read_problem
 from kafka_rebalance.planning.scoring import Score, scores
-from kafka_rebalance.planning.tables import read_problem, write_snapshot
+from kafka_rebalance.planning.tables import write_snapshot
 from kafka_rebalance.verification.segment_audit import SegmentAudit
 from kafka_rebalance.workflow import ledger
 from kafka_rebalance.workflow.controller import controller_document

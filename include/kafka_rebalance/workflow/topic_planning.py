@@ -29,7 +29,8 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.arrays import Problem
 from kafka_rebalance.planning.new_partitions import place_partitions
-from kafka_rebalance.planning.tables import read_problem, write_snapshot
+from kafka_rebalance.planning.reading import read_problem
+from kafka_rebalance.planning.tables import write_snapshot
 from kafka_rebalance.workflow.run_folder import RunFolder
 from kafka_rebalance.workflow.snapshot import broker_rows, partition_rows
 from kafka_rebalance.workflow.topic_reading import TopicCluster

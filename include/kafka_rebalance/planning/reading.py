@@ -1,0 +1,87 @@
+"""The snapshot's tables as the arrays that the planner computes on.
+
+Columns are those of the README's "Tables"; columns beyond them are left alone, optional ones may be missing or null.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kafka_rebalance.model.artifacts import Folder, digest_of_bytes
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.arrays import Bools, Floats, Ints, Problem
+from kafka_rebalance.planning.columns import Columns
+from kafka_rebalance.planning.tables import BROKERS, PARTITIONS, STATES, parquet_table, read_file
+
+
+def read_problem(folder: Folder, settings: Settings) -> Problem:
+    """The snapshot as arrays. Raises ArtifactError naming the file and the column that cannot be used."""
+    files = [read_file(folder, BROKERS), read_file(folder, PARTITIONS)]
+    brokers, partitions = (
+        Columns(parquet_table(content, name, folder), f"{folder}/{name}")
+        for content, name in zip(files, (BROKERS, PARTITIONS), strict=True)
+    )
+    ids = brokers.integers("broker")
+    brokers.check_keys(ids)
+    topics, topic = partitions.names("topic")
+    partition = partitions.integers("partition")
+    partitions.check_keys(topic, partition)
+    order = np.lexsort((partition, topic))
+    lists, in_isr = partitions.lists("replicas")[order], partitions.optional_lists("isr")[order]
+    named = np.unique(np.concatenate([ids, lists[lists >= 0]]))
+    at = np.searchsorted(named, ids)
+    registered = np.isin(named, ids)
+    size, size_known = partitions.amounts("size_bytes", required=True)
+    excluded = partitions.flags("excluded")[order]
+    selected = np.array([settings.selects(name) for name in topics], dtype=bool)
+    state, racks = brokers.texts("state", allowed=STATES), brokers.texts("rack")
+    leaving = np.isin(named, list(settings.leaving))
+    if not settings.drain:
+        # What the settings say of a broker wins over the table.
+        said = np.isin(ids, [*settings.brokers_out, *settings.replace.values()])
+        leaving[at] |= np.array([value == "drain" for value in state], dtype=bool) & ~said
+    stays = registered & ~leaving
+
+    def capacity(column: str) -> Floats | None:
+        """[broker] by id, where it is known for every broker that stays."""
+        values, known = brokers.amounts(column)
+        spread, all_known = np.zeros(len(named)), np.zeros(len(named), dtype=bool)
+        spread[at], all_known[at] = values, known
+        return spread if all_known[stays].all() and stays.any() else None
+
+    def rates(column: str) -> Floats | None:
+        values, known = partitions.amounts(column)
+        return values[order] if known.any() else None
+
+    by_id = dict(zip(ids.tolist(), racks, strict=True))
+    return Problem(
+        settings=settings,
+        snapshot_digest=digest_of_bytes(*files),
+        topics=topics,
+        topic=topic[order],
+        partition=partition[order],
+        replicas=np.where(lists >= 0, np.searchsorted(named, np.maximum(lists, 0)), -1),
+        size_bytes=size[order].astype(np.int64),
+        bytes_in=rates("bytes_in_per_second"),
+        bytes_out=rates("bytes_out_per_second"),
+        movable=selected[topic[order]] & ~excluded if len(topic) else np.zeros(0, dtype=bool),
+        in_sync=_in_sync(lists, in_isr),
+        min_insync=partitions.amounts("min_insync_replicas")[0][order].astype(np.int64),
+        unknown_sizes=int((~size_known).sum()),
+        brokers=named,
+        racks=tuple(by_id.get(broker) for broker in named.tolist()),
+        registered=registered,
+        leaving=leaving,
+        closed=np.isin(named, list(settings.brokers_out)),
+        disk_capacity=capacity("disk_capacity_bytes"),
+        disk_used=capacity("disk_used_bytes"),
+        nic_in=capacity("nic_in_bytes_per_second"),
+        nic_out=capacity("nic_out_bytes_per_second"),
+    )
+
+
+def _in_sync(replicas: Ints, isr: Ints) -> Bools:
+    """[row, position] Which replicas are in the ISR; all of them where it is not known (Kafka's own is never empty)."""
+    unknown = (isr < 0).all(axis=1, keepdims=True)
+    listed: Bools = (replicas[:, :, None] == isr[:, None, :]).any(axis=2)
+    return (replicas >= 0) & (listed | unknown)
