@@ -29,3 +29,18 @@ def test_an_isr_that_is_missing_empty_or_null_says_nothing() -> None:
     assert problem_of(brokers, partition_rows([[1, 2]])).in_sync.tolist() == [[True, True]]
     lags = partition_rows([[1, 2, 3]], isr=[[3]])
     assert problem_of(brokers, lags).in_sync.tolist() == [[False, False, True]]
+
+
+def test_replicas_on_brokers_that_are_out_keep_another_where_alone_they_would_share_a_rack() -> None:
+    partitions = partition_rows([[1, 2, 4], [1, 5, 4], [1, 5, 2]])
+    plan = plan_of(
+        broker_rows([1, 2, 4, 5], RACKS),
+        partitions,
+        "light",
+        job="replication_factor",
+        replication_factor=1,
+        brokers_out=[1, 4],
+    )
+    after = lists_after(plan, partitions)
+    assert [set(after["orders", number]) for number in range(3)] == [{1, 2, 4}, {1, 4, 5}, {1}]
+    assert "2 partitions keep more than 1 replicas, because of those on brokers_out" in plan.candidate.note

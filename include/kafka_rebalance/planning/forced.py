@@ -13,7 +13,7 @@ from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.arrays import DISK, Bools, Ints, Problem, replication
 from kafka_rebalance.planning.bounds import Bands
-from kafka_rebalance.planning.constraints import allowed, distinct, domains_of, violations
+from kafka_rebalance.planning.constraints import allowed, distinct, domains_of, rack_rule, violations
 from kafka_rebalance.planning.placement import Placement, distance
 
 
@@ -121,12 +121,22 @@ def _name(problem: Problem, row: int) -> str:
 
 
 def wanted_factor(problem: Problem) -> Ints:
-    """[partition row] The number of replicas each partition is to have; those on `brokers_out` are kept in any case."""
-    counts = replication(problem.replicas)
-    if problem.settings.replication_factor is None:
+    """[partition row] The number of replicas each partition is to have.
+
+    Those on `brokers_out` are kept in any case, and where they lie on too few racks, so are others that mend that.
+    """
+    counts, factor = replication(problem.replicas), problem.settings.replication_factor
+    if factor is None:
         return counts
-    kept = ((problem.replicas >= 0) & problem.closed[np.maximum(problem.replicas, 0)]).sum(axis=1)
-    return np.where(problem.movable, np.maximum(problem.settings.replication_factor, kept), counts)
+    rule = rack_rule(problem, factor)
+    stays = (problem.replicas >= 0) & problem.closed[np.maximum(problem.replicas, 0)]
+    kept = stays.sum(axis=1)
+    least = np.maximum(factor, kept)
+    if rule.known:
+        spread = distinct(np.where(stays, domains_of(rule, problem.replicas), -1))
+        crowded = (spread < kept) & ~violations(rule, problem.replicas)
+        least = np.where(crowded, np.maximum(least, kept + rule.racks - spread), least)
+    return np.where(problem.movable, least, counts)
 
 
 def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, bands: Bands) -> Ints:

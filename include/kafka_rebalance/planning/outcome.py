@@ -229,7 +229,7 @@ def _verdict(problem: Problem, name: str, placed: Placed, off: Sequence[str], br
     if factor is not None and goal.moves_replicas and goal.searched:
         more = int((problem.movable & (placed.wanted > factor)).sum())
         if more:
-            notes.append(f"{more} partitions keep more than {factor} replicas, which lie on brokers_out")
+            notes.append(f"{more} partitions keep more than {factor} replicas, because of those on brokers_out")
     left = int(np.isin(placed.replicas, np.flatnonzero(problem.leaving)).sum())
     if left and problem.settings.job != "leaders":
         status = "partial"
