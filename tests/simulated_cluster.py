@@ -48,6 +48,9 @@ class SimulatedCluster:
         monkeypatch.setattr("kafka_rebalance.zookeeper.client.KazooClient", lambda **_: SimulatedClient(self.fake))
         monkeypatch.setattr(f"{brokers}.sizes.read_log_dirs", self._log_dirs)
         monkeypatch.setattr(f"{brokers}.metadata.read_end_offsets", lambda _, partitions: dict.fromkeys(partitions, 1))
+        monkeypatch.setattr(
+            f"{brokers}.metadata.read_start_offsets", lambda _, partitions: dict.fromkeys(partitions, 0)
+        )
         monkeypatch.setattr(f"{brokers}.metadata.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"])
         for module in (f"{brokers}.configs", "kafka_rebalance.workflow.segments"):
             monkeypatch.setattr(f"{module}.read_broker_configs", self._broker_configs)

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from kafka_rebalance.brokers.configs import ConfigValue, read_broker_configs
-from kafka_rebalance.brokers.metadata import read_cluster_id, read_end_offsets
+from kafka_rebalance.brokers.metadata import read_cluster_id, read_end_offsets, read_start_offsets
 from kafka_rebalance.brokers.sizes import read_log_dirs
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
@@ -59,12 +59,13 @@ def test_a_broker_that_does_not_exist_is_named(kafka):
         read_log_dirs(kafka, [1, 77])
 
 
-def test_end_offsets_count_the_records(cluster, kafka, fresh_topic_name):
+def test_offsets_count_the_records(cluster, kafka, fresh_topic_name):
     topic = fresh_topic_name()
     cluster.create_topic(topic, {0: (1, 2), 1: (3, 4), 2: (2,)})
     cluster.produce(topic, {0: 5 * RECORD_BYTES, 1: RECORD_BYTES})
     wanted = [TopicPartition(topic, partition) for partition in range(3)]
     assert read_end_offsets(kafka, wanted) == dict(zip(wanted, (5, 1, 0), strict=True))
+    assert read_start_offsets(kafka, wanted) == dict.fromkeys(wanted, 0)
 
 
 def test_brokers_and_zookeeper_tell_the_same_cluster_id(cluster, kafka):

@@ -7,7 +7,9 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
@@ -16,7 +18,8 @@ from kazoo.exceptions import NoNodeError
 from in_process_run import InProcessRun
 from kafka_rebalance.errors import ExecutionError, ThrottleError
 from kafka_rebalance.kafka.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
-from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.planning.tables import PARTITIONS, read_candidate
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import merge_config
 from local_cluster import LocalCluster
@@ -71,6 +74,11 @@ def throttles(client: KazooClient) -> dict[str, bytes]:
     return found
 
 
+def partition_table(run: InProcessRun) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(run.folder / artifacts.SNAPSHOT_FOLDER / PARTITIONS).to_pylist()
+    return rows
+
+
 def replicas_of(client: KazooClient, name: str) -> dict[int, tuple[int, ...]]:
     view = read_cluster_view(client, [name])
     return {tp.partition: partition.replicas for tp, partition in view.partitions.items()}
@@ -81,6 +89,8 @@ def test_a_throttled_move_ends_as_approved(
 ) -> None:
     name = topic({0: (1, 2), 1: (1, 3), 2: (1, 2), 3: (1, 3)}, 2 * MEGABYTE)
     run.plan(topics_in=[name])
+    (row, *_) = (row for row in partition_table(run) if row["topic"] == name)
+    assert (row["cleanup_policy"], row["retention_ms"], row["segment_bytes"]) == ("delete", 7 * 86_400_000, 1 << 30)
     run.approve("balanced", FAST)
     run.hold()
     held = throttles(zookeeper)

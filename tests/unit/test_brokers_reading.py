@@ -5,7 +5,7 @@ from contextlib import contextmanager
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
-from confluent_kafka.admin import ConfigEntry, ConfigSource
+from confluent_kafka.admin import ConfigEntry, ConfigSource, OffsetSpec
 from kafka.errors import NodeNotReadyError
 
 from kafka_rebalance.brokers import configs, metadata, sizes
@@ -108,7 +108,7 @@ class Admin:
 
     def __init__(self, broker_configs=None, offsets=None, cluster=None):
         self.broker_configs, self.offsets, self.cluster = broker_configs or {}, offsets or {}, cluster
-        self.asked = []
+        self.asked, self.specs = [], []
 
     def describe_configs(self, resources, **options):
         (resource,) = resources  # librdkafka takes one broker a request
@@ -117,6 +117,7 @@ class Admin:
 
     def list_offsets(self, wanted, **options):
         self.asked.append(len(wanted))
+        self.specs += wanted.values()
         return {key: self.offsets[(key.topic, key.partition)] for key in wanted}
 
     def describe_cluster(self, **options):
@@ -188,6 +189,12 @@ def test_end_offsets_of_all_partitions_are_one_request(monkeypatch):
     partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
     assert metadata.read_end_offsets(KAFKA, partitions) == {("t", 0): 7, ("t", 1): 0}
     assert admin.asked == [2]
+
+
+def test_first_offsets_are_asked_for_as_earliest(monkeypatch):
+    admin = use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(3))}))
+    assert metadata.read_start_offsets(KAFKA, [TopicPartition("t", 0)]) == {("t", 0): 3}
+    assert [type(spec) for spec in admin.specs] == [type(OffsetSpec.earliest())]
 
 
 def test_without_partitions_no_broker_is_asked(monkeypatch):

@@ -81,9 +81,10 @@ def test_a_run_leaves_what_was_measured_proposed_and_reached(run: SimulatedRun, 
     run.reassign()
     run.finish()
     measured = read(tmp_path / "runs" / "ledger", "metrics").to_pylist()
-    assert {(row["topic"], row["partition"], row["size_bytes"], row["end_offset"]) for row in measured} == {
-        (topic, partition, SIZE_BYTES, 1) for topic, partitions in TOPICS.items() for partition in partitions
-    }
+    assert {
+        (row["topic"], row["partition"], row["size_bytes"], row["start_offset"], row["end_offset"]) for row in measured
+    } == {(topic, partition, SIZE_BYTES, 0, 1) for topic, partitions in TOPICS.items() for partition in partitions}
+    assert all(row["topic_czxid"] is not None for row in measured)
     proposals = artifacts.read_json(run.folder, artifacts.PROPOSALS)
     planned = {row["candidate"]: row for row in read(tmp_path / "runs" / "ledger", "plans").to_pylist()}
     assert {name: row["digest"] for name, row in planned.items()} == {

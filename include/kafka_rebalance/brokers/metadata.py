@@ -33,6 +33,11 @@ def read_end_offsets(kafka: KafkaConnection, partitions: Collection[TopicPartiti
     return _read_offsets(kafka, partitions, OffsetSpec.latest(), "end offsets")
 
 
+def read_start_offsets(kafka: KafkaConnection, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    """The offset of the first record each partition still has, all asked for at once. Raises ReadError, as above."""
+    return _read_offsets(kafka, partitions, OffsetSpec.earliest(), "first offsets")
+
+
 def read_offset_ranges(
     kafka: KafkaConnection, topic: str, partitions: Collection[int], *, max_rows: int, not_before_ms: int
 ) -> tuple[OffsetRange, ...]:
@@ -42,8 +47,8 @@ def read_offset_ranges(
     Behind that first record there may be older ones, where producers set timestamps that do not rise.
     """
     wanted = [TopicPartition(topic, partition) for partition in sorted(partitions)]
-    ends = _read_offsets(kafka, wanted, OffsetSpec.latest(), "end offsets")
-    firsts = _read_offsets(kafka, wanted, OffsetSpec.earliest(), "first offsets")
+    ends = read_end_offsets(kafka, wanted)
+    firsts = read_start_offsets(kafka, wanted)
     since = _read_offsets(kafka, wanted, OffsetSpec.for_timestamp(not_before_ms), "offsets by time")
     ranges = []
     for topic_partition in wanted:

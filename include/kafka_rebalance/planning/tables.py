@@ -55,6 +55,9 @@ SNAPSHOT_SCHEMAS = {
             pa.field("bytes_out_per_second", pa.float64()),
             pa.field("min_insync_replicas", pa.int32()),
             pa.field("excluded", pa.bool_()),
+            pa.field("cleanup_policy", pa.string()),
+            pa.field("retention_ms", pa.int64()),
+            pa.field("segment_bytes", pa.int64()),
         ]
     ),
 }

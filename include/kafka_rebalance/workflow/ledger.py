@@ -35,6 +35,8 @@ METRICS = pa.schema(
         ("size_bytes", pa.int64()),
         ("end_offset", pa.int64()),
         ("bytes_in_per_second", pa.float64()),
+        ("start_offset", pa.int64()),  # from here on: absent from the files of the first runs
+        ("topic_czxid", pa.int64()),
     ]
 )
 PLANS = pa.schema(

@@ -10,12 +10,13 @@ from typing import Any
 
 from kafka_rebalance.brokers import configs as broker_configs
 from kafka_rebalance.brokers import metadata, sizes
-from kafka_rebalance.errors import ConnectionSettingsError, ReadError, SettingsError
+from kafka_rebalance.errors import ConnectionSettingsError, KafkaRuleError, ReadError, SettingsError
 from kafka_rebalance.execution.preconditions import check_cluster_ready
 from kafka_rebalance.model.cluster import ClusterView, SettledController
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.verification.cluster_configs import ClusterConfigs
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import (
@@ -41,6 +42,7 @@ class Snapshot:
     partitions: tuple[dict[str, Any], ...]
     configs: dict[str, Any]
     end_offsets: Mapping[TopicPartition, int]
+    start_offsets: Mapping[TopicPartition, int]
 
     @property
     def cluster_bytes(self) -> int:
@@ -67,6 +69,7 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
     check_same_cluster(connection, view)
     disks = sizes.read_log_dirs(connection.kafka, sorted(view.brokers))
     offsets = metadata.read_end_offsets(connection.kafka, sorted(view.partitions))
+    first_offsets = metadata.read_start_offsets(connection.kafka, sorted(view.partitions))
     effective = broker_configs.read_broker_configs(connection.kafka, sorted(view.brokers))
     partitions = partition_rows(view, disks, topic_configs, effective, internal_topics=internal_topics)
     check_sizes(partitions)
@@ -86,6 +89,7 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
             "lock_holder": holder.run if holder else None,
         },
         end_offsets=offsets,
+        start_offsets=first_offsets,
     )
 
 
@@ -101,17 +105,21 @@ def check_same_cluster(connection: ClusterConnection, view: ClusterView) -> None
 
 
 def metric_rows(taken: Snapshot) -> list[dict[str, Any]]:
-    """Rows of the ledger's table `metrics`."""
-    offsets = taken.end_offsets
-    return [
-        {
-            "topic": row["topic"],
-            "partition": row["partition"],
-            "size_bytes": row["size_bytes"],
-            "end_offset": offsets.get(TopicPartition(row["topic"], row["partition"])),
-        }
-        for row in taken.partitions
-    ]
+    """Rows of the ledger's table `metrics`; rates come from two samples, so no row has one."""
+    rows = []
+    for row in taken.partitions:
+        topic_partition = TopicPartition(row["topic"], row["partition"])
+        rows.append(
+            {
+                "topic": row["topic"],
+                "partition": row["partition"],
+                "size_bytes": row["size_bytes"],
+                "end_offset": taken.end_offsets.get(topic_partition),
+                "start_offset": taken.start_offsets.get(topic_partition),
+                "topic_czxid": row["topic_czxid"],
+            }
+        )
+    return rows
 
 
 def append_bytes(partitions: Collection[Mapping[str, Any]], offsets: Mapping[TopicPartition, int]) -> dict[str, int]:
@@ -215,6 +223,13 @@ def partition_rows(
     internal_topics: bool,
 ) -> list[dict[str, Any]]:
     """The table `partitions`, by topic and partition; a size is None where the leader does not tell it."""
+    configs = ClusterConfigs(
+        topic_configs,
+        {
+            broker: {name: (value.value, value.source) for name, value in values.items()}
+            for broker, values in effective.items()
+        },
+    )
     rows = []
     for tp, partition in sorted(view.partitions.items()):
         rows.append(
@@ -231,6 +246,7 @@ def partition_rows(
                 "topic_id": partition.topic_id,
                 "min_insync_replicas": _min_insync_replicas(partition, topic_configs.get(tp.topic, {}), effective),
                 "excluded": tp.topic in INTERNAL_TOPICS and not internal_topics,
+                **_retention(configs, tp.topic, partition.leader),
             }
         )
     return rows
@@ -244,6 +260,22 @@ def check_sizes(partitions: Iterable[Mapping[str, Any]]) -> None:
             f"The leaders of {len(unknown)} partitions report no size, first {', '.join(map(str, unknown[:5]))}: their "
             "log directory may be offline. Nothing was written. Repair the directory, or wait for the topic to settle."
         )
+
+
+def _retention(configs: ClusterConfigs, topic: str, leader: int) -> dict[str, Any]:
+    """Until when the leader keeps a topic's records; `retention_ms` None: without end.
+
+    All None where it cannot be told: the planner then counts on every byte, and the audit of segment settings says why.
+    """
+    try:
+        values = configs.roll_settings(topic, leader)
+    except (KafkaRuleError, ReadError):
+        return {"cleanup_policy": None, "retention_ms": None, "segment_bytes": None}
+    return {
+        "cleanup_policy": ",".join(values.cleanup_policy),
+        "retention_ms": values.retention_ms if values.deletes and values.retention_ms >= 0 else None,
+        "segment_bytes": values.segment_bytes,
+    }
 
 
 def _min_insync_replicas(

@@ -1,0 +1,44 @@
+"""What a snapshot notes about each topic's records, for planning and for the ledger."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from kafka_rebalance.brokers.configs import ConfigValue
+from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.workflow import snapshot
+from simulated_cluster import DEFAULTS, SimulatedCluster
+
+CONNECTION = ClusterConnection("kafka_eu", ZooKeeperConnection("simulated:2181"), KafkaConnection("simulated:9092"))
+RETENTION = ("cleanup_policy", "retention_ms", "segment_bytes")
+DAY, HOUR, GIB = 86_400_000, 3_600_000, 1 << 30
+
+
+@pytest.mark.parametrize(
+    ("topic", "broker", "found"),
+    [
+        ({}, {}, ("delete", 7 * DAY, GIB)),
+        ({}, {"log.retention.minutes": "120"}, ("delete", 2 * HOUR, GIB)),
+        ({"retention.ms": "60000", "segment.bytes": "1000"}, {"log.retention.ms": "5"}, ("delete", 60_000, 1000)),
+        ({"retention.ms": "-1"}, {}, ("delete", None, GIB)),
+        ({"cleanup.policy": "compact"}, {}, ("compact", None, GIB)),
+        ({"cleanup.policy": "compact, delete"}, {}, ("compact,delete", 7 * DAY, GIB)),
+        ({"retention.ms": "a week"}, {}, (None, None, None)),  # no broker could load it
+        ({}, {"log.retention.hours": None}, (None, None, None)),  # the broker does not tell
+    ],
+)
+def test_retention_is_what_the_leader_applies(
+    monkeypatch: pytest.MonkeyPatch, topic: dict[str, str], broker: dict[str, Any], found: tuple[Any, ...]
+) -> None:
+    cluster = SimulatedCluster(monkeypatch, {"orders": {0: (1, 2)}})
+    cluster.fake.put_json("/config/topics/orders", {"version": 1, "config": topic})
+    values = {key: ConfigValue(value, "STATIC_BROKER_CONFIG") for key, value in (DEFAULTS | broker).items()}
+    monkeypatch.setattr(
+        "kafka_rebalance.brokers.configs.read_broker_configs", lambda _, brokers: dict.fromkeys(brokers, values)
+    )
+    monkeypatch.setattr(snapshot, "STORM_PAUSE_SECONDS", 0)
+    (row,) = snapshot.take_snapshot(CONNECTION, Settings()).partitions
+    assert tuple(row[column] for column in RETENTION) == found
