@@ -1,0 +1,255 @@
+"""What an assignment amounts to, computed from the tables alone: nothing here knows the planner's code.
+
+So a mistake of the planner in its own loads, bytes or batches shows as a difference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Bools = NDArray[np.bool_]
+
+METRICS = ("replicas", "disk", "bytes_in", "leaders", "leader_bytes_out")
+NOWHERE = -1  # past the end of a list
+UNKNOWN = -2  # a broker that is not in the table
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Cluster:
+    """A snapshot. Brokers and topics are indices; the order of rows is the table's."""
+
+    brokers: dict[int, int]  # {id: index}
+    racks: Ints  # [broker]
+    staying: Bools  # [broker] not to be emptied
+    capacity: dict[str, Floats]  # {metric: [broker] what the broker's share is in proportion to}
+    rows: dict[tuple[str, int], int]  # {(topic, partition): row}
+    topic: Ints  # [row]
+    replicas: Ints  # [row, position]
+    size_bytes: Floats  # [row]
+    bytes_in: Floats
+    bytes_out: Floats
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moves:
+    """One candidate of the table `moves`, row by row."""
+
+    keys: Sequence[tuple[str, int]]
+    before: Sequence[Sequence[int]]  # broker ids
+    after: Sequence[Sequence[int]]
+    batch: Sequence[int]
+
+
+@dataclass(frozen=True, slots=True)
+class Spread:
+    """One metric over the brokers that stay, each against the share that racks and capacities let it have."""
+
+    most: float
+    least: float
+    cv: float
+    grain: float  # of the largest partition, against the smallest share: no plan is finer
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """An assignment, and what it takes to get there from the snapshot."""
+
+    spreads: Mapping[str, Spread]  # by METRICS
+    rack_violations: int  # replicas in a rack that has one of the same partition
+    invalid_lists: int  # lists with a broker twice, unknown, or of another length than before
+    left_on_drained: int  # replicas
+    crowding: float  # share of replicas that are beyond ceil(topic's replicas / brokers) + 1 of their topic on a broker
+    moved_bytes: int
+    leader_changes: int
+
+    @property
+    def violations(self) -> int:
+        """What must not be in any plan."""
+        return self.rack_violations + self.invalid_lists + self.left_on_drained
+
+
+def read_cluster(folder: Path) -> Cluster:
+    """The two tables of a snapshot."""
+    brokers, partitions = (pq.read_table(folder / f"{name}.parquet").to_pydict() for name in ("brokers", "partitions"))
+    index = {broker: number for number, broker in enumerate(brokers["broker"])}
+    keys = list(zip(partitions["topic"], partitions["partition"], strict=True))
+    disk = np.array(brokers["disk_capacity_bytes"], dtype=np.float64)
+    received, sent = (np.array(brokers[f"nic_{way}_bytes_per_second"], dtype=np.float64) for way in ("in", "out"))
+    return Cluster(
+        brokers=index,
+        racks=np.unique(brokers["rack"], return_inverse=True)[1],
+        staying=np.array([state != "drain" for state in brokers["state"]]),
+        capacity=dict(zip(METRICS, (disk, disk, received, sent, sent), strict=True)),
+        rows={key: row for row, key in enumerate(keys)},
+        topic=np.unique(partitions["topic"], return_inverse=True)[1],
+        replicas=_lists(partitions["replicas"], index),
+        size_bytes=np.array(partitions["size_bytes"], dtype=np.float64),
+        bytes_in=np.array(partitions["bytes_in_per_second"], dtype=np.float64),
+        bytes_out=np.array(partitions["bytes_out_per_second"], dtype=np.float64),
+    )
+
+
+def read_moves(out: Path, candidate: str) -> Moves:
+    """The moves that the planner wrote for one candidate."""
+    columns = ["candidate", "topic", "partition", "before", "after", "batch"]
+    rows = [row for row in pq.read_table(out / "moves", columns=columns).to_pylist() if row["candidate"] == candidate]
+    return Moves(
+        [(row["topic"], row["partition"]) for row in rows],
+        [row["before"] for row in rows],
+        [row["after"] for row in rows],
+        [row["batch"] for row in rows],
+    )
+
+
+def _lists(lists: Sequence[Sequence[int]], index: Mapping[int, int]) -> Ints:
+    """[row, position] Lists of ids as indices."""
+    found = np.full((len(lists), max(map(len, lists), default=1)), NOWHERE)
+    for row, ids in enumerate(lists):
+        found[row, : len(ids)] = [index.get(broker, UNKNOWN) for broker in ids]
+    return found
+
+
+def moved(cluster: Cluster, moves: Moves) -> Ints:
+    """[row, position] The lists when all moves are done. Raises ValueError where a move starts from another list."""
+    after, before = _lists(moves.after, cluster.brokers), _lists(moves.before, cluster.brokers)
+    width = max(after.shape[1], before.shape[1], cluster.replicas.shape[1])
+    result, after, before = (
+        np.pad(lists, ((0, 0), (0, width - lists.shape[1])), constant_values=NOWHERE)
+        for lists in (cluster.replicas, after, before)
+    )
+    rows = [cluster.rows[key] for key in moves.keys]
+    wrong = np.flatnonzero((result[rows] != before).any(axis=1))
+    if len(wrong):
+        topic, partition = moves.keys[int(wrong[0])]
+        raise ValueError(f"The move of {topic}-{partition} starts from a list that the snapshot does not have.")
+    result[rows] = after
+    return result
+
+
+def score(cluster: Cluster, replicas: Ints) -> Score:
+    """An assignment of the same partitions, [row, position] of broker indices."""
+    before = np.pad(
+        cluster.replicas, ((0, 0), (0, replicas.shape[1] - cluster.replicas.shape[1])), constant_values=NOWHERE
+    )
+    sound = _distinct(replicas) & ~(replicas == UNKNOWN).any(axis=1)
+    sound &= (replicas != NOWHERE).sum(axis=1) == (before != NOWHERE).sum(axis=1)
+    held = replicas >= 0
+    racks = np.where(held, cluster.racks[replicas], -1 - np.arange(replicas.shape[1]))
+    ordered = np.sort(racks, axis=1)
+    added = held & ~(replicas[:, :, None] == before[:, None, :]).any(axis=2)
+    return Score(
+        spreads=_spreads(cluster, replicas),
+        rack_violations=int((ordered[:, 1:] == ordered[:, :-1]).sum()),
+        invalid_lists=int((~sound).sum()),
+        left_on_drained=int((~cluster.staying[replicas[held]]).sum()),
+        crowding=_crowding(cluster, replicas),
+        moved_bytes=int(cluster.size_bytes[np.nonzero(added)[0]].sum()),
+        leader_changes=int((replicas[:, 0] != before[:, 0]).sum()),
+    )
+
+
+def _distinct(replicas: Ints) -> Bools:
+    """[row] Whether no broker is in a list twice."""
+    ordered = np.sort(np.where(replicas >= 0, replicas, -1 - np.arange(replicas.shape[1])), axis=1)
+    distinct: Bools = (ordered[:, 1:] != ordered[:, :-1]).all(axis=1)
+    return distinct
+
+
+def weights(cluster: Cluster, replicas: Ints) -> dict[str, Floats]:
+    """{metric: [row] what one replica weighs, or for leaders what leading does}."""
+    copies = (replicas != NOWHERE).sum(axis=1)
+    ones = np.ones(len(replicas))
+    sent = cluster.bytes_out + (copies - 1) * cluster.bytes_in  # to consumers and to followers
+    return dict(zip(METRICS, (ones, cluster.size_bytes, cluster.bytes_in, ones, sent), strict=True))
+
+
+def loads(cluster: Cluster, replicas: Ints) -> dict[str, Floats]:
+    """{metric: [broker] load}"""
+    found: dict[str, Floats] = {}
+    for metric, weight in weights(cluster, replicas).items():
+        lists = replicas[:, :1] if metric.startswith("leader") else replicas
+        rows = np.nonzero(lists >= 0)[0]
+        found[metric] = np.bincount(lists[lists >= 0], weight[rows], minlength=len(cluster.racks)).astype(float)
+    return found
+
+
+def _spreads(cluster: Cluster, replicas: Ints) -> dict[str, Spread]:
+    stays, weighed, spreads = cluster.staying, weights(cluster, replicas), {}
+    for metric, load in loads(cluster, replicas).items():
+        share = reachable(cluster, metric)[stays]
+        relative = load[stays] / share
+        spreads[metric] = Spread(
+            float(relative.max()),
+            float(relative.min()),
+            float(relative.std()),
+            float(weighed[metric].max() / share.min()),
+        )
+    return spreads
+
+
+def reachable(cluster: Cluster, metric: str) -> Floats:
+    """[broker] The load of the most even assignment of the snapshot's replicas, if they could be cut into pieces.
+
+    By capacity, except where racks forbid it: a partition with as many replicas as there are racks has one in each,
+    and none has two in a rack. Leaders can be on any of a partition's brokers, so racks bind none of them.
+    """
+    weight = weights(cluster, cluster.replicas)[metric]
+    capacity = np.where(cluster.staying, cluster.capacity[metric], 0.0)
+    if metric.startswith("leader"):
+        even: Floats = weight.sum() * capacity / capacity.sum()
+        return even
+    copies = (cluster.replicas != NOWHERE).sum(axis=1)
+    total = float((weight * copies).sum())
+    by_rack = np.bincount(cluster.racks, capacity)
+    racks = int((by_rack > 0).sum())
+    must = float((weight * (copies >= racks)).sum())
+    may = float((weight * np.maximum(1, copies - racks + 1)).sum())
+    low, high = 0.0, total / by_rack[by_rack > 0].min()
+    for _ in range(100):  # the one level at which all racks together hold the total
+        level = (low + high) / 2
+        held = np.where(by_rack > 0, np.clip(level * by_rack, must, may), 0.0)
+        low, high = (level, high) if held.sum() < total else (low, level)
+    per_capacity = np.divide(held, by_rack, out=np.zeros_like(held), where=by_rack > 0)
+    share: Floats = capacity * per_capacity[cluster.racks]
+    return share
+
+
+def _crowding(cluster: Cluster, replicas: Ints) -> float:
+    rows, brokers = np.nonzero(replicas >= 0)[0], len(cluster.racks)
+    pair, found = np.unique(cluster.topic[rows] * brokers + replicas[replicas >= 0], return_counts=True)
+    even = np.ceil(np.bincount(cluster.topic[rows]) / cluster.staying.sum())
+    return float(np.maximum(0, found - even[pair // brokers] - 1).sum() / len(rows))
+
+
+def simple_bound(cluster: Cluster, tolerance: float) -> int:
+    """Bytes that any plan copies whose disks end within `tolerance` of their reachable share.
+
+    What brokers have above it has to leave them, and what they have below it has to come.
+    """
+    load, share = loads(cluster, cluster.replicas)["disk"], reachable(cluster, "disk")
+    leaving = load[~cluster.staying].sum() + np.maximum(0, load - (1 + tolerance) * share)[cluster.staying].sum()
+    return int(max(leaving, np.maximum(0, (1 - tolerance) * share - load).sum()))
+
+
+def makespan_ratio(cluster: Cluster, moves: Moves) -> float:
+    """How long the batches last, one after the other, over what no order of the copies can beat; 1 without copies.
+
+    A batch lasts as long as its busiest broker's bytes in or out; every broker has the same rate. Leaders send.
+    """
+    brokers = len(cluster.racks)
+    traffic = np.zeros((max(moves.batch, default=0) + 1, 2 * brokers))  # bytes in by broker, then bytes out
+    for key, before, after, batch in zip(moves.keys, moves.before, moves.after, moves.batch, strict=True):
+        size = cluster.size_bytes[cluster.rows[key]]
+        for added in set(after) - set(before):
+            traffic[batch, cluster.brokers[added]] += size
+            traffic[batch, brokers + cluster.brokers[before[0]]] += size
+    bound = float(traffic.sum(axis=0).max())
+    return float(traffic.max(axis=1).sum()) / bound if bound else 1.0
