@@ -12,7 +12,7 @@ SOURCES := $(wildcard include dags plugins demo bench scripts tests)
 
 .PHONY: help
 help:  ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
 setup:  ## .venv with the pinned packages; a Java wheel where there is no Java 17 or newer
@@ -53,7 +53,15 @@ demo: setup  ## one rebalance on this machine, trigger to verification (APPROVE=
 	@APPROVE="$(APPROVE)" KEEP="$(KEEP)" $(BIN)/python -m demo
 
 .PHONY: bench
-bench: setup  ## keys hashed a second: a plain loop, numpy, and Spark with one core and with two
+bench: setup  ## the planner on clusters of three sizes: bytes over the bound, balance, time and memory, into docs/
+	$(BIN)/python -m bench.planner S M L
+
+.PHONY: bench-xl
+bench-xl: setup  ## the same with 1,000 brokers and a million replicas
+	$(BIN)/python -m bench.planner XL
+
+.PHONY: bench-murmur2
+bench-murmur2: setup  ## keys hashed a second: a plain loop, numpy, and Spark with one core and with two
 	$(BIN)/python bench/murmur2.py
 
 .PHONY: bench-controller

@@ -25,7 +25,7 @@ SCENARIOS = ("add", "drain", "skew")  # 15 % of the brokers are new and empty; 2
 FIRST_BROKER = 1001
 REPLICAS = 3
 DISK_BYTES, IN_BYTES_PER_SECOND = 4e12, 1e8  # of all replicas on a mean broker
-DISK_FILLED, NIC_BYTES_PER_SECOND = 0.55, 1.25e9
+NIC_BYTES_PER_SECOND = 1.25e9
 LARGEST_SHARE = 0.08  # of a mean broker's load, that one partition may have
 TOPIC_SIZES = np.array([1, 3, 6, 12, 24, 48, 96, 192, 384])  # partitions; the larger, the rarer
 CONSUMERS = (0, 1, 1, 2, 3, 5)  # how often a topic is read
@@ -41,10 +41,12 @@ class Size:
     partitions: int
     partitions_per_topic: int  # about, on average
     factor_two: float = 0.0  # share of topics with two replicas instead of three
+    disk_filled: float = 0.55  # share of a mean broker's disk
 
 
 SIZES = {
-    "S": Size(6, 3, 500, 12, factor_two=0.1),
+    # Emptied brokers of S leave one broker with all of its rack, which has to have room for that.
+    "S": Size(6, 3, 500, 12, factor_two=0.1, disk_filled=0.4),
     "M": Size(60, 3, 20_000, 40),
     "L": Size(300, 6, 150_000, 60),
     "XL": Size(1000, 10, 333_334, 70),
@@ -73,7 +75,7 @@ def make_cluster(size: Size, scenario: str, seed: int) -> Cluster:
     used = np.bincount(
         replicas[replicas >= 0], size_bytes[np.nonzero(replicas >= 0)[0]], minlength=size.brokers
     ).astype(np.int64)
-    capacity = int(DISK_BYTES / DISK_FILLED)
+    capacity = int(DISK_BYTES / size.disk_filled)
     brokers = [
         {
             "broker": FIRST_BROKER + number,

@@ -1,4 +1,4 @@
-"""How fast keys are hashed, in one run: `make bench`. Prints the table of docs/benchmarks.md.
+"""How fast keys are hashed, in one run: `make bench-murmur2`. Prints the table of docs/benchmarks.md.
 
 A plain loop, the vectorised function, and what the keys job does with it in Spark: keys wait in Spark's memory as they
 do there, go to Python through Arrow, are hashed and counted by partition for several numbers of partitions. Spark's

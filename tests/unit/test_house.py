@@ -61,7 +61,7 @@ def pins_in(name: str) -> dict[str, tuple[str, list[str]]]:
 
 def make_targets() -> dict[str, str | None]:
     """By name: the target's line of help, None where it has none."""
-    lines = re.findall(r"^([a-z][a-z-]*):(?!=)[^#\n]*(?:##\s*(.+))?$", text_of(ROOT / "Makefile"), flags=re.MULTILINE)
+    lines = re.findall(r"^([a-z][a-z0-9-]*):(?!=)[^#\n]*(?:##\s*(.+))?$", text_of(ROOT / "Makefile"), flags=re.MULTILINE)
     return {name: help_text or None for name, help_text in lines}
 
 
@@ -70,7 +70,7 @@ def commands_in(path: Path) -> set[str]:
     text = text_of(path)
     blocks = re.findall(r"^```.*?^```", text, flags=re.MULTILINE | re.DOTALL)
     spans = re.findall(r"`[^`\n]+`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
-    return {target for code in (*blocks, *spans) for target in re.findall(r"(?:^|[\s`&;])make ([a-z][a-z-]*)", code)}
+    return {target for code in (*blocks, *spans) for target in re.findall(r"(?:^|[\s`&;])make ([a-z][a-z0-9-]*)", code)}
 
 
 # Put together here, so that this file is not the one that names them.
@@ -208,7 +208,7 @@ def test_every_make_command_that_a_page_shows_exists() -> None:
 
 def test_make_help_lists_every_target_but_the_steps() -> None:
     listed = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
-    shown = set(re.findall(r"^make ([a-z-]+)", listed, flags=re.MULTILINE))
+    shown = set(re.findall(r"^make ([a-z0-9-]+)", listed, flags=re.MULTILINE))
     assert shown == {name for name, help_text in make_targets().items() if help_text is not None}
     assert {"setup", "check", "format", "test", "test-fast", "demo", "lock", "clean", "help"} <= shown
 

@@ -1,0 +1,174 @@
+"""The measured plans as tables and a picture in docs/benchmarks.md, between the markers of the command that ran."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.scoring import METRICS, Score
+
+PAGE = "benchmarks.md"
+HEADS = ("replicas", "disk", "bytes in", "leaders", "leader bytes out")  # METRICS, for people
+# Okabe and Ito's colours; the shapes differ too.
+_LOOKS = {0.10: ("#b35900", "o"), 0.02: ("#0067a8", "D")}
+_WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 5.0, 0.34, 1.1  # narrow: text stays readable at a phone's width
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One plan of `balanced`."""
+
+    size: str
+    scenario: str
+    seed: int
+    tolerance: float
+    status: str
+    score: Score
+    crowding_before: float
+    simple_bound: int
+    relaxed_bound: int | None
+    makespan_ratio: float
+    search_seconds: float
+    peak_bytes: int
+
+    @property
+    def over_simple(self) -> float | None:
+        return _over(self.score.moved_bytes, self.simple_bound)
+
+    @property
+    def over_relaxed(self) -> float | None:
+        return _over(self.score.moved_bytes, self.relaxed_bound)
+
+    def __str__(self) -> str:
+        most = max(self.score.spreads[metric].most for metric in METRICS)
+        least = min(self.score.spreads[metric].least for metric in METRICS)
+        return (
+            f"{self.size} {self.scenario} seed {self.seed} ε {self.tolerance:.2f}: {self.status}, "
+            f"{self.score.moved_bytes / 1e12:.2f} TB, {_ratio(self.over_simple)} simple, "
+            f"{_ratio(self.over_relaxed)} LP, {least:.3f} to {most:.3f}, "
+            f"crowding {self.crowding_before:.4f} to {self.score.crowding:.4f}, {self.score.violations} violations, "
+            f"search {self.search_seconds:.1f} s, {self.peak_bytes / 2**20:.0f} MiB, "
+            f"makespan {self.makespan_ratio:.3f}"
+        )
+
+
+def _over(moved_bytes: int, bound: int | None) -> float | None:
+    """None where nothing is known to be needed."""
+    return moved_bytes / bound if bound else None
+
+
+def _ratio(value: float | None) -> str:
+    return "–" if value is None else f"{value:.3f}"
+
+
+def write_page(docs: Path, name: str, rows: Sequence[Row]) -> tuple[Path, ...]:
+    """Puts tables and picture between `<!-- name -->` and `<!-- /name -->`; returns the files it wrote.
+
+    Raises ValueError where the page has no such place; nothing is written then.
+    """
+    page, picture = docs / PAGE, docs / ("benchmarks-planner.png" if name == "bench" else "benchmarks-planner-xl.png")
+    begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
+    text = page.read_text(encoding="utf-8")
+    if not re.search(f"{begin}.*{end}", text, flags=re.DOTALL):
+        raise ValueError(f"{page} has no {begin} with an {end} after it. Nothing was written. Put them back.")
+    alternative = "Bytes over the bound and seconds of the search; the figures are in the tables"
+    content = "\n".join([begin, *tables(rows), "", f"![{alternative}]({picture.name})", end])
+    draw(rows, picture)
+    page.write_text(re.sub(f"{begin}.*{end}", lambda _: content, text, flags=re.DOTALL), encoding="utf-8")
+    return page, picture
+
+
+def _groups(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
+    """The rows that differ in their seed alone, and what they share."""
+    for key in dict.fromkeys((row.size, row.scenario, row.tolerance) for row in rows):
+        same = [row for row in rows if (row.size, row.scenario, row.tolerance) == key]
+        yield f"{key[0]} {key[1]} | {key[2]:.0%}", same
+
+
+def tables(rows: Sequence[Row]) -> Iterator[str]:
+    """Two tables, one line for each size, scenario and tolerance: the worst of its seeds in every column."""
+    yield ""
+    yield "| cluster | ε | seeds | TB | ÷ simple bound | ÷ LP bound | makespan ÷ bound | search s | peak MiB |"
+    yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
+    for name, same in _groups(rows):
+        cells = [
+            f"{len(same)}",
+            f"{max(row.score.moved_bytes for row in same) / 1e12:,.2f}",
+            _worst(same, lambda row: row.over_simple),
+            _worst(same, lambda row: row.over_relaxed),
+            _worst(same, lambda row: row.makespan_ratio),
+            f"{max(row.search_seconds for row in same):,.1f}",
+            f"{max(row.peak_bytes for row in same) / 2**20:,.0f}",
+        ]
+        yield f"| {name} | {' | '.join(cells)} |"
+    yield ""
+    yield f"| cluster | ε | {' | '.join(HEADS)} | crowding before → after | violations |"
+    yield "|---|---:|" + "---:|" * 7
+    for name, same in _groups(rows):
+        crowded = max(same, key=lambda row: row.score.crowding - row.crowding_before)
+        cells = [
+            *(_band(same, metric) for metric in METRICS),
+            f"{crowded.crowding_before:.4f} → {crowded.score.crowding:.4f}",
+            f"{sum(row.score.violations for row in same)}",
+        ]
+        yield f"| {name} | {' | '.join(cells)} |"
+
+
+def _worst(rows: Sequence[Row], figure: Callable[[Row], float | None]) -> str:
+    return _ratio(max((value for row in rows if (value := figure(row)) is not None), default=None))
+
+
+def _band(rows: Sequence[Row], metric: str) -> str:
+    """Least and most, in bold where that is outside ε and the largest partition does not excuse it."""
+    spreads = [(row.score.spreads[metric], row.tolerance) for row in rows]
+    least, most = min(spread.least for spread, _ in spreads), max(spread.most for spread, _ in spreads)
+    text = f"{least:.3f}–{most:.3f}"
+    outside = any(
+        max(spread.most - 1, 1 - spread.least) > max(tolerance, spread.grain) + 5e-4 for spread, tolerance in spreads
+    )
+    return f"**{text}**" if outside else text
+
+
+def draw(rows: Sequence[Row], path: Path) -> None:
+    """Every plan as a point: above, bytes over the bound; below, seconds."""
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    names = list(dict.fromkeys(f"{row.size} {row.scenario}" for row in rows))
+    height = 2 * (_ROW_INCHES * len(names) + _FRAME_INCHES)
+    with pyplot.rc_context({"font.size": 11, "axes.spines.top": False, "axes.spines.right": False}):
+        figure, (bytes_axis, time_axis) = pyplot.subplots(2, 1, figsize=(_WIDTH_INCHES, height), layout="constrained")
+        _points(bytes_axis, names, rows, lambda row: row.over_relaxed or row.over_simple)
+        bytes_axis.set_title("Bytes copied ÷ what no plan stays below")
+        bytes_axis.axvline(1, color="#3a3f45", linewidth=1)
+        bytes_axis.set_xlim(right=max(1.1, bytes_axis.get_xlim()[1]))  # so that a thousandth does not look like much
+        _points(time_axis, names, rows, lambda row: row.search_seconds)
+        time_axis.set_title("Seconds of the search")
+        time_axis.set_xscale("log")
+        time_axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
+        figure.legend(*bytes_axis.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
+        figure.savefig(path, dpi=160, metadata={"Software": None})
+        pyplot.close(figure)
+
+
+def _points(axis: Any, names: Sequence[str], rows: Sequence[Row], figure: Callable[[Row], float | None]) -> None:
+    for offset, (tolerance, (colour, marker)) in zip((-0.15, 0.15), _LOOKS.items(), strict=True):
+        found = [(value, row) for row in rows if row.tolerance == tolerance and (value := figure(row)) is not None]
+        axis.scatter(
+            [value for value, _ in found],
+            [names.index(f"{row.size} {row.scenario}") + offset for _, row in found],
+            color=colour,
+            marker=marker,
+            s=34,
+            label=f"within {tolerance:.0%}",
+        )
+    axis.set_yticks(range(len(names)), names)
+    axis.set_ylim(len(names) - 0.5, -0.5)
+    axis.grid(axis="x", color="#d5d9de")
+    axis.set_axisbelow(True)
+    axis.tick_params(length=0)

@@ -1,0 +1,120 @@
+"""How good and how fast the candidate `balanced` is, over sizes, scenarios, seeds and tolerances.
+
+`python -m bench.planner S M L` (`make bench`) and `python -m bench.planner XL` (`make bench-xl`) print a line for each
+plan and write tables and a picture into `docs/`. Every plan is a process of its own, one after the other, so that its
+time and memory are its own. What a plan amounts to is said by `bench.scoring`, which reads the tables and knows
+nothing of the planner.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from bench.clusters import SCENARIOS, SIZES, write_cluster
+from bench.pages import Row, write_page
+from bench.scoring import Cluster, makespan_ratio, moved, read_cluster, read_moves, score, simple_bound
+
+ROOT = Path(__file__).parents[1]
+CANDIDATE = "balanced"
+TOLERANCES = (0.10, 0.02)
+SEEDS = {"S": (1, 2, 3), "M": (1, 2, 3), "L": (1,), "XL": (1,)}
+ONE_THREAD = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """One plan to make."""
+
+    size: str
+    scenario: str
+    seed: int
+    tolerance: float
+    snapshot: Path
+
+
+def cases(sizes: Sequence[str], seeds: Sequence[int] | None, folder: Path) -> Iterator[Case]:
+    """Smallest first. Each cluster is written when its first case is due, and stays for the others."""
+    for size in sizes:
+        for scenario in SCENARIOS:
+            for seed in seeds or SEEDS[size]:
+                snapshot = folder / f"{size}-{scenario}-{seed}"
+                write_cluster(snapshot, size, scenario, seed)
+                yield from (Case(size, scenario, seed, tolerance, snapshot) for tolerance in TOLERANCES)
+
+
+def planned(case: Case, out: Path) -> dict[str, Any]:
+    """Makes the plan in a process of its own; returns what it took, the search's own `search_seconds`, and `status`.
+
+    Raises SystemExit with the planner's words where it makes none.
+    """
+    out.mkdir(parents=True)
+    settings = {"job": "balance", "tolerance": case.tolerance, "candidates": [CANDIDATE]}
+    (out / "asked.json").write_text(json.dumps(settings))
+    planning = [sys.executable, "-m", "kafka_rebalance.planning", "--snapshot", str(case.snapshot), "--out", str(out)]
+    done = subprocess.run(
+        [sys.executable, str(ROOT / "bench/measured.py"), *planning, "--settings", str(out / "asked.json")],
+        capture_output=True,
+        text=True,
+        env=os.environ | ONE_THREAD,
+        check=False,
+    )
+    if done.returncode:
+        raise SystemExit(f"{case.snapshot.name} was not planned, and nothing was written to docs/:\n{done.stderr}")
+    taken: dict[str, Any] = json.loads(done.stdout)
+    steps = json.loads((out / "timings.json").read_bytes())["seconds"][CANDIDATE]
+    (proposal,) = json.loads((out / "proposals.json").read_bytes())["candidates"]
+    search = steps["search"] if isinstance(steps, dict) else steps
+    return taken | {"search_seconds": search, "status": proposal["status"]}
+
+
+def measured(case: Case, cluster: Cluster, out: Path) -> Row:
+    """Plans one case and scores it."""
+    taken = planned(case, out)
+    moves = read_moves(out, CANDIDATE)
+    result = score(cluster, moved(cluster, moves))
+    return Row(
+        size=case.size,
+        scenario=case.scenario,
+        seed=case.seed,
+        tolerance=case.tolerance,
+        status=taken["status"],
+        score=result,
+        crowding_before=score(cluster, cluster.replicas).crowding,
+        simple_bound=simple_bound(cluster, case.tolerance),
+        relaxed_bound=None,
+        makespan_ratio=makespan_ratio(cluster, moves),
+        search_seconds=taken["search_seconds"],
+        peak_bytes=taken["peak_bytes"],
+    )
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.planner", description=__doc__.splitlines()[0])
+    parser.add_argument("sizes", nargs="+", choices=SIZES)
+    parser.add_argument("--seeds", nargs="+", type=int, help=f"for every size; else {SEEDS}")
+    parser.add_argument("--print-only", action="store_true", help="leave docs/ as it is")
+    asked = parser.parse_args(arguments)
+    began, rows = time.monotonic(), []
+    with tempfile.TemporaryDirectory() as scratch:
+        waiting = list(cases(asked.sizes, asked.seeds, Path(scratch)))
+        for number, case in enumerate(waiting, 1):
+            out = Path(scratch) / f"{case.snapshot.name}-{case.tolerance}"
+            rows.append(measured(case, read_cluster(case.snapshot), out))
+            print(f"{time.monotonic() - began:4.0f} s  {number:>2} of {len(waiting)}  {rows[-1]}", flush=True)
+    if not asked.print_only:
+        for path in write_page(ROOT / "docs", "bench-xl" if asked.sizes == ["XL"] else "bench", rows):
+            print(f"written: {path.relative_to(ROOT)}")
+
+
+if __name__ == "__main__":
+    main()
