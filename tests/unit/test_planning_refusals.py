@@ -121,14 +121,27 @@ def test_other_integer_widths_list_kinds_and_extra_columns_are_read(tmp_path: Pa
         ("brokers", "broker", [1, None], "column broker has 1 nulls"),
         ("brokers", "broker", [1, 1], "more than one row, first broker 1"),
         ("brokers", "broker", [1, -2], "-2, which is below 0"),
+        ("brokers", "broker", [1, 2**31], "2147483648, which is above Kafka's largest id 2147483647"),
+        ("brokers", "disk_capacity_bytes", [1.0, float("inf")], "disk_capacity_bytes holds inf, which is more than"),
+        ("brokers", "nic_in_bytes_per_second", [1.0, -1e-9], "nic_in_bytes_per_second holds -1e-09, which is below 0"),
         ("brokers", "state", ["keep", "dead"], "column state holds 'dead', allowed are keep, new, drain"),
         ("partitions", "topic", ["t", None], "column topic has 1 nulls"),
         ("partitions", "topic", [1, 2], "column topic is int64, not text"),
         ("partitions", "partition", [3, 3], "more than one row, first t-3"),
         ("partitions", "replicas", ["1", "2"], "column replicas is string, not a list of integers"),
+        ("partitions", "partition", [0, 2**40], "1099511627776, which is above Kafka's largest id"),
+        ("partitions", "replicas", [[1], [-1]], "column replicas holds -1, which is no broker id"),
+        ("partitions", "replicas", [[1], [2**31]], "2147483648, which is above Kafka's largest id"),
         ("partitions", "replicas", [[1], [None]], "nulls within its lists"),
         ("partitions", "replicas", [[1], None], "column replicas has 1 nulls"),
         ("partitions", "size_bytes", ["big", "small"], "column size_bytes is string, not a number"),
+        ("partitions", "size_bytes", [1.0, float("inf")], "size_bytes holds inf, which is more than any cluster has"),
+        ("partitions", "size_bytes", [1.0, float("-inf")], "size_bytes holds -inf, which is below 0"),
+        ("partitions", "size_bytes", [1.0, 1e300], "size_bytes holds 1e+300, which is more than any cluster has"),
+        ("partitions", "size_bytes", [1, 2**62], "column size_bytes holds 4.61169e+18, which is more than"),
+        ("partitions", "bytes_in_per_second", [1.0, float("inf")], "bytes_in_per_second holds inf"),
+        ("partitions", "isr", ["1", "2"], "column isr is string, not a list of integers"),
+        ("partitions", "isr", [[1], [-1]], "column isr holds -1, which is no broker id"),
         ("partitions", "size_bytes", [1, -1], "column size_bytes holds -1, which is below 0"),
     ],
 )
@@ -142,6 +155,20 @@ def test_a_column_that_cannot_be_used_is_named(
         read(tmp_path, **tables)
     assert text in str(refused.value)
     assert f"{table}.parquet" in str(refused.value)
+
+
+def test_sizes_that_are_not_a_number_are_unknown(tmp_path: Path) -> None:
+    sizes = pa.array([float("nan"), None], pa.float64())
+    problem = read(tmp_path, BROKERS, PARTITIONS.drop_columns(["size_bytes"]).append_column("size_bytes", sizes))
+    assert problem.unknown_sizes == 2
+    assert problem.size_bytes.tolist() == [0, 0]
+
+
+def test_sizes_whose_sum_no_cluster_holds_are_refused(tmp_path: Path) -> None:
+    rows = range(200)
+    table = pa.table({"topic": ["t"] * 200, "partition": rows, "replicas": [[1]] * 200, "size_bytes": [2**53] * 200})
+    with pytest.raises(ArtifactError, match=r"add up to 1\.80144e\+18 bytes"):
+        read(tmp_path, BROKERS, table)
 
 
 @pytest.mark.parametrize("column", ["topic", "partition", "replicas", "size_bytes"])

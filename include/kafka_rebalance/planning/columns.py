@@ -11,6 +11,9 @@ import pyarrow.compute as pc
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.planning.arrays import Bools, Floats, Ints
 
+LARGEST_ID = 2**31 - 1  # ids of brokers and partitions are 32-bit integers in Kafka's protocol
+LARGEST_AMOUNT = 2**53  # up to here a double holds every integer: nothing that is measured comes near it
+
 
 class Columns:
     """The columns of one input table as arrays, each checked for its type. Errors name the table and the column."""
@@ -35,7 +38,7 @@ class Columns:
             raise self._error(f"column {name} is {column.type}, not {wanted} ({wrong})") from wrong
 
     def integers(self, name: str) -> Ints:
-        """A required column of non-negative integers without nulls."""
+        """A required column of ids without nulls."""
         column = self._column(name, required=True)
         assert column is not None
         if not pa.types.is_integer(column.type):
@@ -43,9 +46,16 @@ class Columns:
         if column.null_count:
             raise self._error(f"column {name} has {column.null_count} nulls")
         values: Ints = self._cast(column, name, pa.int64()).to_numpy()
-        if (values < 0).any():
-            raise self._error(f"column {name} holds {int(values.min())}, which is below 0")
+        self._check_ids(values, name, "below 0")
         return values
+
+    def _check_ids(self, values: Ints, name: str, below: str) -> None:
+        if (values < 0).any():
+            raise self._error(f"column {name} holds {int(values.min())}, which is {below}")
+        if (values > LARGEST_ID).any():
+            raise self._error(
+                f"column {name} holds {int(values.max())}, which is above Kafka's largest id {LARGEST_ID}"
+            )
 
     def names(self, name: str) -> tuple[tuple[str, ...], Ints]:
         """(the distinct names in order, [row] index into them) of a required text column."""
@@ -90,15 +100,14 @@ class Columns:
             raise self._error(f"column {name} has nulls within its lists")
         lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
         values = lists.flatten().to_numpy()
-        if (values < 0).any():
-            raise self._error(f"column {name} holds {int(values.min())}, which is no broker id")
+        self._check_ids(values, name, "no broker id")
         result = np.full((len(lengths), max(1, int(lengths.max(initial=0)))), -1, dtype=np.int64)
         rows = np.repeat(np.arange(len(lengths)), lengths)
         result[rows, np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)] = values
         return result
 
     def amounts(self, name: str, *, required: bool = False) -> tuple[Floats, Bools]:
-        """(values with 0 where unknown, [row] whether known) of a column of numbers that are not negative."""
+        """(values with 0 where unknown, [row] whether known) of a column of numbers from 0 on; NaN is unknown."""
         column = self._column(name, required=required)
         if column is None:
             return np.zeros(self.table.num_rows), np.zeros(self.table.num_rows, dtype=bool)
@@ -107,10 +116,12 @@ class Columns:
         if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
             raise self._error(f"column {name} is {column.type}, not a number")
         values: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).copy()
-        known = np.isfinite(values)
+        known = ~np.isnan(values)
         values[~known] = 0.0
         if (values < 0).any():
             raise self._error(f"column {name} holds {values.min():g}, which is below 0")
+        if (values > LARGEST_AMOUNT).any():
+            raise self._error(f"column {name} holds {values.max():g}, which is more than any cluster has")
         return values, known
 
     def flags(self, name: str) -> Bools:

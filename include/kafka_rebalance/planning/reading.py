@@ -7,11 +7,14 @@ from __future__ import annotations
 
 import numpy as np
 
+from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.artifacts import Folder, digest_of_bytes
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.columns import Columns
 from kafka_rebalance.planning.tables import BROKERS, PARTITIONS, STATES, parquet_table, read_file
+
+_LARGEST_TOTAL = 2.0**60  # an exbibyte
 
 
 def read_problem(folder: Folder, settings: Settings) -> Problem:
@@ -32,6 +35,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
     at = np.searchsorted(named, ids)
     registered = np.isin(named, ids)
     size, size_known = partitions.amounts("size_bytes", required=True)
+    _check_total(size[order], lists)
     excluded = partitions.flags("excluded")[order]
     selected = np.array([settings.selects(name) for name in topics], dtype=bool)
     state, racks = brokers.texts("state", allowed=STATES), brokers.texts("rack")
@@ -78,6 +82,16 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         nic_in=capacity("nic_in_bytes_per_second"),
         nic_out=capacity("nic_out_bytes_per_second"),
     )
+
+
+def _check_total(size: Floats, replicas: Ints) -> None:
+    """Sums of bytes are integers of 64 bits."""
+    total = float((size * (replicas >= 0).sum(axis=1)).sum())
+    if total > _LARGEST_TOTAL:
+        raise ArtifactError(
+            f"The sizes of all replicas add up to {total:g} bytes, which is more than any cluster holds. "
+            "Nothing was planned. Correct column size_bytes."
+        )
 
 
 def _in_sync(replicas: Ints, isr: Ints) -> Bools:
