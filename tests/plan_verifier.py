@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka_rebalance.model.proposal import Move, candidate_digest
 from kafka_rebalance.model.rules import rack_rule_problem, replica_list_problem
-from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.settings import Settings, matches
 from kafka_rebalance.planning import controller
 from kafka_rebalance.planning.outcome import Plan
 
@@ -42,19 +42,26 @@ def verify(plan: Plan, snapshot_digest: str, brokers: Rows, partitions: Rows, se
 def _verify_lists(
     moves: tuple[Move, ...], rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings, name: str
 ) -> None:
-    racks = {row["broker"]: row.get("rack") for row in brokers}
+    leaving = leaving_of(brokers, settings)
+    # A broker that is emptied need not have a rack: a dead one has none.
+    racks = {row["broker"]: row.get("rack") for row in brokers if row["broker"] not in leaving or row.get("rack")}
     for move in moves:
         row = rows[tuple(move.topic_partition)]
         where = f"{name} {move.topic_partition} {move.before} -> {move.after}"
         assert move.before == tuple(row["replicas"]), where
         assert move.before != move.after, where
-        assert replica_list_problem(move.after, racks.keys()) is None, where
+        assert replica_list_problem(move.after, {row["broker"] for row in brokers}) is None, where
         assert settings.selects(row["topic"]), where
         assert not row.get("excluded"), where
         assert move.reason, where
         kept = set(settings.brokers_out)
         factor = len(move.before)
-        if settings.replication_factor is not None and name != "leaders_only":
+        pinned = matches(row["topic"], settings.pinned_topics)
+        assert not pinned or set(move.after) == set(move.before), where
+        if matches(row["topic"], settings.rack_pinned_topics) and len(move.after) == len(move.before):
+            assert not set(racks_of(move.before, racks)) - {None} - set(racks_of(move.after, racks)), where
+            assert None in racks_of(move.before, racks) or racks_of(move.before, racks) == racks_of(move.after, racks)
+        if settings.replication_factor is not None and not pinned and name != "leaders_only":
             factor = max(settings.replication_factor, len(kept & set(move.before)))
         if name in NOT_SEARCHED:
             assert not set(settings.leaving) & set(move.added), where
@@ -71,12 +78,22 @@ def _verify_lists(
         assert not kept & set(move.added), where
 
 
-def _verify_brokers(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings) -> None:
-    candidate = plan.candidate
+def leaving_of(brokers: Rows, settings: Settings) -> set[int]:
+    """The brokers that are to be emptied: what the settings say of one wins over the table."""
     leaving = set(settings.leaving)
     if not settings.drain:
         said = {*settings.brokers_out, *settings.replace.values()}
         leaving |= {row["broker"] for row in brokers if row.get("state") == "drain"} - said
+    return leaving
+
+
+def racks_of(replicas: Sequence[int], racks: Mapping[int, str | None]) -> list[str | None]:
+    """The racks in alphabetical order, None for brokers that have none."""
+    return sorted((racks.get(broker) for broker in replicas), key=lambda rack: (rack is not None, rack or ""))
+
+
+def _verify_brokers(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings) -> None:
+    candidate, leaving = plan.candidate, leaving_of(brokers, settings)
     after = {key: tuple(row["replicas"]) for key, row in rows.items()}
     after |= {tuple(move.topic_partition): move.after for move in candidate.moves}
     assert not any(leaving & set(move.added) for move in candidate.moves)

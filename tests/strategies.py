@@ -28,6 +28,8 @@ def clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
         if capacity is not None:
             row["disk_capacity_bytes"] = 10**9 * (1 + (number % 3 if capacity == "uneven" else 0))
         row["state"] = draw(st.sampled_from([None, None, None, "keep", "new", "new", "drain"]))
+        if row["state"] == "drain" and draw(st.booleans()):
+            row["rack"] = None  # dead: its rack went with its registration
         brokers.append(row)
     partitions: Rows = []
     for topic in draw(st.lists(st.sampled_from(["orders", "payments", "__internal"]), min_size=1, unique=True)):
@@ -38,6 +40,7 @@ def clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
             if rates:
                 row["bytes_in_per_second"] = draw(st.one_of(st.none(), st.floats(0, 1e6)))
                 row["bytes_out_per_second"] = draw(st.floats(0, 1e6))
+            row["isr"] = draw(st.sampled_from([None, [], replicas, replicas[1:], [*replicas[:1], 99]]))
             row["excluded"] = draw(st.sampled_from([None, False, False, False, True]))
             partitions.append(row)
     return brokers, partitions
@@ -69,6 +72,8 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[
     if limit is not None:
         settings[limit] = draw(st.integers(0, 10**6 if limit == "max_bytes" else 6))
     settings["topics_out"] = draw(st.sampled_from([[], ["__*"]]))
+    settings["pinned_topics"] = draw(st.sampled_from([[], [], ["pay*"]]))
+    settings["rack_pinned_topics"] = draw(st.sampled_from([[], [], ["orders"], ["*"]]))
     settings["copies_per_broker"] = draw(st.integers(1, 5))
     settings["partitions_per_batch"] = draw(st.integers(1, 100))
     settings["leader_changes_per_batch"] = draw(st.integers(1, 100))

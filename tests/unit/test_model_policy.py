@@ -104,6 +104,8 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest():
         "min_throttle_bytes_per_second": 5,
         "max_throttle_bytes_per_second": 5_000_000,
         "topics_out": ("x",),
+        "pinned_topics": ("x",),
+        "rack_pinned_topics": ("x",),
         "brokers_out": (9,),
         "internal_topics": True,
         "approval_expires_after_seconds": 5,
@@ -145,6 +147,8 @@ def test_what_the_policy_keeps_out_is_added_to_what_was_asked():
     settings = tightened({"topics_out": ["a", "b"], "brokers_out": [1]}, topics_out=["b", "c"], brokers_out=[2, 1])
     assert settings.topics_out == ("a", "b", "c")
     assert settings.brokers_out == (1, 2)
+    settings = tightened({"pinned_topics": ["a"], "rack_pinned_topics": []}, rack_pinned_topics=["b"])
+    assert (settings.pinned_topics, settings.rack_pinned_topics) == (("a",), ("b",))
 
 
 def test_a_given_plan_stays_as_it_is_and_meets_the_policys_limits():

@@ -26,6 +26,8 @@ def test_every_setting_is_read_and_written():
         "seed": 7,
         "topics_in": ["orders*"],
         "topics_out": ["*-internal"],
+        "pinned_topics": ["ledger"],
+        "rack_pinned_topics": ["eu-*"],
         "brokers_out": [3, 1],
         "drain": [9],
         "replace": {"4": 5},

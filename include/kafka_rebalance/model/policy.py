@@ -38,6 +38,8 @@ class Policy:
     min_throttle_bytes_per_second: int = 1_000_000
     max_throttle_bytes_per_second: int = 100_000_000
     topics_out: tuple[str, ...] = ()
+    pinned_topics: tuple[str, ...] = ()
+    rack_pinned_topics: tuple[str, ...] = ()
     brokers_out: tuple[int, ...] = ()
     internal_topics: bool = False  # whether a run may tick them
     approval_expires_after_seconds: int = 86_400
@@ -74,7 +76,8 @@ class Policy:
         """Plain JSON values; `digest` is taken of them."""
         plain = dataclasses.asdict(self)
         plain["approvers"] = [dataclasses.asdict(approver) for approver in self.approvers]
-        plain["topics_out"], plain["brokers_out"] = list(self.topics_out), list(self.brokers_out)
+        for key in ("topics_out", "pinned_topics", "rack_pinned_topics", "brokers_out"):
+            plain[key] = list(plain[key])
         return plain
 
     @property
@@ -105,6 +108,8 @@ class Policy:
             asked,
             max_bytes=limit if asked.max_bytes is None else min(limit, asked.max_bytes),
             topics_out=tuple(dict.fromkeys((*asked.topics_out, *self.topics_out))),
+            pinned_topics=tuple(dict.fromkeys((*asked.pinned_topics, *self.pinned_topics))),
+            rack_pinned_topics=tuple(dict.fromkeys((*asked.rack_pinned_topics, *self.rack_pinned_topics))),
             brokers_out=tuple(sorted({*asked.brokers_out, *self.brokers_out})),
             copies_per_broker=min(asked.copies_per_broker, self.copies_per_broker),
             partitions_per_batch=min(asked.partitions_per_batch, self.partitions_per_batch),
@@ -190,6 +195,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "min_throttle_bytes_per_second": _positive,
     "max_throttle_bytes_per_second": _positive,
     "topics_out": _texts,
+    "pinned_topics": _texts,
+    "rack_pinned_topics": _texts,
     "brokers_out": _ids,
     "internal_topics": _flag,
     "approval_expires_after_seconds": _positive,

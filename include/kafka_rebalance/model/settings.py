@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Self, TypeVar
@@ -26,6 +26,8 @@ class Settings:
     seed: int = 0
     topics_in: tuple[str, ...] = ("*",)  # globs
     topics_out: tuple[str, ...] = ()
+    pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers, leaders may be re-ordered
+    rack_pinned_topics: tuple[str, ...] = ()  # globs: a replica moves only to brokers of its own rack
     brokers_out: tuple[int, ...] = ()  # keep what they have, receive nothing
     drain: tuple[int, ...] = ()
     replace: Mapping[int, int] = field(default_factory=dict)  # {old: new}
@@ -83,14 +85,17 @@ class Settings:
 
     def selects(self, topic: str) -> bool:
         """Whether this topic may be changed: matched by `topics_in`, by none of `topics_out`."""
-        return any(fnmatchcase(topic, glob) for glob in self.topics_in) and not any(
-            fnmatchcase(topic, glob) for glob in self.topics_out
-        )
+        return matches(topic, self.topics_in) and not matches(topic, self.topics_out)
 
     @property
     def leaving(self) -> frozenset[int]:
         """Brokers that must hold nothing in the end."""
         return frozenset(self.drain) | frozenset(self.replace)
+
+
+def matches(topic: str, globs: Iterable[str]) -> bool:
+    """Whether one of the globs is the topic's; case counts."""
+    return any(fnmatchcase(topic, glob) for glob in globs)
 
 
 def _contradictions(settings: Settings) -> tuple[str, ...]:
@@ -217,6 +222,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "seed": _integer(0, 2**32 - 1),
     "topics_in": _some_globs,
     "topics_out": _globs,
+    "pinned_topics": _globs,
+    "rack_pinned_topics": _globs,
     "brokers_out": _broker_ids,
     "drain": _broker_ids,
     "replace": _replacements,

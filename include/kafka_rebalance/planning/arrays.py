@@ -35,7 +35,9 @@ class Problem:
     size_bytes: Ints  # of one replica; 0 where unknown
     bytes_in: Floats | None  # bytes a second, produced; None: nothing is known
     bytes_out: Floats | None  # bytes a second, to consumers
-    movable: Bools  # selected by the settings and not excluded
+    movable: Bools  # [partition row] selected by the settings and not excluded
+    pinned: Bools  # [partition row] `pinned_topics`: the list may be re-ordered, its brokers are these
+    rack_pinned: Bools  # [partition row] `rack_pinned_topics`: a replica goes to brokers of its own rack only
     in_sync: Bools  # [partition row, position] in the ISR, or of a partition whose ISR is unknown; False past the end
     min_insync: Ints  # [partition row] min.insync.replicas; 0 where unknown
     unknown_sizes: int  # partitions whose size is unknown and counts as 0
@@ -48,6 +50,11 @@ class Problem:
     disk_used: Floats | None  # bytes in use, whatever by; None unless known for every broker that stays
     nic_in: Floats | None  # bytes a second
     nic_out: Floats | None
+
+    @property
+    def relocatable(self) -> Bools:
+        """[partition row] Partitions whose replicas may go to other brokers."""
+        return self.movable & ~self.pinned
 
     @property
     def staying(self) -> Bools:

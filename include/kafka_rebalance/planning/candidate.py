@@ -91,7 +91,7 @@ def _beyond(budget: Budget) -> str:
 def _placement(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budget: Budget) -> Placement:
     problem = frame.problem
     held = np.maximum(replicas, 0)
-    free = problem.movable[:, None] & (replicas >= 0) & ~problem.closed[held] & ~pinned
+    free = problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held] & ~pinned
     return Placement(
         replicas,
         origin,

@@ -8,7 +8,7 @@ import numpy as np
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.planning.arrays import Problem, replication
+from kafka_rebalance.planning.arrays import Bools, Problem, replication
 from kafka_rebalance.planning.constraints import distinct, domains_of, rack_rule
 
 _NOTHING = "Nothing was planned."
@@ -23,6 +23,7 @@ def check_problem(problem: Problem) -> None:
     _check_lists(problem)
     _check_broker_ids(problem)
     _check_topics(problem)
+    _check_pinned(problem)
     _check_room(problem)
     _check_disks(problem)
 
@@ -85,6 +86,42 @@ def _check_topics(problem: Problem) -> None:
         )
 
 
+def _check_pinned(problem: Problem) -> None:
+    """Pinned replicas cannot leave a broker, and those that keep their rack need one, with a broker left in it."""
+    if problem.settings.job == "leaders":
+        return
+    confined: Bools = problem.relocatable & problem.rack_pinned
+    rule = rack_rule(problem)
+    if confined.any() and not rule.known:
+        without = [
+            int(broker)
+            for broker, rack, stays in zip(problem.brokers, problem.racks, problem.staying, strict=True)
+            if stays and rack is None
+        ]
+        raise PlanningError(
+            f"rack_pinned_topics names {int(confined.sum())} partitions, first {_first(problem, confined)}, but the "
+            f"rack of {_ids(without)} is unknown. {_NOTHING} Give every broker a rack (broker.rack), or use "
+            "pinned_topics."
+        )
+    pinned: Bools = problem.movable & problem.pinned
+    _check_may_leave(problem, pinned, problem.leaving, "pinned_topics, whose replicas stay where they are")
+    open_domains = np.unique(rule.domain[problem.receivers])
+    last = problem.leaving & (rule.domain >= 0) & ~np.isin(rule.domain, open_domains)
+    _check_may_leave(problem, confined, last, "rack_pinned_topics, and no other broker of its rack may receive")
+
+
+def _check_may_leave(problem: Problem, rows: Bools, brokers: Bools, why: str) -> None:
+    """Raises PlanningError where one of these rows has a replica on one of these brokers."""
+    held: Bools = rows[:, None] & (problem.replicas >= 0) & brokers[np.maximum(problem.replicas, 0)]
+    holding = np.flatnonzero(held.any(axis=1))
+    if len(holding):
+        ids = problem.brokers[np.unique(problem.replicas[held])].tolist()
+        raise PlanningError(
+            f"{_ids(ids)} is to be emptied, and holds {int(held.sum())} replicas of {why}: first "
+            f"{_name(problem, int(holding[0]))}. {_NOTHING} Unpin these topics, or leave the broker as it is."
+        )
+
+
 def _check_room(problem: Problem) -> None:
     """Enough brokers and racks for every list that has to change."""
     staying = int(problem.staying.sum())
@@ -102,7 +139,7 @@ def _check_room(problem: Problem) -> None:
         )
     if problem.settings.job == "leaders":
         return
-    leaves = np.isin(problem.replicas, np.flatnonzero(problem.leaving)).any(axis=1) & problem.movable
+    leaves = np.isin(problem.replicas, np.flatnonzero(problem.leaving)).any(axis=1) & problem.relocatable
     counts = replication(problem.replicas) if factor is None else np.full(len(problem.replicas), factor)
     crowded = leaves & (counts > staying)
     if crowded.any():
@@ -138,7 +175,7 @@ def _check_disks(problem: Problem) -> None:
     settings = problem.settings
     counts = replication(problem.replicas)
     if settings.replication_factor is not None:
-        counts = np.where(problem.movable, settings.replication_factor, counts)
+        counts = np.where(problem.relocatable, settings.replication_factor, counts)
     total = int((counts * problem.size_bytes).sum())
     room = float(problem.disk_capacity[problem.staying].sum()) * (1 - settings.disk_headroom)
     if total > room:
@@ -153,7 +190,7 @@ def _name(problem: Problem, row: int) -> str:
     return str(TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row])))
 
 
-def _first(problem: Problem, rows: np.ndarray) -> str:  # type: ignore[type-arg]
+def _first(problem: Problem, rows: Bools) -> str:
     return _name(problem, int(np.flatnonzero(rows)[0]))
 
 

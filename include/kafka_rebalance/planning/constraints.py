@@ -25,21 +25,30 @@ class RackRule:
     racks: int
     known: bool  # False: no racks, so any distinct brokers will do
     strict: bool  # no partition has more replicas than there are domains: no two may ever share one
+    confined: Bools | None  # [partition row] whether replicas that move stay in their domain; None: no partition's do
 
 
 def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRule:
-    """The rule for this cluster and the largest replication factor in it (or asked for)."""
-    registered = [rack for rack, here in zip(problem.racks, problem.registered, strict=True) if here]
+    """The rule for this cluster and the largest replication factor in it (or asked for).
+
+    A broker that is emptied need not have a rack: one that is dead has none, and the cluster that remains has its own.
+    """
+    registered = [
+        rack
+        for rack, here, stays in zip(problem.racks, problem.registered, problem.staying, strict=True)
+        if here and (stays or rack is not None)
+    ]
     known = bool(registered) and None not in registered
     if known:
         number = {rack: index for index, rack in enumerate(sorted({rack for rack in registered if rack is not None}))}
-        numbers = [number.get(rack or "", 0) for rack in problem.racks]
+        numbers = [_NOWHERE if rack is None else number.get(rack, _NOWHERE) for rack in problem.racks]
         racks = len(number)
     else:
-        numbers, racks = list(range(len(problem.racks))), len(registered)
+        numbers, racks = list(range(len(problem.racks))), int(problem.registered.sum())
     domain = np.where(problem.registered, np.array(numbers, dtype=np.int64), _NOWHERE)
     largest = max(int(replication(problem.replicas).max(initial=0)), replication_factor or 0)
-    return RackRule(domain, racks, known, largest <= racks)
+    confined = problem.rack_pinned if problem.rack_pinned.any() else None
+    return RackRule(domain, racks, known, largest <= racks, confined)
 
 
 def domains_of(rule: RackRule, replicas: Ints) -> Ints:
@@ -68,6 +77,7 @@ def allowed(
 ) -> Bools:
     """[move, target] Whether the replica at (row, column) may go to the target; an empty place may be filled.
 
+    What comes from no rack (an empty place, a dead broker) should add one, where there is one that the list lacks.
     `targets` is [target], or [move, 1] for one target a move. With `repair` only what adds a domain is allowed.
     """
     spread = np.broadcast_to(targets, (len(rows), targets.shape[-1]))
@@ -80,13 +90,22 @@ def allowed(
         for position in range(others.shape[1]):
             shared |= others[:, position, None] == to_domain
         free: Bools = ~shared & (replicas[rows, columns][:, None] != spread)
-        return free
+        return free & _at_home(rule, domains[rows, columns], rows, to_domain)
     same_broker = np.zeros(spread.shape, dtype=bool)
     for position in range(others.shape[1]):
         shared |= others[:, position, None] == to_domain
         same_broker |= replicas[rows, position][:, None] == spread
     left = distinct(others)
-    empty = replicas[rows, columns] < 0
-    need = np.where(empty, np.minimum(left + 1, rule.racks), distinct(domains[rows]) + (1 if repair else 0))
+    nowhere = domains[rows, columns] < 0
+    need = np.where(nowhere, np.minimum(left + 1, rule.racks), distinct(domains[rows]) + (1 if repair else 0))
     legal: Bools = ~same_broker & (left[:, None] + ~shared >= need[:, None])
-    return legal
+    return legal & _at_home(rule, domains[rows, columns], rows, to_domain)
+
+
+def _at_home(rule: RackRule, from_domain: Ints, rows: Ints, to_domain: Ints) -> Bools:
+    """[move, target] Whether the partition is not confined, or the target in the replica's own domain."""
+    if rule.confined is None:
+        return np.ones(to_domain.shape, dtype=bool)
+    free = ~rule.confined[rows] | (from_domain < 0)
+    here: Bools = free[:, None] | (to_domain == from_domain[:, None])
+    return here

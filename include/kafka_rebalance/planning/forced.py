@@ -91,7 +91,7 @@ def replaced(problem: Problem, replicas: Ints, replacements: Mapping[int, int]) 
     result = replicas.copy()
     index = {int(broker): number for number, broker in enumerate(problem.brokers)}
     for old, new in replacements.items():
-        at = (replicas == index[old]) & problem.movable[:, None]
+        at = (replicas == index[old]) & problem.relocatable[:, None]
         result[at] = index[new]
         twice = at.any(axis=1) & (replicas == index[new]).any(axis=1)
         if twice.any():
@@ -100,6 +100,14 @@ def replaced(problem: Problem, replicas: Ints, replacements: Mapping[int, int]) 
                 f"Broker {new} cannot replace broker {old}: {int(twice.sum())} of the {int(at.any(axis=1).sum())} "
                 f"partitions of broker {old} have a replica on broker {new} already, first "
                 f"{_name(problem, row)}. Nothing was planned. Choose another broker, or job 'drain' for {old}."
+            )
+        racks = problem.racks[index[old]], problem.racks[index[new]]
+        confined = np.flatnonzero(at.any(axis=1) & problem.rack_pinned)
+        if racks[0] is not None and racks[0] != racks[1] and len(confined):
+            raise PlanningError(
+                f"Broker {new} (rack {racks[1]}) cannot replace broker {old} (rack {racks[0]}): {len(confined)} of its "
+                f"partitions are of rack_pinned_topics, first {_name(problem, int(confined[0]))}. Nothing was planned. "
+                f"Choose a broker in rack {racks[0]}."
             )
     return result
 
@@ -121,7 +129,7 @@ def _name(problem: Problem, row: int) -> str:
 
 
 def wanted_factor(problem: Problem) -> Ints:
-    """[partition row] The number of replicas each partition is to have.
+    """[partition row] The number of replicas each partition is to have; that of `pinned_topics` stays as it is.
 
     Those on `brokers_out` are kept in any case, and where they lie on too few racks, so are others that mend that.
     """
@@ -136,7 +144,7 @@ def wanted_factor(problem: Problem) -> Ints:
         spread = distinct(np.where(stays, domains_of(rule, problem.replicas), -1))
         crowded = (spread < kept) & ~violations(rule, problem.replicas)
         least = np.where(crowded, np.maximum(least, kept + rule.racks - spread), least)
-    return np.where(problem.movable, least, counts)
+    return np.where(problem.relocatable, least, counts)
 
 
 def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, bands: Bands) -> Ints:

@@ -46,7 +46,7 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
     scale = (raw * wanted[:, None]).sum(axis=0) / staying
     weights = np.divide(raw, scale, out=np.zeros_like(raw), where=scale > 0)
     brokers = len(problem.brokers)
-    pinned = ~problem.movable
+    pinned = ~problem.relocatable
     fixed = replica_loads(problem.replicas, weights, brokers)
     fixed[problem.leaving] = replica_loads(problem.replicas[pinned], weights[pinned], brokers)[problem.leaving]
     share = shares(problem)[:, : raw.shape[1]]

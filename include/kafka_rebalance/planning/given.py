@@ -22,7 +22,7 @@ from kafka_rebalance.kafka.reassignment_json import (
 )
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.arrays import DISK, Bools, Floats, Ints, Problem, replica_loads, replication, widened
-from kafka_rebalance.planning.constraints import violations
+from kafka_rebalance.planning.constraints import rack_rule, violations
 from kafka_rebalance.planning.frame import Frame, among, frame_of, leader_targets, spent
 from kafka_rebalance.planning.jobs import AS_KAFKA, goal_of
 from kafka_rebalance.planning.outcome import Placed, Plan, infeasible, outcome
@@ -116,7 +116,7 @@ def _generated(problem: Problem) -> dict[TopicPartition, tuple[int, ...]]:
     Raises KafkaRuleError where the tool would, and for a topic whose partition ids have gaps: the tool numbers them
     from 0, and would name partitions that are not there.
     """
-    fixed = set(problem.topic[~problem.movable].tolist())
+    fixed = set(problem.topic[~problem.relocatable | problem.rack_pinned].tolist())
     topics = [topic for number, topic in enumerate(problem.topics) if number not in fixed]
     racks = {
         int(broker): rack
@@ -188,6 +188,7 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
         found.append(
             f"{int(held.sum())} partitions may not be changed (topics_in, topics_out, internal topics), first {first}"
         )
+    found += _unpinned(problem, before, replicas)
     gained, lost = (replicas >= 0) & ~among(replicas, before), (before >= 0) & ~among(before, replicas)
     leads = replicas[:, 0] != before[:, 0]
     touched = [replicas[gained], before[lost], replicas[leads, 0], before[leads, 0]]
@@ -198,6 +199,23 @@ def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
     emptied = np.unique(replicas[gained][problem.leaving[replicas[gained]]])
     if len(emptied):
         found.append(f"{_ids(problem, emptied)} is to be emptied, and would receive replicas")
+    return found
+
+
+def _unpinned(problem: Problem, before: Ints, replicas: Ints) -> list[str]:
+    """Partitions of `pinned_topics` that would get other brokers, and of `rack_pinned_topics` other racks."""
+    found, domain = [], rack_rule(problem).domain
+    racks = [np.sort(np.where(lists >= 0, domain[np.maximum(lists, 0)], -1), axis=1) for lists in (before, replicas)]
+    # A replica that is added, or that lay on a broker whose rack nobody knows, may be in any rack.
+    known = (racks[0] >= -1).all(axis=1) & (replication(before) == replication(replicas))
+    for setting, rows, was, now in (
+        ("pinned_topics", problem.pinned, np.sort(before, axis=1), np.sort(replicas, axis=1)),
+        ("rack_pinned_topics", problem.rack_pinned & known, *racks),
+    ):
+        moved = np.flatnonzero(rows & (was != now).any(axis=1))
+        if len(moved):
+            first = TopicPartition(problem.topics[problem.topic[moved[0]]], int(problem.partition[moved[0]]))
+            found.append(f"{len(moved)} partitions of {setting} would be moved off theirs, first {first}")
     return found
 
 

@@ -173,7 +173,7 @@ def _bytes_bound(problem: Problem, placed: Placed, before: Floats, after: Floats
         return 0
     staying = problem.staying
     kept = ((problem.replicas >= 0) & staying[np.maximum(problem.replicas, 0)]).sum(axis=1)
-    lacking = np.where(problem.movable, np.maximum(0, placed.wanted - kept), 0)
+    lacking = np.where(problem.relocatable, np.maximum(0, placed.wanted - kept), 0)
     needed = float((lacking * problem.size_bytes).sum())
     if not goal.balances:
         return int(needed)
@@ -227,7 +227,10 @@ def _verdict(problem: Problem, name: str, placed: Placed, off: Sequence[str], br
         notes.append(f"{broken} partitions still break the rack rule")
     factor = problem.settings.replication_factor
     if factor is not None and goal.moves_replicas and goal.searched:
-        more = int((problem.movable & (placed.wanted > factor)).sum())
+        same = int((problem.movable & problem.pinned & (placed.wanted != factor)).sum())
+        if same:
+            notes.append(f"{same} partitions of pinned_topics keep their replication factor")
+        more = int((problem.relocatable & (placed.wanted > factor)).sum())
         if more:
             notes.append(f"{more} partitions keep more than {factor} replicas, because of those on brokers_out")
     left = int(np.isin(placed.replicas, np.flatnonzero(problem.leaving)).sum())

@@ -5,11 +5,14 @@ Columns are those of the README's "Tables"; columns beyond them are left alone, 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import numpy as np
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.artifacts import Folder, digest_of_bytes
-from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.settings import Settings, matches
 from kafka_rebalance.planning.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.columns import Columns
 from kafka_rebalance.planning.tables import BROKERS, PARTITIONS, STATES, parquet_table, read_file
@@ -37,7 +40,6 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
     size, size_known = partitions.amounts("size_bytes", required=True)
     _check_total(size[order], lists)
     excluded = partitions.flags("excluded")[order]
-    selected = np.array([settings.selects(name) for name in topics], dtype=bool)
     state, racks = brokers.texts("state", allowed=STATES), brokers.texts("rack")
     leaving = np.isin(named, list(settings.leaving))
     if not settings.drain:
@@ -45,6 +47,11 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         said = np.isin(ids, [*settings.brokers_out, *settings.replace.values()])
         leaving[at] |= np.array([value == "drain" for value in state], dtype=bool) & ~said
     stays = registered & ~leaving
+
+    def matched(selects: Callable[[str], bool]) -> Bools:
+        """[partition row] Whether its topic is selected."""
+        chosen: Bools = np.array([selects(name) for name in topics], dtype=bool)[topic[order]]
+        return chosen
 
     def capacity(column: str) -> Floats | None:
         """[broker] by id, where it is known for every broker that stays."""
@@ -68,7 +75,9 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         size_bytes=size[order].astype(np.int64),
         bytes_in=rates("bytes_in_per_second"),
         bytes_out=rates("bytes_out_per_second"),
-        movable=selected[topic[order]] & ~excluded if len(topic) else np.zeros(0, dtype=bool),
+        movable=matched(settings.selects) & ~excluded,
+        pinned=matched(partial(matches, globs=settings.pinned_topics)),
+        rack_pinned=matched(partial(matches, globs=settings.rack_pinned_topics)),
         in_sync=_in_sync(lists, in_isr),
         min_insync=partitions.amounts("min_insync_replicas")[0][order].astype(np.int64),
         unknown_sizes=int((~size_known).sum()),

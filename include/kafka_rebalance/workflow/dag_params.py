@@ -51,6 +51,10 @@ REBALANCE_PARAMS: dict[str, Param] = {
     ),
     "topics_in": _globs(["*"], "Topics in", "Globs of topics that may be changed."),
     "topics_out": _globs([], "Topics out", "Globs of topics that stay as they are."),
+    "pinned_topics": _globs([], "Pinned topics", "Globs of topics whose replicas stay; leaders may be re-ordered."),
+    "rack_pinned_topics": _globs(
+        [], "Rack-pinned topics", "Globs of topics whose replicas move within their rack only."
+    ),
     "internal_topics": Param(
         False,
         type="boolean",
