@@ -61,7 +61,7 @@ def pins_in(name: str) -> dict[str, tuple[str, list[str]]]:
 
 def make_targets() -> dict[str, str | None]:
     """By name: the target's line of help, None where it has none."""
-    lines = re.findall(r"^([a-z][a-z0-9-]*):(?!=)[^#\n]*(?:##\s*(.+))?$", text_of(ROOT / "Makefile"), flags=re.MULTILINE)
+    lines = re.findall(r"^([a-z][a-z\d-]*):(?!=)[^#\n]*(?:##\s*(.+))?$", text_of(ROOT / "Makefile"), flags=re.MULTILINE)
     return {name: help_text or None for name, help_text in lines}
 
 
