@@ -16,6 +16,7 @@ from kafka_rebalance.planning.checks import check_problem
 from kafka_rebalance.planning.given import check_plan
 from kafka_rebalance.planning.jobs import GIVEN, candidate_names
 from kafka_rebalance.planning.outcome import Plan
+from kafka_rebalance.planning.proof import with_sharper_bound
 from kafka_rebalance.planning.reading import read_problem
 from kafka_rebalance.planning.scoring import Score
 from kafka_rebalance.planning.tables import write_results, write_timings
@@ -85,15 +86,17 @@ def run(
         plans.append(propose(problem, name))
         watch.lap(name)
         progress(describe_plan(plans[-1]))
-    finish(out_folder, problem, plans, watch)
-    return tuple(plans)
+    return finish(out_folder, problem, plans, watch)
 
 
-def finish(out_folder: Folder, problem: Problem, plans: Sequence[Plan], watch: Stopwatch) -> None:
-    """Writes tables, proposals and timings."""
+def finish(out_folder: Folder, problem: Problem, found: Sequence[Plan], watch: Stopwatch) -> tuple[Plan, ...]:
+    """Writes tables, proposals and timings; returns the plans as written, their bounds sharpened."""
+    plans = tuple(with_sharper_bound(problem, plan) for plan in found)
+    watch.lap("bounds")
     write_results(out_folder, problem, plans, recommended(plans))
     watch.lap("write")
     write_timings(out_folder, watch.seconds)
+    return plans
 
 
 def describe(problem: Problem) -> str:
