@@ -20,9 +20,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from bench.clusters import SCENARIOS, SIZES, write_cluster
 from bench.pages import Row, write_page
-from bench.scoring import Cluster, makespan_ratio, moved, read_cluster, read_moves, score, simple_bound
+from bench.scoring import Cluster, makespan_ratio, moved, reachable, read_cluster, read_moves, score, simple_bound
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.arrays import REPLICA_METRICS
+from kafka_rebalance.planning.bounds import Bands
+from kafka_rebalance.planning.planner import prepare
+from kafka_rebalance.planning.relaxation import relaxed_bound
 
 ROOT = Path(__file__).parents[1]
 CANDIDATE = "balanced"
@@ -77,6 +84,16 @@ def planned(case: Case, out: Path) -> dict[str, Any]:
     return taken | {"search_seconds": search, "status": proposal["status"]}
 
 
+def relaxed_bytes(case: Case, cluster: Cluster) -> int | None:
+    """The bytes that no plan stays below, by the linear program; None where its solver is not installed."""
+    problem = prepare(case.snapshot, Settings(tolerance=case.tolerance))
+    order = [cluster.brokers[broker] for broker in problem.brokers.tolist()]
+    shares = np.stack([reachable(cluster, metric)[order] for metric in REPLICA_METRICS], axis=1)
+    bands = Bands(shares * (1 - case.tolerance), shares * (1 + case.tolerance))
+    found = relaxed_bound(problem, bands, np.ones(len(problem.partition), dtype=bool))
+    return None if found is None else found.bytes
+
+
 def measured(case: Case, cluster: Cluster, out: Path) -> Row:
     """Plans one case and scores it."""
     taken = planned(case, out)
@@ -91,7 +108,7 @@ def measured(case: Case, cluster: Cluster, out: Path) -> Row:
         score=result,
         crowding_before=score(cluster, cluster.replicas).crowding,
         simple_bound=simple_bound(cluster, case.tolerance),
-        relaxed_bound=None,
+        relaxed_bound=relaxed_bytes(case, cluster),
         makespan_ratio=makespan_ratio(cluster, moves),
         search_seconds=taken["search_seconds"],
         peak_bytes=taken["peak_bytes"],
