@@ -123,11 +123,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     asked = parser.parse_args(arguments)
     began, rows = time.monotonic(), []
     with tempfile.TemporaryDirectory() as scratch:
-        waiting = list(cases(asked.sizes, asked.seeds, Path(scratch)))
-        for number, case in enumerate(waiting, 1):
+        total = len(SCENARIOS) * len(TOLERANCES) * sum(len(asked.seeds or SEEDS[size]) for size in asked.sizes)
+        for number, case in enumerate(cases(asked.sizes, asked.seeds, Path(scratch)), 1):
             out = Path(scratch) / f"{case.snapshot.name}-{case.tolerance}"
             rows.append(measured(case, read_cluster(case.snapshot), out))
-            print(f"{time.monotonic() - began:4.0f} s  {number:>2} of {len(waiting)}  {rows[-1]}", flush=True)
+            print(f"{time.monotonic() - began:4.0f} s  {number:>2} of {total}  {rows[-1]}", flush=True)
     if not asked.print_only:
         for path in write_page(ROOT / "docs", "bench-xl" if asked.sizes == ["XL"] else "bench", rows):
             print(f"written: {path.relative_to(ROOT)}")
