@@ -1,4 +1,4 @@
-"""`python -m kafka_rebalance.planning --snapshot DIR --out DIR [--settings FILE.json]`: plans without Spark."""
+"""`python -m kafka_rebalance.planning --snapshot DIR --out DIR [--settings FILE.json] [--history FILE]`: no Spark."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         settings = read_settings(options.settings)
-        run(folder_at(options.snapshot), folder_at(options.out), settings, progress=say)
+        history = read_file(options.history) if options.history is not None else None
+        run(folder_at(options.snapshot), folder_at(options.out), settings, progress=say, history=history)
     except RebalanceError as wrong:
         say(f"{type(wrong).__name__}: {wrong}")
         return 2
@@ -41,18 +42,26 @@ def argument_parser(program: str) -> argparse.ArgumentParser:
         "--out", required=True, help="folder or URL for moves, scores, candidates, loads, proposals.json"
     )
     parser.add_argument("--settings", help="JSON file with settings; without it every setting has its default")
+    parser.add_argument("--history", help="history/part-0.parquet of a Spark job: what the ledger's samples amount to")
     return parser
+
+
+def read_file(path: str) -> bytes:
+    """The content of a file at a path or URL. Raises ArtifactError that names it."""
+    folder, _, name = path.rpartition("/")
+    try:
+        return (folder_at(folder or ("/" if path.startswith("/") else ".")) / name).read_bytes()
+    except OSError as wrong:
+        raise ArtifactError(f"{path} cannot be read ({wrong}). Nothing was planned.") from wrong
 
 
 def read_settings(path: str | None) -> Settings:
     """Settings of a JSON file, at a path or URL. Raises SettingsError that names the file."""
     if path is None:
         return Settings()
-    folder, _, name = path.rpartition("/")
     try:
-        text = (folder_at(folder or ("/" if path.startswith("/") else ".")) / name).read_bytes()
-        given = json.loads(text)
-    except (OSError, ValueError) as wrong:
+        given = json.loads(read_file(path))
+    except (ArtifactError, ValueError) as wrong:
         raise SettingsError(f"The settings file {path} cannot be read ({wrong}). Nothing was planned.") from wrong
     if not isinstance(given, dict):
         raise SettingsError(f"The settings file {path} is not a JSON object. Nothing was planned.")

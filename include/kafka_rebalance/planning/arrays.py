@@ -5,7 +5,9 @@ Brokers and topics are indices; -1 in `replicas` is the end of a shorter list. L
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -50,6 +52,8 @@ class Problem:
     disk_used: Floats | None  # bytes in use, whatever by; None unless known for every broker that stays
     nic_in: Floats | None  # bytes a second
     nic_out: Floats | None
+    lasting_bytes: Ints | None = None  # of size_bytes, what retention will have left; None: all of it
+    history: Mapping[str, Any] | None = None  # what the ledger's samples gave to this problem
 
     @property
     def relocatable(self) -> Bools:
@@ -83,7 +87,8 @@ def replica_weights(problem: Problem) -> Floats:
     """[partition row, REPLICA_METRICS] What one replica weighs: 1, bytes, bytes a second (0 where not known)."""
     rows = len(problem.size_bytes)
     bytes_in = problem.bytes_in if problem.bytes_in is not None else np.zeros(rows)
-    return np.stack([np.ones(rows), problem.size_bytes.astype(np.float64), bytes_in], axis=1)
+    lasting = problem.size_bytes if problem.lasting_bytes is None else problem.lasting_bytes
+    return np.stack([np.ones(rows), lasting.astype(np.float64), bytes_in], axis=1)
 
 
 def leader_weights(problem: Problem, replicas: Ints) -> Floats:

@@ -20,6 +20,7 @@ from kafka_rebalance.planning.arrays import (
     all_loads,
     known_metrics,
     leader_weights,
+    replica_loads,
     replica_weights,
     replication,
     shares,
@@ -85,7 +86,7 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
     was_broken = violations(placed.rule, problem.replicas)
     is_broken = violations(placed.rule, placed.replicas)
     moves, urgent = _moves(problem, placed, relative, was_broken & ~is_broken)
-    used = before[:, DISK] if problem.disk_used is None else np.maximum(before[:, DISK], problem.disk_used)
+    used = _used(problem)
     sizes = rewrites(problem, moves)
     impossible = too_large(sizes, moves)
     if impossible:
@@ -115,6 +116,12 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         after,
         not off and not is_broken.any(),
     )
+
+
+def _used(problem: Problem) -> Floats:
+    """[broker] Bytes on its disks now. What retention will take is still there while the first copies run."""
+    held = replica_loads(problem.replicas, problem.size_bytes[:, None].astype(np.float64), len(problem.brokers))[:, 0]
+    return held if problem.disk_used is None else np.maximum(held, problem.disk_used)
 
 
 def _summary(

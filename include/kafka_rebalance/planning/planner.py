@@ -14,6 +14,8 @@ from kafka_rebalance.planning.arrays import Problem
 from kafka_rebalance.planning.candidate import propose
 from kafka_rebalance.planning.checks import check_problem
 from kafka_rebalance.planning.given import check_plan
+from kafka_rebalance.planning.history import describe_history
+from kafka_rebalance.planning.history_table import HISTORY, planned_with
 from kafka_rebalance.planning.jobs import GIVEN, candidate_names
 from kafka_rebalance.planning.outcome import Plan
 from kafka_rebalance.planning.proof import with_sharper_bound
@@ -75,12 +77,19 @@ def run(
     out_folder: Folder,
     settings: Settings,
     progress: Callable[[str], None] = lambda line: None,
+    history: bytes | None = None,
 ) -> tuple[Plan, ...]:
-    """Plans every candidate in this process, and writes the tables. `progress` gets a line at every step."""
+    """Plans every candidate in this process, and writes the tables. `progress` gets a line at every step.
+
+    `history` is the content of a Spark job's `history/part-0.parquet`.
+    """
     watch = Stopwatch()
     problem = prepare(snapshot_folder, settings)
-    watch.lap("read")
     progress(describe(problem))
+    if history is not None:
+        problem = planned_with(problem, snapshot_folder, history, HISTORY)
+        progress(describe_history(problem))
+    watch.lap("read")
     plans = []
     for name in candidate_names(settings):
         plans.append(propose(problem, name))

@@ -166,6 +166,7 @@ def write_results(folder: Folder, problem: Problem, plans: Sequence[Plan], recom
         "settings": problem.settings.to_mapping(),
         "recommended": recommended,
         "candidates": [_proposal(plan) for plan in plans],
+        **({} if problem.history is None else {"history": dict(problem.history)}),
     }
     write_json(folder, PROPOSALS, content)
 

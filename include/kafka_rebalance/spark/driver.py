@@ -8,6 +8,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkConf
 from pyspark.sql import SparkSession
 
@@ -47,6 +48,17 @@ def check_nonce(out: Folder, expected: str) -> None:
             f"run folder not shared: {out / NONCE} as the Spark driver sees it is of another run. Nothing was "
             "computed. Let runs_url point to storage that Airflow's workers and Spark's driver share."
         )
+
+
+def said_by(failed: Exception) -> str:
+    """What could not be done: one line, of Spark's errors in the words of the innermost cause."""
+    said = str(failed)
+    if isinstance(failed, Py4JJavaError):
+        cause = failed.java_exception
+        while cause.getCause() is not None:
+            cause = cause.getCause()
+        said = str(cause.toString())
+    return (said.splitlines() or [type(failed).__name__])[0].strip().rstrip(".")
 
 
 def open_session(folder: Path) -> SparkSession:

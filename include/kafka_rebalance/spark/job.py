@@ -1,7 +1,8 @@
-"""`spark-submit job.py --snapshot DIR --out DIR [--settings FILE.json]`: plans with one Spark task per candidate.
+"""`spark-submit job.py --snapshot DIR --out DIR [--settings FILE.json] [--metrics DIR]`: one Spark task per candidate.
 
 The driver reads and checks the tables, broadcasts them as arrays, and writes what comes back: the same files, byte for
-byte, as `python -m kafka_rebalance.planning`. Candidates share nothing, so that is where executors help.
+byte, as `python -m kafka_rebalance.planning`. Candidates share nothing, so that is where executors help; and in the
+samples of a ledger, which become one row a partition, in a file that the command reads as well.
 """
 
 from __future__ import annotations
@@ -19,11 +20,14 @@ except ImportError:  # submitted by hand, without py_files
 from pyspark.sql import SparkSession
 
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.planning.__main__ import argument_parser, read_settings, say
+from kafka_rebalance.planning.__main__ import argument_parser, read_file, read_settings, say
 from kafka_rebalance.planning.arrays import Problem
+from kafka_rebalance.planning.history import describe_history
+from kafka_rebalance.planning.history_table import HISTORY, existing_partitions, planned_with, write_history
 from kafka_rebalance.planning.jobs import candidate_names
 from kafka_rebalance.planning.planner import Plan, Stopwatch, describe, describe_plan, finish, prepare, propose
 from kafka_rebalance.spark.driver import check_nonce, open_session, run_job
+from kafka_rebalance.spark.metrics import read_metrics
 from kafka_rebalance.spark.tables import folder_at
 
 
@@ -33,7 +37,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--expect-nonce", help="what nonce.json in the out folder holds, if this driver sees that folder"
     )
+    parser.add_argument("--metrics", help="the ledger's folder of this cluster's samples, ledger/metrics/cluster=…")
     options = parser.parse_args(arguments)
+    if options.metrics is not None and options.history is not None:
+        parser.error("--metrics makes the history that --history gives: take one of them")
     return run_job(lambda scratch: _plan(options, scratch))
 
 
@@ -45,11 +52,20 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
     out = folder_at(options.out, spark)
     if options.expect_nonce is not None:
         check_nonce(out, options.expect_nonce)
-    problem = prepare(folder_at(options.snapshot, spark), settings)
+    snapshot = folder_at(options.snapshot, spark)
+    problem = prepare(snapshot, settings)
+    history = read_file(options.history) if options.history is not None else None
     watch.lap("read")
     say(describe(problem))
     spark = spark or open_session(scratch)
     watch.lap("session")
+    if options.metrics is not None:
+        found = read_metrics(spark, options.metrics, existing_partitions(problem, snapshot))
+        history = write_history(out, found.rows, found.files, found.unreadable)
+        watch.lap("history")
+    if history is not None:
+        problem = planned_with(problem, snapshot, history, options.history or HISTORY)
+        say(describe_history(problem))
     plans = propose_on(spark, problem, candidate_names(settings))
     watch.lap("propose")
     for plan in plans:

@@ -29,7 +29,7 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.forecast.sample import KAFKA_CONFIG, SAMPLE, HeavyKey, KeySample, SampleRequest, shown
 from kafka_rebalance.model.artifacts import read_json, write_json
 from kafka_rebalance.planning.__main__ import say
-from kafka_rebalance.spark.driver import check_nonce, open_session, run_job
+from kafka_rebalance.spark.driver import check_nonce, open_session, run_job, said_by
 from kafka_rebalance.spark.kafka_options import kafka_options, settings_of
 from kafka_rebalance.spark.placements import place
 from kafka_rebalance.spark.tables import folder_at
@@ -132,17 +132,10 @@ def count_keys(records: DataFrame, asked: SampleRequest) -> KeySample:
 
 
 def unreadable(topic: str, failed: Py4JJavaError | PySparkException) -> ReadError:
-    """The error for a topic that Spark could not read: one line, in the words of the innermost cause."""
-    said = str(failed)
-    if isinstance(failed, Py4JJavaError):
-        cause = failed.java_exception
-        while cause.getCause() is not None:
-            cause = cause.getCause()
-        said = str(cause.toString())
-    first = (said.splitlines() or [type(failed).__name__])[0].strip().rstrip(".")
+    """The error for a topic that Spark could not read."""
     return ReadError(
-        f"{topic}: Spark's Kafka client could not read the keys ({first}). Nothing was written. Check that the driver "
-        "and the executors reach the brokers, and the Kafka settings of the Airflow connection."
+        f"{topic}: Spark's Kafka client could not read the keys ({said_by(failed)}). Nothing was written. Check that "
+        "the driver and the executors reach the brokers, and the Kafka settings of the Airflow connection."
     )
 
 

@@ -14,6 +14,8 @@ from pyspark.sql import SparkSession
 
 from kafka_rebalance.model.artifacts import Folder
 
+PARQUET = ".parquet"
+
 
 class HadoopFolder:
     """A folder behind Hadoop's FileSystem: Spark's connectors and credentials, none of our own."""
@@ -55,6 +57,18 @@ class HadoopFolder:
         except Py4JJavaError as wrong:
             raise OSError(_text(wrong)) from wrong
 
+    def parquet_files(self) -> list[str]:
+        """The names, below this folder, of all Parquet files at any depth, sorted."""
+        try:
+            system, path = self._opened()
+            found, root = system.listFiles(path, True), str(path.toUri().getPath()).rstrip("/")
+            names = []
+            while found.hasNext():
+                names.append(str(found.next().getPath().toUri().getPath()).removeprefix(f"{root}/"))
+        except Py4JJavaError as wrong:
+            raise OSError(_text(wrong)) from wrong
+        return sorted(name for name in names if name.endswith(PARQUET))
+
     def write_bytes(self, data: bytes) -> int:
         try:
             system, path = self._opened()
@@ -66,6 +80,16 @@ class HadoopFolder:
         except Py4JJavaError as wrong:
             raise OSError(_text(wrong)) from wrong
         return len(data)
+
+
+def parquet_files(folder: Folder) -> list[str]:
+    """The names, below the folder, of all Parquet files at any depth, sorted. Raises OSError."""
+    if isinstance(folder, HadoopFolder):
+        return folder.parquet_files()
+    root = Path(str(folder))
+    if not root.is_dir():
+        raise FileNotFoundError(f"there is no folder {root}")
+    return sorted(path.relative_to(root).as_posix() for path in root.rglob(f"*{PARQUET}") if path.is_file())
 
 
 def _text(wrong: Py4JJavaError) -> str:

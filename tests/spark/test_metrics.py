@@ -1,0 +1,203 @@
+"""The ledger's samples as Spark aggregates them: against figures by hand, and the same bytes however it is spread."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.history_table import HISTORY, existing_partitions, write_history
+from kafka_rebalance.planning.planner import prepare, run
+from kafka_rebalance.planning.tables import write_snapshot
+from kafka_rebalance.spark import job
+from kafka_rebalance.spark.metrics import newest_days, read_metrics
+from snapshots import broker_rows
+
+NIGHT = datetime(2026, 11, 14, 2, 15, tzinfo=UTC)
+DAY, DAY_MS = 86_400, 86_400_000
+METRICS = pa.schema(  # as workflow/ledger.py has it, which needs Airflow
+    [
+        ("observed_at", pa.timestamp("us", tz="UTC")),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("size_bytes", pa.int64()),
+        ("end_offset", pa.int64()),
+        ("bytes_in_per_second", pa.float64()),
+        ("start_offset", pa.int64()),
+        ("topic_czxid", pa.int64()),
+    ]
+)
+OLD_SCHEMA = pa.schema([field for field in METRICS if field.name not in ("start_offset", "topic_czxid")])
+COLUMNS = (
+    *("samples", "intervals", "measured_seconds", "mean_bytes_in_per_second", "p95_bytes_in_per_second"),
+    *("first_size_bytes", "last_size_bytes", "mean_size_bytes", "lifetime_bytes"),
+)
+
+
+def write(ledger: Path, at: datetime, rows: list[dict[str, Any]], name: str = "a", schema: pa.Schema = METRICS) -> None:
+    """One run's file, as the ledger has it."""
+    folder = ledger / f"day={at:%Y-%m-%d}"
+    folder.mkdir(parents=True, exist_ok=True)
+    known = [{"observed_at": at, **{key: row[key] for key in row if key in schema.names}} for row in rows]
+    pq.write_table(pa.Table.from_pylist(known, schema=schema), folder / f"{name}.parquet")
+
+
+def sample(topic: str, partition: int, size: int, end: int, start: int = 0, czxid: int | None = 7) -> dict[str, Any]:
+    offsets = {"end_offset": end, "start_offset": start, "topic_czxid": czxid}
+    return {"topic": topic, "partition": partition, "size_bytes": size, **offsets}
+
+
+@pytest.fixture
+def ledger(tmp_path: Path) -> Path:
+    """Seven nights; records of 10 bytes, so that a byte a second is 8,640 of them a night."""
+    folder = tmp_path / "metrics" / "cluster=kafka_eu"
+    ends = [0, 1, 3, 6, 10, 15, 21]
+    for night in range(7):
+        grown, at = 8_640 * ends[night], NIGHT + timedelta(days=night)
+        cut = grown if night < 3 else grown // 3
+        rows = [
+            # 1, 2, … 6 bytes a second, night by night.
+            sample("orders", 0, 10 * grown, grown),
+            # Stopped after the third night.
+            sample("orders", 1, 20 * min(grown, 8_640 * 3), min(grown, 8_640 * 3)),
+            # Made again before the fourth night, with more records than before.
+            *([sample("orders", 2, 10 * grown, grown, czxid=5 if night < 3 else 7)] if night else []),
+            # Truncated before the fourth night: that is no interval.
+            sample("audit", 0, 10 * cut, cut, czxid=None),
+            # Retention keeps one night of it.
+            sample("audit", 1, 86_400, 8_640 * (night + 1), 8_640 * night),
+            sample("deleted", 0, 5, 5),
+        ]
+        write(folder, at, rows, schema=METRICS if night else OLD_SCHEMA)
+    write(folder, at, [sample("orders", 0, 10 * grown, grown)], name="the-same-time")
+    write(folder, NIGHT - timedelta(days=40), [sample("orders", 0, 1, 1)])
+    (folder / "day=2026-11-15" / "cut.parquet").write_bytes(b"PAR1")
+    pq.write_table(pa.table({"topic": ["orders"], "found": [1]}), folder / "day=2026-11-16" / "other.parquet")
+    pq.write_table(pa.table({"topic": ["orders"]}), folder / "of-no-day.parquet")
+    return folder
+
+
+@pytest.fixture
+def snapshot(tmp_path: Path) -> Path:
+    """Three brokers, the partitions of the ledger that still exist, and one that it does not know."""
+    lifetimes = {
+        ("orders", 0): 2 * DAY_MS,
+        ("orders", 1): 2 * DAY_MS,
+        ("orders", 2): 6 * DAY_MS,  # there are three nights of it
+        ("audit", 0): 4 * DAY_MS,  # reaches into the truncation
+        ("audit", 1): None,
+        ("quiet", 0): DAY_MS,
+    }
+    rows = [
+        {
+            "topic": topic,
+            "partition": partition,
+            "replicas": [1, 2],
+            "size_bytes": 1_000_000,
+            "topic_czxid": 7,
+            "cleanup_policy": "delete",
+            "retention_ms": lifetime,
+            "segment_bytes": 1000,
+        }
+        for (topic, partition), lifetime in lifetimes.items()
+    ]
+    folder = tmp_path / "snapshot"
+    folder.mkdir()
+    write_snapshot(folder, broker_rows([1, 2, 3]), rows)
+    return folder
+
+
+# samples, intervals, their seconds, mean and p95 bytes in; first, last and mean size; bytes within the lifetime
+FIGURES = {
+    ("orders", 0): (7, 6, 6 * DAY, 3.5, 6.0, 0, 1_814_400, 691_200.0, 950_400),
+    ("orders", 1): (7, 6, 6 * DAY, 1.0, 4.0, 0, 518_400, 394_971.4286, 0),
+    ("orders", 2): (4, 3, 3 * DAY, 5.0, 6.0, 518_400, 1_814_400, 1_123_200.0, None),
+    ("audit", 0): (7, 5, 5 * DAY, 1.6, 2.0, 0, 604_800, 263_314.2857, None),
+    ("audit", 1): (7, 6, 6 * DAY, 1.0, 1.0, 86_400, 86_400, 86_400.0, None),
+}
+
+
+@pytest.fixture
+def spark(spark_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    """Makes sessions, one after the other, in one Java process that ends with the test."""
+    monkeypatch.delenv("SPARK_HOME", raising=False)
+    for name in ("PATH", "JAVA_HOME", "SPARK_LOCAL_IP", "PYSPARK_PYTHON"):
+        monkeypatch.setenv(name, spark_environment[name])
+
+    def session(master: str, **options: object) -> SparkSession:
+        builder = SparkSession.builder.master(master).config("spark.ui.enabled", False)
+        # Code generation takes longer than all the work there is here.
+        builder = builder.config("spark.sql.codegen.wholeStage", False)
+        builder = builder.config("spark.sql.codegen.factoryMode", "NO_CODEGEN")
+        for name, value in options.items():
+            builder = builder.config(f"spark.sql.{name.replace('_', '.')}", value)
+        return builder.getOrCreate()
+
+    yield session
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(60)
+        SparkContext._gateway = SparkContext._jvm = None
+
+
+def test_samples_become_figures_that_a_hand_can_check_however_spark_is_spread(
+    ledger: Path, snapshot: Path, tmp_path: Path, spark: Any
+) -> None:
+    session = spark("local[1]", shuffle_partitions=1)
+    found = read_metrics(session, str(ledger), existing_partitions(prepare(snapshot, Settings()), snapshot))
+    session.stop()
+    rows = {(row["topic"], row["partition"]): row for row in found.rows.to_pylist()}
+    assert {key: tuple(row[name] for name in COLUMNS) for key, row in rows.items()} == {
+        key: pytest.approx(figures) for key, figures in FIGURES.items()
+    }
+    assert rows["orders", 0]["p95_size_bytes"] == pytest.approx(1_658_880)  # 0.7 of the way from 1,296,000 to the last
+    assert found.files == 8
+    assert found.unreadable == (
+        "day=2026-11-15/cut.parquet",
+        "day=2026-11-16/other.parquet",
+        "of-no-day.parquet",
+    )
+    content = write_history(tmp_path / "one", found.rows, found.files, found.unreadable)
+
+    spark("local[2]", shuffle_partitions=5, files_maxPartitionBytes=2000, files_openCostInBytes=100)
+    two, here = tmp_path / "two", tmp_path / "here"
+    assert job.main(["--snapshot", str(snapshot), "--out", str(two), "--metrics", str(ledger)]) == 0
+    assert (two / HISTORY / "part-0.parquet").read_bytes() == content
+    run(snapshot, here, Settings(), history=content)
+    assert (two / "proposals.json").read_bytes() == (here / "proposals.json").read_bytes()
+    assert (two / "moves" / "part-0.parquet").read_bytes() == (here / "moves" / "part-0.parquet").read_bytes()
+
+
+def test_too_few_samples_give_spark_no_work(ledger: Path, snapshot: Path) -> None:
+    for folder in sorted(ledger.glob("day=*"))[:4]:
+        shutil.rmtree(folder)
+    existing = existing_partitions(prepare(snapshot, Settings()), snapshot)
+    found = read_metrics(None, str(ledger), existing)  # type: ignore[arg-type]
+    assert (found.rows.num_rows, found.files, found.unreadable) == (0, 5, ("of-no-day.parquet",))
+
+
+def test_a_ledger_that_is_not_there_is_named(snapshot: Path, tmp_path: Path) -> None:
+    existing = existing_partitions(prepare(snapshot, Settings()), snapshot)
+    with pytest.raises(ReadError, match=r"cluster=none cannot be read.*Nothing was planned"):
+        read_metrics(None, str(tmp_path / "cluster=none"), existing)  # type: ignore[arg-type]
+
+
+def test_the_newest_days_count_back_from_the_newest_file() -> None:
+    names = [f"day=2026-{day}/one.parquet" for day in ("11-21", "10-25", "10-24", "13-01")]
+    assert newest_days([*names, "day=2026-11-20/x/y.parquet"], 28) == (
+        ["day=2026-10-25/one.parquet", "day=2026-11-21/one.parquet"],
+        ["day=2026-11-20/x/y.parquet", "day=2026-13-01/one.parquet"],
+    )
+    assert newest_days([], 28) == ([], [])
