@@ -21,6 +21,7 @@ from kafka_rebalance.workflow.reassign import ReassignOperator
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "job.py"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='snapshot', key='run_folder') }}"
 NONCE = "{{ ti.xcom_pull(task_ids='snapshot', key='nonce') }}"
+METRICS = "{{ ti.xcom_pull(task_ids='snapshot', key='metrics') }}"
 # With `approve` directly before it: runs once something was approved, whatever failed since. Not "all_done", which
 # would also run where nothing was approved.
 AFTER_APPROVAL = "all_done_min_one_success"
@@ -93,6 +94,8 @@ def rebalance() -> None:
             RUN_FOLDER,
             "--settings",
             f"{RUN_FOLDER}/settings.json",
+            "--metrics",
+            METRICS,
             "--expect-nonce",
             NONCE,
         ],

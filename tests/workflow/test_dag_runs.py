@@ -59,6 +59,7 @@ def run(cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPat
     def plan(self: SparkSubmitOperator, context: Any) -> None:
         given = dict(zip(self.application_args[::2], self.application_args[1::2], strict=True))
         settings = Settings.from_mapping(json.loads(Path(given["--settings"]).read_text()))
+        assert list(Path(given["--metrics"]).glob("day=*/*.parquet"))  # this snapshot's samples at least
         planner.run(Path(given["--snapshot"]), Path(given["--out"]), settings)
 
     def start(dag_id: str, *, choice: str = "", conf: dict[str, Any] | None = None) -> dict[str, str]:

@@ -60,6 +60,8 @@ def _body(report: RunReport, moves_shown: int, link: str) -> str:
     ]
     if report.controller is not None:
         parts.append(_controller(report.controller))
+    if report.history is not None:
+        parts.append(f"**Bytes in** {report.history}")
     focus = report.focus
     if focus is None:
         parts.append("There is no candidate to approve.")

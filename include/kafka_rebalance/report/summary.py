@@ -24,6 +24,7 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.documents import Document
+from kafka_rebalance.report.history import history_line
 from kafka_rebalance.report.limits import limit_uses
 from kafka_rebalance.report.segments import segment_report
 from kafka_rebalance.report.values import (
@@ -69,6 +70,7 @@ def build_report(
     policy_part = document.optional_part("policy")
     policy = Policy.from_mapping(policy_part.content, policy_part.where) if policy_part else None
     plan = Document.of(PROPOSALS, proposals) if proposals is not None else None
+    account = plan.optional_part("history") if plan else None
     candidates = (
         tuple(
             _candidate(part, (loads or {}).get(part.text("name"), ()), (moves or {}).get(part.text("name"), ()))
@@ -102,6 +104,7 @@ def build_report(
         throttle=_throttle(Document.of(THROTTLE, throttle)) if throttle is not None else None,
         progress=_progress(Document.of(PROGRESS, progress)) if progress is not None else None,
         verification=checks,
+        history=history_line(account, document.time("observed_at")) if account is not None else None,
         problems=_contradictions(candidates, answer),
     )
     return _with_limits(report)

@@ -205,6 +205,7 @@ class RunReport:
     throttle: Throttle | None
     progress: Progress | None
     verification: Verification | None
+    history: str | None  # where bytes in come from, in words; None: planned without the ledger's samples
     problems: tuple[str, ...]  # what contradicts itself in the folder, in words
 
     @property

@@ -91,6 +91,11 @@ TOPICS = pa.schema(
 TABLES = {"audits": AUDITS, "metrics": METRICS, "plans": PLANS, "outcomes": OUTCOMES, "topics": TOPICS}
 
 
+def folder_of(table: str, connection_id: str) -> RunFolder:
+    """Where a cluster's rows of a table are, by day."""
+    return runs_root() / "ledger" / table / f"cluster={file_name(connection_id)}"
+
+
 def append(
     table: str, connection_id: str, run_id: str, observed_at: datetime, rows: Sequence[Mapping[str, Any]]
 ) -> RunFolder:
@@ -100,7 +105,7 @@ def append(
     The same run and table again replace the file: a cleared task counts once.
     """
     schema = TABLES[table]
-    folder = runs_root() / "ledger" / table / f"cluster={file_name(connection_id)}" / f"day={observed_at:%Y-%m-%d}"
+    folder = folder_of(table, connection_id) / f"day={observed_at:%Y-%m-%d}"
     folder.mkdir(parents=True, exist_ok=True)
     content = [{"observed_at": observed_at, **row} for row in rows]
     buffer = io.BytesIO()

@@ -88,6 +88,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     )
     package_zip.build(folder / artifacts.PACKAGE_ZIP)
     ledger.append("metrics", connection_id, dag_run.run_id, observed_at, metric_rows(taken))
+    ti.xcom_push("metrics", str(ledger.folder_of("metrics", connection_id)))
     return {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
 
 
