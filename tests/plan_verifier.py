@@ -25,6 +25,7 @@ def verify(plan: Plan, snapshot_digest: str, brokers: Rows, partitions: Rows, se
     _verify_lists(candidate.moves, rows, brokers, settings, candidate.name)
     _verify_brokers(plan, rows, brokers, settings)
     _verify_limits(candidate.moves, settings)
+    _verify_disks(plan, rows, brokers, settings)
     _verify_batches(candidate.moves, settings)
     _verify_controller(plan, rows)
     figures = candidate.summary
@@ -106,6 +107,31 @@ def _verify_brokers(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], bro
     for number, row in enumerate(sorted(brokers, key=lambda row: row["broker"])):
         ids = sorted({row["broker"] for row in brokers} | {b for row in rows.values() for b in row["replicas"]})
         assert plan.loads_after[ids.index(row["broker"]), 0] == held[row["broker"]], number
+
+
+def _verify_disks(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings) -> None:
+    """No disk and no log dirs that receive end beyond what they may, and no replica is larger than a dir takes."""
+    leaving, keep = leaving_of(brokers, settings), settings.disk_headroom
+    staying = [row for row in brokers if row["broker"] not in leaving]
+    known = all(row.get("disk_capacity_bytes") is not None for row in staying)
+    held: Counter[int] = Counter()
+    for row in rows.values():
+        held.update(dict.fromkeys(row["replicas"], row["size_bytes"] or 0))
+    for row in staying:
+        broker = row["broker"]
+        given = [move.size_bytes for move in plan.candidate.moves if broker in move.added]
+        lost = [move.size_bytes for move in plan.candidate.moves if broker in move.removed]
+        if not given:
+            continue
+        end = held[broker] + sum(given) - sum(lost)
+        if known:
+            share = min(1 - keep, settings.relieve_above or 1.0)
+            assert end <= max(share * row["disk_capacity_bytes"], held[broker]) * (1 + 1e-9), f"disk of {broker}"
+        dirs = row.get("log_dirs") or ()
+        if len(dirs) > 1 and all(one["usable_bytes"] is not None for one in dirs):
+            least = max(0.0, min(one["usable_bytes"] - keep * one["total_bytes"] for one in dirs))
+            assert max(given) <= least, f"a replica of {max(given)} bytes for broker {broker}"
+            assert end <= held[broker] + len(dirs) * least + 1e-6, f"log dirs of {broker}"
 
 
 def _verify_limits(moves: tuple[Move, ...], settings: Settings) -> None:

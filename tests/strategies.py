@@ -30,6 +30,12 @@ def clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
         row["state"] = draw(st.sampled_from([None, None, None, "keep", "new", "new", "drain"]))
         if row["state"] == "drain" and draw(st.booleans()):
             row["rack"] = None  # dead: its rack went with its registration
+        if draw(st.sampled_from([False, False, False, True])):
+            free = st.one_of(st.none(), st.integers(0, 2 * 10**6))
+            row["log_dirs"] = [
+                {"path": f"/{number}", "total_bytes": 2 * 10**6, "usable_bytes": draw(free)}
+                for number in range(draw(st.integers(0, 3)))
+            ]
         brokers.append(row)
     partitions: Rows = []
     for topic in draw(st.lists(st.sampled_from(["orders", "payments", "__internal"]), min_size=1, unique=True)):
@@ -62,6 +68,8 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[
         old = draw(st.sampled_from(sorted(held)))
         others = [broker for broker in ids if broker != old]
         settings["replace"] = {str(old): draw(st.sampled_from([b for b in others if b not in held] or others or [99]))}
+    if job == "relieve" and draw(st.booleans()):
+        settings["relieve_above"] = draw(st.sampled_from([0.0001, 0.001, 0.5]))
     if job == "replication_factor":
         settings["replication_factor"] = draw(st.integers(1, 4))
     named = {*settings.get("drain", ()), *map(int, settings.get("replace", ())), *settings.get("replace", {}).values()}

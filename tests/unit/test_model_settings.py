@@ -32,6 +32,7 @@ def test_every_setting_is_read_and_written():
         "drain": [9],
         "replace": {"4": 5},
         "replication_factor": None,
+        "relieve_above": None,
         "max_bytes": 0,
         "max_replicas": 10,
         "max_leader_changes": 20,

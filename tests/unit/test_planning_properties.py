@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import random
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,11 +12,14 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.model.rules import rack_rule_problem
-from kafka_rebalance.model.settings import JOBS, Settings
+from kafka_rebalance.model.rules import log_dir_problem, rack_pin_problem, rack_rule_problem
+from kafka_rebalance.model.settings import JOBS, Settings, matches
 from kafka_rebalance.planning import controller
+from kafka_rebalance.planning.arrays import Problem, widened
 from kafka_rebalance.planning.constraints import allowed, domains_of, rack_rule, violations
 from kafka_rebalance.planning.planner import propose
+from kafka_rebalance.planning.reading import read_problem
+from kafka_rebalance.planning.tables import write_snapshot
 from plan_verifier import verify
 from snapshots import Rows, problem_of
 from strategies import clusters, settings_for
@@ -62,27 +67,71 @@ def test_the_order_of_the_rows_changes_no_move(data: st.DataObject, job: str, cl
 
 
 @settings(max_examples=60, deadline=None, suppress_health_check=_SLOW)
-@given(clusters())
-def test_the_masks_allow_exactly_what_keeps_the_rack_rule(cluster: tuple[Rows, Rows]) -> None:
-    brokers, partitions = [row | {"state": None} for row in cluster[0]], cluster[1]
-    problem = problem_of(brokers, partitions)
-    rule = rack_rule(problem)
-    racks = {row["broker"]: row.get("rack") for row in brokers}
-    ids = problem.brokers.tolist()
-    domains = domains_of(rule, problem.replicas)
-    broken = violations(rule, problem.replicas)
-    targets = np.arange(len(ids))
-    for row in range(len(problem.partition)):
-        held = [ids[broker] for broker in problem.replicas[row] if broker >= 0]
-        assert broken[row] == (rack_rule_problem(held, racks) is not None)
-        for column in range(len(held)):
-            mask = allowed(rule, problem.replicas, domains, np.array([row]), np.array([column]), targets)[0]
-            for target in ids:
-                after = [*held[:column], target, *held[column + 1 :]]
-                distinct = len(set(after)) == len(after) and target != held[column]
-                keeps = rack_rule_problem(after, racks) is None
-                if mask[ids.index(target)]:
-                    assert distinct
-                    assert keeps or broken[row]
-                elif not broken[row]:
-                    assert not (distinct and keeps), (held, column, target)
+@given(clusters(), st.sampled_from([(), ("*",), ("orders",)]), st.booleans())
+def test_the_masks_allow_exactly_what_the_rules_do(
+    cluster: tuple[Rows, Rows], pinned: tuple[str, ...], add: bool
+) -> None:
+    brokers, partitions = cluster
+    with tempfile.TemporaryDirectory() as folder:
+        write_snapshot(Path(folder), brokers, partitions)
+        problem = read_problem(Path(folder), Settings(rack_pinned_topics=pinned))
+    width = problem.replicas.shape[1] + 1
+    replicas, ids = widened(problem.replicas, width), problem.brokers.tolist()
+    rule = rack_rule(problem, width if add else None)
+    rules = Rules(problem, brokers, pinned)
+    domains, broken = domains_of(rule, replicas), violations(rule, replicas)
+    places = [(row, column) for row, column in np.ndindex(replicas.shape) if add or replicas[row, column] >= 0]
+    places = [(row, column) for row, column in places if column == 0 or replicas[row, column - 1] >= 0]
+    rows, columns = (np.array(part, dtype=np.int64) for part in zip(*places, strict=True))
+    targets = np.flatnonzero(problem.staying)
+    masks = allowed(rule, replicas, domains, rows, columns, targets)
+    repairs = allowed(rule, replicas, domains, rows, columns, targets, repair=True)
+    for index, (row, column) in enumerate(places):
+        held = [ids[broker] for broker in replicas[row] if broker >= 0]
+        assert broken[row] == (rack_rule_problem(held, rules.racks) is not None)
+        for number, target in enumerate(problem.brokers[targets].tolist()):
+            after = [*held[:column], target, *held[column + 1 :]]
+            may, mends = bool(masks[index, number]), bool(repairs[index, number])
+            adds = rules.spread(after) > rules.spread(held)
+            other = rules.other(row, held, column, target)
+            if target in held or other is not None:
+                assert not may, (held, column, target, other)
+            elif rack_rule_problem(after, rules.racks) is None:
+                assert may, (held, column, target)
+            elif may:
+                assert broken[row], (held, column, target)
+                assert rules.spread(after) >= rules.spread(held), (held, column, target)
+            if not rule.strict and held[column:]:
+                assert mends <= may
+                if rules.known and rules.racks.get(held[column]) is not None:
+                    assert mends == (may and adds), (held, column, target)
+
+
+class Rules:
+    """The rules of `model.rules` over one cluster, as broker ids."""
+
+    def __init__(self, problem: Problem, brokers: Rows, pinned: tuple[str, ...]) -> None:
+        self.problem, self.pinned = problem, pinned
+        leaving = set(problem.brokers[problem.leaving].tolist())
+        self.racks = {
+            row["broker"]: row.get("rack") for row in brokers if row["broker"] not in leaving or row.get("rack")
+        }
+        self.known = bool(self.racks) and None not in self.racks.values()
+        self.rooms = {
+            row["broker"]: [one["usable_bytes"] - 0.1 * one["total_bytes"] for one in row["log_dirs"]]
+            for row in brokers
+            if row.get("log_dirs") and all(one["usable_bytes"] is not None for one in row["log_dirs"])
+        }
+
+    def spread(self, replicas: list[int]) -> int:
+        return len({self.racks.get(broker) for broker in replicas} - {None})
+
+    def other(self, row: int, held: list[int], column: int, target: int) -> str | None:
+        """Why the place must not be given to the target, beside the rack rule and what the list holds."""
+        topic = self.problem.topics[self.problem.topic[row]]
+        if self.known and column < len(held) and matches(topic, self.pinned):
+            problem = rack_pin_problem(held[column], target, self.racks)
+            if problem is not None:
+                return problem
+        rooms = [max(0.0, room) for room in self.rooms.get(target, ())]
+        return log_dir_problem(int(self.problem.size_bytes[row]), rooms)

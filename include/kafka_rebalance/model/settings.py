@@ -32,6 +32,7 @@ class Settings:
     drain: tuple[int, ...] = ()
     replace: Mapping[int, int] = field(default_factory=dict)  # {old: new}
     replication_factor: int | None = None
+    relieve_above: float | None = None  # share of a disk in use: job `relieve` takes from brokers above it alone
     max_bytes: int | None = None
     max_replicas: int | None = None
     max_leader_changes: int | None = None
@@ -109,6 +110,8 @@ def _contradictions(settings: Settings) -> tuple[str, ...]:
         found.append("job 'replication_factor' needs 'replication_factor'")
     if settings.replication_factor is not None and settings.job != "replication_factor":
         found.append("'replication_factor' needs job 'replication_factor'")
+    if settings.relieve_above is not None and settings.job != "relieve":
+        found.append("'relieve_above' needs job 'relieve'")
     both = settings.leaving & set(settings.replace.values())
     if both:
         found.append(f"broker {', '.join(map(str, sorted(both)))} is to be emptied and to receive at once")
@@ -228,6 +231,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "drain": _broker_ids,
     "replace": _replacements,
     "replication_factor": _optional(_integer(1, 32767)),
+    "relieve_above": _optional(_share),
     "max_bytes": _optional(_integer(0)),
     "max_replicas": _optional(_integer(0)),
     "max_leader_changes": _optional(_integer(0)),

@@ -25,6 +25,20 @@ REPLICAS, DISK, BYTES_IN = range(3)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class LogDirs:
+    """Brokers with several log dirs. Kafka puts a new replica into the one with the fewest replicas, however full it is
+
+    (LogManager.nextLogDir in 2.0, nextLogDirs since), so any of them may be next.
+    """
+
+    count: Ints  # [broker]; 0 with one, or where sizes are unknown
+    room: Floats  # [broker] bytes that the fullest takes with `disk_headroom` kept free; inf where `count` is 0
+    rooms: Floats  # [broker] bytes that all of them take; inf where `count` is 0
+    fullest: tuple[str, ...]  # [broker] path of the fullest; "" where `count` is 0
+    unknown: Bools  # [broker] has several, and their sizes are unknown
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """One snapshot and what is asked of it. Rows are sorted by topic and partition, brokers by id."""
 
@@ -50,6 +64,8 @@ class Problem:
     closed: Bools  # `brokers_out`: keep what they have, receive nothing
     disk_capacity: Floats | None  # bytes; None unless known for every broker that stays
     disk_used: Floats | None  # bytes in use, whatever by; None unless known for every broker that stays
+    log_dirs: LogDirs
+    known_of: Mapping[str, int]  # column of capacities -> of how many brokers that stay it is known, where not of all
     nic_in: Floats | None  # bytes a second
     nic_out: Floats | None
     lasting_bytes: Ints | None = None  # of size_bytes, what retention will have left; None: all of it

@@ -12,6 +12,7 @@ import numpy as np
 from kafka_rebalance.model.settings import SEARCHED
 from kafka_rebalance.planning import forced, given
 from kafka_rebalance.planning.arrays import (
+    DISK,
     Bools,
     Floats,
     Ints,
@@ -53,7 +54,7 @@ def propose(problem: Problem, name: str) -> Plan:
         placement, stranded = _forced(frame)
         budget = placement.budget
         if stranded:
-            return infeasible(problem, name, _stranded(frame, stranded))
+            return infeasible(problem, name, _stranded(frame, placement, stranded))
         if budget.exceeded():
             return infeasible(problem, name, _beyond(budget))
         if goal.repairs_racks or goal.balances:
@@ -64,21 +65,34 @@ def propose(problem: Problem, name: str) -> Plan:
     return outcome(
         problem,
         name,
-        Placed(replicas, unordered, goal, frame.rule, frame.wanted, frame.targets, leader_targets, frame.scale, budget),
+        Placed(
+            replicas,
+            unordered,
+            goal,
+            frame.rule,
+            frame.wanted,
+            frame.targets,
+            leader_targets,
+            frame.scale,
+            budget,
+            relief=frame.relief,
+        ),
     )
 
 
-def _stranded(frame: Frame, replicas: int) -> str:
+def _stranded(frame: Frame, placement: Placement, replicas: int) -> str:
     """That a replica which has to go somewhere can go nowhere, and what is in the way."""
     problem = frame.problem
     open_brokers = int(problem.receivers.sum())
     text = f"{replicas:,} replicas find no place on the {open_brokers} brokers that may receive: "
-    if problem.disk_capacity is None:
+    left = (placement.disk_limit - placement.loads[:, DISK])[problem.receivers] * frame.scale[DISK]
+    if not len(left) or not np.isfinite(left).all():
         return text + "all others of their racks hold a replica of the partition, or may receive nothing."
-    kept = problem.settings.disk_headroom
+    kept, most = problem.settings.disk_headroom, max(0, int(left.max()))
     return text + (
         "the rack rule leaves few brokers for them, and with them those disks would be more than "
-        f"{1 - kept:.0%} full (disk_headroom {kept:g}). Add brokers in those racks, or empty fewer."
+        f"{1 - kept:.0%} full (disk_headroom {kept:g}): the most that one has left is {most:,} bytes. Add brokers in "
+        "those racks, or empty fewer."
     )
 
 
@@ -140,8 +154,8 @@ def _forced(frame: Frame) -> tuple[Placement, int]:
 def _filled(frame: Frame, placement: Placement, slack: float) -> Bands:
     """The bands to drive the search to, from where the placement is now."""
     problem, goal, loads = frame.problem, frame.goal, placement.loads
-    if goal.one_sided:
-        return Bands(np.zeros_like(frame.targets), band(frame.targets, goal.tolerance).high)
+    if frame.relief is not None:
+        return Bands(np.zeros_like(frame.targets), frame.relief.high)
     receivers = problem.receivers
     leaving = problem.leaving
     on_leaving = np.where(leaving[:, None], loads - frame.targets, 0.0)
@@ -169,7 +183,7 @@ def _efforts(problem: Problem, placement: Placement) -> Sequence[Effort]:
 def _best(frame: Frame, start: Placement, name: str) -> Placement:
     """Rack repairs and balance, tried with each effort; the one nearest to balance, then with fewest bytes."""
     problem, goal = frame.problem, frame.goal
-    full = _filled(frame, start, 0.0) if goal.one_sided else band(frame.targets, goal.tolerance)
+    full = _filled(frame, start, 0.0) if frame.relief is not None else band(frame.targets, goal.tolerance)
     chosen: Placement | None = None
     best: tuple[float, int] | None = None
     start_off = distance(start.loads, full.low, full.high)[problem.receivers].sum()
@@ -177,8 +191,8 @@ def _best(frame: Frame, start: Placement, name: str) -> Placement:
     if start_off > 1e-6:
         start_key = (-1.0, 0)
     givers = problem.receivers.copy()
-    if goal.one_sided:
-        givers &= (start.loads > full.high).any(axis=1)
+    if frame.relief is not None:
+        givers &= frame.relief.givers & (start.loads > full.high).any(axis=1)
     pinned = (start.replicas >= 0) & ~start.free
     for number, effort in enumerate(_efforts(problem, start)):
         rng = np.random.default_rng([problem.settings.seed, SEARCHED.index(name), number])

@@ -8,8 +8,19 @@ import numpy as np
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.planning.arrays import Bools, Problem, replication
-from kafka_rebalance.planning.constraints import distinct, domains_of, rack_rule
+from kafka_rebalance.planning.arrays import (
+    DISK,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    replica_loads,
+    replica_weights,
+    replication,
+)
+from kafka_rebalance.planning.constraints import distinct, domains_of, rack_rule, violations
+from kafka_rebalance.planning.forced import wanted_factor
+from kafka_rebalance.planning.room import disk_limits, held_bytes
 
 _NOTHING = "Nothing was planned."
 
@@ -159,7 +170,7 @@ def _check_room(problem: Problem) -> None:
 
 
 def _check_disks(problem: Problem) -> None:
-    """All bytes must fit the disks that stay. Only where every capacity is known."""
+    """What must be copied has to fit the disks that stay: all of it, each rack's part, each replica."""
     for name, capacity in (
         ("disk_capacity_bytes", problem.disk_capacity),
         ("nic_in_bytes_per_second", problem.nic_in),
@@ -170,20 +181,94 @@ def _check_disks(problem: Problem) -> None:
             raise PlanningError(
                 f"{name} of {_ids(none)} is not above 0. {_NOTHING} Leave it empty where it is unknown."
             )
-    if problem.disk_capacity is None:
-        return
     settings = problem.settings
-    counts = replication(problem.replicas)
-    if settings.replication_factor is not None:
-        counts = np.where(problem.relocatable, settings.replication_factor, counts)
-    total = int((counts * problem.size_bytes).sum())
-    room = float(problem.disk_capacity[problem.staying].sum()) * (1 - settings.disk_headroom)
-    if total > room:
+    if settings.relieve_above is not None and problem.disk_capacity is None:
+        known, staying = problem.known_of.get("disk_capacity_bytes", 0), int(problem.staying.sum())
         raise PlanningError(
-            f"{total:,} bytes of replicas do not fit the {int(problem.staying.sum())} brokers that stay: they hold "
-            f"{int(room):,} bytes with {settings.disk_headroom:.0%} kept free. {_NOTHING} Add brokers, empty fewer, or "
-            "lower disk_headroom."
+            f"relieve_above {settings.relieve_above:g} is a share of each disk, and disk_capacity_bytes is known for "
+            f"{known} of the {staying} brokers that stay. {_NOTHING} Name the capacities in the connection's extra, or "
+            "leave relieve_above out."
         )
+    if settings.job == "leaders" or not (problem.leaving.any() or settings.replication_factor is not None):
+        return
+    limits, held = disk_limits(problem), held_bytes(problem)
+    # A disk beyond its limit keeps what it has.
+    room = np.where(problem.receivers, np.maximum(limits, held), np.where(problem.staying, held, 0.0))
+    wanted = wanted_factor(problem)
+    _check_total(problem, wanted, room)
+    _check_racks(problem, wanted, room)
+    _check_largest(problem, wanted, limits)
+    _check_replacements(problem, limits, held)
+
+
+def _kept_free(problem: Problem) -> str:
+    return f"with {problem.settings.disk_headroom:.0%} kept free"
+
+
+def _staying_bytes(problem: Problem, rows: Bools) -> Floats:
+    """[broker] Bytes of these rows' replicas on brokers that stay."""
+    loads = replica_loads(problem.replicas[rows], replica_weights(problem)[rows], len(problem.brokers))[:, DISK]
+    return np.where(problem.staying, loads, 0.0)
+
+
+def _check_total(problem: Problem, wanted: Ints, room: Floats) -> None:
+    moves = problem.relocatable
+    total = float((wanted * problem.size_bytes)[moves].sum() + _staying_bytes(problem, ~moves).sum())
+    if total > room.sum():
+        raise PlanningError(
+            f"{int(total):,} bytes of replicas do not fit the {int(problem.staying.sum())} brokers that stay: they "
+            f"hold {int(room.sum()):,} bytes {_kept_free(problem)}. {_NOTHING} Add brokers, empty fewer, or lower "
+            "disk_headroom."
+        )
+
+
+def _check_racks(problem: Problem, wanted: Ints, room: Floats) -> None:
+    """A partition with as many replicas as there are racks needs one in each."""
+    rule, moves = rack_rule(problem, problem.settings.replication_factor), problem.relocatable
+    if not rule.known:
+        return
+    everywhere = moves & (wanted >= rule.racks) & ~violations(rule, problem.replicas)
+    needed, fixed = float(problem.size_bytes[everywhere].sum()), _staying_bytes(problem, ~moves)
+    for domain in np.unique(rule.domain[problem.staying]):
+        here = problem.staying & (rule.domain == domain)
+        total = needed + fixed[here].sum()
+        if total > room[here].sum():
+            rack = problem.racks[int(np.flatnonzero(here)[0])]
+            raise PlanningError(
+                f"Rack {rack} has to hold {int(total):,} bytes, as one replica of each of {int(everywhere.sum())} "
+                f"partitions belongs there: its {_ids(problem.brokers[here].tolist())} hold {int(room[here].sum()):,} "
+                f"bytes {_kept_free(problem)}. {_NOTHING} Add brokers to the rack, empty fewer of it, or lower "
+                "disk_headroom."
+            )
+
+
+def _check_largest(problem: Problem, wanted: Ints, limits: Floats) -> None:
+    """The largest replica that has to be copied fits at least one disk, were it empty, and its log dirs."""
+    leaves = ((problem.replicas >= 0) & problem.leaving[np.maximum(problem.replicas, 0)]).any(axis=1)
+    copied = problem.relocatable & (leaves | (wanted > replication(problem.replicas)))
+    if not copied.any() or not problem.receivers.any():
+        return
+    most = float(np.minimum(limits, problem.log_dirs.room)[problem.receivers].max())
+    row = int(np.where(copied, problem.size_bytes, -1).argmax())
+    if problem.size_bytes[row] > most:
+        raise PlanningError(
+            f"{_name(problem, row)} has {int(problem.size_bytes[row]):,} bytes and has to be copied, and of the "
+            f"{int(problem.receivers.sum())} brokers that may receive, none takes a replica above {int(most):,} bytes "
+            f"{_kept_free(problem)} on its disk and in each of its log dirs. {_NOTHING} Make room, or leave the topic "
+            "out."
+        )
+
+
+def _check_replacements(problem: Problem, limits: Floats, held: Floats) -> None:
+    moved = replica_loads(problem.replicas, replica_weights(problem) * problem.relocatable[:, None], len(held))[:, DISK]
+    for old, new in problem.settings.replace.items():
+        source, target = (int(np.searchsorted(problem.brokers, broker)) for broker in (old, new))
+        if moved[source] > 0 and held[target] + moved[source] > limits[target]:
+            raise PlanningError(
+                f"Broker {new} cannot replace broker {old}, which holds {int(moved[source]):,} bytes: it holds "
+                f"{int(held[target]):,} itself, and takes {int(limits[target]):,} in all {_kept_free(problem)}. "
+                f"{_NOTHING} Choose another broker, or job 'drain' for {old}."
+            )
 
 
 def _name(problem: Problem, row: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,18 @@ from kafka_rebalance.planning.arrays import Bools, Floats, Ints
 
 LARGEST_ID = 2**31 - 1  # ids of brokers and partitions are 32-bit integers in Kafka's protocol
 LARGEST_AMOUNT = 2**53  # up to here a double holds every integer: nothing that is measured comes near it
+
+
+_LOG_DIR = pa.struct([("path", pa.string()), ("total_bytes", pa.int64()), ("usable_bytes", pa.int64())])
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    """One log directory of a broker; None: not reported."""
+
+    path: str
+    total_bytes: int | None
+    usable_bytes: int | None
 
 
 class Columns:
@@ -144,6 +157,19 @@ class Columns:
                 f"column {name} holds {', '.join(map(repr, wrong))}, allowed are {', '.join(allowed or ())}"
             )
         return found
+
+    def log_dirs(self) -> list[tuple[LogDir, ...]]:
+        """[row] The optional column `log_dirs`, sorted by path."""
+        column = self._column("log_dirs", required=False)
+        if column is None or pa.types.is_null(column.type):
+            return [()] * self.table.num_rows
+        found = self._cast(column, "log_dirs", pa.list_(_LOG_DIR)).to_pylist()
+        rows = [tuple(sorted((LogDir(**one) for one in row or () if one), key=lambda d: d.path or "")) for row in found]
+        for one in (one for row in rows for one in row):
+            for amount in (one.total_bytes, one.usable_bytes):
+                if amount is not None and not 0 <= amount <= LARGEST_AMOUNT:
+                    raise self._error(f"column log_dirs holds {amount} bytes for {one.path}, which no directory has")
+        return rows
 
     def check_keys(self, *keys: Ints) -> None:
         """Refuses two rows of one key."""

@@ -1,4 +1,4 @@
-"""The rack rule as fast masks over many moves.
+"""The rack rule, and what else forbids a single move, as fast masks over many moves.
 
 The rule itself is `model.rules.rack_rule_problem`, and tests hold the two together.
 
@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.planning.arrays import Bools, Ints, Problem, replication
+from kafka_rebalance.planning.arrays import Bools, Floats, Ints, Problem, replication
 
 _NOWHERE = -3
 
@@ -25,6 +25,8 @@ class RackRule:
     racks: int
     known: bool  # False: no racks, so any distinct brokers will do
     strict: bool  # no partition has more replicas than there are domains: no two may ever share one
+    sizes: Ints  # [partition row] bytes of a replica
+    largest: Floats | None  # [broker] bytes of the largest replica that it takes; None: any broker takes any
     confined: Bools | None  # [partition row] whether replicas that move stay in their domain; None: no partition's do
 
 
@@ -46,9 +48,18 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
     else:
         numbers, racks = list(range(len(problem.racks))), int(problem.registered.sum())
     domain = np.where(problem.registered, np.array(numbers, dtype=np.int64), _NOWHERE)
-    largest = max(int(replication(problem.replicas).max(initial=0)), replication_factor or 0)
-    confined = problem.rack_pinned if problem.rack_pinned.any() else None
-    return RackRule(domain, racks, known, largest <= racks, confined)
+    most = max(int(replication(problem.replicas).max(initial=0)), replication_factor or 0)
+    confined = problem.rack_pinned if known and problem.rack_pinned.any() else None
+    rooms = problem.log_dirs.room
+    return RackRule(
+        domain,
+        racks,
+        known,
+        most <= racks,
+        problem.size_bytes,
+        rooms if np.isfinite(rooms).any() else None,
+        confined,
+    )
 
 
 def domains_of(rule: RackRule, replicas: Ints) -> Ints:
@@ -90,7 +101,7 @@ def allowed(
         for position in range(others.shape[1]):
             shared |= others[:, position, None] == to_domain
         free: Bools = ~shared & (replicas[rows, columns][:, None] != spread)
-        return free & _at_home(rule, domains[rows, columns], rows, to_domain)
+        return free & _other_rules(rule, domains[rows, columns], rows, spread)
     same_broker = np.zeros(spread.shape, dtype=bool)
     for position in range(others.shape[1]):
         shared |= others[:, position, None] == to_domain
@@ -99,13 +110,15 @@ def allowed(
     nowhere = domains[rows, columns] < 0
     need = np.where(nowhere, np.minimum(left + 1, rule.racks), distinct(domains[rows]) + (1 if repair else 0))
     legal: Bools = ~same_broker & (left[:, None] + ~shared >= need[:, None])
-    return legal & _at_home(rule, domains[rows, columns], rows, to_domain)
+    return legal & _other_rules(rule, domains[rows, columns], rows, spread)
 
 
-def _at_home(rule: RackRule, from_domain: Ints, rows: Ints, to_domain: Ints) -> Bools:
-    """[move, target] Whether the partition is not confined, or the target in the replica's own domain."""
-    if rule.confined is None:
-        return np.ones(to_domain.shape, dtype=bool)
-    free = ~rule.confined[rows] | (from_domain < 0)
-    here: Bools = free[:, None] | (to_domain == from_domain[:, None])
-    return here
+def _other_rules(rule: RackRule, from_domain: Ints, rows: Ints, targets: Ints) -> Bools:
+    """[move, target] Whether a confined replica stays in its domain, and the target's log dirs have room for it."""
+    legal = np.ones(targets.shape, dtype=bool)
+    if rule.confined is not None:
+        free = ~rule.confined[rows] | (from_domain < 0)
+        legal &= free[:, None] | (rule.domain[targets] == from_domain[:, None])
+    if rule.largest is not None:
+        legal &= rule.sizes[rows][:, None] <= rule.largest[targets]
+    return legal

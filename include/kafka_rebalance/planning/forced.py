@@ -205,15 +205,12 @@ def grown(placement: Placement, wanted: Ints, bands: Bands) -> tuple[Ints, int]:
     width = int(wanted.max())
     if width > replicas.shape[1]:
         replicas = np.pad(replicas, ((0, 0), (0, width - replicas.shape[1])), constant_values=-1)
-    short = 0
+    domains, short = domains_of(placement.rule, replicas), 0
     for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
         weight = placement.weights[row]
         for _ in range(int(missing[row])):
-            one = replicas[row : row + 1]
-            column = int((one[0] < 0).argmax())
-            legal = allowed(
-                placement.rule, one, domains_of(placement.rule, one), np.array([0]), np.array([column]), receivers
-            )[0]
+            column = int((replicas[row] < 0).argmax())
+            legal = allowed(placement.rule, replicas, domains, np.array([row]), np.array([column]), receivers)[0]
             legal &= loads[receivers, DISK] + weight[DISK] <= placement.disk_limit[receivers]
             low, high = bands.low[receivers], bands.high[receivers]
             change = distance(loads[receivers] + weight, low, high) - distance(loads[receivers], low, high)
@@ -223,5 +220,6 @@ def grown(placement: Placement, wanted: Ints, bands: Bands) -> tuple[Ints, int]:
                 short += 1
                 break
             replicas[row, column] = receivers[order[0]]
+            domains[row, column] = placement.rule.domain[receivers[order[0]]]
             loads[receivers[order[0]]] += weight
     return replicas, short

@@ -22,6 +22,8 @@ from kafka_rebalance.planning.bounds import reachable_targets
 from kafka_rebalance.planning.constraints import RackRule, rack_rule
 from kafka_rebalance.planning.jobs import Goal
 from kafka_rebalance.planning.placement import Budget
+from kafka_rebalance.planning.relief import Relief, relief_of
+from kafka_rebalance.planning.room import disk_limits
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -36,6 +38,7 @@ class Frame:
     scale: Floats  # [resource] unit of the weights, in the resource's own unit
     targets: Floats
     disk_limit: Floats
+    relief: Relief | None  # of job `relieve`
 
 
 def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
@@ -51,13 +54,9 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
     fixed[problem.leaving] = replica_loads(problem.replicas[pinned], weights[pinned], brokers)[problem.leaving]
     share = shares(problem)[:, : raw.shape[1]]
     targets = reachable_targets(rule, wanted, weights, share, problem.receivers, fixed)
-    limit = np.full(brokers, np.inf)
-    if problem.disk_capacity is not None and scale[DISK] > 0:
-        held = replica_loads(problem.replicas, raw, brokers)[:, DISK]
-        other = np.maximum(0, problem.disk_used - held) if problem.disk_used is not None else np.zeros(brokers)
-        limit = (problem.disk_capacity * (1 - problem.settings.disk_headroom) - other) / scale[DISK]
-        limit[~problem.staying] = 0.0
-    return Frame(problem, goal, rule, wanted, weights, scale, targets, limit)
+    limit = disk_limits(problem) / scale[DISK] if scale[DISK] > 0 else np.full(brokers, np.inf)
+    relief = relief_of(problem, goal, targets, weights, scale) if goal.one_sided else None
+    return Frame(problem, goal, rule, wanted, weights, scale, targets, limit, relief)
 
 
 def leader_targets(problem: Problem, replicas: Ints) -> Floats:

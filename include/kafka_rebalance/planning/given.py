@@ -95,7 +95,7 @@ def propose(problem: Problem, name: str) -> Plan:
         problem,
         name,
         Placed(
-            replicas, replicas, goal, frame.rule, wanted, frame.targets, targets, frame.scale, budget, reason,
+            replicas, replicas, goal, frame.rule, wanted, frame.targets, targets, frame.scale, budget, None, reason,
             tuple(notes),
         ),
     )  # fmt: skip
@@ -227,15 +227,32 @@ def _overfull(frame: Frame, replicas: Ints) -> list[str]:
     """Disks that would be filled beyond their headroom by what they receive. Nothing where capacities are unknown."""
     problem = frame.problem
     brokers = len(problem.brokers)
+    found = _too_large(problem, replicas)
     before = replica_loads(problem.replicas, frame.weights, brokers)[:, DISK]
     after = replica_loads(replicas, frame.weights, brokers)[:, DISK]
     over = problem.staying & (after > before) & (after > frame.disk_limit * (1 + 1e-9))
     if not over.any() or problem.disk_capacity is None:
-        return []
+        return found
     kept: Floats = (after - frame.disk_limit) * frame.scale[DISK] / problem.disk_capacity
     worst = int(np.where(over, kept, -np.inf).argmax())
     full = 1 - problem.settings.disk_headroom + float(kept[worst])
     return [
+        *found,
         f"the disk of {_ids(problem, np.array([worst]))} would be {full:.0%} full, and disk_headroom leaves "
-        f"{1 - problem.settings.disk_headroom:.0%}"
+        f"{1 - problem.settings.disk_headroom:.0%}",
+    ]
+
+
+def _too_large(problem: Problem, replicas: Ints) -> list[str]:
+    """The first replica that the fullest log dir of its new broker cannot take."""
+    gained = (replicas >= 0) & ~among(replicas, widened(problem.replicas, replicas.shape[1]))
+    room = np.where(replicas >= 0, problem.log_dirs.room[np.maximum(replicas, 0)], np.inf)
+    rows, columns = np.nonzero(gained & (problem.size_bytes[:, None] > room))
+    if not len(rows):
+        return []
+    row, broker = int(rows[0]), int(replicas[rows[0], columns[0]])
+    name = TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row]))
+    return [
+        f"{name} ({int(problem.size_bytes[row]):,} bytes) is larger than {problem.log_dirs.fullest[broker]} of broker "
+        f"{problem.brokers[broker]} takes ({int(problem.log_dirs.room[broker]):,})"
     ]

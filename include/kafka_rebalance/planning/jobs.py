@@ -19,6 +19,7 @@ class Goal:
     balances: bool  # beyond the moves that the job itself asks for
     all_leaders: bool  # False: only partitions that move anyway may get another leader
     one_sided: bool  # only brokers above the band give
+    to_limit: bool = False  # disks come below `relieve_above`, and nothing beyond that is balanced
     searched: bool = True  # False: the lists come from elsewhere, and promise no band
 
 
@@ -55,6 +56,7 @@ def goal_of(settings: Settings, name: str) -> Goal:
         moves_replicas=moves,
         repairs_racks=moves and job != "relieve" and (not light or job not in ("drain", "replace")),
         balances=balances,
-        all_leaders=balances or not moves,
+        all_leaders=(balances and settings.relieve_above is None) or not moves,
         one_sided=job == "relieve",
+        to_limit=light and settings.relieve_above is not None,
     )

@@ -28,10 +28,13 @@ from kafka_rebalance.planning.arrays import (
 )
 from kafka_rebalance.planning.batches import schedule
 from kafka_rebalance.planning.bounds import makespan_bound, moved_bytes_bound
+from kafka_rebalance.planning.caveats import caveats
 from kafka_rebalance.planning.constraints import RackRule, rack_rule, violations
 from kafka_rebalance.planning.controller import rewrites, too_large
 from kafka_rebalance.planning.jobs import Goal
 from kafka_rebalance.planning.placement import Budget
+from kafka_rebalance.planning.relief import Relief
+from kafka_rebalance.planning.room import disk_shares, held_bytes
 from kafka_rebalance.planning.scoring import Score, outside_band, ratios, reason, scores
 
 _LISTED = 3  # figures in a note, at most
@@ -50,6 +53,7 @@ class Placed:
     leader_targets: Floats  # [broker, LEADER_METRICS] in their own unit
     scale: Floats
     budget: Budget
+    relief: Relief | None = None  # of job `relieve`
     reason: str = ""  # of every move, where the lists were not searched
     notes: tuple[str, ...] = ()  # on where the lists come from
 
@@ -184,13 +188,17 @@ def _bytes_bound(problem: Problem, placed: Placed, before: Floats, after: Floats
     needed = float((lacking * problem.size_bytes).sum())
     if not goal.balances:
         return int(needed)
+    if placed.relief is not None:
+        high = np.maximum(placed.relief.high[:, DISK] * placed.scale[DISK], after)
+        low = np.zeros(len(high))
+        return moved_bytes_bound(before, (low, high), placed.relief.givers, needed, same_factor=True)
     target = placed.targets[:, DISK] * placed.scale[DISK]
     here = problem.receivers & (target > 0)
     reached = after[here] / target[here]
-    low = 0.0 if goal.one_sided else min(1 - goal.tolerance, float(reached.min(initial=1.0)))
-    high = max(1 + goal.tolerance, float(reached.max(initial=1.0)))
+    least = min(1 - goal.tolerance, float(reached.min(initial=1.0)))
+    most = max(1 + goal.tolerance, float(reached.max(initial=1.0)))
     same_factor = bool((placed.wanted == replication(problem.replicas)).all())
-    return moved_bytes_bound(before, (target * low, target * high), here, needed, same_factor=same_factor)
+    return moved_bytes_bound(before, (target * least, target * most), here, needed, same_factor=same_factor)
 
 
 def _off_balance(problem: Problem, placed: Placed, after: Floats) -> list[str]:
@@ -200,10 +208,11 @@ def _off_balance(problem: Problem, placed: Placed, after: Floats) -> list[str]:
     weights = np.hstack([replica_weights(problem), leader_weights(problem, placed.replicas)])
     targets = np.hstack([placed.targets * placed.scale, placed.leader_targets])
     off = outside_band(after, targets, weights.max(axis=0), goal.tolerance, problem.receivers)
-    if goal.one_sided:
-        off &= after > targets
+    if placed.relief is not None:
+        off[:, :counts] &= after[:, :counts] > placed.relief.high * placed.scale * (1 + 1e-9)
+        off[:, counts:] &= after[:, counts:] > targets[:, counts:]
     known = known_metrics(problem)
-    found = []
+    found = _still_above(problem, after[:, DISK])
     for k, metric in enumerate(METRICS):
         asked = goal.balances if k < counts else goal.all_leaders
         here = problem.receivers & (targets[:, k] > 0)  # a load next to nothing has shares that are nothing
@@ -211,6 +220,21 @@ def _off_balance(problem: Problem, placed: Placed, after: Floats) -> list[str]:
             reached = after[here, k] / targets[here, k]
             found.append(f"{metric} {reached.min():.2f} to {reached.max():.2f} of the reachable share")
     return found
+
+
+def _still_above(problem: Problem, after: Floats) -> list[str]:
+    """Disks that stay above `relieve_above`; `after` is [broker] bytes."""
+    limit = problem.settings.relieve_above
+    if limit is None or problem.disk_capacity is None:
+        return []
+    moved = (after - held_bytes(problem)) / np.where(problem.staying, problem.disk_capacity, np.inf)
+    shares = np.where(problem.staying, disk_shares(problem) + moved, 0.0)
+    above = np.flatnonzero(shares > limit + 1e-9)
+    if not len(above):
+        return []
+    worst = int(shares.argmax())
+    first = f"the fullest of broker {problem.brokers[worst]} at {shares[worst]:.1%}"
+    return [f"{len(above)} disks stay above relieve_above {limit:.0%}, {first}"]
 
 
 def _verdict(problem: Problem, name: str, placed: Placed, off: Sequence[str], broken: int) -> tuple[str, list[str]]:
@@ -228,7 +252,8 @@ def _verdict(problem: Problem, name: str, placed: Placed, off: Sequence[str], br
     elif off:
         # Re-ordering alone promises no band, nor do lists from elsewhere; what else falls short is partly done.
         status = "partial" if goal.moves_replicas and goal.searched else "ok"
-        notes.append(f"within {goal.tolerance:.0%} is not reached")
+        if not goal.to_limit:
+            notes.append(f"within {goal.tolerance:.0%} is not reached")
     notes += off[:_LISTED]
     if goal.repairs_racks and broken:
         notes.append(f"{broken} partitions still break the rack rule")
@@ -245,8 +270,7 @@ def _verdict(problem: Problem, name: str, placed: Placed, off: Sequence[str], br
         status = "partial"
         why = "are kept where they are" if goal.moves_replicas else "stay: this candidate only re-orders lists"
         notes.append(f"{left} replicas on brokers that are to be emptied {why}")
-    if problem.unknown_sizes:
-        notes.append(f"{problem.unknown_sizes} partitions of unknown size count as 0 bytes")
+    notes += caveats(problem)
     return status, notes
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.artifacts import Folder, digest_of_bytes
 from kafka_rebalance.model.settings import Settings, matches
-from kafka_rebalance.planning.arrays import Bools, Floats, Ints, Problem
+from kafka_rebalance.planning.arrays import Bools, Floats, Ints, LogDirs, Problem
 from kafka_rebalance.planning.columns import Columns
 from kafka_rebalance.planning.tables import BROKERS, PARTITIONS, STATES, parquet_table, read_file
 
@@ -53,12 +53,18 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         chosen: Bools = np.array([selects(name) for name in topics], dtype=bool)[topic[order]]
         return chosen
 
+    known_of: dict[str, int] = {}
+
     def capacity(column: str) -> Floats | None:
-        """[broker] by id, where it is known for every broker that stays."""
+        """[broker] by id, where it is known for every broker that stays; else notes of how many it is."""
         values, known = brokers.amounts(column)
         spread, all_known = np.zeros(len(named)), np.zeros(len(named), dtype=bool)
         spread[at], all_known[at] = values, known
-        return spread if all_known[stays].all() and stays.any() else None
+        if all_known[stays].all() and stays.any():
+            return spread
+        if all_known[stays].any():
+            known_of[column] = int(all_known[stays].sum())
+        return None
 
     def rates(column: str) -> Floats | None:
         values, known = partitions.amounts(column)
@@ -88,9 +94,27 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         closed=np.isin(named, list(settings.brokers_out)),
         disk_capacity=capacity("disk_capacity_bytes"),
         disk_used=capacity("disk_used_bytes"),
+        log_dirs=_log_dirs(brokers, at, len(named), settings.disk_headroom),
+        known_of=known_of,
         nic_in=capacity("nic_in_bytes_per_second"),
         nic_out=capacity("nic_out_bytes_per_second"),
     )
+
+
+def _log_dirs(brokers: Columns, at: Ints, count: int, headroom: float) -> LogDirs:
+    """The log dirs of brokers that have several; `at` is [broker row], the index of its broker."""
+    several, unknown = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
+    room, rooms, fullest = np.full(count, np.inf), np.full(count, np.inf), [""] * count
+    for broker, dirs in zip(at.tolist(), brokers.log_dirs(), strict=True):
+        if len(dirs) < 2:
+            continue
+        if any(one.total_bytes is None or one.usable_bytes is None for one in dirs):
+            unknown[broker] = True  # Kafka before 3.3 does not report them
+            continue
+        left = [max(0.0, (one.usable_bytes or 0) - headroom * (one.total_bytes or 0)) for one in dirs]
+        several[broker], room[broker], rooms[broker] = len(dirs), min(left), sum(left)
+        fullest[broker] = dirs[left.index(min(left))].path
+    return LogDirs(several, room, rooms, tuple(fullest), unknown)
 
 
 def _check_total(size: Floats, replicas: Ints) -> None:
