@@ -28,7 +28,8 @@ REBALANCE_PARAMS: dict[str, Param] = {
         enum=list(JOBS),
         title="Job",
         description="balance: replicas, disk and leaders. leaders: re-order lists only. drain: empty brokers. "
-        "replace: one broker by another. relieve: only brokers above the limit give. repair_racks: rack rule only.",
+        "replace: one broker by another. relieve: only brokers above the band (or relieve_above) give. "
+        "repair_racks: rack rule only. Of each, candidate `light` does no more than that; `balanced` balances as well.",
     ),
     "reason": Param(None, type=["null", "string"], title="Reason", description="Why; shown to the approver."),
     "drain": Param(
@@ -69,6 +70,15 @@ REBALANCE_PARAMS: dict[str, Param] = {
         title="Replication factor",
         description="For the job replication_factor.",
         section=_TOPICS,
+    ),
+    "relieve_above": Param(
+        None,
+        type=["null", "number"],
+        exclusiveMinimum=0,
+        exclusiveMaximum=1,
+        title="Relieve above",
+        description="0.8: job relieve takes from brokers alone whose disk is above 80 % of its capacity.",
+        section=_LIMITS,
     ),
     "max_bytes": _limit("Bytes at most", "Bytes to copy; the policy's limit holds as well."),
     "max_replicas": _limit("Replicas at most", "Replicas to copy."),
