@@ -70,6 +70,14 @@ def test_a_replica_of_a_broker_whose_rack_nobody_knows_any_more_goes_to_a_rack_t
         assert [set(replicas) for replicas in after.values()] == [{4, 2, 3}] * 2
 
 
+def test_with_more_replicas_than_racks_a_dead_brokers_replica_still_goes_to_the_rack_that_has_none() -> None:
+    racks = {2: "a", 3: "a", 4: "b", 5: "a"}
+    brokers = [*broker_rows(racks, racks), {"broker": 1, "rack": None, "state": "drain"}]
+    partitions = partition_rows([[1, 2, 3]]) + partition_rows([[4]] * 5, topic="full")
+    after = lists_after(plan_of(brokers, partitions, "light", job="drain", drain=[1]), partitions)
+    assert set(after["orders", 0]) == {2, 3, 4}
+
+
 @pytest.mark.parametrize(
     ("asked", "texts"),
     [

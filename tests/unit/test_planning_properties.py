@@ -101,6 +101,8 @@ def test_the_masks_allow_exactly_what_the_rules_do(
             elif may:
                 assert broken[row], (held, column, target)
                 assert rules.spread(after) >= rules.spread(held), (held, column, target)
+            if may and rules.known and (column == len(held) or rules.racks.get(held[column]) is None):
+                assert rules.spread(after) >= min(rules.spread(held) + 1, rule.racks), (held, column, target)
             if not rule.strict and held[column:]:
                 assert mends <= may
                 if rules.known and rules.racks.get(held[column]) is not None:
