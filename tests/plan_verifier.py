@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from batch_runs import run_batches
 from kafka_rebalance.model.proposal import Move, candidate_digest
 from kafka_rebalance.model.rules import rack_rule_problem, replica_list_problem
 from kafka_rebalance.model.settings import Settings, matches
@@ -28,6 +29,7 @@ def verify(plan: Plan, snapshot_digest: str, brokers: Rows, partitions: Rows, se
     _verify_disks(plan, rows, brokers, settings)
     _verify_batches(candidate.moves, settings)
     _verify_controller(plan, rows)
+    _verify_disks(plan, brokers, partitions, settings)
     figures = candidate.summary
     assert figures["moved_bytes"] == sum(move.bytes_to_copy for move in candidate.moves)
     assert figures["moved_replicas"] == sum(len(move.added) for move in candidate.moves)
@@ -157,6 +159,29 @@ def _verify_batches(moves: tuple[Move, ...], settings: Settings) -> None:
         # One partition may need more copies than that; then it shares its brokers with no other.
         alone = max((len(move.added) for move in batch), default=0)
         assert not ends or max(ends.values()) <= max(settings.copies_per_broker, alone)
+
+
+def _verify_disks(plan: Plan, brokers: Rows, partitions: Rows, settings: Settings) -> None:
+    """The disks over time as the batches run, and none beyond its headroom by more than one move that had to."""
+    if plan.disks is None:
+        assert plan.candidate.status == "infeasible"
+        return
+    held: Counter[int] = Counter({row["broker"]: 0 for row in brokers})
+    for row in partitions:
+        held.update(dict.fromkeys(row["replicas"], row.get("size_bytes") or 0))
+    runs = run_batches(plan.candidate.moves, held)
+    found = plan.disks
+    columns = (found.batch, found.broker, found.peak_bytes, found.after_bytes)
+    for batch, broker, peak, after in zip(*(column.tolist() for column in columns), strict=True):
+        seen = (runs[batch - 1].peak, runs[batch - 1].after) if batch else (held, held)
+        assert (peak, after) == (seen[0][broker], seen[1][broker]), f"batch {batch}, broker {broker}"
+    capacity = {row["broker"]: row.get("disk_capacity_bytes") for row in brokers}
+    if None in capacity.values():
+        return
+    for number, run in enumerate(runs):
+        for broker in +run.received:
+            allowed = max(capacity[broker] * (1 - settings.disk_headroom), runs[-1].after[broker])
+            assert run.peak[broker] <= allowed or len(run.moves) == 1, f"batch {number + 1}, broker {broker}"
 
 
 def _verify_controller(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]]) -> None:

@@ -22,7 +22,9 @@ from kafka_rebalance.spark.driver import NONCE
 from snapshots import broker_rows, partition_rows
 
 JOB = Path(job.__file__)
-RESULTS = [f"{table}/part-0.parquet" for table in ("moves", "scores", "candidates", "loads")] + ["proposals.json"]
+RESULTS = [f"{table}/part-0.parquet" for table in ("moves", "scores", "candidates", "loads", "disk")] + [
+    "proposals.json"
+]
 
 Submit = Callable[..., subprocess.CompletedProcess[str]]
 

@@ -15,7 +15,9 @@ from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.tables import read_candidate, read_loads, snapshot_digest, write_snapshot
 from snapshots import broker_rows, partition_rows
 
-RESULTS = [f"{table}/part-0.parquet" for table in ("moves", "scores", "candidates", "loads")] + ["proposals.json"]
+RESULTS = [f"{table}/part-0.parquet" for table in ("moves", "scores", "candidates", "loads", "disk")] + [
+    "proposals.json"
+]
 
 
 @pytest.fixture

@@ -1,13 +1,13 @@
 """Moves cut into batches: what one reassignment znode asks for, and the next may only ask when all of it is done.
 
-A batch lasts as long as its busiest broker. So partitions go, largest first, into the batch whose busiest broker
-grows least: each batch becomes a scaled copy of the whole, and barriers cost almost nothing.
+A batch lasts as long as its busiest broker. So a batch is opened by the largest partition that finds no room in those
+already open, lasts as long as this one takes, and is filled by others that fit beside it: each batch becomes a scaled
+copy of the whole, in bytes and in copies, and barriers cost little.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,10 +15,23 @@ import numpy as np
 
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.arrays import Floats, Problem
+from kafka_rebalance.planning.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.controller import Rewrites, Work, bytes_by_batch, partitions_per_batch
+from kafka_rebalance.planning.timeline import (
+    LAST,
+    ORDINARY,
+    RELIEVING,
+    DiskUse,
+    Transfers,
+    disk_limits,
+    disk_use,
+    in_safe_order,
+    peak_fraction,
+)
 
-_SPARE = 1.25  # batches beyond the fewest possible, so that the last ones still have a choice
+_SPARE = 4 / 3  # batches for each that is needed, at most: shorter ones would only be more
+_EARLY = 1 / 8  # of the partitions in a batch that may be there for their rank: more would leave it long and idle
+_GROWTH = 1.005  # what a batch may outlast the partition that opened it by, so that tiny ones use up free places
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,163 +43,190 @@ class Schedule:
     busiest_bytes: int  # sum over batches of the busiest broker's bytes in or out
     received: Floats  # [broker] bytes
     sent: Floats
+    disks: DiskUse
     peak_disk_fraction: float | None
     controller_bytes: int  # of znodes that the controller rewrites in the batch in which it rewrites most
 
 
-class _Filling:
-    """Batches while they are being filled."""
-
-    def __init__(self, batches: int, brokers: int, settings: Settings, partitions: int, sizes: Rewrites) -> None:
-        self.settings = settings
-        self.most = min(settings.partitions_per_batch, int(np.ceil(1.5 * partitions / max(1, batches))))
-        self.work = Work(sizes, batches, self.most)
-        self.traffic = np.zeros((batches, 2 * brokers))  # bytes in by broker, then bytes out
-        self.peak = np.zeros(batches)  # of the busiest broker
-        self.copies = np.zeros((batches, 2 * brokers), dtype=np.int64)
-        self.freed = np.zeros((batches, brokers))
-        self.partitions = np.zeros(batches, dtype=np.int64)
-        self.leader_changes = np.zeros(batches, dtype=np.int64)
-        self.urgent = np.zeros(batches, dtype=bool)
-
-    def add(
-        self, number: int, move: Move, source: int, added: Sequence[int], removed: Sequence[int], *, urgent: bool
-    ) -> int:
-        """Puts one partition in, the move of that number; returns its batch."""
-        brokers = self.freed.shape[1]
-        ends = [*added, brokers + source]
-        copies = np.array([1] * len(added) + [len(added)])
-        grown = (self.traffic[:, ends] + copies * float(move.size_bytes)).max(axis=1)
-        # A partition that alone needs more copies than allowed goes where its brokers have none.
-        crowded = (self.copies[:, ends] + copies > np.maximum(self.settings.copies_per_broker, copies)).any(axis=1)
-        full = (self.partitions >= self.most) | crowded | self.work.full(number)
-        if move.changes_leader:
-            full |= self.leader_changes >= self.settings.leader_changes_per_batch
-        open_batches = np.flatnonzero(~full)
-        if not len(open_batches):
-            self._append()
-            chosen = len(self.partitions) - 1
-        elif urgent:
-            chosen = int(open_batches[0])
-        else:
-            filled = grown[open_batches]
-            growth = np.maximum(0.0, filled - self.peak[open_batches])
-            least = np.flatnonzero(growth == growth.min())
-            chosen = int(open_batches[least[filled[least].argmin()]])
-        self.work.add(number, chosen)
-        self.traffic[chosen, ends] += copies * float(move.size_bytes)
-        self.peak[chosen] = max(self.peak[chosen], float(self.traffic[chosen, ends].max()))
-        self.copies[chosen, ends] += copies
-        self.freed[chosen, list(removed)] += move.size_bytes
-        self.partitions[chosen] += 1
-        self.leader_changes[chosen] += move.changes_leader
-        self.urgent[chosen] |= urgent
-        return chosen
-
-    def _append(self) -> None:
-        self.work.append()
-        for name in ("traffic", "peak", "copies", "freed", "partitions", "leader_changes", "urgent"):
-            values = getattr(self, name)
-            setattr(self, name, np.concatenate([values, np.zeros_like(values[:1])]))
-
-
-def schedule(
-    problem: Problem, moves: Sequence[Move], urgent: Sequence[bool], used: Floats, sizes: Rewrites
-) -> Schedule:
-    """Cuts the moves into batches. `urgent` moves (rack repairs) come first; `used` is [broker] bytes on disk before.
+def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats, sizes: Rewrites) -> Schedule:
+    """Cuts the moves into batches. `ranks` is [move]; `used` is [broker] bytes on disk before.
 
     Limits of the settings: partitions and leader changes a batch, and copies a broker sends or receives at once. Limit
     of the controller: the bytes it rewrites for a batch (`sizes`); a partition that alone needs more has its own batch.
-    Moves that copy nothing come last, in batches of their own.
+    Limit of the disks: no copy starts that would fill one beyond its headroom while both copies exist, unless nothing
+    else is left to do. Moves that copy nothing and free no full disk come last, in batches of their own.
     """
-    settings, brokers = problem.settings, len(problem.brokers)
-    index = {int(broker): number for number, broker in enumerate(problem.brokers)}
-    copying = [number for number, move in enumerate(moves) if move.added]
-    copying.sort(key=lambda number: (not urgent[number], -moves[number].size_bytes, moves[number].topic_partition))
-    needed = _batches_needed(settings, moves, copying, sizes)
-    filling = _Filling(needed, brokers, settings, len(copying), sizes)
-    batch_of: dict[int, int] = {}
-    for number in copying:
-        move = moves[number]
-        batch_of[number] = filling.add(
-            number,
-            move,
-            index[move.before[0]],
-            [index[broker] for broker in move.added],
-            [index[broker] for broker in move.removed],
-            urgent=urgent[number],
-        )
-    order, peak = _safest_order(problem, filling, used)
-    rank = {batch: number for number, batch in enumerate(order)}
-    still = sorted((n for n, move in enumerate(moves) if not move.added), key=lambda n: moves[n].topic_partition)
-    batches = np.zeros(len(moves), dtype=np.int64)  # [move] from 0
-    batches[copying] = [rank[batch_of[number]] for number in copying]
-    batches[still] = [len(order) + batch for batch in _in_turn(settings, still, sizes)]
-    batched = [replace(move, batch=int(batch) + 1) for move, batch in zip(moves, batches, strict=True)]
+    transfers = Transfers.of(problem, moves)
+    copies = transfers.copies > 0
+    ranks = np.where(copies | (ranks == RELIEVING), ranks, LAST)  # what copies nothing waits for what does
+    batch = np.full(len(moves), -1, dtype=np.int64)
+    batch[copies] = _filled(problem.settings, transfers, np.flatnonzero(copies), ranks, sizes)
+    for rank in (RELIEVING, LAST):
+        still = np.flatnonzero(~copies & (ranks == rank))
+        batch[still] = batch.max(initial=-1) + 1 + _in_turn(problem.settings, transfers, still, sizes)
+    batch = in_safe_order(transfers, batch, ranks, used, disk_limits(problem))
+    batched = [replace(move, batch=int(number) + 1) for move, number in zip(moves, batch, strict=True)]
     batched.sort(key=lambda move: (move.batch, move.topic_partition))
-    traffic = filling.traffic.sum(axis=0)
+    received, sent = transfers.traffic(batch)
+    disks = disk_use(transfers, batch, used, problem.brokers)
     return Schedule(
         tuple(batched),
-        batched[-1].batch if batched else 0,
-        int(filling.traffic.max(axis=1, initial=0.0).sum()),
-        traffic[:brokers],
-        traffic[brokers:],
-        peak,
-        int(bytes_by_batch(sizes, batches).max(initial=0)),
+        int(batch.max(initial=-1)) + 1,
+        int(np.maximum(received, sent).max(axis=1, initial=0.0).sum()),
+        received.sum(axis=0),
+        sent.sum(axis=0),
+        disks,
+        peak_fraction(problem, disks, used),
+        int(bytes_by_batch(sizes, batch).max(initial=0)),
     )
 
 
-def _in_turn(settings: Settings, moves: Sequence[int], sizes: Rewrites) -> Iterator[int]:
-    """The batch, from 0, of each of these moves that copy nothing: one is filled after the other."""
-    per_batch = min(settings.partitions_per_batch, settings.leader_changes_per_batch)
-    work, batch, partitions = Work(sizes, 1, per_batch), 0, 0
-    for number in moves:
-        if partitions == per_batch or work.full(number)[batch]:
-            work.append()
-            batch, partitions = batch + 1, 0
-        work.add(number, batch)
-        partitions += 1
-        yield batch
+@dataclass(frozen=True, slots=True, eq=False)
+class _Piece:
+    """One move as it is put into a batch."""
+
+    number: int
+    ends: Ints  # who receives, and who sends
+    load: Floats  # bytes that each of these ends receives or sends
+    places: Floats  # copies that each of them is counted for
+    changes_leader: bool
+    is_early: bool  # ranks before the ordinary ones
 
 
-def _batches_needed(settings: Settings, all_moves: Sequence[Move], copying: Sequence[int], sizes: Rewrites) -> int:
-    """The fewest batches that the limits leave, and some to spare."""
-    moves = [all_moves[number] for number in copying]
-    if not moves:
-        return 0
-    received = Counter(broker for move in moves for broker in move.added)
-    sent = Counter(move.before[0] for move in moves for _ in move.added)
-    busiest = max(*received.values(), *sent.values())
-    fewest = len(moves) / min(settings.partitions_per_batch, partitions_per_batch(sizes, copying))
-    return max(
-        1 if fewest <= 1 else math.ceil(_SPARE * fewest),
-        math.ceil(busiest / settings.copies_per_broker),
-        math.ceil(sum(move.changes_leader for move in moves) / settings.leader_changes_per_batch),
-    )
+class _Filling:
+    """Batches while they are being filled: what is left of each broker's bytes and copies, in and out."""
+
+    def __init__(self, settings: Settings, ends: int, work: Work, early_per_batch: int) -> None:
+        self.settings, self.work, self.early_per_batch = settings, work, early_per_batch
+        self.opened = 0
+        self.room = np.zeros((ends, 64))  # [end, batch] bytes
+        self.places = np.zeros((ends, 64))  # [end, batch] copies
+        self.partitions = np.zeros(64, dtype=np.int64)  # [batch]
+        self.leader_changes = np.zeros(64, dtype=np.int64)
+        self.early = np.zeros(64, dtype=np.int64)
+        self._first = 0  # the first batch that is not full of partitions
+
+    def open(self, bytes_a_broker: float) -> int:
+        """One more batch, in which every broker may send and receive as many bytes; returns its number."""
+        if self.opened == len(self.partitions):
+            for name in ("room", "places", "partitions", "leader_changes", "early"):
+                values = getattr(self, name)
+                setattr(self, name, np.concatenate([values, np.zeros_like(values)], axis=-1))
+        if self.opened:
+            self.work.append()
+        self.room[:, self.opened] = bytes_a_broker
+        self.places[:, self.opened] = self.settings.copies_per_broker
+        self.opened += 1
+        return self.opened - 1
+
+    def best(self, piece: _Piece, tightness: Floats) -> int | None:
+        """The open batch that has most bytes left for each copy that is left, or None: it fits none.
+
+        `tightness` is [end], how much each counts.
+        """
+        some = slice(self._first, self.opened)
+        room, places = self.room[piece.ends, some], self.places[piece.ends, some]
+        fits: Bools = self.partitions[some] < self.settings.partitions_per_batch
+        fits &= ((room >= piece.load[:, None]) & (places >= piece.places[:, None])).all(axis=0)
+        if piece.changes_leader:
+            fits &= self.leader_changes[some] < self.settings.leader_changes_per_batch
+        if piece.is_early:
+            fits &= self.early[some] < self.early_per_batch
+        if self.work.matters:
+            fits &= ~self.work.full(piece.number)[some]
+        if not fits.any():
+            return None
+        lack = (tightness[piece.ends, None] * room / np.maximum(places, 1)).sum(axis=0)
+        return self._first + int(np.where(fits, lack, -1.0).argmax())
+
+    def add(self, piece: _Piece, batch: int) -> None:
+        self.room[piece.ends, batch] -= piece.load
+        self.places[piece.ends, batch] -= piece.places
+        self.partitions[batch] += 1
+        self.leader_changes[batch] += piece.changes_leader
+        self.early[batch] += piece.is_early
+        self.work.add(piece.number, batch)
+        while self._first < self.opened and self.partitions[self._first] >= self.settings.partitions_per_batch:
+            self._first += 1
 
 
-def _safest_order(problem: Problem, filling: _Filling, used: Floats) -> tuple[list[int], float | None]:
-    """(the batches in the order to run them, the fullest any disk gets meanwhile as a share of its capacity).
+def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, sizes: Rewrites) -> Ints:
+    """The batch, from 0, of each of these moves that copy something.
 
-    Urgent ones first; then, where capacities are known, one that keeps every disk below its headroom while both
-    copies exist, or goes least beyond it.
+    A batch may last as long as the move that opens it, or a little less than the fewest batches that the limits leave
+    would last, whichever is more. Where most partitions are as large as that, few would fit beside another and the
+    batches be far more than needed: then a batch lasts a multiple of the move that opens it.
     """
-    waiting = sorted(np.flatnonzero(filling.partitions > 0).tolist(), key=lambda batch: not filling.urgent[batch])
-    if problem.disk_capacity is None:
-        return waiting, None
-    brokers = len(used)
-    stays = problem.staying
-    capacity = np.where(stays, problem.disk_capacity, np.inf)
-    limit = capacity * (1 - problem.settings.disk_headroom)
-    peak = float((used[stays] / capacity[stays]).max(initial=0.0))
-    held, order = used.copy(), []
-    while waiting:
-        arriving = filling.traffic[waiting, :brokers]
-        excess = np.where(arriving > 0, np.maximum(0, held + arriving - limit), 0.0).max(axis=1)
-        safe = np.flatnonzero(excess <= 0)
-        batch = waiting.pop(int(safe[0]) if len(safe) else int(excess.argmin()))
-        full = held + filling.traffic[batch, :brokers]
-        peak = max(peak, float((full[stays] / capacity[stays]).max()))
-        held = full - filling.freed[batch]
-        order.append(batch)
-    return order, round(peak, 6)
+    if not len(moves):
+        return moves
+    fewest = _fewest_batches(settings, transfers, moves, sizes)
+    enough = int(_SPARE * fewest)
+    shortest = float(np.concatenate(transfers.totals()).max()) / enough
+    early_per_batch = math.ceil(max(_EARLY, float((ranks[moves] < ORDINARY).mean())) * len(moves) / fewest)
+    for multiples in (False, True):
+        work = Work(sizes, 1, settings.partitions_per_batch)
+        filling = _Filling(settings, 2 * transfers.brokers, work, early_per_batch)
+        batch = _filled_from(filling, transfers, moves, ranks, shortest, multiples=multiples)
+        if filling.opened <= enough + 1:
+            break
+    return batch
+
+
+def _filled_from(
+    filling: _Filling, transfers: Transfers, moves: Ints, ranks: Ints, shortest: float, *, multiples: bool
+) -> Ints:
+    """The batch of each move, put in by rank and then largest first.
+
+    A partition with more copies counts as larger, by their square root: it fills more brokers at once, and leaves them
+    fewer copies for what fits better. `shortest` is what the busiest broker may copy in any batch, in bytes.
+    """
+    total = np.concatenate(transfers.totals())
+    tightness = (total / max(float(total.max()), 1.0)) ** 2
+    order = np.lexsort((-transfers.size[moves] * np.sqrt(transfers.copies[moves]), ranks[moves]))
+    batch = np.zeros(len(ranks), dtype=np.int64)
+    for move in moves[order].tolist():
+        ends, copies = transfers.ends(move)
+        # A partition that alone needs more copies than allowed goes where its brokers have none.
+        places = np.minimum(copies, filling.settings.copies_per_broker)
+        load = copies * transfers.size[move]
+        is_early = bool(ranks[move] < ORDINARY)
+        piece = _Piece(move, ends, load, places, bool(transfers.changes_leader[move]), is_early)
+        found = filling.best(piece, tightness)
+        if found is None:
+            longest = float(load.max())
+            times = math.ceil(shortest / longest) if multiples and longest else 1
+            found = filling.open(_GROWTH * max(shortest, times * longest))
+        filling.add(piece, found)
+        batch[move] = found
+    return batch[moves]
+
+
+def _fewest_batches(settings: Settings, transfers: Transfers, moves: Ints, sizes: Rewrites) -> int:
+    """Fewer cannot be: by partitions, copies a broker, leader changes and the controller's bytes."""
+    most_copies = int(transfers.copy_counts().max())
+    return max(
+        math.ceil(len(moves) / min(settings.partitions_per_batch, partitions_per_batch(sizes, moves.tolist()))),
+        math.ceil(most_copies / settings.copies_per_broker),
+        math.ceil(int(transfers.changes_leader[moves].sum()) / settings.leader_changes_per_batch),
+    )
+
+
+def _in_turn(settings: Settings, transfers: Transfers, moves: Ints, sizes: Rewrites) -> Ints:
+    """The batch, from 0, of each of these moves that copy nothing: one is filled after the other."""
+    return np.fromiter(_turns(settings, transfers, moves, sizes), dtype=np.int64, count=len(moves))
+
+
+def _turns(settings: Settings, transfers: Transfers, moves: Ints, sizes: Rewrites) -> Iterator[int]:
+    work, batch, partitions, leader_changes = Work(sizes, 1, settings.partitions_per_batch), 0, 0, 0
+    for move in moves.tolist():
+        leads = bool(transfers.changes_leader[move])
+        if (
+            partitions == settings.partitions_per_batch
+            or leader_changes + leads > settings.leader_changes_per_batch
+            or work.full(move)[batch]
+        ):
+            work.append()
+            batch, partitions, leader_changes = batch + 1, 0, 0
+        work.add(move, batch)
+        partitions, leader_changes = partitions + 1, leader_changes + leads
+        yield batch

@@ -124,7 +124,7 @@ class Work:
         largest = int((sizes.topic_bytes + most * sizes.growth).max(initial=0))
         request = _REQUEST_FRAME + most * int(sizes.request.max(initial=0))
         # Most clusters have topics so small that no batch can come near: then nothing need be added up.
-        self._matters = largest > ZNODE_BYTES or most * (largest + request) > CONTROLLER_BYTES_PER_BATCH
+        self.matters = largest > ZNODE_BYTES or most * (largest + request) > CONTROLLER_BYTES_PER_BATCH
 
     def append(self) -> None:
         """One more batch, empty."""
@@ -134,14 +134,14 @@ class Work:
 
     def full(self, move: int) -> Bools:
         """[batch] Whether the move is more than the batch can bear; an empty one bears any."""
-        if not self._matters:
+        if not self.matters:
             return np.zeros(len(self._bytes), dtype=bool)
         more, topic_bytes = self._more(move)
         over: Bools = (self._bytes + more > CONTROLLER_BYTES_PER_BATCH) | (topic_bytes > ZNODE_BYTES)
         return over & (self._partitions > 0)
 
     def add(self, move: int, batch: int) -> None:
-        if not self._matters:
+        if not self.matters:
             return
         self._bytes[batch] += self._more(move)[0][batch]
         self._partitions[batch] += 1

@@ -36,6 +36,7 @@ from kafka_rebalance.planning.placement import Budget
 from kafka_rebalance.planning.relief import Relief
 from kafka_rebalance.planning.room import disk_shares, held_bytes
 from kafka_rebalance.planning.scoring import Score, outside_band, ratios, reason, scores
+from kafka_rebalance.planning.timeline import ORDINARY, RELIEVING, URGENT, DiskUse, disk_limits
 
 _LISTED = 3  # figures in a note, at most
 
@@ -68,6 +69,7 @@ class Plan:
     loads_before: Floats  # [broker, METRICS], each in its own unit
     loads_after: Floats
     within_tolerance: bool
+    disks: DiskUse | None = None  # None where nothing is offered
 
 
 def infeasible(problem: Problem, name: str, note: str) -> Plan:
@@ -89,13 +91,13 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
     relative[:, len(REPLICA_METRICS) :] = ratios(all_loads(problem, placed.unordered), share)[:, len(REPLICA_METRICS) :]
     was_broken = violations(placed.rule, problem.replicas)
     is_broken = violations(placed.rule, placed.replicas)
-    moves, urgent = _moves(problem, placed, relative, was_broken & ~is_broken)
     used = _used(problem)
+    moves, ranks = _moves(problem, placed, relative, was_broken & ~is_broken, used)
     sizes = rewrites(problem, moves)
     impossible = too_large(sizes, moves)
     if impossible:
         return infeasible(problem, name, impossible)
-    planned = schedule(problem, moves, urgent, used, sizes)
+    planned = schedule(problem, moves, ranks, used, sizes)
     throttle = problem.settings.throttle_bytes_per_second
     summary = _summary(
         moves=planned.moves,
@@ -119,6 +121,7 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         before,
         after,
         not off and not is_broken.any(),
+        planned.disks,
     )
 
 
@@ -152,8 +155,10 @@ def _summary(
     }
 
 
-def _moves(problem: Problem, placed: Placed, relative: Floats, repaired: Bools) -> tuple[list[Move], list[bool]]:
-    """The changed partitions, and of each whether it repairs the rack rule.
+def _moves(
+    problem: Problem, placed: Placed, relative: Floats, repaired: Bools, used: Floats
+) -> tuple[list[Move], Ints]:
+    """The changed partitions, and of each how soon it is to move.
 
     Of what was searched, a list with the same replicas and the same leader stays as it is, whatever its order.
     """
@@ -162,19 +167,30 @@ def _moves(problem: Problem, placed: Placed, relative: Floats, repaired: Bools) 
     same = (now == was).all(axis=1)
     if placed.goal.searched:
         same |= (np.sort(now, axis=1) == np.sort(was, axis=1)).all(axis=1) & (now[:, 0] == was[:, 0])
-    moves, urgent = [], []
-    for row in np.flatnonzero(~same):
+    changed = np.flatnonzero(~same)
+    moves = []
+    for row in changed:
         move = Move(
             TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row])),
             tuple(problem.brokers[was[row][was[row] >= 0]].tolist()),
             tuple(problem.brokers[now[row][now[row] >= 0]].tolist()),
             int(problem.size_bytes[row]),
         )
-        repairs = bool(repaired[row])
-        why = placed.reason or reason(problem, relative, move, repairs_rack=repairs)
+        why = placed.reason or reason(problem, relative, move, repairs_rack=bool(repaired[row]))
         moves.append(replace(move, reason=why))
-        urgent.append(repairs)
-    return moves, urgent
+    return moves, _ranks(problem, was, now, repaired, used)[changed]
+
+
+def _ranks(problem: Problem, was: Ints, now: Ints, repaired: Bools, used: Floats) -> Ints:
+    """[partition row] First what has too few replicas in sync or in too few racks, then what empties full disks."""
+    ranks = np.full(len(was), ORDINARY)
+    limit = disk_limits(problem)
+    if limit is not None:
+        gone = (was >= 0) & ~(was[:, :, None] == now[:, None, :]).any(axis=2)
+        ranks[(gone & (used > limit)[np.maximum(was, 0)]).any(axis=1)] = RELIEVING
+    behind = (problem.replicas >= 0) & ~problem.in_sync
+    ranks[behind.any(axis=1) | repaired] = URGENT
+    return ranks
 
 
 def _bytes_bound(problem: Problem, placed: Placed, before: Floats, after: Floats) -> int:

@@ -122,6 +122,15 @@ LOADS_SCHEMA = pa.schema(
         ("disk_capacity_bytes", pa.int64()),
     ]
 )
+DISK_SCHEMA = pa.schema(
+    [
+        ("candidate", pa.string()),
+        ("batch", pa.int32()),  # 0: every broker before the first; else the brokers that the batch changes
+        ("broker", pa.int32()),
+        ("peak_bytes", pa.int64()),  # while both copies exist
+        ("after_bytes", pa.int64()),
+    ]
+)
 
 
 def write_snapshot(
@@ -161,6 +170,7 @@ def write_results(folder: Folder, problem: Problem, plans: Sequence[Plan], recom
         ("loads", loads, LOADS_SCHEMA),
     ):
         _write(_made(folder / name), PART, _parquet(pa.Table.from_pylist(rows, schema=schema)))
+    _write(_made(folder / "disk"), PART, _parquet(_disk_table(plans)))
     content = {
         "snapshot_digest": problem.snapshot_digest,
         "settings": problem.settings.to_mapping(),
@@ -275,6 +285,17 @@ def _load_rows(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
             }
             rows.append(row)
     return rows
+
+
+def _disk_table(plans: Sequence[Plan]) -> pa.Table:
+    tables = []
+    for plan in plans:
+        if plan.disks is not None:
+            disks = plan.disks
+            names = pa.repeat(pa.scalar(plan.candidate.name), len(disks.batch))
+            columns = [names, disks.batch, disks.broker, disks.peak_bytes, disks.after_bytes]
+            tables.append(pa.table([pa.array(column) for column in columns], names=DISK_SCHEMA.names).cast(DISK_SCHEMA))
+    return pa.concat_tables([DISK_SCHEMA.empty_table(), *tables]).combine_chunks()
 
 
 def _proposal(plan: Plan) -> dict[str, Any]:
