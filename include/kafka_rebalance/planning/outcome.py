@@ -33,9 +33,10 @@ from kafka_rebalance.planning.constraints import RackRule, rack_rule, violations
 from kafka_rebalance.planning.controller import rewrites, too_large
 from kafka_rebalance.planning.jobs import Goal
 from kafka_rebalance.planning.placement import Budget
+from kafka_rebalance.planning.reasons import LEADERS, MoveGroup, Reasons, move_groups
 from kafka_rebalance.planning.relief import Relief
 from kafka_rebalance.planning.room import disk_shares, held_bytes
-from kafka_rebalance.planning.scoring import Score, outside_band, ratios, reason, scores
+from kafka_rebalance.planning.scoring import Score, outside_band, scores
 from kafka_rebalance.planning.timeline import ORDINARY, RELIEVING, URGENT, DiskUse, disk_limits
 
 _LISTED = 3  # figures in a note, at most
@@ -70,6 +71,7 @@ class Plan:
     loads_after: Floats
     within_tolerance: bool
     disks: DiskUse | None = None  # None where nothing is offered
+    groups: tuple[MoveGroup, ...] = ()
 
 
 def infeasible(problem: Problem, name: str, note: str) -> Plan:
@@ -86,12 +88,13 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
     """Everything that tables and people get to see of one candidate."""
     share = shares(problem)
     before, after = all_loads(problem, problem.replicas), all_loads(problem, placed.replicas)
-    relative = ratios(before, share)
-    # Leaders are balanced after replicas have moved, so that is what their reasons compare.
-    relative[:, len(REPLICA_METRICS) :] = ratios(all_loads(problem, placed.unordered), share)[:, len(REPLICA_METRICS) :]
+    reachable = np.hstack([placed.targets * placed.scale, placed.leader_targets])
     was_broken = violations(placed.rule, problem.replicas)
     is_broken = violations(placed.rule, placed.replicas)
     used = _used(problem)
+    # Leaders are balanced after replicas have moved, so that is what their reasons compare.
+    compared = np.hstack([before[:, :LEADERS], all_loads(problem, placed.unordered)[:, LEADERS:]])
+    relative = np.divide(compared, reachable, out=np.where(compared > 0, np.inf, 1.0), where=reachable > 0)
     moves, ranks = _moves(problem, placed, relative, was_broken & ~is_broken, used)
     sizes = rewrites(problem, moves)
     impossible = too_large(sizes, moves)
@@ -122,6 +125,7 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         after,
         not off and not is_broken.any(),
         planned.disks,
+        tuple(move_groups(problem, planned.moves, before, after, reachable)),
     )
 
 
@@ -168,6 +172,7 @@ def _moves(
     if placed.goal.searched:
         same |= (np.sort(now, axis=1) == np.sort(was, axis=1)).all(axis=1) & (now[:, 0] == was[:, 0])
     changed = np.flatnonzero(~same)
+    reasons = Reasons(problem, relative, placed.goal.tolerance, now)
     moves = []
     for row in changed:
         move = Move(
@@ -176,7 +181,7 @@ def _moves(
             tuple(problem.brokers[now[row][now[row] >= 0]].tolist()),
             int(problem.size_bytes[row]),
         )
-        why = placed.reason or reason(problem, relative, move, repairs_rack=bool(repaired[row]))
+        why = placed.reason or reasons.of(int(row), move, repairs_rack=bool(repaired[row]))
         moves.append(replace(move, reason=why))
     return moves, _ranks(problem, was, now, repaired, used)[changed]
 

@@ -1,4 +1,4 @@
-"""How balanced an assignment is, and in words why a move helps."""
+"""How balanced an assignment is."""
 
 from __future__ import annotations
 
@@ -6,16 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.planning.arrays import METRICS, Bools, Floats, Problem, known_metrics
-
-_NOUNS = {
-    "replicas": "replicas",
-    "disk": "bytes on disk",
-    "bytes_in": "bytes in",
-    "leaders": "leaders",
-    "leader_bytes_out": "bytes out of leaders",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,49 +38,6 @@ def scores(problem: Problem, loads: Floats, shares: Floats) -> dict[str, Score]:
         for k, metric in enumerate(METRICS)
         if metric in known
     }
-
-
-def reason(problem: Problem, relative: Floats, move: Move, *, repairs_rack: bool) -> str:
-    """One clause on why the move is there. `relative` are the ratios before; `move` names brokers by id."""
-    index = {broker: int(np.searchsorted(problem.brokers, broker)) for broker in (*move.before, *move.after)}
-    emptied = [broker for broker in move.removed if problem.leaving[index[broker]]]
-    replace = problem.settings.replace
-    parts = []
-    for broker in emptied:
-        if replace.get(broker) in move.added:
-            parts.append(f"broker {replace[broker]} takes the place of broker {broker}")
-        else:
-            parts.append(f"empties broker {broker}")
-    if len(move.before) != len(move.after):
-        parts.append(f"replication factor {len(move.before)} to {len(move.after)}")
-    if repairs_rack:
-        parts.append("spreads the replicas over more racks")
-    if not parts and move.added and move.removed:
-        parts.append(_contrast(problem, relative, index, move.removed, move.added, METRICS[:3]))
-    if move.changes_leader and not move.added and not move.removed:
-        parts.append(_contrast(problem, relative, index, move.before[:1], move.after[:1], METRICS[3:]))
-    return "; ".join(parts)
-
-
-def _contrast(
-    problem: Problem,
-    relative: Floats,
-    index: dict[int, int],
-    givers: tuple[int, ...],
-    takers: tuple[int, ...],
-    metrics: tuple[str, ...],
-) -> str:
-    """The metric in which giver and taker were furthest apart, with both figures."""
-    known = known_metrics(problem)
-    giver, taker, metric = max(
-        ((giver, taker, metric) for metric in metrics if metric in known for giver in givers for taker in takers),
-        key=lambda t: relative[index[t[0]], METRICS.index(t[2])] - relative[index[t[1]], METRICS.index(t[2])],
-    )
-    if problem.leaving[index[giver]]:
-        return f"takes {_NOUNS[metric]} off broker {giver}"
-    k = METRICS.index(metric)
-    high, low = relative[index[giver], k], relative[index[taker], k]
-    return f"{_NOUNS[metric]}: broker {giver} at {high:.0%} of its share, broker {taker} at {low:.0%}"
 
 
 def outside_band(loads: Floats, targets: Floats, heaviest: Floats, tolerance: float, receivers: Bools) -> Bools:

@@ -307,6 +307,7 @@ def _proposal(plan: Plan) -> dict[str, Any]:
         "status": candidate.status,
         "note": candidate.note,
         **candidate.summary,
+        "groups": [{"text": group.text, "moves": group.moves, "bytes": group.bytes} for group in plan.groups],
         "scores": {phase: {metric: _figures(score) for metric, score in found.items()} for phase, found in phases},
     }
 

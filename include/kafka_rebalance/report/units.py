@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+from kafka_rebalance.model.amounts import bytes_in_words, share_in_words
+
 UNKNOWN = "unknown"
 
 
@@ -12,10 +13,7 @@ def format_bytes(size: float | None) -> str:
     """Binary units, three figures: `0 B`, `1.50 KiB`, `12.4 GiB`."""
     if size is None:
         return UNKNOWN
-    amount, step = float(size), 0
-    while abs(amount) >= 1023.5 and step < len(_BINARY) - 1:
-        amount, step = amount / 1024, step + 1
-    return f"{amount:.0f} B" if step == 0 else f"{_figures(amount)} {_BINARY[step]}"
+    return bytes_in_words(size)
 
 
 def format_rate(bytes_per_second: float | None) -> str:
@@ -53,9 +51,7 @@ def format_share(share: float | None) -> str:
     """A share of one as percent: `7 %`; small but not nothing is `< 1 %`."""
     if share is None:
         return UNKNOWN
-    if 0 < share < 0.01:
-        return "< 1 %"
-    return f"{share * 100:.0f} %"
+    return share_in_words(share)
 
 
 def format_factor(factor: float | None) -> str:
@@ -66,8 +62,3 @@ def format_factor(factor: float | None) -> str:
 def format_time(moment: datetime | None) -> str:
     """UTC to the second: `2026-05-03 14:32:10 UTC`."""
     return UNKNOWN if moment is None else moment.astimezone(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-
-
-def _figures(amount: float) -> str:
-    """Three significant figures, without an exponent."""
-    return f"{amount:.0f}" if amount >= 99.95 else f"{amount:.1f}" if amount >= 9.995 else f"{amount:.2f}"
