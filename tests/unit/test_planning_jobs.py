@@ -8,7 +8,7 @@ import pytest
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.planning.planner import recommended
-from snapshots import broker_rows, lists_after, partition_rows, plan_of
+from snapshots import broker_rows, lists_after, partition_rows, plan_of, problem_of
 
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
 
@@ -72,6 +72,17 @@ def test_a_drained_broker_is_emptied_and_light_moves_nothing_else() -> None:
     assert {move.reason for move in plan.candidate.moves} == {"empties broker 1"}
 
 
+def test_balanced_drains_and_balances_where_light_drains_only() -> None:
+    brokers, partitions = broker_rows([1, 2, 3, 4]), partition_rows([[1, 2]] * 12)
+    light, balanced = (plan_of(brokers, partitions, name, job="drain", drain=[1]) for name in ("light", "balanced"))
+    assert all(1 in move.before for move in light.candidate.moves)
+    assert light.candidate.summary["moved_bytes"] == 12_000
+    assert held(lists_after(light, partitions))[2] == 12
+    after = held(lists_after(balanced, partitions))
+    assert after[1] == 0
+    assert max(after.values()) <= 9
+
+
 def test_a_broker_whose_state_is_drain_is_emptied() -> None:
     brokers = broker_rows([1, 2, 3, 4], state={4: "drain"})
     partitions = partition_rows([[1, 4], [4, 2], [2, 3]])
@@ -113,7 +124,7 @@ def test_a_dead_broker_that_is_named_is_replaced_although_the_table_lacks_it() -
 def test_a_replacement_that_cannot_hold_the_replicas_is_refused(new: int, problem: str) -> None:
     brokers, partitions = broker_rows([1, 2, 3, 4, 5, 6], RACKS), partition_rows([[1, 2, 3]])
     with pytest.raises(PlanningError, match=problem):
-        plan_of(brokers, partitions, job="replace", replace={"1": new})
+        problem_of(brokers, partitions, job="replace", replace={"1": new})
 
 
 def test_a_higher_replication_factor_adds_on_racks_that_have_none() -> None:

@@ -19,7 +19,7 @@ from kafka_rebalance.planning.arrays import (
     replication,
 )
 from kafka_rebalance.planning.constraints import distinct, domains_of, rack_rule, violations
-from kafka_rebalance.planning.forced import wanted_factor
+from kafka_rebalance.planning.forced import check_replacement_racks, replaced, wanted_factor
 from kafka_rebalance.planning.room import disk_limits, held_bytes
 
 _NOTHING = "Nothing was planned."
@@ -36,6 +36,7 @@ def check_problem(problem: Problem) -> None:
     _check_topics(problem)
     _check_pinned(problem)
     _check_room(problem)
+    _check_replaced(problem)
     _check_disks(problem)
 
 
@@ -167,6 +168,14 @@ def _check_room(problem: Problem) -> None:
             f"{int(too_few.sum())} partitions lie on more than that, first {_first(problem, too_few)}: the rack rule "
             f"would be broken. {_NOTHING} Keep a broker in each rack."
         )
+
+
+def _check_replaced(problem: Problem) -> None:
+    """Said here, before candidates are searched elsewhere."""
+    replacements = problem.settings.replace
+    if replacements and problem.settings.job != "leaders":
+        after, rule = replaced(problem, problem.replicas, replacements), rack_rule(problem)
+        check_replacement_racks(problem, violations(rule, problem.replicas), violations(rule, after))
 
 
 def _check_disks(problem: Problem) -> None:
