@@ -26,7 +26,7 @@ def verify(plan: Plan, snapshot_digest: str, brokers: Rows, partitions: Rows, se
     _verify_lists(candidate.moves, rows, brokers, settings, candidate.name)
     _verify_brokers(plan, rows, brokers, settings)
     _verify_limits(candidate.moves, settings)
-    _verify_disks(plan, rows, brokers, settings)
+    _verify_room(plan, rows, brokers, settings)
     _verify_batches(candidate.moves, settings)
     _verify_controller(plan, rows)
     _verify_disks(plan, brokers, partitions, settings)
@@ -111,7 +111,7 @@ def _verify_brokers(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], bro
         assert plan.loads_after[ids.index(row["broker"]), 0] == held[row["broker"]], number
 
 
-def _verify_disks(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings) -> None:
+def _verify_room(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings) -> None:
     """No disk and no log dirs that receive end beyond what they may, and no replica is larger than a dir takes."""
     leaving, keep = leaving_of(brokers, settings), settings.disk_headroom
     staying = [row for row in brokers if row["broker"] not in leaving]
