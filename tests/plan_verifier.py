@@ -29,7 +29,7 @@ def verify(plan: Plan, snapshot_digest: str, brokers: Rows, partitions: Rows, se
     _verify_room(plan, rows, brokers, settings)
     _verify_batches(candidate.moves, settings)
     _verify_controller(plan, rows)
-    _verify_disks(plan, brokers, partitions, settings)
+    _verify_disks_over_time(plan, brokers, partitions, settings)
     figures = candidate.summary
     assert figures["moved_bytes"] == sum(move.bytes_to_copy for move in candidate.moves)
     assert figures["moved_replicas"] == sum(len(move.added) for move in candidate.moves)
@@ -161,7 +161,7 @@ def _verify_batches(moves: tuple[Move, ...], settings: Settings) -> None:
         assert not ends or max(ends.values()) <= max(settings.copies_per_broker, alone)
 
 
-def _verify_disks(plan: Plan, brokers: Rows, partitions: Rows, settings: Settings) -> None:
+def _verify_disks_over_time(plan: Plan, brokers: Rows, partitions: Rows, settings: Settings) -> None:
     """The disks over time as the batches run, and none beyond its headroom by more than one move that had to."""
     if plan.disks is None:
         assert plan.candidate.status == "infeasible"
