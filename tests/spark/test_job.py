@@ -72,9 +72,9 @@ def test_the_job_leaves_the_same_bytes_as_the_command(snapshot: Path, tmp_path: 
     said = [
         line
         for line in done.stdout.splitlines()
-        if line.startswith(("job balance", "leaders_only", "light", "balanced"))
+        if line.startswith(("job balance", "leaders_only", "light", "balanced", "optimal"))
     ]
-    assert len(said) == 4
+    assert len(said) == 5
     assert " INFO DAGScheduler" not in done.stderr + done.stdout
 
 

@@ -87,7 +87,7 @@ def test_what_is_no_object_is_refused(given_):
         ("max_replicas", "5", "integer"),
         ("candidates", [], "non-empty list out of leaders_only, light, balanced"),
         ("candidates", ["best"], "non-empty list out of"),
-        ("candidates", ["given"], "non-empty list out of leaders_only, light, balanced, as_kafka"),
+        ("candidates", ["given"], "non-empty list out of leaders_only, light, balanced, optimal, as_kafka"),
         ("plan", "  ", "must be a plan in the JSON of kafka-reassign-partitions"),
         ("plan", {"partitions": []}, "must be a plan in the JSON"),
         ("candidates", "light", "non-empty list out of"),

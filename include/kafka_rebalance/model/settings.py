@@ -13,7 +13,8 @@ from kafka_rebalance.errors import SettingsError
 T = TypeVar("T")
 
 JOBS = ("balance", "leaders", "drain", "replace", "replication_factor", "relieve", "repair_racks")
-SEARCHED = ("leaders_only", "light", "balanced")  # the planner's own candidates
+OPTIMAL = "optimal"  # where the cluster is small enough to be solved exactly
+SEARCHED = ("leaders_only", "light", "balanced", OPTIMAL)  # the planner's own candidates
 CANDIDATES = (*SEARCHED, "as_kafka")  # what a run may ask for; `given` is there whenever there is a plan
 
 

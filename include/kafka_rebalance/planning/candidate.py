@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kafka_rebalance.model.settings import SEARCHED
+from kafka_rebalance.model.settings import OPTIMAL, SEARCHED
 from kafka_rebalance.planning import forced, given
 from kafka_rebalance.planning.arrays import (
     DISK,
@@ -24,6 +24,7 @@ from kafka_rebalance.planning.arrays import (
 )
 from kafka_rebalance.planning.bounds import Bands, band, filled_bands
 from kafka_rebalance.planning.constraints import violations
+from kafka_rebalance.planning.exact import NOT_SOLVED, applies, fewest_bytes
 from kafka_rebalance.planning.frame import Frame, among, budget_of, frame_of, leader_targets, spent
 from kafka_rebalance.planning.jobs import goal_of
 from kafka_rebalance.planning.leaders import balance_leaders
@@ -48,6 +49,8 @@ def propose(problem: Problem, name: str) -> Plan:
     goal = goal_of(problem.settings, name)
     wanted = forced.wanted_factor(problem) if goal.moves_replicas else replication(problem.replicas)
     frame = frame_of(problem, goal, wanted)
+    if name == OPTIMAL:
+        return _optimal(frame)
     budget = budget_of(problem)
     replicas = problem.replicas
     if goal.moves_replicas:
@@ -76,6 +79,36 @@ def propose(problem: Problem, name: str) -> Plan:
             frame.scale,
             budget,
             relief=frame.relief,
+        ),
+    )
+
+
+def _optimal(frame: Frame) -> Plan:
+    """The candidate that is solved exactly."""
+    problem, goal = frame.problem, frame.goal
+    if not applies(problem):
+        return infeasible(problem, OPTIMAL, NOT_SOLVED)
+    found = fewest_bytes(frame)
+    if found.replicas is None:
+        return infeasible(problem, OPTIMAL, found.note)
+    budget = spent(problem, found.replicas)
+    if budget.exceeded():
+        return infeasible(problem, OPTIMAL, _beyond(budget))
+    lists, leaders = _with_leaders(frame, found.replicas, budget, OPTIMAL)
+    return outcome(
+        problem,
+        OPTIMAL,
+        Placed(
+            lists,
+            found.replicas,
+            goal,
+            frame.rule,
+            frame.wanted,
+            frame.targets,
+            leaders,
+            frame.scale,
+            budget,
+            notes=(found.note,),
         ),
     )
 

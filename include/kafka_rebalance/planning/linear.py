@@ -46,8 +46,8 @@ class Solution:
     prices: Floats  # [row] dual values; only of a linear program
 
 
-def solve(program: Program, options: Mapping[str, bool | int | float | str], start: Floats | None = None) -> Solution:
-    """Solves with one thread and a fixed seed. `options` are HiGHS's own; `start` is a solution to begin with."""
+def solve(program: Program, options: Mapping[str, bool | int | float | str]) -> Solution:
+    """Solves with one thread and a fixed seed. `options` are HiGHS's own."""
     import highspy
 
     solver = highspy.Highs()
@@ -68,10 +68,6 @@ def solve(program: Program, options: Mapping[str, bool | int | float | str], sta
         kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
         lp.integrality_ = [kinds[int(whole)] for whole in program.integral]
     solver.passModel(lp)
-    if start is not None:
-        guess = highspy.HighsSolution()
-        guess.col_value = start.tolist()
-        solver.setSolution(guess)
     solver.run()
     status, info, found = solver.getModelStatus(), solver.getInfo(), solver.getSolution()
     return Solution(

@@ -9,10 +9,11 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 
 from kafka_rebalance.model.artifacts import Folder
-from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.settings import OPTIMAL, Settings
 from kafka_rebalance.planning.arrays import Problem
 from kafka_rebalance.planning.candidate import propose
 from kafka_rebalance.planning.checks import check_problem
+from kafka_rebalance.planning.exact import applies
 from kafka_rebalance.planning.given import check_plan
 from kafka_rebalance.planning.history import describe_history
 from kafka_rebalance.planning.history_table import HISTORY, planned_with
@@ -23,7 +24,18 @@ from kafka_rebalance.planning.reading import read_problem
 from kafka_rebalance.planning.scoring import Score
 from kafka_rebalance.planning.tables import write_results, write_timings
 
-__all__ = ["Plan", "Stopwatch", "describe", "describe_plan", "finish", "prepare", "propose", "recommended", "run"]
+__all__ = [
+    "Plan",
+    "Stopwatch",
+    "describe",
+    "describe_plan",
+    "finish",
+    "offered",
+    "prepare",
+    "propose",
+    "recommended",
+    "run",
+]
 
 
 def prepare(snapshot_folder: Folder, settings: Settings) -> Problem:
@@ -55,6 +67,12 @@ def recommended(plans: Sequence[Plan]) -> str | None:
 
 def _imbalance(found: Mapping[str, Score]) -> float:
     return sum(score.max_over_mean - score.min_over_mean for score in found.values())
+
+
+def offered(problem: Problem) -> tuple[str, ...]:
+    """The candidates to compute for this cluster: `optimal` only where it can be, unless nothing else is asked for."""
+    names = candidate_names(problem.settings)
+    return names if names == (OPTIMAL,) or applies(problem) else tuple(name for name in names if name != OPTIMAL)
 
 
 class Stopwatch:
@@ -91,7 +109,7 @@ def run(
         progress(describe_history(problem))
     watch.lap("read")
     plans = []
-    for name in candidate_names(settings):
+    for name in offered(problem):
         plans.append(propose(problem, name))
         watch.lap(name)
         progress(describe_plan(plans[-1]))

@@ -38,10 +38,12 @@ def bound_of(problem: Problem, plan: Plan) -> Relaxation | None:
     """The program's bound about the plan's own end: the tolerance, and on each broker beyond it where the plan is."""
     goal = goal_of(problem.settings, plan.candidate.name)
     frame = frame_of(problem, goal, replication(problem.replicas))
-    asked = band(frame.targets * frame.scale, goal.tolerance)
+    asked = band(frame.targets, goal.tolerance)
+    if frame.relief is not None:
+        asked = Bands(np.zeros_like(asked.low), frame.relief.high)
     reached = plan.loads_after[:, : len(REPLICA_METRICS)]
-    low = np.zeros_like(reached) if goal.one_sided else np.minimum(asked.low, reached)
-    return relaxed_bound(problem, Bands(low, np.maximum(asked.high, reached)), _sound(problem, plan))
+    met = Bands(np.minimum(asked.low * frame.scale, reached), np.maximum(asked.high * frame.scale, reached))
+    return relaxed_bound(problem, met, _sound(problem, plan))
 
 
 def _bounded(problem: Problem, plan: Plan) -> bool:

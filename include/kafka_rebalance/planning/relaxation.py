@@ -20,7 +20,7 @@ import numpy as np
 
 from kafka_rebalance.planning import linear
 from kafka_rebalance.planning.arrays import (
-    DISK,
+    BYTES_IN,
     REPLICA_METRICS,
     Bools,
     Floats,
@@ -96,6 +96,7 @@ def relaxed_bound(problem: Problem, bands: Bands, sound: Bools) -> Relaxation | 
     raw = replica_weights(problem)
     scale = replica_loads(problem.replicas, raw, len(problem.brokers)).sum(axis=0) / max(1, len(receivers))
     scale = np.where(scale > 0, scale, 1.0)
+    unit = max(1.0, float((replication(problem.replicas) * problem.size_bytes).sum()) / max(1, len(receivers)))
     held = np.maximum(problem.replicas, 0)
     lists = (problem.replicas >= 0) & problem.relocatable[:, None]
     free, forced = lists & problem.receivers[held], lists & problem.leaving[held]
@@ -103,7 +104,15 @@ def relaxed_bound(problem: Problem, bands: Bands, sound: Bools) -> Relaxation | 
     prices = np.zeros((len(problem.brokers), K))
     if not free.any():
         return Relaxation(int(needed), needed, prices, 0)
-    model = _model(problem, Bands(bands.low / scale, bands.high / scale), sound, raw / scale, free, forced)
+    model = _model(
+        problem,
+        Bands(bands.low / scale, bands.high / scale),
+        sound,
+        raw / scale,
+        problem.size_bytes / unit,
+        free,
+        forced,
+    )
     cells = _first_cells(model)
     best, reachable, columns = -np.inf, np.inf, 0
     for _ in range(_ROUNDS):
@@ -121,11 +130,13 @@ def relaxed_bound(problem: Problem, bands: Bands, sound: Bools) -> Relaxation | 
     if not np.isfinite(best):
         return None
     # `best` is a sum of up to some million terms, each exact to the last bit of a double.
-    proven = max(0.0, best - 1e-9 * abs(best)) * scale[DISK] + needed
-    return Relaxation(int(proven), reachable * scale[DISK] + needed, prices * scale[DISK] / scale, columns)
+    proven = max(0.0, best - 1e-9 * abs(best)) * unit + needed
+    return Relaxation(int(proven), reachable * unit + needed, prices * unit / scale, columns)
 
 
-def _model(problem: Problem, bands: Bands, sound: Bools, weights: Floats, free: Bools, forced: Bools) -> _Model:
+def _model(
+    problem: Problem, bands: Bands, sound: Bools, weights: Floats, cost: Floats, free: Bools, forced: Bools
+) -> _Model:
     """`bands` and `weights` are in units of the mean receiver; `free` replicas may leave, `forced` must."""
     rule = rack_rule(problem)
     brokers = len(problem.brokers)
@@ -151,7 +162,7 @@ def _model(problem: Problem, bands: Bands, sound: Bools, weights: Floats, free: 
     return _Model(
         position[problem.replicas[rows, columns]],
         weights[rows],
-        weights[rows, DISK],
+        cost[rows],
         repair,
         repairs,
         low - loads[receivers],
@@ -205,10 +216,10 @@ def _first_cells(model: _Model) -> Ints:
     if count <= _CELLS:
         return np.arange(count)
     sizes, rates = _STRATA
-    by_size = _stratum(model.broker, model.weights[:, DISK], sizes)
+    by_size = _stratum(model.broker, model.cost, sizes)
     key = model.broker * sizes + by_size
     with np.errstate(divide="ignore", invalid="ignore"):
-        ratio = np.nan_to_num(model.weights[:, 2] / model.weights[:, DISK], posinf=1e300)
+        ratio = np.nan_to_num(model.weights[:, BYTES_IN] / model.cost, posinf=1e300)
     key = key * rates + _stratum(key, ratio, rates)
     alone = model.repair >= 0
     key[alone] = key.max() + 1 + np.arange(int(alone.sum()))

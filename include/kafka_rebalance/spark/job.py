@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 try:
@@ -20,12 +21,12 @@ except ImportError:  # submitted by hand, without py_files
 from pyspark.sql import SparkSession
 
 from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.model.settings import OPTIMAL
 from kafka_rebalance.planning.__main__ import argument_parser, read_file, read_settings, say
 from kafka_rebalance.planning.arrays import Problem
 from kafka_rebalance.planning.history import describe_history
 from kafka_rebalance.planning.history_table import HISTORY, existing_partitions, planned_with, write_history
-from kafka_rebalance.planning.jobs import candidate_names
-from kafka_rebalance.planning.planner import Plan, Stopwatch, describe, describe_plan, finish, prepare, propose
+from kafka_rebalance.planning.planner import Plan, Stopwatch, describe, describe_plan, finish, offered, prepare, propose
 from kafka_rebalance.spark.driver import check_nonce, open_session, run_job
 from kafka_rebalance.spark.metrics import read_metrics
 from kafka_rebalance.spark.tables import folder_at
@@ -57,16 +58,24 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
     history = read_file(options.history) if options.history is not None else None
     watch.lap("read")
     say(describe(problem))
-    spark = spark or open_session(scratch)
-    watch.lap("session")
     if options.metrics is not None:
+        spark = spark or open_session(scratch)
+        watch.lap("session")
         found = read_metrics(spark, options.metrics, existing_partitions(problem, snapshot))
         history = write_history(out, found.rows, found.files, found.unreadable)
         watch.lap("history")
     if history is not None:
         problem = planned_with(problem, snapshot, history, options.history or HISTORY)
         say(describe_history(problem))
-    plans = propose_on(spark, problem, candidate_names(settings))
+    names = offered(problem)
+    with ThreadPoolExecutor(1) as driver:
+        # The solver is the driver's alone; it computes without the interpreter's lock while the session opens.
+        exact = {name: driver.submit(propose, problem, name) for name in names if name == OPTIMAL}
+        spark = spark or open_session(scratch)
+        if options.metrics is None:
+            watch.lap("session")
+        searched = iter(propose_on(spark, problem, [name for name in names if name not in exact]))
+        plans = [exact[name].result() if name in exact else next(searched) for name in names]
     watch.lap("propose")
     for plan in plans:
         say(describe_plan(plan))
@@ -78,6 +87,8 @@ def propose_on(spark: SparkSession, problem: Problem, names: Sequence[str]) -> t
 
     Raises the error of the first candidate that has one, as planning here would.
     """
+    if not names:
+        return ()
     context = spark.sparkContext
     shared = context.broadcast(problem)
 

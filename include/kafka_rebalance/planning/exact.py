@@ -1,0 +1,196 @@
+"""The fewest bytes that bring a small cluster into its bands: a mixed-integer program, solved by HiGHS.
+
+Variables: y[partition, broker], whether the partition has a replica there, for partitions that may move and brokers
+that may receive; what cannot move is a constant. Rows: replica counts, the rack rule, the bands of what replicas weigh,
+disks, limits. Leaders are no part of it: lists are re-ordered afterwards, which copies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.planning import linear
+from kafka_rebalance.planning.arrays import DISK, Bools, Floats, Ints, Problem, replica_loads, replication
+from kafka_rebalance.planning.bounds import Bands, band
+from kafka_rebalance.planning.constraints import domains_of, rack_rule
+from kafka_rebalance.planning.frame import Frame
+
+_JOBS = (
+    "balance",
+    "drain",
+    "repair_racks",
+)  # the others ask for less than balance, or for more than one place a replica
+_VARIABLES = 4_000  # at most; a program of this size takes some seconds
+_WORK = 60_000  # nodes times variables: the fewer variables, the longer it may search
+_GAP = 1e-3  # proven: no plan is cheaper by more than this share
+_TIE = 1e-5  # of the mean partition: what a copy costs besides its bytes
+NOT_SOLVED = (
+    f"The exact optimum is for jobs {', '.join(_JOBS)} without max_leader_changes, for up to {_VARIABLES:,} partitions "
+    "times brokers that receive, and needs highspy."
+)
+_EFFORT: Mapping[str, bool | int | float | str] = {
+    "mip_rel_gap": _GAP,
+    "mip_detect_symmetry": False,
+    "mip_allow_restart": False,  # a restart repeats the costly root, and seldom pays in so few nodes
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Optimum:
+    """The cheapest lists found, if there are any, and in words what is proven of them."""
+
+    replicas: Ints | None  # [partition row, position] replicas that stay keep their positions
+    proven: bool
+    note: str
+
+
+def applies(problem: Problem) -> bool:
+    """Whether the program covers what is asked for, is small enough, and can be solved here."""
+    settings = problem.settings
+    covered = settings.job in _JOBS and settings.replication_factor is None and settings.max_leader_changes is None
+    confined = bool(problem.rack_pinned.any()) and not rack_rule(problem).known
+    variables = int(problem.relocatable.sum()) * int(problem.receivers.sum())
+    return covered and not confined and 0 < variables <= _VARIABLES and linear.available()
+
+
+def fewest_bytes(frame: Frame) -> Optimum:
+    """The lists within the tolerance that copy the fewest bytes.
+
+    Where no lists are, one replica beyond it: what `scoring.outside_band` calls within, as no plan can be finer.
+    """
+    program = _Program(frame)
+    tolerance = frame.goal.tolerance
+    asked = band(frame.targets, tolerance)
+    heaviest = np.minimum(frame.weights.max(axis=0), frame.targets.max(axis=0))
+    slack = np.maximum(frame.targets * tolerance, heaviest)
+    impossible = False
+    full = ", nothing going to disks beyond disk_headroom," if program.full.any() else ""
+    for bands, words in (
+        (asked, f"within {tolerance:.0%}"),
+        (Bands(frame.targets - slack, frame.targets + slack), f"within {tolerance:.0%} or one replica"),
+    ):
+        found = program.solved(bands)
+        if found.x is not None:
+            least = found.bound / max(found.cost, 1e-12)
+            if found.optimal:
+                return Optimum(program.lists(found.x > 0.5), True, f"proven: no plan {words}{full} copies fewer bytes")
+            note = f"the best found and not proven: {1 - least:.1%} fewer bytes {words} are not ruled out"
+            return Optimum(program.lists(found.x > 0.5), False, note)
+        impossible = found.infeasible
+    certain = "there is none" if impossible else "none was found"
+    return Optimum(None, impossible, f"Of plans within {tolerance:.0%} or one replica of every share {certain}.")
+
+
+class _Program:
+    """The rows over y[partition, broker]; the columns are numbered partition by partition."""
+
+    def __init__(self, frame: Frame) -> None:
+        problem = frame.problem
+        self._frame = frame
+        self._partitions = np.flatnonzero(problem.relocatable)
+        self._brokers = np.flatnonzero(problem.receivers)
+        self._lists = problem.replicas[self._partitions]
+        held = (self._lists >= 0) & (problem.receivers | problem.leaving)[np.maximum(self._lists, 0)]
+        self._stays = (self._lists >= 0) & ~held  # on brokers that keep what they have
+        self._has: Bools = (self._lists[:, :, None] == self._brokers).any(axis=1)  # [partition, broker]
+        loads = replica_loads(problem.replicas, frame.weights, len(frame.targets))[:, DISK]
+        self.full: Bools = (loads > frame.disk_limit)[self._brokers]  # disks that are beyond their limit already
+        self._columns = np.arange(self._has.size).reshape(self._has.shape)
+        self._entries: list[tuple[Ints, Ints, Floats]] = []
+        self._low: list[Floats] = []
+        self._high: list[Floats] = []
+        self._rows = 0
+        self._add_lists()
+        self._add_limits()
+
+    def solved(self, bands: Bands) -> linear.Solution:
+        """`bands` are [broker, resource] in the frame's units."""
+        kept = len(self._entries), len(self._low), self._rows
+        self._add_bands(bands)
+        sizes = self._frame.problem.size_bytes[self._partitions] / self._mean_size()
+        cost = np.where(self._has, 0.0, sizes[:, None] + _TIE).ravel()
+        row, column, value = (np.concatenate(parts) for parts in zip(*self._entries, strict=True))
+        low, high = np.concatenate(self._low), np.concatenate(self._high)
+        del self._entries[kept[0] :], self._low[kept[1] :], self._high[kept[1] :]
+        self._rows = kept[2]
+        whole = np.ones(len(cost), dtype=bool)
+        nodes = min(2_000, _WORK // len(cost))
+        return linear.solve(
+            linear.Program(cost, self._takes().ravel(), low, high, row, column, value, whole),
+            {**_EFFORT, "mip_max_nodes": nodes},
+        )
+
+    def lists(self, chosen: Bools) -> Ints:
+        """[partition row, position] The lists of a solution: new replicas take the positions of those that leave."""
+        result = self._frame.problem.replicas.copy()
+        for number, (row, now) in enumerate(zip(self._partitions, chosen.reshape(self._has.shape), strict=True)):
+            there = self._brokers[now]
+            leaves = (result[row] >= 0) & ~self._stays[number] & ~np.isin(result[row], there)
+            result[row, leaves] = self._brokers[now & ~self._has[number]]
+        return result
+
+    def _takes(self) -> Floats:
+        """[partition, broker] 1 where the replica may be: no more on full disks, none too large for the log dirs."""
+        fits = np.repeat(~self.full[None], len(self._partitions), axis=0)
+        largest = self._frame.rule.largest
+        if largest is not None:
+            fits &= self._frame.problem.size_bytes[self._partitions][:, None] <= largest[self._brokers]
+        return (self._has | fits).astype(np.float64)
+
+    def _mean_size(self) -> float:
+        return max(1.0, float(self._frame.problem.size_bytes[self._partitions].mean()))
+
+    def _add(self, columns: Ints, values: Floats | float, low: Floats | float, high: Floats | float) -> None:
+        """One row for each row of `columns`."""
+        count = len(columns)
+        row = np.repeat(np.arange(self._rows, self._rows + count), columns.shape[1])
+        self._entries.append((row, columns.ravel(), np.broadcast_to(values, columns.shape).astype(np.float64).ravel()))
+        self._low.append(np.broadcast_to(low, count).astype(np.float64))
+        self._high.append(np.broadcast_to(high, count).astype(np.float64))
+        self._rows += count
+
+    def _add_lists(self) -> None:
+        """As many replicas as now, one a rack or, from as many replicas as racks on, one at least; confined as now."""
+        frame, problem = self._frame, self._frame.problem
+        rule, counts = frame.rule, replication(self._lists)
+        free = counts - self._stays.sum(axis=1)
+        self._add(self._columns, 1.0, free, free)
+        if not rule.known:
+            return
+        domains = domains_of(rule, self._lists)
+        confined = problem.rack_pinned[self._partitions]
+        rackless = ((domains < 0) & (self._lists >= 0)).any(axis=1)  # on dead brokers: these go to any rack
+        full = counts >= rule.racks
+        at_most = np.where(full, counts - rule.racks + 1, 1)
+        for rack in np.unique(rule.domain[self._brokers]):
+            here, kept = ((those & (domains == rack)).sum(axis=1) for those in (self._lists >= 0, self._stays))
+            least = np.where(confined, here, np.where(full, 1, 0))
+            most = np.where(confined & ~rackless, here, np.where(confined, np.maximum(at_most, here), at_most))
+            columns = self._columns[:, rule.domain[self._brokers] == rack]
+            self._add(columns, 1.0, np.maximum(0, least - kept), np.maximum(0, most - kept))
+
+    def _add_limits(self) -> None:
+        problem = self._frame.problem
+        new = np.flatnonzero(~self._has.ravel())[None]
+        sizes = np.repeat(problem.size_bytes[self._partitions] / self._mean_size(), len(self._brokers))
+        if problem.settings.max_bytes is not None:
+            self._add(new, sizes[new], -np.inf, problem.settings.max_bytes / self._mean_size())
+        if problem.settings.max_replicas is not None:
+            self._add(new, 1.0, -np.inf, float(problem.settings.max_replicas))
+
+    def _add_bands(self, bands: Bands) -> None:
+        frame, problem = self._frame, self._frame.problem
+        brokers = len(frame.targets)
+        now = replica_loads(problem.replicas, frame.weights, brokers)
+        mine = replica_loads(np.where(self._stays, -1, self._lists), frame.weights[self._partitions], brokers)
+        high = bands.high.copy()
+        # A disk that is too full already may stay so, and takes nothing (`_takes`).
+        high[:, DISK] = np.minimum(high[:, DISK], np.maximum(frame.disk_limit, now[:, DISK]))
+        for k in range(high.shape[1]):
+            weights = frame.weights[self._partitions, k]
+            if weights.any():
+                fixed = (now - mine)[self._brokers, k]
+                self._add(self._columns.T, weights, bands.low[self._brokers, k] - fixed, high[self._brokers, k] - fixed)
