@@ -36,7 +36,7 @@ def test_a_pinned_topic_keeps_its_replication_factor() -> None:
 def test_a_drain_that_needs_a_pinned_replica_to_go_is_refused_with_how_many_there_are() -> None:
     with pytest.raises(PlanningError) as refused:
         plan_of(SIX, CROWDED, job="drain", drain=[2, 4], pinned_topics=["ledger"])
-    assert "broker 2 is to be emptied, and holds 6 replicas of pinned_topics" in str(refused.value)
+    assert "Emptying broker 2 would move 6 replicas of pinned_topics" in str(refused.value)
     assert "first ledger-0" in str(refused.value)
     plan_of(SIX, CROWDED, job="drain", drain=[4], pinned_topics=["ledger"])
     plan_of(SIX, CROWDED, job="leaders", drain=[2], pinned_topics=["ledger"])
@@ -83,11 +83,11 @@ def test_with_more_replicas_than_racks_a_dead_brokers_replica_still_goes_to_the_
     [
         (
             {"job": "drain", "drain": [3, 6]},
-            ["broker 3 is to be emptied", "12 replicas of rack_pinned", "orders-0"],
+            ["Emptying broker 3 would move 12 replicas of rack_pinned_topics", "orders-0"],
         ),
         (
             {"job": "drain", "drain": [3], "brokers_out": [6]},
-            ["broker 3 is to be emptied", "no other broker of its rack"],
+            ["Emptying broker 3 would", "no other broker of its rack may receive"],
         ),
         ({"job": "replace", "replace": {"3": 4}}, ["4 (rack a)", "3 (rack c)", "12 of its partitions", "orders-0"]),
     ],

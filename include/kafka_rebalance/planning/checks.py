@@ -129,7 +129,7 @@ def _check_may_leave(problem: Problem, rows: Bools, brokers: Bools, why: str) ->
     if len(holding):
         ids = problem.brokers[np.unique(problem.replicas[held])].tolist()
         raise PlanningError(
-            f"{_ids(ids)} is to be emptied, and holds {int(held.sum())} replicas of {why}: first "
+            f"Emptying {_ids(ids)} would move {int(held.sum())} replicas of {why}: first "
             f"{_name(problem, int(holding[0]))}. {_NOTHING} Unpin these topics, or leave the broker as it is."
         )
 

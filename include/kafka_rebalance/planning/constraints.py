@@ -101,7 +101,7 @@ def allowed(
         for position in range(others.shape[1]):
             shared |= others[:, position, None] == to_domain
         free: Bools = ~shared & (replicas[rows, columns][:, None] != spread)
-        return free & _other_rules(rule, domains[rows, columns], rows, spread)
+        return _and_other_rules(free, rule, domains[rows, columns], rows, spread)
     same_broker = np.zeros(spread.shape, dtype=bool)
     for position in range(others.shape[1]):
         shared |= others[:, position, None] == to_domain
@@ -110,15 +110,14 @@ def allowed(
     nowhere = domains[rows, columns] < 0
     need = np.where(nowhere, np.minimum(left + 1, rule.racks), distinct(domains[rows]) + (1 if repair else 0))
     legal: Bools = ~same_broker & (left[:, None] + ~shared >= need[:, None])
-    return legal & _other_rules(rule, domains[rows, columns], rows, spread)
+    return _and_other_rules(legal, rule, domains[rows, columns], rows, spread)
 
 
-def _other_rules(rule: RackRule, from_domain: Ints, rows: Ints, targets: Ints) -> Bools:
-    """[move, target] Whether a confined replica stays in its domain, and the target's log dirs have room for it."""
-    legal = np.ones(targets.shape, dtype=bool)
+def _and_other_rules(legal: Bools, rule: RackRule, from_domain: Ints, rows: Ints, targets: Ints) -> Bools:
+    """[move, target] What is legal where a confined replica stays in its domain and the target's log dirs have room."""
     if rule.confined is not None:
         free = ~rule.confined[rows] | (from_domain < 0)
-        legal &= free[:, None] | (rule.domain[targets] == from_domain[:, None])
+        legal = legal & (free[:, None] | (rule.domain[targets] == from_domain[:, None]))
     if rule.largest is not None:
-        legal &= rule.sizes[rows][:, None] <= rule.largest[targets]
+        legal = legal & (rule.sizes[rows][:, None] <= rule.largest[targets])
     return legal
