@@ -219,6 +219,14 @@ def test_spark_is_told_for_how_long_records_count(
     assert table["partition"].to_pylist() == [0, 1]
 
 
+def test_a_creation_id_that_is_no_number_is_named(tmp_path: Path) -> None:
+    planned(tmp_path, partition_rows(LISTS), [])
+    table = pq.read_table(tmp_path / "partitions.parquet").drop_columns(["topic_czxid"])
+    pq.write_table(table.append_column("topic_czxid", pa.array(["x"] * 4)), tmp_path / "partitions.parquet")
+    with pytest.raises(ArtifactError, match=r"partitions.parquet: column topic_czxid is string"):
+        existing_partitions(prepare(tmp_path, Settings()), tmp_path)
+
+
 # --- the file ---
 
 

@@ -75,7 +75,12 @@ def existing_partitions(problem: Problem, snapshot_folder: Folder) -> pa.Table:
     lifetime = read_retention(snapshot_folder).lifetimes_ms(problem)
     czxid = pa.nulls(len(order), pa.int64())
     if "topic_czxid" in columns.table.column_names:
-        czxid = columns.table.column("topic_czxid").cast(pa.int64()).take(pa.array(order)).combine_chunks()
+        column = columns.table.column("topic_czxid")
+        if not (pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
+            raise ArtifactError(
+                f"{columns.where}: column topic_czxid is {column.type}, not an integer. Nothing was planned."
+            )
+        czxid = column.cast(pa.int64()).take(pa.array(order)).combine_chunks()
     return pa.table(
         [
             pa.array(problem.topics, pa.string()).take(pa.array(problem.topic)),

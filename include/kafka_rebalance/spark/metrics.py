@@ -32,7 +32,7 @@ PERCENTILE = 0.95
 _COLUMNS = """observed_at timestamp, topic string, partition int, size_bytes long, end_offset long, start_offset long,
     topic_czxid long"""
 _KEY = ("topic", "partition")
-_DAY = re.compile(r"day=(\d{4}-\d{2}-\d{2})/[^/]+")
+_DAY = re.compile(r"day=(\d{4}-\d{2}-\d{2})/.+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,4 +179,4 @@ def _microseconds(name: str) -> Column:
 
 def _name(url: str) -> str:
     """A file's name below the folder, as `parquet_files` has it."""
-    return "/".join(unquote(url).split("/")[-2:])
+    return f"day={unquote(url).rpartition('/day=')[2]}"
