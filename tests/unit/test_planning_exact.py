@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.rules import rack_rule_problem
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import exact, linear
@@ -18,8 +19,10 @@ from kafka_rebalance.planning.bounds import band
 from kafka_rebalance.planning.frame import frame_of
 from kafka_rebalance.planning.jobs import goal_of
 from kafka_rebalance.planning.planner import offered, propose
+from kafka_rebalance.planning.proof import with_sharper_bound
 from plan_verifier import verify
 from snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
+from strategies import clusters, settings_for
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
 
@@ -95,6 +98,36 @@ def test_no_assignment_within_the_tolerance_copies_fewer_bytes(drawn: tuple[Rows
         assert moved is not None
         assert fewest <= moved <= fewest * 1.001 + 1
         assert plan.candidate.note.startswith("Proven: no plan within")
+
+
+@settings(max_examples=20, deadline=None, suppress_health_check=_SLOW)
+@given(st.data(), st.sampled_from(["balance", "drain", "repair_racks"]), clusters())
+def test_the_optimum_keeps_every_promise_and_copies_no_more_than_a_search(
+    data: st.DataObject, job: str, cluster: tuple[Rows, Rows]
+) -> None:
+    brokers, rows = cluster
+    asked = data.draw(settings_for(cluster, job))
+    try:
+        problem = problem_of(brokers, rows, **asked)
+        balanced = propose(problem, "balanced")
+    except PlanningError:
+        return
+    plan = propose(problem, "optimal")
+    verify(plan, problem.snapshot_digest, brokers, rows, Settings.from_mapping(asked))
+    sharper = with_sharper_bound(problem, plan).candidate
+    moved, searched = sharper.summary["moved_bytes"], balanced.candidate.summary["moved_bytes"]
+    bound = sharper.summary["moved_bytes_bound"]
+    assert moved is not None
+    assert searched is not None
+    assert bound is not None
+    assert bound <= moved
+    if "Proven: no plan within" in plan.candidate.note and "or one replica" not in plan.candidate.note:
+        goal = goal_of(problem.settings, "optimal")
+        frame = frame_of(problem, goal, replication(problem.replicas))
+        bands, loads = band(frame.targets * frame.scale, goal.tolerance), balanced.loads_after[:, :3]
+        inside = ((loads >= bands.low * (1 - 1e-9)) & (loads <= bands.high * (1 + 1e-9)))[problem.receivers].all()
+        copies = len(rows) * 8  # each with its small cost besides bytes
+        assert not inside or balanced.candidate.summary["rack_violations"] or moved <= 1.001 * searched + copies
 
 
 def test_the_smallest_replicas_that_balance_are_the_ones_that_move() -> None:
