@@ -100,6 +100,14 @@ def proposals(**changes: Any) -> dict[str, Any]:
                 "makespan_bound_seconds": None if name == "leaders_only" else 4980.0,
                 "peak_disk_fraction": None if name == "leaders_only" else 0.71,
                 "controller_bytes": 118_000,
+                "cross_rack_bytes": sum(move.bytes_to_copy for move in made) // 3,
+                "rack_limits": [
+                    "rack rack-1 has 2 of 6 brokers: they carry at least 1.035 of an even share of replicas"
+                ],
+                "groups": [
+                    {"text": "21 moves take broker 1 from 91 % to 54 % of its disk", "moves": 21, "bytes": 180 * GIB},
+                    {"text": "14 moves bring broker 5 from 0 % to 54 % of its disk", "moves": 14, "bytes": 142 * GIB},
+                ],
                 "scores": {
                     "before": {
                         metric: {"max_over_mean": 1.62, "min_over_mean": 0.0, "cv": 0.7}
@@ -145,6 +153,20 @@ def loads(brokers: int = 6, rack: str | None = "rack-") -> dict[str, list[dict[s
                     }
                 )
     return rows
+
+
+def disks() -> dict[str, list[dict[str, Any]]]:
+    """Rows of the table `disk` by candidate: broker 1 is emptied, broker 5 filled, over three batches."""
+    filled = {1: [(825, 825), (860, 760), (790, 640), (660, 550)], 5: [(0, 0), (190, 190), (420, 380), (570, 550)]}
+    return {
+        name: [
+            {"candidate": name, "batch": batch, "broker": broker, "peak_bytes": peak * GIB, "after_bytes": after * GIB}
+            for broker, steps in filled.items()
+            for batch, (peak, after) in enumerate(steps)
+        ]
+        for name in DIGESTS
+        if name != "leaders_only"
+    }
 
 
 def decision(choice: str = "balanced", **changes: Any) -> dict[str, Any]:

@@ -12,7 +12,13 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.settings import SEARCHED, Settings
 from kafka_rebalance.planning.__main__ import main
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.tables import read_candidate, read_loads, snapshot_digest, write_snapshot
+from kafka_rebalance.planning.tables import (
+    read_candidate,
+    read_fullest_disks,
+    read_loads,
+    snapshot_digest,
+    write_snapshot,
+)
 from snapshots import broker_rows, partition_rows
 
 RESULTS = [f"{table}/part-0.parquet" for table in ("moves", "scores", "candidates", "loads", "disk")] + [
@@ -132,3 +138,13 @@ def test_a_folder_that_is_not_there_or_cannot_be_opened_ends_the_command_with_it
     blocked.write_text("")
     assert main(["--snapshot", str(snapshot), "--out", str(blocked)]) == 2
     assert "cannot be" in capsys.readouterr().err
+
+
+def test_the_fullest_disks_are_read_by_candidate_fullest_first(tmp_path: Path) -> None:
+    capacity = {1: 10_000, 2: 10_000, 3: 100_000}
+    write_snapshot(tmp_path, broker_rows([1, 2, 3], disk_capacity_bytes=capacity), partition_rows([[1]] * 8))
+    run(tmp_path, tmp_path, Settings())
+    rows = read_fullest_disks(tmp_path, "balanced", most=2)
+    assert list(dict.fromkeys(row["broker"] for row in rows)) == [1, 2]
+    assert rows[0] == {"candidate": "balanced", "batch": 0, "broker": 1, "peak_bytes": 8000, "after_bytes": 8000}
+    assert read_fullest_disks(tmp_path / "elsewhere", "balanced") == []

@@ -140,3 +140,24 @@ def test_every_move_of_a_balanced_plan_gains_something(seed: int, asked: dict[st
             idle.append(move)
     assert len(rows) > 50
     assert not idle, f"{len(idle)} of {len(rows)} moves gain nothing, first {idle[0]}"
+
+
+def test_copies_between_racks_are_counted() -> None:
+    racks = {1: "a", 2: "a", 3: "b"}
+    plan = plan_of(broker_rows(racks, racks), partition_rows([[1, 3], [1, 3]]), "light", job="drain", drain=[1])
+    moves = plan.candidate.moves
+    assert {move.before[0] for move in moves} == {1}
+    assert plan.candidate.summary["cross_rack_bytes"] == 0
+    assert plan_of(broker_rows([1, 2]), partition_rows([[1]] * 4)).candidate.summary["cross_rack_bytes"] is None
+
+
+def test_it_is_said_which_racks_cannot_be_even() -> None:
+    """Rack a has one broker and a replica of everything, rack b two brokers."""
+    racks = {1: "a", 2: "b", 3: "b"}
+    plan = plan_of(broker_rows(racks, racks), partition_rows([[1, 2], [1, 3]] * 6))
+    assert plan.rack_limits == (
+        "rack a has 1 of 3 brokers: they carry at least 1.500 of an even share of replicas",
+        "rack b has 2 of 3 brokers: they carry at most 0.750 of an even share of replicas",
+    )
+    even = {1: "a", 2: "b", 3: "c"}
+    assert plan_of(broker_rows(even, even), partition_rows([[1, 2], [1, 3]] * 6)).rack_limits == ()

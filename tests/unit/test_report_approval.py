@@ -16,7 +16,12 @@ from kafka_rebalance.report.values import RunReport
 
 
 def report(snapshot: dict[str, Any] | None = None, **documents: Any) -> RunReport:
-    plan = {"proposals": samples.proposals(), "loads": samples.loads(), "moves": samples.all_moves()}
+    plan = {
+        "proposals": samples.proposals(),
+        "loads": samples.loads(),
+        "moves": samples.all_moves(),
+        "disks": samples.disks(),
+    }
     return build_report(snapshot or samples.snapshot(), **plan | documents)
 
 
@@ -30,6 +35,12 @@ def test_the_body_has_what_a_decision_needs() -> None:
         "| Bytes copied | 330 GiB (policy: 10 % of the cluster, at most 2.00 TiB) | 287 GiB |",
         "| `orders.payments.authorised-0` | 19.9 GiB | 3, 1, 2 → 3, 1, 5 | 1 | `broker 3 above its share` |",
         "bytes on disk 1.62 → 1.04",
+        "`Balanced is recommended: for 287 GiB copied, the highest broker goes from 1.62 to 1.04 of its share "
+        "of bytes on disk.`",
+        "**Balanced** `copies 287 GiB; no plan within 10 % copies less than 281 GiB (2 % above the bound)` · takes "
+        "about 1 h 30 min, at least 1 h 23 min · fullest disk meanwhile 71 %",
+        "Racks: `rack rack-1 has 2 of 6 brokers",
+        "- `21 moves take broker 1 from 91 % to 54 % of its disk`",
         "**Controller** broker 2 on `kafka-2.orders.example` since 2026-04-19 03:10:44 UTC · epoch 41, settled · "
         "nothing queued",
         "c" * 64,

@@ -21,7 +21,12 @@ from kafka_rebalance.report.values import RunReport
 
 STATIC = "/kafka-rebalance/static"
 FILES = "/kafka-rebalance/run/kafka_rebalance/one%2Ftwo/reassignments"
-PLAN: dict[str, Any] = {"proposals": samples.proposals(), "loads": samples.loads(), "moves": samples.all_moves()}
+PLAN: dict[str, Any] = {
+    "proposals": samples.proposals(),
+    "loads": samples.loads(),
+    "moves": samples.all_moves(),
+    "disks": samples.disks(),
+}
 UNDER_WAY: dict[str, Any] = {
     "decision": samples.decision(),
     "throttle": samples.throttle(),

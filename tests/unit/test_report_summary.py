@@ -13,7 +13,12 @@ from kafka_rebalance.report.values import RunReport
 
 
 def report(**documents: Any) -> RunReport:
-    given = {"proposals": samples.proposals(), "loads": samples.loads(), "moves": samples.all_moves()}
+    given = {
+        "proposals": samples.proposals(),
+        "loads": samples.loads(),
+        "moves": samples.all_moves(),
+        "disks": samples.disks(),
+    }
     snapshot = documents.pop("snapshot", samples.snapshot())
     return build_report(snapshot, **given | documents)
 

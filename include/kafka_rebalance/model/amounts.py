@@ -1,4 +1,4 @@
-"""Bytes and shares as people read them, in plans and on pages alike."""
+"""Bytes, shares and bounds as people read them, in plans and on pages alike."""
 
 from __future__ import annotations
 
@@ -18,6 +18,19 @@ def share_in_words(share: float) -> str:
     if 0 < share < 0.01:
         return "< 1 %"
     return f"{share * 100:.0f} %"
+
+
+def bound_in_words(copied: float, bound: float | None, tolerance: float | None = None) -> str:
+    """What a plan copies beside what no plan stays below: `copies 412 GiB; no plan within 5 % copies less than ...`.
+
+    `tolerance` None: the bound is of plans that end as even as this one. Empty where nothing is copied or known.
+    """
+    if not copied or not bound:
+        return ""
+    as_even = "as even" if tolerance is None else f"within {share_in_words(tolerance)}"
+    above = copied / bound - 1
+    over = f"{share_in_words(above)} above the bound" if above > 0 else "exactly the bound"
+    return f"copies {bytes_in_words(copied)}; no plan {as_even} copies less than {bytes_in_words(bound)} ({over})"
 
 
 def _figures(amount: float) -> str:

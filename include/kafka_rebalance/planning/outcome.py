@@ -33,7 +33,7 @@ from kafka_rebalance.planning.constraints import RackRule, rack_rule, violations
 from kafka_rebalance.planning.controller import rewrites, too_large
 from kafka_rebalance.planning.jobs import Goal
 from kafka_rebalance.planning.placement import Budget
-from kafka_rebalance.planning.reasons import LEADERS, MoveGroup, Reasons, move_groups
+from kafka_rebalance.planning.reasons import LEADERS, MoveGroup, Reasons, move_groups, rack_limits
 from kafka_rebalance.planning.relief import Relief
 from kafka_rebalance.planning.room import disk_shares, held_bytes
 from kafka_rebalance.planning.scoring import Score, outside_band, scores
@@ -72,6 +72,7 @@ class Plan:
     within_tolerance: bool
     disks: DiskUse | None = None  # None where nothing is offered
     groups: tuple[MoveGroup, ...] = ()
+    rack_limits: tuple[str, ...] = ()  # how even the racks let brokers be, in words
 
 
 def infeasible(problem: Problem, name: str, note: str) -> Plan:
@@ -111,6 +112,7 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         makespan_bound_seconds=makespan_bound(planned.received, planned.sent, throttle) if throttle else None,
         peak=planned.peak_disk_fraction,
         controller_bytes=planned.controller_bytes,
+        cross_rack_bytes=_cross_rack_bytes(problem, planned.moves),
     )
     off = _off_balance(problem, placed, after)
     status, notes = _verdict(problem, name, placed, off, int(is_broken.sum()))
@@ -126,6 +128,7 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         not off and not is_broken.any(),
         planned.disks,
         tuple(move_groups(problem, planned.moves, before, after, reachable)),
+        rack_limits(problem, placed.rule, reachable),
     )
 
 
@@ -144,10 +147,12 @@ def _summary(
     makespan_bound_seconds: float | None = None,
     peak: float | None = None,
     controller_bytes: int = 0,
+    cross_rack_bytes: int | None = None,
 ) -> dict[str, float | int | None]:
     return {
         "moved_bytes": sum(move.bytes_to_copy for move in moves),
         "moved_bytes_bound": bound,
+        "cross_rack_bytes": cross_rack_bytes,
         "moved_replicas": sum(len(move.added) for move in moves),
         "leader_changes": sum(move.changes_leader for move in moves),
         "rack_violations": broken,
@@ -157,6 +162,15 @@ def _summary(
         "peak_disk_fraction": peak,
         "controller_bytes": controller_bytes,
     }
+
+
+def _cross_rack_bytes(problem: Problem, moves: Sequence[Move]) -> int | None:
+    """Bytes copied from a leader in one rack to a broker in another; None where a rack is unknown."""
+    racks = dict(zip(problem.brokers.tolist(), problem.racks, strict=True))
+    pairs = [(racks[move.before[0]], racks[broker], move.size_bytes) for move in moves for broker in move.added]
+    if any(source is None or target is None for source, target, _ in pairs):
+        return None
+    return sum(size for source, target, size in pairs if source != target)
 
 
 def _moves(

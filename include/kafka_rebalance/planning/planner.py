@@ -8,6 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 
+from kafka_rebalance.model.amounts import bound_in_words
 from kafka_rebalance.model.artifacts import Folder
 from kafka_rebalance.model.settings import OPTIMAL, Settings
 from kafka_rebalance.planning.arrays import Problem
@@ -138,7 +139,7 @@ def describe(problem: Problem) -> str:
 def describe_plan(plan: Plan) -> str:
     """One line on one candidate."""
     figures = plan.candidate.summary
-    return (
-        f"{plan.candidate.name}: {plan.candidate.status}, {len(plan.candidate.moves):,} moves, "
-        f"{figures['moved_bytes']:,} bytes in {figures['batches']} batches. {plan.candidate.note}"
-    ).rstrip()
+    bound = bound_in_words(figures["moved_bytes"] or 0, figures["moved_bytes_bound"])
+    said = f"{figures['moved_bytes']:,} bytes in {figures['batches']} batches" + (f"; {bound}" if bound else "")
+    moves = f"{len(plan.candidate.moves):,} moves"
+    return f"{plan.candidate.name}: {plan.candidate.status}, {moves}, {said}. {plan.candidate.note}".rstrip()

@@ -22,9 +22,12 @@ from kafka_rebalance.planning.arrays import (
     known_metrics,
     leader_weights,
     replica_weights,
+    shares,
 )
+from kafka_rebalance.planning.constraints import RackRule
 
 GROUPS = 10  # of a candidate, at most
+RACKS = 5  # of which it is said that they cannot be even, at most
 LEADERS = len(REPLICA_METRICS)
 _NOUNS = ("replicas", "bytes on disk", "bytes in", "leaders", "bytes out of leaders")  # in the order of METRICS
 _EDGE = 1e-3  # of a share: as near to the band's edge is inside
@@ -175,3 +178,35 @@ def _group_text(
         return f"{some} {verb} broker {broker} from {before} to {after}"
     before, after = (_share(load / own) for load in loads)
     return f"{some} {verb} broker {broker} from {before} to {after} of {of_what}"
+
+
+def rack_limits(problem: Problem, rule: RackRule, reachable: Floats) -> tuple[str, ...]:
+    """In which racks brokers cannot but carry more than an even share, or less: at most RACKS, furthest off first.
+
+    `reachable` is [broker, METRICS], the load of each broker once all are as even as the racks allow. Brokers that
+    receive nothing force loads as well, so where there are any nothing is said.
+    """
+    if not rule.known or (problem.closed & problem.staying).any():
+        return ()
+    even = shares(problem)[:, :LEADERS] * reachable[:, :LEADERS].sum(axis=0)
+    found = []
+    for rack in sorted({rack for rack, stays in zip(problem.racks, problem.staying, strict=True) if stays and rack}):
+        here = np.array([own == rack for own in problem.racks]) & problem.staying
+        carried = np.divide(
+            reachable[here, :LEADERS].sum(axis=0),
+            even[here].sum(axis=0),
+            where=even[here].sum(axis=0) > 0,
+            out=np.ones(LEADERS),
+        )
+        metric = int(np.abs(carried - 1).argmax())
+        if abs(carried[metric] - 1) > 0.01:
+            most = "at least" if carried[metric] > 1 else "at most"
+            found.append(
+                (-abs(float(carried[metric]) - 1), rack, int(here.sum()), most, float(carried[metric]), metric)
+            )
+    total = int(problem.staying.sum())
+    return tuple(
+        f"rack {rack} has {count} of {total} brokers: "
+        f"they carry {most} {carried:.3f} of an even share of {_NOUNS[metric]}"
+        for _, rack, count, most, carried, metric in sorted(found)[:RACKS]
+    )

@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_rebalance.errors import ArtifactError, RunFolderError
@@ -87,6 +88,7 @@ SCORES_SCHEMA = pa.schema(
 _SUMMARY_TYPES = {
     "moved_bytes": pa.int64(),
     "moved_bytes_bound": pa.int64(),
+    "cross_rack_bytes": pa.int64(),
     "moved_replicas": pa.int64(),
     "leader_changes": pa.int64(),
     "rack_violations": pa.int64(),
@@ -210,6 +212,24 @@ def read_loads(run_folder: Folder, name: str) -> list[dict[str, Any]]:
     return [row for row in _rows(run_folder, "loads", LOADS_SCHEMA) if row["candidate"] == name]
 
 
+def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dict[str, Any]]:
+    """Of one candidate the rows of DISK_SCHEMA of the brokers whose disks get fullest, fullest first, then by batch.
+
+    Full is against the capacity where all of them are known, else in bytes. Nothing, for a run that has no such table.
+    """
+    if not (run_folder / "disk" / PART).exists():
+        return []
+    table = parquet_table(read_file(run_folder / "disk", PART), PART, run_folder / "disk")
+    table = table.filter(pc.equal(table["candidate"], name))
+    capacities = {row["broker"]: row["disk_capacity_bytes"] for row in read_loads(run_folder, name)}
+    peaks = table.group_by("broker").aggregate([("peak_bytes", "max")]).to_pylist()
+    known = all(capacities.get(row["broker"]) for row in peaks)
+    fullness = {row["broker"]: row["peak_bytes_max"] / (capacities[row["broker"]] if known else 1) for row in peaks}
+    fullest = sorted(fullness, key=lambda broker: (-fullness[broker], broker))[:most]
+    rows: list[dict[str, Any]] = table.filter(pc.is_in(table["broker"], pa.array(fullest, pa.int32()))).to_pylist()
+    return sorted(rows, key=lambda row: (fullest.index(row["broker"]), row["batch"]))
+
+
 def _rows(run_folder: Folder, table: str, schema: pa.Schema) -> list[dict[str, Any]]:
     found = parquet_table(read_file(run_folder / table, PART), PART, run_folder / table)
     missing = [column for column in schema.names if column not in found.column_names]
@@ -307,6 +327,7 @@ def _proposal(plan: Plan) -> dict[str, Any]:
         "status": candidate.status,
         "note": candidate.note,
         **candidate.summary,
+        "rack_limits": list(plan.rack_limits),
         "groups": [{"text": group.text, "moves": group.moves, "bytes": group.bytes} for group in plan.groups],
         "scores": {phase: {metric: _figures(score) for metric, score in found.items()} for phase, found in phases},
     }

@@ -9,12 +9,20 @@ from __future__ import annotations
 import unicodedata
 
 from kafka_rebalance.report.segments import SegmentFinding
-from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_factor, format_time
+from kafka_rebalance.report.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_factor,
+    format_share,
+    format_time,
+)
 from kafka_rebalance.report.values import METRICS, CandidateReport, ControllerReport, RunReport
 
 BODY_BYTES = 8192
 MOVES_SHOWN = 15
 FINDINGS_SHOWN = 5
+GROUPS_SHOWN = 6
 _SUBJECT_CHARACTERS = 200
 
 
@@ -66,7 +74,7 @@ def _body(report: RunReport, moves_shown: int, link: str) -> str:
     if focus is None:
         parts.append("There is no candidate to approve.")
     else:
-        parts += [_candidates(report), *_scores(focus), _limits(report)]
+        parts += [_candidates(report), *_figures(report, focus), *_scores(focus), _limits(report)]
         parts += [*_segments(report), *_moves(focus, moves_shown)]
         parts.append(f"**Digest** of {code(focus.name, 40)}: {code(focus.digest, 80)}")
     if link:
@@ -101,6 +109,25 @@ def _candidates(report: RunReport) -> str:
             f"| {format_duration(candidate.makespan_seconds)} | {code(candidate.status, 20)}{note} |"
         )
     return "\n".join(lines)
+
+
+def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
+    """Why this one, its bytes beside the bound, time and disks, and its moves by broker."""
+    lines = [code(report.recommendation, 240)] if report.recommendation else []
+    said = [code(report.bound_of(focus), 160)] if report.bound_of(focus) else []
+    if focus.makespan_seconds is not None:
+        least = focus.makespan_bound_seconds
+        said.append(
+            f"takes about {format_duration(focus.makespan_seconds)}"
+            + (f", at least {format_duration(least)}" if least is not None else "")
+        )
+    if focus.peak_disk_fraction is not None:
+        said.append(f"fullest disk meanwhile {format_share(focus.peak_disk_fraction)}")
+    if said:
+        lines.append(f"**{focus.title}** " + " · ".join(said))
+    lines += [f"Racks: {code('; '.join(focus.rack_limits[:2]), 240)}"] if focus.rack_limits else []
+    groups = [f"- {code(group.text, 160)}" for group in focus.groups[:GROUPS_SHOWN]]
+    return [*lines, "\n".join(groups)] if groups else lines
 
 
 def _scores(focus: CandidateReport) -> list[str]:
@@ -169,7 +196,7 @@ def _moves(focus: CandidateReport, shown: int) -> list[str]:
         before, after = _ids(move.before), _ids(move.after)
         lines.append(
             f"| {code(str(move.topic_partition), 120)} | {format_bytes(move.bytes_to_copy)} | {before} → {after} "
-            f"| {move.batch} | {code(move.reason, 80) if move.reason else ''} |"
+            f"| {move.batch} | {code(move.reason, 120) if move.reason else ''} |"
         )
     return ["\n".join(lines)]
 

@@ -13,6 +13,7 @@ from markupsafe import Markup
 from kafka_rebalance.model.artifacts import REASSIGNMENTS
 from kafka_rebalance.report import units
 from kafka_rebalance.report.approval import approval_body, approval_subject
+from kafka_rebalance.report.disk_plot import disk_plot
 from kafka_rebalance.report.plots import Plot, broker_plots
 from kafka_rebalance.report.reassignments import plan_file, rollback_file
 from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
@@ -61,6 +62,7 @@ class _Details:
 
     candidate: CandidateReport
     plots: tuple[Plot, ...]
+    disk_plot: Plot | None
     moves_shown: int
 
 
@@ -83,6 +85,7 @@ def _render(report: RunReport, *, static_url: str | None, files_url: str, is_liv
         _Details(
             candidate,
             broker_plots(candidate.brokers),
+            disk_plot(candidate.fullest_disks),
             len(candidate.largest_moves) if candidate is focus else OTHER_MOVES_SHOWN,
         )
         for candidate in sorted(report.candidates, key=lambda candidate: candidate is not focus)

@@ -27,20 +27,20 @@ _COLOURS = {
     "#030303": ("before", "#b35900", "#e8a04c"),
     "#040404": ("after", "#0067a8", "#62b5ee"),
 }
-_INK, _LINE, _BEFORE, _AFTER = _COLOURS
-_STYLE = {
+INK, LINE, BEFORE, AFTER = _COLOURS
+STYLE = {
     "svg.fonttype": "none",  # text stays text: small, sharp, and in the reader's own font
     "svg.hashsalt": "kafka-rebalance",  # ids must not differ from one drawing to the next
     "font.size": 11,
-    "text.color": _INK,
-    "axes.edgecolor": _LINE,
-    "axes.labelcolor": _INK,
-    "xtick.color": _INK,
-    "ytick.color": _INK,
+    "text.color": INK,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
     "xtick.major.size": 0,
     "ytick.major.size": 0,
 }
-_drawing = threading.Lock()  # matplotlib's settings are global, and the web app renders in several threads
+drawing = threading.Lock()  # matplotlib's settings are global, and the web app renders in several threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,8 +120,12 @@ def _plot(resource: Resource, rows: Sequence[Row], even: float | None) -> Plot:
         f"after {min(after):.3g} to {max(after):.3g}{_suffix(unit)}. The numbers are in the table below."
     )
     svg = draw(chosen, scale, resource.kind == "count", even)
-    source = "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
-    return Plot(resource.title + (f" ({unit})" if unit else ""), note, source, description)
+    return Plot(resource.title + (f" ({unit})" if unit else ""), note, as_source(svg), description)
+
+
+def as_source(svg: str) -> str:
+    """The picture for the `src` of an <img>."""
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
 
 
 def _suffix(unit: str) -> str:
@@ -150,33 +154,33 @@ def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -
     from matplotlib.ticker import MaxNLocator
 
     height = _FRAME_INCHES + _ROW_INCHES * len(rows)
-    with _drawing, mpl.rc_context(_STYLE):
+    with drawing, mpl.rc_context(STYLE):
         figure = Figure(figsize=(_WIDTH_INCHES, height))
         canvas = FigureCanvasSVG(figure)
         axes = figure.add_axes((0.235, 0.32 / height, 0.735, 1 - _FRAME_INCHES / height))
         at = range(len(rows))
         before, after = [row.before / scale for row in rows], [row.after / scale for row in rows]
         if even is not None:
-            axes.axvline(even / scale, color=_INK, linewidth=0.8, linestyle=(0, (3, 3)), zorder=1)
+            axes.axvline(even / scale, color=INK, linewidth=0.8, linestyle=(0, (3, 3)), zorder=1)
             axes.annotate(
                 "even share", (even / scale, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 3),
                 textcoords="offset points", ha="center", va="bottom", fontsize=10,
             )  # fmt: skip
-        axes.hlines(list(at), before, after, color=_AFTER, linewidth=1.6, alpha=0.45, zorder=2)
+        axes.hlines(list(at), before, after, color=AFTER, linewidth=1.6, alpha=0.45, zorder=2)
         axes.plot(
             before, list(at), linestyle="none", marker="o", markersize=6, markerfacecolor="none",
-            markeredgecolor=_BEFORE, markeredgewidth=1.6, zorder=3,
+            markeredgecolor=BEFORE, markeredgewidth=1.6, zorder=3,
         )  # fmt: skip
         axes.plot(
-            after, list(at), linestyle="none", marker="D", markersize=4.6, markerfacecolor=_AFTER,
-            markeredgecolor=_AFTER, zorder=4,
+            after, list(at), linestyle="none", marker="D", markersize=4.6, markerfacecolor=AFTER,
+            markeredgecolor=AFTER, zorder=4,
         )  # fmt: skip
         axes.set_yticks(list(at), [row.label for row in rows], parse_math=False)  # racks are not formulas
         axes.set_ylim(len(rows) - 0.4, -0.6)  # the first broker on top
         most = max([*before, *after, 1e-9])
         axes.set_xlim(-0.03 * most, 1.06 * most)  # room for the marker of a broker that holds nothing
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=whole))
-        axes.grid(axis="x", color=_LINE, linewidth=0.6)
+        axes.grid(axis="x", color=LINE, linewidth=0.6)
         axes.set_axisbelow(True)
         for side in ("top", "right", "left"):
             axes.spines[side].set_visible(False)
@@ -184,10 +188,10 @@ def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -
         axes.patch.set_visible(False)
         target = io.StringIO()
         canvas.print_svg(target, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return _themed(target.getvalue())
+    return themed(target.getvalue())
 
 
-def _themed(svg: str) -> str:
+def themed(svg: str) -> str:
     """From the <svg> tag on, in CSS pixels, with placeholders turned into variables of the two modes."""
     svg = svg[svg.index("<svg") :]
     svg = re.sub(r'(width|height)="([\d.]+)pt"', lambda m: f'{m[1]}="{float(m[2]):g}"', svg, count=2)

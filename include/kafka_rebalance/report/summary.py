@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.artifacts import (
@@ -35,6 +36,8 @@ from kafka_rebalance.report.values import (
     CheckReport,
     ControllerReport,
     Decision,
+    DiskCourse,
+    GroupReport,
     Load,
     Progress,
     Queue,
@@ -45,6 +48,7 @@ from kafka_rebalance.report.values import (
 )
 
 LARGEST_MOVES = 500
+Found = TypeVar("Found")
 _QUEUES = {"reassignments": "reassignments", "elections": "preferred elections", "deletions": "topic deletions"}
 
 
@@ -60,8 +64,10 @@ def build_report(
     verification: Mapping[str, object] | None = None,
     loads: Mapping[str, Iterable[Mapping[str, object]]] | None = None,
     moves: Mapping[str, Sequence[Move]] | None = None,
+    disks: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
 ) -> RunReport:
-    """The report of the documents. `loads` are the rows of the table `loads`, `moves` all moves, both by candidate.
+    """The report of the documents. By candidate: `loads` are the rows of the table `loads`, `moves` all moves, and
+    `disks` rows of the table `disk`, of the brokers that get fullest.
 
     Raises ArtifactError for a document with a missing or wrong value, naming file and key.
     """
@@ -73,7 +79,7 @@ def build_report(
     account = plan.optional_part("history") if plan else None
     candidates = (
         tuple(
-            _candidate(part, (loads or {}).get(part.text("name"), ()), (moves or {}).get(part.text("name"), ()))
+            _candidate(part, _of(loads, part) or (), _of(moves, part) or (), _of(disks, part) or ())
             for part in plan.parts("candidates")
         )
         if plan
@@ -98,6 +104,7 @@ def build_report(
         limits=(),
         candidates=candidates,
         recommended=plan.optional_text("recommended") if plan else None,
+        recommended_because=plan.text("recommended_because", "") if plan else "",
         segments=segment_report(Document.of(SEGMENTS, segments)) if segments is not None else None,
         decision=answer,
         batches=_batches(Document.of(BATCHES, batches)) if batches is not None else (),
@@ -108,6 +115,11 @@ def build_report(
         problems=_contradictions(candidates, answer),
     )
     return _with_limits(report)
+
+
+def _of(table: Mapping[str, Found] | None, candidate: Document) -> Found | None:
+    """What a table has of one candidate."""
+    return None if table is None else table.get(candidate.text("name"))
 
 
 def _with_limits(report: RunReport) -> RunReport:
@@ -158,12 +170,18 @@ def _contradictions(candidates: Sequence[CandidateReport], decision: Decision | 
     )
 
 
-def _candidate(part: Document, loads: Iterable[Mapping[str, object]], moves: Sequence[Move]) -> CandidateReport:
+def _candidate(
+    part: Document,
+    loads: Iterable[Mapping[str, object]],
+    moves: Sequence[Move],
+    disks: Sequence[Mapping[str, object]],
+) -> CandidateReport:
     partitions: dict[int, int] = defaultdict(int)
     leaders: dict[int, int] = defaultdict(int)
     for move in moves:
         partitions[move.batch] += 1
         leaders[move.batch] += move.changes_leader
+    brokers = _broker_changes(part.text("name"), loads)
     return CandidateReport(
         name=part.text("name"),
         digest=part.text("digest"),
@@ -171,6 +189,7 @@ def _candidate(part: Document, loads: Iterable[Mapping[str, object]], moves: Seq
         note=part.text("note", ""),
         moved_bytes=part.count("moved_bytes"),
         moved_bytes_bound=part.optional_count("moved_bytes_bound"),
+        cross_rack_bytes=part.optional_count("cross_rack_bytes"),
         moved_replicas=part.count("moved_replicas"),
         leader_changes=part.count("leader_changes"),
         rack_violations=part.optional_count("rack_violations"),
@@ -180,7 +199,7 @@ def _candidate(part: Document, loads: Iterable[Mapping[str, object]], moves: Seq
         peak_disk_fraction=part.optional_number("peak_disk_fraction"),
         controller_bytes=part.optional_count("controller_bytes"),
         scores=_scores(part.part("scores")),
-        brokers=_broker_changes(part.text("name"), loads),
+        brokers=brokers,
         partitions=len(moves),
         largest_moves=tuple(
             sorted(moves, key=lambda move: (-move.bytes_to_copy, -move.size_bytes, move.topic_partition))[
@@ -189,7 +208,26 @@ def _candidate(part: Document, loads: Iterable[Mapping[str, object]], moves: Seq
         ),
         most_partitions_in_a_batch=max(partitions.values(), default=0),
         most_leader_changes_in_a_batch=max(leaders.values(), default=0),
+        groups=tuple(
+            GroupReport(group.text("text"), group.count("moves"), group.count("bytes"))
+            for group in (part.parts("groups") if "groups" in part.content else ())
+        ),
+        rack_limits=part.texts("rack_limits") if "rack_limits" in part.content else (),
+        fullest_disks=_disk_courses(part.text("name"), disks, brokers),
     )
+
+
+def _disk_courses(
+    candidate: str, rows: Sequence[Mapping[str, object]], brokers: Sequence[BrokerChange]
+) -> tuple[DiskCourse, ...]:
+    """Rows of the table `disk` of one candidate by broker, in the order in which the brokers come."""
+    capacities = {broker.broker: broker.disk_capacity_bytes for broker in brokers}
+    steps: dict[int, list[tuple[int, int, int]]] = defaultdict(list)
+    for number, row in enumerate(rows):
+        document = Document.of(f"disk of {candidate}, row {number}", row)
+        step = (document.count("batch"), document.count("peak_bytes"), document.count("after_bytes"))
+        steps[document.count("broker")].append(step)
+    return tuple(DiskCourse(broker, capacities.get(broker), tuple(sorted(found))) for broker, found in steps.items())
 
 
 def _scores(part: Document) -> tuple[Score, ...]:

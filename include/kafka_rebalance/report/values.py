@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from kafka_rebalance.model.amounts import bound_in_words, bytes_in_words
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.settings import Settings
@@ -19,6 +20,16 @@ METRICS = {  # in the order of the page; keys are those of the table `scores`
     "leader_bytes_out": "Bytes out of leaders",
     "leaders": "Leaders",
     "replicas": "Replicas",
+}
+
+
+TITLES = {  # of the candidates; any other name is its own
+    "leaders_only": "Leaders only",
+    "light": "Light",
+    "balanced": "Balanced",
+    "optimal": "Optimal",
+    "as_kafka": "As Kafka's tool",
+    "given": "Given",
 }
 
 
@@ -51,6 +62,30 @@ class BrokerChange:
 
 
 @dataclass(frozen=True, slots=True)
+class GroupReport:
+    """Moves that take from one broker or bring to it, in a sentence."""
+
+    text: str
+    moves: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiskCourse:
+    """One disk while the batches run: (batch, bytes at its peak, bytes after it), batch 0 is before the first."""
+
+    broker: int
+    capacity_bytes: int | None
+    steps: tuple[tuple[int, int, int], ...]
+
+    @property
+    def fullest(self) -> tuple[int, int]:
+        """(bytes at the highest peak, the first batch that has it)"""
+        batch, peak, _ = max(self.steps, key=lambda step: (step[1], -step[0]))
+        return peak, batch
+
+
+@dataclass(frozen=True, slots=True)
 class CandidateReport:
     """One candidate: what `proposals.json` says of it, its brokers, and its largest moves by bytes to copy."""
 
@@ -60,6 +95,7 @@ class CandidateReport:
     note: str
     moved_bytes: int
     moved_bytes_bound: int | None
+    cross_rack_bytes: int | None
     moved_replicas: int
     leader_changes: int
     rack_violations: int | None
@@ -74,6 +110,16 @@ class CandidateReport:
     largest_moves: tuple[Move, ...]
     most_partitions_in_a_batch: int
     most_leader_changes_in_a_batch: int
+    groups: tuple[GroupReport, ...]  # the moves by broker
+    rack_limits: tuple[str, ...]  # how even the racks let brokers be
+    fullest_disks: tuple[DiskCourse, ...]
+
+    @property
+    def title(self) -> str:
+        """The name in plain words."""
+        note = self.note.lower()
+        proven = self.name == "optimal" and "proven" in note and "not proven" not in note
+        return TITLES.get(self.name, self.name) + (" (proven)" if proven else "")
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +245,7 @@ class RunReport:
     limits: tuple[LimitUse, ...]  # of the candidate in focus
     candidates: tuple[CandidateReport, ...]
     recommended: str | None
+    recommended_because: str  # empty where the plan does not say
     segments: SegmentReport | None  # None: the audit is not written yet
     decision: Decision | None
     batches: tuple[BatchReport, ...]
@@ -221,6 +268,29 @@ class RunReport:
                 if candidate.name == name:
                     return candidate
         return self.candidates[0] if self.candidates else None
+
+    @property
+    def recommendation(self) -> str:
+        """Which candidate to take and why, in a sentence; empty where none is recommended."""
+        chosen = next((candidate for candidate in self.candidates if candidate.name == self.recommended), None)
+        if chosen is None:
+            return ""
+        if self.recommended_because:
+            return f"{chosen.title} is recommended: {self.recommended_because}"
+        known = [(s.metric, s.before[1], s.after[1]) for s in chosen.scores if s.before[1] and s.after[1]]
+        if not known:
+            return f"{chosen.title} is recommended."
+        metric, before, after = max(known, key=lambda one: (one[1] or 0) - (one[2] or 0))
+        return (
+            f"{chosen.title} is recommended: for {bytes_in_words(chosen.moved_bytes)} copied, the highest broker goes "
+            f"from {before:.2f} to {after:.2f} of its share of {METRICS[metric].lower()}."
+        )
+
+    def bound_of(self, candidate: CandidateReport) -> str:
+        """What the candidate copies beside what no plan stays below, in words."""
+        is_even = candidate.status == "ok" and candidate.name in ("balanced", "optimal")
+        tolerance = self.settings.tolerance if is_even else None
+        return bound_in_words(candidate.moved_bytes, candidate.moved_bytes_bound, tolerance)
 
     @property
     def state(self) -> str:

@@ -9,7 +9,7 @@ from airflow.sdk.configuration import conf
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.planning.tables import read_candidate, read_loads
+from kafka_rebalance.planning.tables import read_candidate, read_fullest_disks, read_loads
 from kafka_rebalance.report.page import approval_body, approval_subject, render_file
 from kafka_rebalance.report.reassignments import plan_file, reassignment_files, rollback_file
 from kafka_rebalance.report.summary import build_report
@@ -27,6 +27,7 @@ def read_report(folder: RunFolder) -> RunReport:
         segments=_optional(folder, artifacts.SEGMENTS),
         loads={name: read_loads(folder, name) for name in names},
         moves={name: read_candidate(folder, name).moves for name in names},
+        disks={name: read_fullest_disks(folder, name) for name in names},
         decision=_optional(folder, artifacts.DECISION),
         throttle=_optional(folder, artifacts.THROTTLE),
         batches=_optional(folder, artifacts.BATCHES),
