@@ -29,7 +29,12 @@ from kafka_rebalance.planning.timeline import (
     peak_fraction,
 )
 
-_SPARE = 4 / 3  # batches for each that is needed, at most: shorter ones would only be more
+_MOST, _SPARE = 1.5, 4 / 3  # batches for each that is needed: at most, and where partitions are much of a size
+_SHORTER = 4  # a batch may last this part of the mean one, so that tiny partitions fill one as well
+# Largest first, but what counts as large: a partition with many copies fills more brokers at once, and leaves them
+# fewer copies for what fits better. To which power its copies count is tried, while there are not too many moves.
+_TRIALS, _TRIED_MOVES = (1.0, 0.5, 0.25), 20_000
+_NEAR = 1.01  # of the bound: no further trial
 _EARLY = 1 / 8  # of the partitions in a batch that may be there for their rank: more would leave it long and idle
 _GROWTH = 1.005  # what a batch may outlast the partition that opened it by, so that tiny ones use up free places
 
@@ -151,40 +156,57 @@ class _Filling:
 
 
 def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, sizes: Rewrites) -> Ints:
-    """The batch, from 0, of each of these moves that copy something.
+    """The batch, from 0, of each of these moves that copy something: of some ways to fill batches, the shortest in all.
 
-    A batch may last as long as the move that opens it, or a little less than the fewest batches that the limits leave
-    would last, whichever is more. Where most partitions are as large as that, few would fit beside another and the
-    batches be far more than needed: then a batch lasts a multiple of the move that opens it.
+    Where most partitions are of a size, few fit beside the one that opens a batch, and the batches are far more than
+    needed: then a batch lasts a multiple of the partition that opens it.
     """
     if not len(moves):
         return moves
     fewest = _fewest_batches(settings, transfers, moves, sizes)
-    enough = int(_SPARE * fewest)
-    shortest = float(np.concatenate(transfers.totals()).max()) / enough
+    bound = float(np.concatenate(transfers.totals()).max())
     early_per_batch = math.ceil(max(_EARLY, float((ranks[moves] < ORDINARY).mean())) * len(moves) / fewest)
-    for multiples in (False, True):
+
+    def filled(shortest: float, copies_count: float, *, multiples: bool = False) -> tuple[Ints, int]:
         work = Work(sizes, 1, settings.partitions_per_batch)
         filling = _Filling(settings, 2 * transfers.brokers, work, early_per_batch)
-        batch = _filled_from(filling, transfers, moves, ranks, shortest, multiples=multiples)
-        if filling.opened <= enough + 1:
+        order = np.lexsort((-transfers.size[moves] * transfers.copies[moves] ** copies_count, ranks[moves]))
+        return _filled_from(filling, transfers, moves[order], ranks, shortest, multiples=multiples), filling.opened
+
+    best, least = None, math.inf
+    for copies_count in _TRIALS if len(moves) <= _TRIED_MOVES else _TRIALS[:1]:
+        # What needs but one batch lasts no longer than the bound in one.
+        batch, opened = filled(bound / (_SHORTER * fewest if fewest > 1 else 1), copies_count)
+        lasts = _length(transfers, moves, batch)
+        if lasts < least and opened <= int(_MOST * fewest) + 1:
+            best, least = batch, lasts
+        if least <= _NEAR * bound:
             break
-    return batch
+    if best is None:
+        best, _ = filled(bound / int(_SPARE * fewest), _TRIALS[0], multiples=True)
+    return best[moves]
+
+
+def _length(transfers: Transfers, moves: Ints, batch: Ints) -> float:
+    """Bytes of the busiest broker in or out, summed over the batches; `batch` is [move], as far as `moves` are."""
+    only = np.zeros(len(batch), dtype=bool)
+    only[moves] = True
+    received, sent = transfers.traffic(np.where(only, batch, 0))  # the others copy nothing
+    return float(np.maximum(received, sent).max(axis=1).sum())
 
 
 def _filled_from(
     filling: _Filling, transfers: Transfers, moves: Ints, ranks: Ints, shortest: float, *, multiples: bool
 ) -> Ints:
-    """The batch of each move, put in by rank and then largest first.
+    """[move] The batch of each of these moves, put in one after the other.
 
-    A partition with more copies counts as larger, by their square root: it fills more brokers at once, and leaves them
-    fewer copies for what fits better. `shortest` is what the busiest broker may copy in any batch, in bytes.
+    A batch may last as long as the move that opens it, or as `shortest`, whichever is more: that is what the busiest
+    broker may copy in any batch, in bytes.
     """
     total = np.concatenate(transfers.totals())
-    tightness = (total / max(float(total.max()), 1.0)) ** 2
-    order = np.lexsort((-transfers.size[moves] * np.sqrt(transfers.copies[moves]), ranks[moves]))
+    tightness = total / max(float(total.max()), 1.0)
     batch = np.zeros(len(ranks), dtype=np.int64)
-    for move in moves[order].tolist():
+    for move in moves.tolist():
         ends, copies = transfers.ends(move)
         # A partition that alone needs more copies than allowed goes where its brokers have none.
         places = np.minimum(copies, filling.settings.copies_per_broker)
@@ -198,7 +220,7 @@ def _filled_from(
             found = filling.open(_GROWTH * max(shortest, times * longest))
         filling.add(piece, found)
         batch[move] = found
-    return batch[moves]
+    return batch
 
 
 def _fewest_batches(settings: Settings, transfers: Transfers, moves: Ints, sizes: Rewrites) -> int:
