@@ -58,12 +58,14 @@ def snapshot(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_job_leaves_the_same_bytes_as_the_command(snapshot: Path, tmp_path: Path, submit: Submit) -> None:
-    run(snapshot, tmp_path / "here", Settings())
+    run(snapshot, tmp_path / "here", Settings(trials=2))
     (tmp_path / "there").mkdir()
+    write_json(tmp_path, "settings.json", {"trials": 2})
     write_json(tmp_path / "there", NONCE, {"nonce": "c0ffee"})
     # URLs go through Hadoop's FileSystem, as they would on a cluster.
     out = (tmp_path / "there").as_uri()
-    done = submit("--snapshot", snapshot.as_uri(), "--out", out, "--expect-nonce", "c0ffee")
+    where = ("--snapshot", snapshot.as_uri(), "--out", out, "--settings", str(tmp_path / "settings.json"))
+    done = submit(*where, "--expect-nonce", "c0ffee")
     assert done.returncode == 0, done.stderr
     for name in RESULTS:
         assert (tmp_path / "there" / name).read_bytes() == (tmp_path / "here" / name).read_bytes(), name

@@ -24,6 +24,7 @@ def test_every_setting_is_read_and_written():
         "job": "replace",
         "tolerance": 0.2,
         "seed": 7,
+        "trials": 1,
         "topics_in": ["orders*"],
         "topics_out": ["*-internal"],
         "pinned_topics": ["ledger"],

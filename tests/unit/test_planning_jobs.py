@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import pytest
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.planning.planner import recommended
+from kafka_rebalance.planning.portfolio import front
 from snapshots import broker_rows, lists_after, partition_rows, plan_of, problem_of
 
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
@@ -201,3 +203,35 @@ def test_sizes_that_are_zero_or_unknown_are_planned_by_count_and_said() -> None:
     assert held(lists_after(plan, partitions)) == {1: 3, 2: 3}
     assert "6 partitions of unknown size" in plan.candidate.note
     assert "bytes_in" not in plan.scores_after
+
+
+def test_more_trials_never_end_with_a_worse_plan() -> None:
+    brokers = broker_rows([1, 2, 3, 4, 5])
+    sizes = [(7919 * number) % 997 + 1 for number in range(60)]
+    partitions = partition_rows([[1, 2], [2, 3], [3, 1]] * 20, size_bytes=sizes)
+    once, often = (plan_of(brokers, partitions, tolerance=0.02, trials=trials) for trials in (1, 5))
+    assert often.within_tolerance >= once.within_tolerance
+    assert often.candidate.summary["moved_bytes"] <= once.candidate.summary["moved_bytes"]
+
+
+def test_the_knee_is_recommended_where_more_bytes_buy_clearly_less_balance() -> None:
+    brokers = broker_rows([1, 2, 3, 4])
+    partitions = partition_rows([[1, 2], [2, 3], [3, 1]] * 8)
+    light, balanced = (plan_of(brokers, partitions, name) for name in ("light", "balanced"))
+    assert recommended([light, balanced]) == "balanced"
+    cheap = replace(light, candidate=replace(light.candidate, summary={**light.candidate.summary, "moved_bytes": 10}))
+    assert recommended([cheap, balanced]) == "light"
+    assert recommended([replace(cheap, within_tolerance=False), balanced]) == "balanced"
+    assert recommended([light]) == "light"
+
+
+def test_a_plan_that_another_betters_is_not_on_the_front() -> None:
+    brokers = broker_rows([1, 2, 3, 4])
+    partitions = partition_rows([[1, 2], [2, 3], [3, 1]] * 8)
+    light, balanced = (plan_of(brokers, partitions, name) for name in ("light", "balanced"))
+    wasteful = replace(
+        balanced,
+        candidate=replace(balanced.candidate, summary={**balanced.candidate.summary, "moved_bytes": 10**9}),
+    )
+    assert front([light, balanced]) == (light, balanced)
+    assert front([light, balanced, wasteful]) == (light, balanced)

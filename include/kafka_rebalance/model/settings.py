@@ -25,6 +25,7 @@ class Settings:
     job: str = "balance"
     tolerance: float = 0.10  # every resource of `balanced` within this share of the reachable mean
     seed: int = 0
+    trials: int = 1  # searches of each candidate, every one from another seed; the best is kept
     topics_in: tuple[str, ...] = ("*",)  # globs
     topics_out: tuple[str, ...] = ()
     pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers, leaders may be re-ordered
@@ -224,6 +225,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "job": _one_of(JOBS),
     "tolerance": _share,
     "seed": _integer(0, 2**32 - 1),
+    "trials": _integer(1, 1000),
     "topics_in": _some_globs,
     "topics_out": _globs,
     "pinned_topics": _globs,

@@ -1,11 +1,9 @@
 """Candidates: which moves each job asks for, searched, scored and described.
 
-`propose` is a pure function of the problem and the candidate's name; Spark calls it once for each candidate.
+`searched` is a pure function of problem, name and trial, `described` of what it finds: Spark calls both in its tasks.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -22,28 +20,29 @@ from kafka_rebalance.planning.arrays import (
     replication,
     widened,
 )
-from kafka_rebalance.planning.bounds import Bands, band, filled_bands
+from kafka_rebalance.planning.bounds import band
 from kafka_rebalance.planning.constraints import violations
 from kafka_rebalance.planning.exact import NOT_SOLVED, applies, fewest_bytes
 from kafka_rebalance.planning.frame import Frame, among, budget_of, frame_of, leader_targets, spent
 from kafka_rebalance.planning.jobs import goal_of
 from kafka_rebalance.planning.leaders import balance_leaders
 from kafka_rebalance.planning.outcome import Placed, Plan, infeasible, outcome
-from kafka_rebalance.planning.placement import Budget, Placement, distance
-from kafka_rebalance.planning.search import Effort, greedy, polish, take_back
-
-# A small cluster is searched with several trade-offs and the best kept: there one replica too many is a per cent.
-_SMALL_REPLICAS = 6_000
-_SMALL_EFFORTS = tuple(
-    Effort(weight_power=power, slack=slack, moves_per_step=1, polish_width=256, polish_patience=25)
-    for power in (1.0, 0.8, 0.7, 0.9, 1.15)
-    for slack in (0.03, 0.01, 0.06)
-)
-_TINY_REPLICAS, _TINY_EFFORTS = 300, 4  # where there is less to choose from, fewer trials find it
+from kafka_rebalance.planning.placement import Budget, Placement
+from kafka_rebalance.planning.trials import best_of_trials, filled, placement_of
 
 
 def propose(problem: Problem, name: str) -> Plan:
-    """The candidate of that name. Raises PlanningError where the job itself is impossible."""
+    """The candidate of that name, searched once and described. Raises PlanningError where the job is impossible."""
+    return described(problem, name, searched(problem, name))
+
+
+def described(problem: Problem, name: str, found: Placed | Plan) -> Plan:
+    """What was searched, with its moves, reasons, batches and scores; an infeasible one as it is."""
+    return found if isinstance(found, Plan) else outcome(problem, name, found)
+
+
+def searched(problem: Problem, name: str, trial: int = 0) -> Placed | Plan:
+    """The lists of the candidate of that name, or why there are none. `trial` is a seed beside that of the settings."""
     if name not in SEARCHED:
         return given.propose(problem, name)
     goal = goal_of(problem.settings, name)
@@ -51,8 +50,9 @@ def propose(problem: Problem, name: str) -> Plan:
     frame = frame_of(problem, goal, wanted)
     if name == OPTIMAL:
         return _optimal(frame)
+    seed = (problem.settings.seed, SEARCHED.index(name), trial)
     budget = budget_of(problem)
-    replicas = problem.replicas
+    replicas, off = problem.replicas, 0.0
     if goal.moves_replicas:
         placement, stranded = _forced(frame)
         budget = placement.budget
@@ -61,29 +61,26 @@ def propose(problem: Problem, name: str) -> Plan:
         if budget.exceeded():
             return infeasible(problem, name, _beyond(budget))
         if goal.repairs_racks or goal.balances:
-            placement = _best(frame, placement, name)
+            placement, off = best_of_trials(frame, placement, seed)
         replicas, budget = placement.replicas, placement.budget
     unordered = replicas
-    replicas, leader_targets = _with_leaders(frame, replicas, budget, name)
-    return outcome(
-        problem,
-        name,
-        Placed(
-            replicas,
-            unordered,
-            goal,
-            frame.rule,
-            frame.wanted,
-            frame.targets,
-            leader_targets,
-            frame.scale,
-            budget,
-            relief=frame.relief,
-        ),
+    replicas, leader_targets = _with_leaders(frame, replicas, budget, seed)
+    return Placed(
+        replicas,
+        unordered,
+        goal,
+        frame.rule,
+        frame.wanted,
+        frame.targets,
+        leader_targets,
+        frame.scale,
+        budget,
+        relief=frame.relief,
+        off=off,
     )
 
 
-def _optimal(frame: Frame) -> Plan:
+def _optimal(frame: Frame) -> Placed | Plan:
     """The candidate that is solved exactly."""
     problem, goal = frame.problem, frame.goal
     if not applies(problem):
@@ -94,22 +91,19 @@ def _optimal(frame: Frame) -> Plan:
     budget = spent(problem, found.replicas)
     if budget.exceeded():
         return infeasible(problem, OPTIMAL, _beyond(budget))
-    lists, leaders = _with_leaders(frame, found.replicas, budget, OPTIMAL)
-    return outcome(
-        problem,
-        OPTIMAL,
-        Placed(
-            lists,
-            found.replicas,
-            goal,
-            frame.rule,
-            frame.wanted,
-            frame.targets,
-            leaders,
-            frame.scale,
-            budget,
-            notes=(found.note,),
-        ),
+    seed = (problem.settings.seed, SEARCHED.index(OPTIMAL), 0)
+    lists, leaders = _with_leaders(frame, found.replicas, budget, seed)
+    return Placed(
+        lists,
+        found.replicas,
+        goal,
+        frame.rule,
+        frame.wanted,
+        frame.targets,
+        leaders,
+        frame.scale,
+        budget,
+        notes=(found.note,),
     )
 
 
@@ -135,23 +129,6 @@ def _beyond(budget: Budget) -> str:
     return f"What the job cannot do without is beyond the limits: {figures}. Raise the limit, or ask for less."
 
 
-def _placement(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budget: Budget) -> Placement:
-    problem = frame.problem
-    held = np.maximum(replicas, 0)
-    free = problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held] & ~pinned
-    return Placement(
-        replicas,
-        origin,
-        frame.weights,
-        problem.size_bytes,
-        frame.rule,
-        free,
-        problem.receivers,
-        frame.disk_limit,
-        budget,
-    )
-
-
 def _forced(frame: Frame) -> tuple[Placement, int]:
     """The assignment after what the job asks for whatever the balance, and how many replicas found no place.
 
@@ -167,9 +144,9 @@ def _forced(frame: Frame) -> tuple[Placement, int]:
     if (frame.wanted != replication(before)).any():
         plain = band(frame.targets, frame.goal.tolerance)
         nothing = np.zeros(before.shape, dtype=bool)
-        start = _placement(frame, replaced, before, nothing, Budget())
+        start = placement_of(frame, replaced, before, nothing, Budget())
         replicas = forced.shrunk(start, frame.wanted, problem.leaving, problem.in_sync, plain)
-        start = _placement(frame, replicas, before, nothing, Budget())
+        start = placement_of(frame, replicas, before, nothing, Budget())
         replicas, short = forced.grown(start, frame.wanted, plain)
         replicas = forced.led_by_open_brokers(problem, replicas)
     # A slot's origin is the same broker if the partition had a replica there, else nowhere.
@@ -178,77 +155,13 @@ def _forced(frame: Frame) -> tuple[Placement, int]:
         origin = before
     else:
         origin = np.where(kept, replicas, -1)
-    placement = _placement(frame, replicas, origin, among(replicas, replaced) & ~kept, Budget())
-    stranded = forced.empty_brokers(placement, problem.leaving, _filled(frame, placement, 0.04))
+    placement = placement_of(frame, replicas, origin, among(replicas, replaced) & ~kept, Budget())
+    stranded = forced.empty_brokers(placement, problem.leaving, filled(frame, placement, 0.04))
     placement.budget = spent(problem, placement.replicas)
     return placement, len(stranded) + short
 
 
-def _filled(frame: Frame, placement: Placement, slack: float) -> Bands:
-    """The bands to drive the search to, from where the placement is now."""
-    problem, goal, loads = frame.problem, frame.goal, placement.loads
-    if frame.relief is not None:
-        return Bands(np.zeros_like(frame.targets), frame.relief.high)
-    receivers = problem.receivers
-    leaving = problem.leaving
-    on_leaving = np.where(leaving[:, None], loads - frame.targets, 0.0)
-    if placement.tight:
-        racks = np.unique(frame.rule.domain[receivers])
-        groups = [receivers & (frame.rule.domain == rack) for rack in racks]
-        sums = [on_leaving[frame.rule.domain == rack].sum(axis=0) for rack in racks]
-        extra = np.array(sums).reshape(len(racks), loads.shape[1])
-    else:
-        groups = [receivers]
-        extra = on_leaving.sum(axis=0)[None]
-    return filled_bands(frame.targets, loads, groups, goal.tolerance, np.maximum(0, extra), slack)
-
-
-def _efforts(problem: Problem, placement: Placement) -> Sequence[Effort]:
-    replicas = int(placement.free.sum())
-    if replicas <= _SMALL_REPLICAS:
-        return _SMALL_EFFORTS[:_TINY_EFFORTS] if replicas <= _TINY_REPLICAS else _SMALL_EFFORTS
-    if problem.leaving.any() or problem.settings.replication_factor is not None:
-        # What is emptied lands anywhere: then single steps and a wider slack waste less.
-        return (Effort(slack=0.04, moves_per_step=1),)
-    return (Effort(),)
-
-
-def _best(frame: Frame, start: Placement, name: str) -> Placement:
-    """Rack repairs and balance, tried with each effort; the one nearest to balance, then with fewest bytes."""
-    problem, goal = frame.problem, frame.goal
-    full = _filled(frame, start, 0.0) if frame.relief is not None else band(frame.targets, goal.tolerance)
-    chosen: Placement | None = None
-    best: tuple[float, int] | None = None
-    start_off = distance(start.loads, full.low, full.high)[problem.receivers].sum()
-    start_key = (round(float(start_off), 6), start.budget.bytes)  # already balanced: no effort betters this
-    if start_off > 1e-6:
-        start_key = (-1.0, 0)
-    givers = problem.receivers.copy()
-    if frame.relief is not None:
-        givers &= frame.relief.givers & (start.loads > full.high).any(axis=1)
-    pinned = (start.replicas >= 0) & ~start.free
-    for number, effort in enumerate(_efforts(problem, start)):
-        rng = np.random.default_rng([problem.settings.seed, SEARCHED.index(name), number])
-        budget = spent(problem, start.replicas)
-        placement = _placement(frame, start.replicas, start.origin, pinned, budget)
-        bands = _filled(frame, placement, effort.slack)
-        if goal.repairs_racks:
-            forced.repair_racks(placement, bands)
-        if goal.balances:
-            greedy(placement, bands, givers, effort, rng)
-            polish(placement, full, givers, effort, rng)
-            take_back(placement, full)
-        off = distance(placement.loads, full.low, full.high)[problem.receivers].sum()
-        key = (round(float(off), 6), placement.budget.bytes)
-        if best is None or key < best:
-            chosen, best = placement, key
-        if not goal.balances or key == start_key:
-            break
-    assert chosen is not None
-    return chosen
-
-
-def _with_leaders(frame: Frame, replicas: Ints, budget: Budget, name: str) -> tuple[Ints, Floats]:
+def _with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int, int, int]) -> tuple[Ints, Floats]:
     """The lists re-ordered for leaders, and [broker, LEADER_METRICS] each broker's share in its own unit."""
     problem, goal = frame.problem, frame.goal
     before = widened(problem.replicas, replicas.shape[1])
@@ -272,7 +185,7 @@ def _with_leaders(frame: Frame, replicas: Ints, budget: Budget, name: str) -> tu
         leaving=problem.leaving,
         one_sided=goal.one_sided,
         budget=budget,
-        rng=np.random.default_rng([problem.settings.seed, SEARCHED.index(name), 1_000]),
+        rng=np.random.default_rng([*seed, 1_000]),
     )
     return result, targets
 

@@ -31,13 +31,14 @@ def _place(placement: Placement, slot: int, bands: Bands) -> bool:
     receivers = np.flatnonzero(placement.receivers)
     if not len(receivers):
         return False
-    source = placement.replicas.ravel()[slot]
-    change = placement.deltas(np.array([slot]), np.array([source]), receivers, bands)[0]
-    best = int(change.argmin())
-    if not np.isfinite(change[best]):
-        return False
-    placement.move(slot, int(receivers[best]))
-    return True
+    one = np.array([slot])
+    for crowd in (False, True):
+        change = placement.changes(one, receivers, bands, crowd=crowd)[0]
+        best = int(change.argmin())
+        if np.isfinite(change[best]):
+            placement.move(one, receivers[best : best + 1])
+            return True
+    return False
 
 
 def repair_racks(placement: Placement, bands: Bands) -> int:
@@ -64,7 +65,6 @@ def _repair(placement: Placement, row: int, bands: Bands) -> bool:
     if not len(columns) or not len(receivers):
         return False
     slots = row * placement.width + columns
-    change = placement.deltas(slots, placement.replicas[row, columns], receivers, bands)
     rows = np.full(len(columns), row)
     adds = allowed(
         placement.rule,
@@ -75,12 +75,13 @@ def _repair(placement: Placement, row: int, bands: Bands) -> bool:
         receivers,
         repair=not placement.rule.strict,
     )
-    change = np.where(adds, change, np.inf)
-    index, target = np.unravel_index(int(change.argmin()), change.shape)
-    if not np.isfinite(change[index, target]):
-        return False
-    placement.move(int(slots[index]), int(receivers[target]))
-    return True
+    for crowd in (False, True):
+        change = np.where(adds, placement.changes(slots, receivers, bands, crowd=crowd), np.inf)
+        index, target = np.unravel_index(int(change.argmin()), change.shape)
+        if np.isfinite(change[index, target]):
+            placement.move(slots[index : index + 1], receivers[target : target + 1])
+            return True
+    return False
 
 
 def replaced(problem: Problem, replicas: Ints, replacements: Mapping[int, int]) -> Ints:

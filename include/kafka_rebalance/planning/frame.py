@@ -8,6 +8,7 @@ import numpy as np
 
 from kafka_rebalance.planning.arrays import (
     DISK,
+    REPLICAS,
     Bools,
     Floats,
     Ints,
@@ -38,6 +39,7 @@ class Frame:
     scale: Floats  # [resource] unit of the weights, in the resource's own unit
     targets: Floats
     disk_limit: Floats
+    topic_shares: Floats  # [broker] the part of each topic that the broker should hold
     relief: Relief | None  # of job `relieve`
 
 
@@ -56,7 +58,7 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
     targets = reachable_targets(rule, wanted, weights, share, problem.receivers, fixed)
     limit = disk_limits(problem) / scale[DISK] if scale[DISK] > 0 else np.full(brokers, np.inf)
     relief = relief_of(problem, goal, targets, weights, scale) if goal.one_sided else None
-    return Frame(problem, goal, rule, wanted, weights, scale, targets, limit, relief)
+    return Frame(problem, goal, rule, wanted, weights, scale, targets, limit, share[:, REPLICAS], relief)
 
 
 def leader_targets(problem: Problem, replicas: Ints) -> Floats:

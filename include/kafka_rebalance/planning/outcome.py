@@ -58,6 +58,7 @@ class Placed:
     relief: Relief | None = None  # of job `relieve`
     reason: str = ""  # of every move, where the lists were not searched
     notes: tuple[str, ...] = ()  # on where the lists come from
+    off: float = 0.0  # squared distance of the replica metrics to their bands
 
 
 @dataclass(frozen=True, slots=True, eq=False)

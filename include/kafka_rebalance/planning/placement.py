@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from copy import copy
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from kafka_rebalance.planning.arrays import DISK, Bools, Floats, Ints, replica_loads
 from kafka_rebalance.planning.bounds import Bands
 from kafka_rebalance.planning.constraints import RackRule, allowed, domains_of
+from kafka_rebalance.planning.crowding import Crowding
+
+GAIN = -1e-12  # a change of the distance smaller than this is rounding
 
 
 @dataclass(slots=True)
@@ -50,9 +54,12 @@ class Budget:
 
 def distance(loads: Floats, low: Floats, high: Floats) -> Floats:
     """Squared distance to the band, summed over the resources (the last axis)."""
-    outside = loads - np.minimum(np.maximum(loads, low), high)
-    squares: Floats = np.einsum("...k,...k->...", outside, outside)
-    return squares
+    total: Floats = np.zeros(np.broadcast_shapes(loads.shape, low.shape)[:-1])
+    for k in range(loads.shape[-1]):
+        at = loads[..., k]
+        outside = at - np.minimum(np.maximum(at, low[..., k]), high[..., k])
+        total += outside * outside
+    return total
 
 
 class Placement:
@@ -64,26 +71,50 @@ class Placement:
         origin: Ints,
         weights: Floats,
         sizes: Ints,
+        copied: Floats,
         rule: RackRule,
         free: Bools,
         receivers: Bools,
         disk_limit: Floats,
+        crowding: Crowding,
         budget: Budget,
     ) -> None:
         """`origin` is where each slot's replica was in the snapshot (-1: nowhere), `free` which slots may be moved,
-        `disk_limit` [broker] in the unit of `weights`.
+        `copied` [row] the bytes of a copy in the unit of `weights`, `disk_limit` [broker] in that unit too, `crowding`
+        that of `replicas`.
         """
         self.replicas = replicas.copy()
         self.origin = origin
-        self.weights, self.sizes, self.rule = weights, sizes, rule
-        self.receivers, self.disk_limit, self.budget = receivers, disk_limit, budget
+        self.weights, self.sizes, self.copied, self.rule = weights, sizes, copied, rule
+        self.receivers, self.disk_limit = receivers, disk_limit
+        self.crowding, self.budget = crowding, budget
         self.width = replicas.shape[1]
         self.domains = domains_of(rule, replicas)
         self.loads = replica_loads(replicas, weights, len(receivers))
         self.free = free
         counts = (replicas >= 0).sum(axis=1)
-        self.tight = rule.known and bool((counts == rule.racks).all())
+        self.average = int(receivers.sum()) / max(1, int(counts.sum()))  # weight of a replica, in every resource
+        # Every rack holds one replica of everything: replicas only change places within their rack.
+        self.tight = rule.known and rule.strict and bool((counts == rule.racks).all())
         self._list_slots()
+
+    def copy(self) -> Placement:
+        """The same assignment, to be searched on its own."""
+        twin = copy(self)
+        for name in ("replicas", "domains", "loads", "count", "held", "place"):
+            setattr(twin, name, getattr(self, name).copy())
+        twin.crowding = self.crowding.copy()
+        twin.budget = replace(self.budget, reached=set(self.budget.reached))
+        return twin
+
+    @property
+    def groups(self) -> tuple[tuple[Bools, Ints], ...]:
+        """(mask of brokers, those that receive) between which replicas can move: one rack's each, or all."""
+        receivers = np.flatnonzero(self.receivers)
+        if not self.tight:
+            return ((np.ones(len(self.receivers), dtype=bool), receivers),)
+        domain = self.rule.domain
+        return tuple((domain == rack, receivers[domain[receivers] == rack]) for rack in np.unique(domain[receivers]))
 
     def _list_slots(self) -> None:
         """Per broker a list of its movable slots, and per slot its place in that list: moves in constant time."""
@@ -100,74 +131,103 @@ class Placement:
         self.place[slots] = np.arange(len(slots)) - starts[holders]
         self.held[holders, self.place[slots]] = slots
 
-    def move(self, slot: int, target: int) -> None:
-        """Gives the slot's replica to the target. The caller has asked `deltas` whether it may."""
-        row, column = divmod(slot, self.width)
-        source = int(self.replicas[row, column])
-        self._account(slot, source, target)
-        last = self.count[source] - 1
-        moved = self.held[source, last]
-        self.held[source, self.place[slot]] = moved
-        self.place[moved] = self.place[slot]
-        self.count[source] = last
-        if self.count[target] >= self.held.shape[1]:
-            self.held = np.hstack([self.held, np.zeros_like(self.held)])
-        self.held[target, self.count[target]] = slot
-        self.place[slot] = self.count[target]
-        self.count[target] += 1
-        self.replicas[row, column] = target
-        self.domains[row, column] = self.rule.domain[target]
-        self.loads[source] -= self.weights[row]
-        self.loads[target] += self.weights[row]
+    def move(self, slots: Ints, targets: Ints) -> None:
+        """Gives each slot's replica to its target. The caller has asked `changes` whether it may.
 
-    def _account(self, slot: int, source: int, target: int) -> None:
+        No broker is the source of two of the moves, and none the target of two; rows differ too.
+        """
+        rows, columns = np.divmod(slots, self.width)
+        sources = self.replicas[rows, columns]
+        self._account(slots, rows, columns, sources, targets)
+        last = self.count[sources] - 1
+        moved, gap = self.held[sources, last], self.place[slots]
+        self.held[sources, gap] = moved
+        self.place[moved] = gap
+        self.count[sources] = last
+        if int(self.count[targets].max(initial=0)) >= self.held.shape[1]:
+            self.held = np.hstack([self.held, np.zeros_like(self.held)])
+        at = self.count[targets]
+        self.held[targets, at] = slots
+        self.place[slots] = at
+        self.count[targets] = at + 1
+        self.replicas[rows, columns] = targets
+        self.domains[rows, columns] = self.rule.domain[targets]
+        self.loads[sources] -= self.weights[rows]
+        self.loads[targets] += self.weights[rows]
+        self.crowding.move(rows, sources, targets)
+
+    def _account(self, slots: Ints, rows: Ints, columns: Ints, sources: Ints, targets: Ints) -> None:
         """Spends the budget: a replica costs when it leaves its first broker, and nothing when it comes home."""
-        row, column = divmod(slot, self.width)
-        home = int(self.origin[row, column])
-        change = int(target != home) - int(source != home)
-        self.budget.replicas += change
-        self.budget.bytes += change * int(self.sizes[row])
-        self.budget.leader_changes += change if column == 0 else 0
+        home = self.origin.ravel()[slots]
+        change = (targets != home).astype(np.int64) - (sources != home)
+        self.budget.replicas += int(change.sum())
+        self.budget.bytes += int((change * self.sizes[rows]).sum())
+        self.budget.leader_changes += int(change[columns == 0].sum())
 
     def away(self, slots: Ints) -> Bools:
         """Which slots' replicas are no longer where they began."""
         here: Bools = self.replicas.ravel()[slots] != self.origin.ravel()[slots]
         return here
 
-    def affordable(self, slot: int, target: int) -> bool:
-        """Whether the limits allow this move now."""
-        if not self.budget.limited or target == self.origin.ravel()[slot]:
-            return True
-        one = np.array([slot])
-        refused = self.budget.refused(self.sizes[one // self.width], ~self.away(one), one % self.width == 0)
-        return not any(mask[0] for _, mask in refused)
+    def affordable(self, slots: Ints, targets: Ints) -> Bools:
+        """[slot] Whether the limits allow each of these moves, when those before it that they allow are made."""
+        spent = replace(self.budget, reached=set())
+        rows, columns = np.divmod(slots, self.width)
+        homes, fits = self.origin.ravel()[slots], np.ones(len(slots), dtype=bool)
+        leaves_home = ~self.away(slots)
+        for index in np.flatnonzero(leaves_home & (targets != homes)):
+            one = slice(index, index + 1)
+            if any(mask[0] for _, mask in spent.refused(self.sizes[rows[one]], leaves_home[one], columns[one] == 0)):
+                fits[index] = False
+                continue
+            spent.replicas += 1
+            spent.bytes += int(self.sizes[rows[index]])
+            spent.leader_changes += int(columns[index] == 0)
+        return fits
 
-    def deltas(self, slots: Ints, sources: Ints, targets: Ints, bands: Bands) -> Floats:
-        """[slot, target] Change of the total distance to the bands; inf where rack rule, disk or limits forbid.
+    def legal(self, slots: Ints, targets: Ints, *, crowd: bool = False) -> Bools:
+        """[slot, target] Whether rack rule, crowding and disk let the replica go there.
+
+        `targets` is [target], or [slot, 1]. With `crowd` a topic may crowd a broker: what must go has to go somewhere.
+        """
+        rows, columns = np.divmod(slots, self.width)
+        free = allowed(self.rule, self.replicas, self.domains, rows, columns, targets)
+        if not crowd:
+            free &= self.crowding.allows(rows, self.replicas[rows, columns], targets)
+        free &= self.loads[targets, DISK] + self.weights[rows, DISK, None] <= self.disk_limit[targets]
+        return free
+
+    def permitted(self, slots: Ints, targets: Ints) -> Bools:
+        """[slot] Whether rack rule and limits let each slot's replica go to its own target."""
+        rows, columns = np.divmod(slots, self.width)
+        free = allowed(self.rule, self.replicas, self.domains, rows, columns, targets[:, None])[:, 0]
+        for _, mask in self.budget.refused(self.sizes[rows], ~self.away(slots), columns == 0):
+            free &= ~mask
+        return free
+
+    def changes(self, slots: Ints, targets: Ints, bands: Bands, *, crowd: bool = False) -> Floats:
+        """[slot, target] Change of the total distance to the bands; inf where rules, disk or limits forbid the move.
 
         `targets` is [target], or [slot, 1].
         """
         rows, columns = np.divmod(slots, self.width)
-        weights = self.weights[rows]
-        low, high = bands.low, bands.high
-        given = distance(self.loads[sources] - weights, low[sources], high[sources])
-        given -= distance(self.loads[sources], low[sources], high[sources])
-        at = self.loads[targets]
-        taken = distance(at + weights[:, None], low[targets], high[targets]) - distance(at, low[targets], high[targets])
-        legal = allowed(self.rule, self.replicas, self.domains, rows, columns, targets)
-        legal &= at[..., DISK] + weights[:, DISK, None] <= self.disk_limit[targets]
-        change = np.where(legal, given[:, None] + taken, np.inf)
+        sources = self.replicas[rows, columns]
+        weights, low, high = self.weights[rows], bands.low, bands.high
+        at = self.loads[sources]
+        given = distance(at - weights, low[sources], high[sources]) - distance(at, low[sources], high[sources])
+        there, least, most = self.loads[targets], low[targets], high[targets]
+        change = given[:, None] - distance(there, least, most)
+        change += distance(there + weights[:, None], least, most)
+        change[~self.legal(slots, targets, crowd=crowd)] = np.inf
         if self.budget.limited:
             for name, mask in self.budget.refused(self.sizes[rows], ~self.away(slots), columns == 0):
-                if (change[mask] < -1e-12).any():
+                if (change[mask] < GAIN).any():
                     self.budget.reached.add(name)
                 change[mask] = np.inf
         return change
 
-    def sample(self, broker: int, most: int, rng: np.random.Generator) -> Ints:
-        """Up to `most` movable slots of one broker."""
-        count = int(self.count[broker])
-        if count <= most:
-            return self.held[broker, :count].copy()
-        drawn: Ints = self.held[broker, rng.integers(count, size=most)]
+    def sample(self, brokers: Ints, each: int, rng: np.random.Generator) -> Ints:
+        """[broker, draw] Movable slots of these brokers, drawn at random; every broker must hold one."""
+        counts = self.count[brokers]
+        drawn: Ints = self.held[brokers[:, None], (rng.random((len(brokers), each)) * counts[:, None]).astype(np.int64)]
         return drawn

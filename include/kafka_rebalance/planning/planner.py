@@ -6,36 +6,40 @@ The Spark job takes the same steps, and only proposes elsewhere.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 
 from kafka_rebalance.model.amounts import bound_in_words
 from kafka_rebalance.model.artifacts import Folder
 from kafka_rebalance.model.settings import OPTIMAL, Settings
 from kafka_rebalance.planning.arrays import Problem
-from kafka_rebalance.planning.candidate import propose
+from kafka_rebalance.planning.candidate import described, propose, searched
 from kafka_rebalance.planning.checks import check_problem
 from kafka_rebalance.planning.exact import applies
 from kafka_rebalance.planning.given import check_plan
 from kafka_rebalance.planning.history import describe_history
 from kafka_rebalance.planning.history_table import HISTORY, planned_with
-from kafka_rebalance.planning.jobs import GIVEN, candidate_names
+from kafka_rebalance.planning.jobs import candidate_names
 from kafka_rebalance.planning.outcome import Plan
+from kafka_rebalance.planning.portfolio import best_of, recommended
 from kafka_rebalance.planning.proof import with_sharper_bound
 from kafka_rebalance.planning.reading import read_problem
-from kafka_rebalance.planning.scoring import Score
 from kafka_rebalance.planning.tables import write_results, write_timings
 
 __all__ = [
     "Plan",
     "Stopwatch",
+    "best_of",
     "describe",
     "describe_plan",
+    "described",
     "finish",
     "offered",
     "prepare",
     "propose",
     "recommended",
     "run",
+    "searched",
+    "trials_of",
 ]
 
 
@@ -50,45 +54,30 @@ def prepare(snapshot_folder: Folder, settings: Settings) -> Problem:
     return problem
 
 
-def recommended(plans: Sequence[Plan]) -> str | None:
-    """The candidate to take unless a person knows better; None where no candidate changes anything.
-
-    `balanced` when it brings the cluster nearer to balance or does what the job asks for, else the next smaller one.
-    A plan that somebody gave is recommended where nothing of ours changes anything, and Kafka's own never.
-    """
-    by_name = {plan.candidate.name: plan for plan in plans if plan.candidate.moves}
-    for name in ("balanced", "light", "leaders_only"):
-        plan = by_name.get(name)
-        if plan is not None and (
-            plan.within_tolerance or _imbalance(plan.scores_after) < _imbalance(plan.scores_before)
-        ):
-            return name
-    return next((name for name in ("light", "balanced", "leaders_only", GIVEN) if name in by_name), None)
-
-
-def _imbalance(found: Mapping[str, Score]) -> float:
-    return sum(score.max_over_mean - score.min_over_mean for score in found.values())
-
-
 def offered(problem: Problem) -> tuple[str, ...]:
     """The candidates to compute for this cluster: `optimal` only where it can be, unless nothing else is asked for."""
     names = candidate_names(problem.settings)
     return names if names == (OPTIMAL,) or applies(problem) else tuple(name for name in names if name != OPTIMAL)
 
 
+def trials_of(problem: Problem, name: str) -> int:
+    """How often the candidate is searched: as often as the settings say, where chance has a part in it."""
+    return problem.settings.trials if name in ("light", "balanced") else 1
+
+
 class Stopwatch:
     """Seconds of each step, for timings.json."""
 
     def __init__(self) -> None:
-        self.seconds: dict[str, float] = {}
+        self.seconds: dict[str, float | dict[str, float]] = {}
         self._began = time.perf_counter()
 
     def lap(self, step: str) -> float:
         """Ends the step that ran since the last lap; returns its seconds."""
         now = time.perf_counter()
-        self.seconds[step] = round(now - self._began, 3)
+        seconds = self.seconds[step] = round(now - self._began, 3)
         self._began = now
-        return self.seconds[step]
+        return seconds
 
 
 def run(
@@ -111,8 +100,10 @@ def run(
     watch.lap("read")
     plans = []
     for name in offered(problem):
-        plans.append(propose(problem, name))
-        watch.lap(name)
+        found = [searched(problem, name, trial) for trial in range(trials_of(problem, name))]
+        searching = watch.lap(name)
+        plans.append(described(problem, name, best_of(found)))
+        watch.seconds[name] = {"search": searching, "outcome": watch.lap(name)}
         progress(describe_plan(plans[-1]))
     return finish(out_folder, problem, plans, watch)
 

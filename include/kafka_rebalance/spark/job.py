@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 
 try:
     import kafka_rebalance  # noqa: F401
 except ImportError:  # submitted by hand, without py_files
     sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 from kafka_rebalance.errors import RebalanceError
@@ -26,10 +28,27 @@ from kafka_rebalance.planning.__main__ import argument_parser, read_file, read_s
 from kafka_rebalance.planning.arrays import Problem
 from kafka_rebalance.planning.history import describe_history
 from kafka_rebalance.planning.history_table import HISTORY, existing_partitions, planned_with, write_history
-from kafka_rebalance.planning.planner import Plan, Stopwatch, describe, describe_plan, finish, offered, prepare, propose
+from kafka_rebalance.planning.outcome import Placed
+from kafka_rebalance.planning.planner import (
+    Plan,
+    Stopwatch,
+    best_of,
+    describe,
+    describe_plan,
+    described,
+    finish,
+    offered,
+    prepare,
+    propose,
+    searched,
+    trials_of,
+)
 from kafka_rebalance.spark.driver import check_nonce, open_session, run_job
 from kafka_rebalance.spark.metrics import read_metrics
 from kafka_rebalance.spark.tables import folder_at
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -74,7 +93,7 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
         spark = spark or open_session(scratch)
         if options.metrics is None:
             watch.lap("session")
-        searched = iter(propose_on(spark, problem, [name for name in names if name not in exact]))
+        searched = iter(propose_on(spark, problem, [name for name in names if name not in exact], watch))
         plans = [exact[name].result() if name in exact else next(searched) for name in names]
     watch.lap("propose")
     for plan in plans:
@@ -82,8 +101,8 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
     finish(out, problem, plans, watch)
 
 
-def propose_on(spark: SparkSession, problem: Problem, names: Sequence[str]) -> tuple[Plan, ...]:
-    """The candidates in the order of their names, each searched in a task of its own.
+def propose_on(spark: SparkSession, problem: Problem, names: Sequence[str], watch: Stopwatch) -> tuple[Plan, ...]:
+    """The candidates in the order of their names: a task for each search of each, then one to describe the best.
 
     Raises the error of the first candidate that has one, as planning here would.
     """
@@ -92,18 +111,37 @@ def propose_on(spark: SparkSession, problem: Problem, names: Sequence[str]) -> t
     context = spark.sparkContext
     shared = context.broadcast(problem)
 
-    def attempt(name: str) -> Plan | RebalanceError:
+    def attempt(task: tuple[str, int]) -> tuple[Placed | Plan | RebalanceError, float]:
         # As a value: an exception would come back as a Java error with a stack.
+        clock = Stopwatch()
         try:
-            return propose(shared.value, name)
+            found: Placed | Plan | RebalanceError = searched(shared.value, *task)
         except RebalanceError as wrong:
-            return wrong
+            found = wrong
+        return found, clock.lap("search")
 
-    results = context.parallelize(list(names), len(names)).map(attempt).collect()
-    for result in results:
-        if isinstance(result, RebalanceError):
-            raise result
-    return tuple(results)
+    def describe_best(task: tuple[str, Placed | Plan]) -> tuple[Plan, float]:
+        clock = Stopwatch()
+        return described(shared.value, *task), clock.lap("outcome")
+
+    tasks = [(name, trial) for name in names for trial in range(trials_of(problem, name))]
+    trials: dict[str, list[Placed | Plan]] = {name: [] for name in names}
+    spent = dict.fromkeys(names, 0.0)
+    for (name, _), (found, seconds) in zip(tasks, _each(context, attempt, tasks), strict=True):
+        if isinstance(found, RebalanceError):
+            raise found
+        trials[name].append(found)
+        spent[name] += seconds
+    plans = _each(context, describe_best, [(name, best_of(trials[name])) for name in names])
+    for name, (_, seconds) in zip(names, plans, strict=True):
+        watch.seconds[name] = {"search": round(spent[name], 3), "outcome": seconds}
+    return tuple(plan for plan, _ in plans)
+
+
+def _each(context: SparkContext, work: Callable[[T], R], inputs: Sequence[T]) -> list[R]:
+    """What `work` makes of each input, in a task of its own."""
+    results: list[R] = context.parallelize(list(inputs), len(inputs)).map(work).collect()
+    return results
 
 
 if __name__ == "__main__":

@@ -133,6 +133,15 @@ REBALANCE_PARAMS: dict[str, Param] = {
         description="0.10: every resource of candidate `balanced` within 10 % of the reachable mean.",
         section=_TUNING,
     ),
+    "trials": Param(
+        _DEFAULT.trials,
+        type="integer",
+        minimum=1,
+        maximum=1000,
+        title="Trials",
+        description="Searches of each candidate from other seeds, side by side on Spark's executors; the best is kept.",
+        section=_TUNING,
+    ),
     "seed": Param(
         _DEFAULT.seed,
         type="integer",

@@ -1,0 +1,128 @@
+"""Trials: one candidate searched with one or several efforts, and the best of them.
+
+Every trial starts from the moves that the job asks for anyway, and draws from a seed of its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from kafka_rebalance.planning import forced
+from kafka_rebalance.planning.arrays import DISK, Bools, Floats, Ints
+from kafka_rebalance.planning.bounds import Bands, band, filled_bands
+from kafka_rebalance.planning.crowding import Crowding
+from kafka_rebalance.planning.exchange import polish
+from kafka_rebalance.planning.frame import Frame, spent
+from kafka_rebalance.planning.placement import Budget, Placement
+from kafka_rebalance.planning.rebuild import nearness, rebuilt, take_back
+from kafka_rebalance.planning.search import Effort, greedy
+
+# A small cluster is searched with several trade-offs and the best kept: there one replica too many is a per cent.
+_SMALL_REPLICAS = 6_000
+_SMALL = Effort(several=1, polish_width=256, polish_patience=25, crowds=True)
+_SMALL_EFFORTS = (
+    replace(_SMALL, costs=(0.25, 0.25)),
+    replace(_SMALL, costs=(0.25, 0.25), cost_power=0.8),
+    replace(_SMALL, costs=(1.0, 1.0), cost_power=0.8, slack=0.04),
+)
+# On a larger one the best of several searches is not much better than one that goes over its moves again.
+_MIDDLE_REPLICAS = 200_000
+_MIDDLE_EFFORTS = (Effort(replicas=400, rebuilds=6),)
+_LARGE_EFFORTS = (Effort(),)
+# Brokers that are empty need something of everything, and nothing is gained by going over that again.
+_FILLING_EFFORTS = (Effort(costs=(1.0, 1.0)),)
+_ENOUGH = 1.01  # of the bytes that disks alone ask for: nothing is to be had below
+
+
+def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budget: Budget) -> Placement:
+    """The lists as something to search. `origin` is where each replica was, `pinned` which may not be moved again."""
+    problem = frame.problem
+    held = np.maximum(replicas, 0)
+    free = problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held] & ~pinned
+    return Placement(
+        replicas,
+        origin,
+        frame.weights,
+        problem.size_bytes,
+        problem.size_bytes / frame.scale[DISK] if frame.scale[DISK] > 0 else np.zeros(len(replicas)),
+        frame.rule,
+        free,
+        problem.receivers,
+        frame.disk_limit,
+        Crowding(replicas, problem.topic, frame.topic_shares),
+        budget,
+    )
+
+
+def filled(frame: Frame, placement: Placement, slack: float) -> Bands:
+    """The bands to drive the search to, from where the placement is now."""
+    problem, goal, loads = frame.problem, frame.goal, placement.loads
+    if frame.relief is not None:
+        return Bands(np.zeros_like(frame.targets), frame.relief.high)
+    receivers = problem.receivers
+    on_leaving = np.where(problem.leaving[:, None], loads - frame.targets, 0.0)
+    groups = [receivers & mask for mask, _ in placement.groups]
+    extra = np.array([on_leaving[mask].sum(axis=0) for mask, _ in placement.groups])
+    return filled_bands(
+        frame.targets, loads, groups, goal.tolerance, np.maximum(0, extra.reshape(-1, loads.shape[1])), slack
+    )
+
+
+def best_of_trials(frame: Frame, start: Placement, seed: tuple[int, int, int]) -> tuple[Placement, float]:
+    """Rack repairs and balance, tried with each effort: the one nearest to balance, then with fewest bytes.
+
+    Returns its squared distance to the bands as well.
+    """
+    full = filled(frame, start, 0.0) if frame.relief is not None else band(frame.targets, frame.goal.tolerance)
+    at_first = nearness(start, full)
+    chosen: Placement | None = None
+    for number, effort in enumerate(_efforts(start)):
+        rng = np.random.default_rng([*seed, number])
+        found = _trial(frame, start, full, effort, rng)
+        if chosen is None or nearness(found, full) < nearness(chosen, full):
+            chosen = found
+        if not frame.goal.balances or (at_first[0] == 0 and nearness(found, full) == at_first):
+            break  # nothing to search, or nothing to better
+    assert chosen is not None
+    return chosen, nearness(chosen, full)[0]
+
+
+def _efforts(start: Placement) -> Sequence[Effort]:
+    replicas = int(start.free.sum())
+    if replicas <= _SMALL_REPLICAS:
+        return _SMALL_EFFORTS
+    if (start.receivers & (start.count == 0)).any():
+        return _FILLING_EFFORTS
+    return _MIDDLE_EFFORTS if replicas <= _MIDDLE_REPLICAS else _LARGE_EFFORTS
+
+
+def _trial(frame: Frame, start: Placement, full: Bands, effort: Effort, rng: np.random.Generator) -> Placement:
+    problem, goal = frame.problem, frame.goal
+    pinned = (start.replicas >= 0) & ~start.free
+    placement = placement_of(frame, start.replicas, start.origin, pinned, spent(problem, start.replicas))
+    placement.crowding.spare = start.crowding.spare
+    if effort.crowds:
+        placement.crowding.in_total = effort.givers * effort.several
+    bands = filled(frame, placement, effort.slack)
+    if goal.repairs_racks:
+        forced.repair_racks(placement, bands)
+    if not goal.balances:
+        return placement
+    givers = problem.receivers.copy()
+    if frame.relief is not None:
+        givers &= frame.relief.givers & (start.loads > full.high).any(axis=1)
+    enough = placement.budget.bytes + int(_ENOUGH * _asked_of_disks(placement, full) * frame.scale[DISK])
+    greedy(placement, bands, givers, effort, rng)
+    polish(placement, full, givers, effort, rng)
+    take_back(placement, full)
+    return rebuilt(placement, full, givers, effort, rng, enough)
+
+
+def _asked_of_disks(placement: Placement, bands: Bands) -> float:
+    """What the disks of the brokers have to give or take, whichever is more, to come into their bands."""
+    held: Floats = placement.loads[placement.receivers, DISK]
+    low, high = (values[placement.receivers, DISK] for values in (bands.low, bands.high))
+    return float(max(np.maximum(0, held - high).sum(), np.maximum(0, low - held).sum()))
