@@ -119,7 +119,9 @@ def uv_environment():
 
 
 def install_with_uv_or_pip(environment):
-    command = [str(VENV / "bin" / "uv"), "pip", "install", "--quiet", "--python", str(PYTHON), "--require-hashes"]
+    # Compiled at once: else every process compiles again where Python may not write, as in many containers.
+    command = [str(VENV / "bin" / "uv"), "pip", "install", "--quiet", "--compile-bytecode", "--python", str(PYTHON)]
+    command.append("--require-hashes")
     for name in REQUIREMENTS:
         command += ["-r", name]
     if subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False).returncode != 0:
