@@ -58,7 +58,7 @@ class Columns:
             raise self._error(f"column {name} is {column.type}, not an integer")
         if column.null_count:
             raise self._error(f"column {name} has {column.null_count} nulls")
-        values: Ints = self._cast(column, name, pa.int64()).to_numpy()
+        values: Ints = _values(self._cast(column, name, pa.int64()))
         self._check_ids(values, name, "below 0")
         return values
 
@@ -81,9 +81,10 @@ class Columns:
             raise self._error(f"column {name} is {column.type}, not text")
         if texts.null_count:
             raise self._error(f"column {name} has {texts.null_count} nulls")
-        distinct = sorted(pc.unique(texts).to_pylist())
-        index: Ints = pc.index_in(texts, pa.array(distinct, pa.string())).to_numpy().astype(np.int64)
-        return tuple(distinct), index
+        distinct = pc.unique(texts)
+        distinct = distinct.take(pc.sort_indices(distinct))
+        index: Ints = _values(pc.index_in(texts, distinct)).astype(np.int64)
+        return tuple(distinct.to_pylist()), index
 
     def lists(self, name: str) -> Ints:
         """[row, position] A required column of lists of integers, -1 past the end of each."""
@@ -111,8 +112,8 @@ class Columns:
         lists = chunks.chunk(0) if isinstance(chunks, pa.ChunkedArray) else chunks
         if lists.flatten().null_count:
             raise self._error(f"column {name} has nulls within its lists")
-        lengths = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False).astype(np.int64)
-        values = lists.flatten().to_numpy()
+        lengths = _values(pc.list_value_length(lists), 0).astype(np.int64)
+        values = _values(lists.flatten())
         self._check_ids(values, name, "no broker id")
         result = np.full((len(lengths), max(1, int(lengths.max(initial=0)))), -1, dtype=np.int64)
         rows = np.repeat(np.arange(len(lengths)), lengths)
@@ -128,7 +129,7 @@ class Columns:
             column = column.cast(pa.float64())
         if not (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
             raise self._error(f"column {name} is {column.type}, not a number")
-        values: Floats = column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False).copy()
+        values: Floats = _values(column.cast(pa.float64(), safe=False), np.nan).copy()
         known = ~np.isnan(values)
         values[~known] = 0.0
         if (values < 0).any():
@@ -142,7 +143,7 @@ class Columns:
         column = self._column(name, required=False)
         if column is None:
             return np.zeros(self.table.num_rows, dtype=bool)
-        flags: Bools = pc.fill_null(self._cast(column, name, pa.bool_()), False).to_numpy().astype(bool)
+        flags: Bools = _values(self._cast(column, name, pa.bool_()).cast(pa.int8()), 0).astype(bool)
         return flags
 
     def texts(self, name: str, allowed: Collection[str] | None = None) -> list[str | None]:
@@ -181,6 +182,16 @@ class Columns:
         row = self.table.slice(int(np.flatnonzero((stacked == first).all(axis=1))[0]), 1).to_pylist()[0]
         name = f"broker {row['broker']}" if "broker" in row else f"{row['topic']}-{row['partition']}"
         raise self._error(f"{int((counts > 1).sum())} keys have more than one row, first {name}")
+
+
+def _values(column: pa.ChunkedArray | pa.Array, null: float | None = None) -> np.ndarray:  # type: ignore[type-arg]
+    """Numbers as one array. `to_numpy`, as any scalar, would import pandas, which takes longer than many a plan."""
+    if column.null_count:
+        column = pc.fill_null(column, null)
+    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
+    whole = whole if isinstance(whole, pa.Array) else pa.concat_arrays(whole.chunks)
+    values: np.ndarray = np.from_dlpack(whole)  # type: ignore[type-arg]
+    return values
 
 
 def _is_dictionary(kind: pa.DataType) -> bool:
