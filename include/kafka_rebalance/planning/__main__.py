@@ -9,8 +9,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-import pyarrow as pa
-
 from kafka_rebalance.errors import ArtifactError, RebalanceError, SettingsError
 from kafka_rebalance.model.artifacts import Folder
 from kafka_rebalance.model.settings import Settings
@@ -21,7 +19,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """0 when the tables are written, 2 when something given cannot be used: its text goes to stderr."""
     parser = argument_parser("python -m kafka_rebalance.planning")
     options = parser.parse_args(arguments)
-    pa.set_memory_pool(pa.system_memory_pool())  # the default one keeps what tables no longer need
     try:
         settings = read_settings(options.settings)
         history = read_file(options.history) if options.history is not None else None
