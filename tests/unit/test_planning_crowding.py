@@ -59,7 +59,7 @@ def test_a_broker_of_twice_the_size_takes_twice_as_many() -> None:
     assert found.room.tolist() == [[3 + 1 - 6, 3, 3]]
 
 
-@settings(max_examples=40)
+@settings(max_examples=40, deadline=None)
 @given(st.data())
 def test_no_balance_crowds_brokers_more_than_they_were(data: st.DataObject) -> None:
     brokers = data.draw(st.integers(3, 6))

@@ -92,7 +92,7 @@ def allowed(
     `targets` is [target], or [move, 1] for one target a move. With `repair` only what adds a domain is allowed.
     """
     spread = np.broadcast_to(targets, (len(rows), targets.shape[-1]))
-    to_domain = rule.domain[spread]
+    to_domain = np.broadcast_to(rule.domain[targets], spread.shape)
     index = np.arange(len(rows))
     others = domains[rows]
     others[index, columns] = -2

@@ -216,8 +216,13 @@ class Placement:
         at = self.loads[sources]
         given = distance(at - weights, low[sources], high[sources]) - distance(at, low[sources], high[sources])
         there, least, most = self.loads[targets], low[targets], high[targets]
-        change = given[:, None] - distance(there, least, most)
-        change += distance(there + weights[:, None], least, most)
+        change: Floats = given[:, None] - distance(there, least, most)
+        for k in range(weights.shape[1]):
+            # One resource after the other: these are the largest arrays of the search.
+            outside = there[..., k] + weights[:, k, None]
+            outside -= np.clip(outside, least[..., k], most[..., k])
+            outside *= outside
+            change += outside
         change[~self.legal(slots, targets, crowd=crowd)] = np.inf
         if self.budget.limited:
             for name, mask in self.budget.refused(self.sizes[rows], ~self.away(slots), columns == 0):
