@@ -139,7 +139,7 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     log_in(browser, airflow.url, "uma")
     request = run.wait_for_request()
     options = request["options"]
-    assert options[0].startswith("balanced · ")
+    assert options[0].startswith(("balanced · ", "optimal · "))  # whichever copies fewer bytes
 
     browser.get(f"{airflow.url}{run.page}/tasks/approve/required_actions")
     button = wait_for(browser, f'[data-testid="hitl-option-{options[0]}"]')

@@ -84,11 +84,18 @@ def moved(cluster: LocalCluster, fresh_topic_name: Callable[[], str]) -> Iterato
         try:
             # It counts as registered here: nobody may request this but a test.
             create_reassignment(client, Batch(1, (move,), DIGEST), DIGEST, [leaves, stays, gained])
+            state, watched = f"/brokers/topics/{topic}/partitions/0/state", set[str]()
+
+            def watches_state() -> bool:
+                # A watch is gone when it fires, until the controller sets the next: what was once seen counts.
+                watched.update(watched_paths(cluster.zookeeper))
+                return state in watched
+
             if cluster.version == "2.0.1":
-                state = f"/brokers/topics/{topic}/partitions/0/state"
-                wait("the controller watches the state", lambda: state in watched_paths(cluster.zookeeper))
+                wait("the controller watches the state", watches_state)
             wait("the leader has a new epoch", lambda: epoch(view(), move) > epoch(before, move))
-            during, watched = view(), watched_paths(cluster.zookeeper)
+            during = view()
+            watches_state()
         finally:
             cluster.start_broker(gained)
         wait("the move is complete", lambda: is_complete(move, view()))

@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+import py4j.java_gateway
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -131,6 +132,8 @@ FIGURES = {
 def spark(spark_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """Makes sessions, one after the other, in one Java process that ends with the test."""
     monkeypatch.delenv("SPARK_HOME", raising=False)
+    # A session puts its own reader of Java's answers here, for every gateway of this process: taken back with the test.
+    monkeypatch.setattr(py4j.java_gateway, "get_return_value", py4j.java_gateway.get_return_value)
     for name in ("PATH", "JAVA_HOME", "SPARK_LOCAL_IP", "PYSPARK_PYTHON"):
         monkeypatch.setenv(name, spark_environment[name])
 
