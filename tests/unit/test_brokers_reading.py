@@ -204,8 +204,27 @@ def test_without_partitions_no_broker_is_asked(monkeypatch):
 def test_partitions_whose_offset_cannot_be_read_are_named(monkeypatch):
     failed = settled(error=KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE)))
     use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(7)), ("t", 1): failed}))
+    monkeypatch.setattr(metadata, "_SETTLE_SECONDS", 0.0)
     with pytest.raises(ReadError, match=r"1 partitions.*t-1 \(LEADER_NOT_AVAILABLE"):
         metadata.read_end_offsets(KAFKA, [TopicPartition("t", 0), TopicPartition("t", 1)])
+
+
+def test_a_leader_that_brokers_do_not_tell_yet_is_asked_for_again(monkeypatch):
+    unknown = settled(error=KafkaException(KafkaError(KafkaError._NOENT)))
+    admin = use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(7)), ("t", 1): unknown}))
+    # The pause is the moment in which the brokers learn of it.
+    monkeypatch.setattr(metadata.time, "sleep", lambda _: admin.offsets.update({("t", 1): settled(Offset(3))}))
+    partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert metadata.read_end_offsets(KAFKA, partitions) == {("t", 0): 7, ("t", 1): 3}
+    assert admin.asked == [2, 1]
+
+
+def test_what_may_not_be_read_is_not_asked_for_again(monkeypatch):
+    refused = settled(error=KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+    admin = use(monkeypatch, metadata, Admin(offsets={("t", 0): refused}))
+    with pytest.raises(ReadError, match=r"t-0 \(TOPIC_AUTHORIZATION_FAILED"):
+        metadata.read_end_offsets(KAFKA, [TopicPartition("t", 0)])
+    assert admin.asked == [1]
 
 
 def test_the_cluster_id_is_the_brokers(monkeypatch):

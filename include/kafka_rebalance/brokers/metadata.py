@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection
 
-from confluent_kafka import KafkaException
+from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as ClientTopicPartition
 from confluent_kafka.admin import OffsetSpec
 
@@ -13,6 +14,14 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.forecast.sample import OffsetRange, newest_rows
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
+
+_SETTLE_SECONDS, _PAUSE_SECONDS = 10.0, 0.2
+_SETTLING = (
+    KafkaError._NOENT,  # librdkafka found no leader
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
 
 
 def read_cluster_id(kafka: KafkaConnection) -> str:
@@ -62,23 +71,42 @@ def read_offset_ranges(
 def _read_offsets(
     kafka: KafkaConnection, partitions: Collection[TopicPartition], spec: OffsetSpec, what: str
 ) -> dict[TopicPartition, int]:
-    """One offset a partition, all asked for at once; `what` names them in errors. Raises ReadError."""
-    if not partitions:
-        return {}
+    """One offset a partition, all asked for at once; `what` names them in errors. Raises ReadError.
+
+    Brokers tell clients of a new topic's leaders a moment after ZooKeeper has them: those are asked for again.
+    """
+    offsets: dict[TopicPartition, int] = {}
+    give_up = time.monotonic() + _SETTLE_SECONDS
+    while waiting := [partition for partition in partitions if partition not in offsets]:
+        found, failures = _asked_once(kafka, waiting, spec)
+        offsets |= found
+        if failures and (not all(map(_settles, failures.values())) or time.monotonic() > give_up):
+            named = [f"{partition} ({reason_of(failed)})" for partition, failed in failures.items()]
+            raise ReadError(
+                f"The {what} of {len(failures)} partitions cannot be read, first {', '.join(named[:3])}. "
+                "Check that they have a leader and that the Kafka user may describe the topics."
+            )
+        if failures:
+            time.sleep(_PAUSE_SECONDS)
+    return offsets
+
+
+def _asked_once(
+    kafka: KafkaConnection, partitions: Collection[TopicPartition], spec: OffsetSpec
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaException | TimeoutError]]:
+    """(offsets, failures) of one request."""
     admin = open_admin(kafka)  # kept, as above
     wanted = {ClientTopicPartition(topic, partition): spec for topic, partition in partitions}
-    answers = admin.list_offsets(wanted, request_timeout=REQUEST_SECONDS)
     offsets: dict[TopicPartition, int] = {}
-    failures: list[str] = []
-    for asked, answer in answers.items():
+    failures: dict[TopicPartition, KafkaException | TimeoutError] = {}
+    for asked, answer in admin.list_offsets(wanted, request_timeout=REQUEST_SECONDS).items():
         topic_partition = TopicPartition(asked.topic, asked.partition)
         try:
             offsets[topic_partition] = int(answer.result(REQUEST_SECONDS + 5).offset)
         except (KafkaException, TimeoutError) as failed:
-            failures.append(f"{topic_partition} ({reason_of(failed)})")
-    if failures:
-        raise ReadError(
-            f"The {what} of {len(failures)} partitions cannot be read, first {', '.join(failures[:3])}. "
-            "Check that they have a leader and that the Kafka user may describe the topics."
-        )
-    return offsets
+            failures[topic_partition] = failed
+    return offsets, failures
+
+
+def _settles(failed: KafkaException | TimeoutError) -> bool:
+    return isinstance(failed, KafkaException) and failed.args[0].code() in _SETTLING
