@@ -141,7 +141,8 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     log_in(browser, airflow.url, "uma")
     request = run.wait_for_request()
     options = request["options"]
-    assert options[0].startswith("balanced · ")
+    recommended = json.loads((run.folder() / "proposals.json").read_text())["recommended"]
+    assert options[0].startswith(f"{recommended} · ")
 
     browser.get(f"{airflow.url}{run.page}/tasks/approve/required_actions")
     button = wait_for(browser, f'[data-testid="hitl-option-{options[0]}"]')
