@@ -15,7 +15,7 @@ from kafka_rebalance.model.artifacts import Folder, digest_of_bytes
 from kafka_rebalance.planning.arrays import Ints, Problem
 from kafka_rebalance.planning.columns import Columns
 from kafka_rebalance.planning.history import History, Retention, with_history
-from kafka_rebalance.planning.tables import PART, PARTITIONS
+from kafka_rebalance.planning.tables import PART, PARTITIONS, parquet_table
 
 HISTORY = "history"  # the folder, beside moves and scores
 _TIME = pa.timestamp("us", tz="UTC")
@@ -65,7 +65,7 @@ def read_retention(snapshot_folder: Folder) -> Retention:
 def _partitions(snapshot_folder: Folder) -> tuple[Columns, Ints]:
     """The table `partitions`, and the order in which a problem has its rows."""
     where = f"{snapshot_folder}/{PARTITIONS}"
-    columns = Columns(_table((snapshot_folder / PARTITIONS).read_bytes(), where), where)
+    columns = Columns(parquet_table((snapshot_folder / PARTITIONS).read_bytes(), where), where)
     return columns, np.lexsort((columns.integers("partition"), columns.names("topic")[1]))
 
 
@@ -116,7 +116,7 @@ def write_history(folder: Folder, table: pa.Table, files: int, unreadable: Seque
 
 def read_history(content: bytes, where: str) -> History:
     """The table of a file. Raises ArtifactError naming the file and the column that cannot be used."""
-    table = _table(content, where)
+    table = parquet_table(content, where)
     columns = Columns(table, where)
     try:
         metadata = table.schema.metadata or {}
@@ -165,10 +165,3 @@ def _microseconds(table: pa.Table, name: str, where: str) -> Ints:
         raise ArtifactError(f"{where}: column {name} has {column.null_count} nulls. Nothing was planned.")
     values: Ints = column.cast(_TIME).cast(pa.int64()).to_numpy()
     return values
-
-
-def _table(content: bytes, where: str) -> pa.Table:
-    try:
-        return pq.read_table(io.BytesIO(content))
-    except pa.ArrowException as wrong:
-        raise ArtifactError(f"{where} is not a Parquet file ({wrong}). Nothing was planned.") from wrong

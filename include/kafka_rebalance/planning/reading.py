@@ -24,7 +24,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
     """The snapshot as arrays. Raises ArtifactError naming the file and the column that cannot be used."""
     files = [read_file(folder, BROKERS), read_file(folder, PARTITIONS)]
     brokers, partitions = (
-        Columns(parquet_table(content, name, folder), f"{folder}/{name}")
+        Columns(parquet_table(content, f"{folder / name}"), f"{folder}/{name}")
         for content, name in zip(files, (BROKERS, PARTITIONS), strict=True)
     )
     ids = brokers.integers("broker")

@@ -219,7 +219,7 @@ def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dic
     """
     if not (run_folder / "disk" / PART).exists():
         return []
-    table = parquet_table(read_file(run_folder / "disk", PART), PART, run_folder / "disk")
+    table = parquet_table(read_file(run_folder / "disk", PART), f"{run_folder / 'disk' / PART}")
     table = table.filter(pc.equal(table["candidate"], name))
     capacities = {row["broker"]: row["disk_capacity_bytes"] for row in read_loads(run_folder, name)}
     peaks = table.group_by("broker").aggregate([("peak_bytes", "max")]).to_pylist()
@@ -231,7 +231,7 @@ def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dic
 
 
 def _rows(run_folder: Folder, table: str, schema: pa.Schema) -> list[dict[str, Any]]:
-    found = parquet_table(read_file(run_folder / table, PART), PART, run_folder / table)
+    found = parquet_table(read_file(run_folder / table, PART), f"{run_folder / table / PART}")
     missing = [column for column in schema.names if column not in found.column_names]
     if missing:
         raise ArtifactError(f"{run_folder / table / PART} lacks {', '.join(missing)}. Clear the task that wrote it.")
@@ -367,10 +367,10 @@ def read_file(folder: Folder, name: str) -> bytes:
         raise ArtifactError(f"{folder / name} cannot be read ({missing}). Nothing was planned.") from missing
 
 
-def parquet_table(content: bytes, name: str, folder: Folder) -> pa.Table:
-    """Raises ArtifactError, which names the file, where its bytes are not Parquet."""
+def parquet_table(content: bytes, where: str) -> pa.Table:
+    """Raises ArtifactError, which names the file (`where`), if its bytes are not Parquet."""
     try:
         # `read_table` would import pandas, as in `columns`.
         return pq.ParquetFile(io.BytesIO(content)).read()
     except pa.ArrowException as wrong:
-        raise ArtifactError(f"{folder / name} is not a Parquet file ({wrong}). Nothing was planned.") from wrong
+        raise ArtifactError(f"{where} is not a Parquet file ({wrong}). Nothing was planned.") from wrong

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from functools import lru_cache
 
-from kafka_rebalance.report.plots import AFTER, BEFORE, INK, LINE, STYLE, Plot, as_source, drawing, themed
+from kafka_rebalance.report.plots import AFTER, BEFORE, INK, LINE, STYLE, Plot, as_source, drawing, finished
 from kafka_rebalance.report.units import format_share
 from kafka_rebalance.report.values import DiskCourse
 
@@ -68,13 +67,6 @@ def draw_disks(courses: tuple[Course, ...], last: int) -> str:
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.grid(axis="y", color=LINE, linewidth=0.6)
-        axes.set_axisbelow(True)
         axes.legend(loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=len(courses), frameon=False, fontsize=9.5,
                     handlelength=2.2, columnspacing=1.2, labelcolor=INK)  # fmt: skip
-        for side in ("top", "right", "left"):
-            axes.spines[side].set_visible(False)
-        figure.patch.set_visible(False)
-        axes.patch.set_visible(False)
-        target = io.StringIO()
-        canvas.print_svg(target, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return themed(target.getvalue())
+        return finished(canvas, axes)

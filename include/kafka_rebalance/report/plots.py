@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import Any
 
 from kafka_rebalance.report.values import BrokerChange, Load
 
@@ -181,13 +182,18 @@ def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -
         axes.set_xlim(-0.03 * most, 1.06 * most)  # room for the marker of a broker that holds nothing
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=whole))
         axes.grid(axis="x", color=LINE, linewidth=0.6)
-        axes.set_axisbelow(True)
-        for side in ("top", "right", "left"):
-            axes.spines[side].set_visible(False)
-        figure.patch.set_visible(False)
-        axes.patch.set_visible(False)
-        target = io.StringIO()
-        canvas.print_svg(target, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+        return finished(canvas, axes)
+
+
+def finished(canvas: Any, axes: Any) -> str:
+    """The drawn figure as SVG in the page's two modes: nothing behind it, and of its frame the axis below alone."""
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    canvas.figure.patch.set_visible(False)
+    axes.patch.set_visible(False)
+    target = io.StringIO()
+    canvas.print_svg(target, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
     return themed(target.getvalue())
 
 
