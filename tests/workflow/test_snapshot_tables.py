@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from kafka_rebalance.brokers.configs import ConfigValue
+from kafka_rebalance.brokers.sizes import BrokerDisks
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.workflow import snapshot
 from simulated_cluster import DEFAULTS, SimulatedCluster
@@ -42,3 +46,23 @@ def test_retention_is_what_the_leader_applies(
     monkeypatch.setattr(snapshot, "STORM_PAUSE_SECONDS", 0)
     (row,) = snapshot.take_snapshot(CONNECTION, Settings()).partitions
     assert tuple(row[column] for column in RETENTION) == found
+
+
+def test_a_topic_made_a_moment_ago_has_its_logs_before_sizes_are_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ZooKeeper names a leader before that broker has made the log: its offsets are waited for, its size is not."""
+    SimulatedCluster(monkeypatch, {"orders": {0: (1, 2)}})
+    with_logs: set[object] = set()
+    read_log_dirs = snapshot.sizes.read_log_dirs
+
+    def first_offsets(_: object, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+        with_logs.update(partitions)
+        return dict.fromkeys(partitions, 0)
+
+    def log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDisks:
+        found = read_log_dirs(kafka, brokers)
+        return replace(found, replicas={tp: sizes for tp, sizes in found.replicas.items() if tp in with_logs})
+
+    monkeypatch.setattr("kafka_rebalance.brokers.metadata.read_start_offsets", first_offsets)
+    monkeypatch.setattr("kafka_rebalance.brokers.sizes.read_log_dirs", log_dirs)
+    (row,) = snapshot.take_snapshot(CONNECTION, Settings()).partitions
+    assert row["size_bytes"] is not None

@@ -67,9 +67,11 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
         dynamic = read_broker_configs(client, sorted(view.brokers))
         holder = lock.read(client)
     check_same_cluster(connection, view)
+    # First offsets before sizes: they wait for leaders that ZooKeeper has and brokers do not know yet, without a log
+    # until then. End offsets after sizes: more records than the bytes are of make an append look small, not large.
+    first_offsets = metadata.read_start_offsets(connection.kafka, sorted(view.partitions))
     disks = sizes.read_log_dirs(connection.kafka, sorted(view.brokers))
     offsets = metadata.read_end_offsets(connection.kafka, sorted(view.partitions))
-    first_offsets = metadata.read_start_offsets(connection.kafka, sorted(view.partitions))
     effective = broker_configs.read_broker_configs(connection.kafka, sorted(view.brokers))
     partitions = partition_rows(view, disks, topic_configs, effective, internal_topics=internal_topics)
     check_sizes(partitions)
