@@ -174,7 +174,7 @@ def test_what_the_solver_ran_out_of_nodes_for_is_not_called_proven(monkeypatch: 
     problem = problem_of(broker_rows([1, 2, 3, 4]), rows, tolerance=0.005)
     monkeypatch.setattr(exact, "_GAP", 0.0)
     monkeypatch.setattr(exact, "_EFFORT", {**exact._EFFORT, "mip_rel_gap": 0.0})
-    monkeypatch.setattr(exact, "_WORK", len(rows) * 4)
+    monkeypatch.setattr(exact, "_WORK", 0)
     plan = propose(problem, "optimal")
     assert "not proven" in plan.candidate.note
     assert "fewer bytes" in plan.candidate.note
@@ -198,3 +198,14 @@ def test_it_is_offered_where_it_can_be_solved_only(monkeypatch: pytest.MonkeyPat
     plan = propose(alone, "optimal")
     assert plan.candidate.status == "infeasible"
     assert "needs highspy" in plan.candidate.note
+
+
+def test_leaders_that_miss_their_band_are_no_part_of_what_is_proven() -> None:
+    rows = partition_rows([[1], [2], [3], [1], [2], [3]])
+    for row, rate in zip(rows, [9, 1, 1, 9, 1, 1], strict=True):
+        row["bytes_out_per_second"] = rate * 1000.0
+    plan = plan_of(broker_rows([1, 2, 3]), rows, "optimal", tolerance=0.05)
+    assert plan.candidate.status == "partial"
+    assert plan.candidate.note.startswith("Proven: no plan within 5% in all but leaders copies fewer bytes")
+    assert "leaders are placed afterwards" in plan.candidate.note
+    assert "leader_bytes_out" in plan.candidate.note

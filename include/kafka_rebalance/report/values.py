@@ -119,7 +119,7 @@ class CandidateReport:
         """The name in plain words."""
         note = self.note.lower()
         proven = self.name == "optimal" and "proven" in note and "not proven" not in note
-        return TITLES.get(self.name, self.name) + (" (proven)" if proven else "")
+        return TITLES.get(self.name, self.name) + (" (fewest bytes proven)" if proven else "")
 
 
 @dataclass(frozen=True, slots=True)
