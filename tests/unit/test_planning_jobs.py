@@ -8,8 +8,9 @@ from dataclasses import replace
 import pytest
 
 from kafka_rebalance.errors import PlanningError
+from kafka_rebalance.planning.outcome import Plan
 from kafka_rebalance.planning.planner import recommended
-from kafka_rebalance.planning.portfolio import front
+from kafka_rebalance.planning.portfolio import front, ranking
 from snapshots import broker_rows, lists_after, partition_rows, plan_of, problem_of
 
 RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
@@ -235,3 +236,23 @@ def test_a_plan_that_another_betters_is_not_on_the_front() -> None:
     )
     assert front([light, balanced]) == (light, balanced)
     assert front([light, balanced, wasteful]) == (light, balanced)
+
+
+def test_what_differs_most_is_offered_first_and_what_changes_nothing_last() -> None:
+    brokers = broker_rows([1, 2, 3, 4])
+    partitions = partition_rows([[1, 2], [2, 3], [3, 1]] * 8)
+    light, balanced = (plan_of(brokers, partitions, name) for name in ("light", "balanced"))
+    recommends = recommended([light, balanced])
+
+    def like(plan: Plan, name: str, moved_bytes: int) -> Plan:
+        summary = {**plan.candidate.summary, "moved_bytes": moved_bytes}
+        return replace(plan, candidate=replace(plan.candidate, name=name, summary=summary))
+
+    most = int(balanced.candidate.summary["moved_bytes"] or 0)
+    twin, idle = like(balanced, "optimal", most - 1), like(light, "leaders_only", 0)
+    idle = replace(idle, candidate=replace(idle.candidate, moves=()))
+    assert recommends == "balanced"
+    assert ranking([idle, light, balanced]) == ("balanced", "light", "leaders_only")
+    assert ranking([idle, light, twin, balanced])[1] == "light"
+    assert ranking([idle, light, balanced, like(balanced, "given", most)])[:3] == ("balanced", "given", "light")
+    assert ranking([idle]) == ("leaders_only",)

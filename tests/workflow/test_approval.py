@@ -143,14 +143,29 @@ def make(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., World
     )
 
 
-def test_the_request_has_a_button_per_candidate_the_recommended_first(make: Callable[..., World]) -> None:
+def test_the_request_has_as_many_options_as_airflow_shows_buttons_the_recommended_first(
+    make: Callable[..., World],
+) -> None:
     world = make()
     operator = world.ask()
     assert world.proposals["recommended"] == "balanced"
     digests = {c["name"]: c["digest"][:8] for c in world.proposals["candidates"]}
+    assert len(digests) == 4
+    assert len(operator.options) == 4
     assert operator.options[0] == f"balanced · {digests['balanced']}"
     assert operator.options[-1] == "Reject"
-    assert {option.split(" · ")[0] for option in operator.options[:-1]} == set(digests)
+    offered = [option.split(" · ")[0] for option in operator.options[:-1]]
+    assert offered == world.proposals["ranking"][:3]
+    (aside,) = set(digests) - set(offered)
+    assert f"No button for `{aside}`" in operator.body
+
+
+def test_an_answer_for_a_candidate_without_a_button_does_not_count(make: Callable[..., World]) -> None:
+    world = make()
+    world.ask()
+    aside = next(c for c in world.proposals["candidates"] if c["name"] == world.proposals["ranking"][3])
+    with pytest.raises(AirflowFailException, match="is not for this plan"):
+        world.answer(f"{aside['name']} · {aside['digest'][:8]}")
 
 
 def test_the_requester_is_not_asked(make: Callable[..., World]) -> None:

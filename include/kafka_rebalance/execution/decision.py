@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.errors import ApprovalError
@@ -10,6 +10,10 @@ from kafka_rebalance.model.policy import Approver, Policy
 
 REJECT = "Reject"
 SHORT_DIGEST = 8
+OFFERED = ("ok", "partial")  # the candidates' statuses that a person may choose
+# Airflow 3.3 shows up to four options, Reject among them, as buttons, and more as a list to choose from and a button
+# *Respond* below it (HITLResponseForm.tsx: options.length <= 4).
+BUTTONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +41,12 @@ class Answer:
 def label(name: str, digest: str) -> str:
     """The text of a candidate's button: `balanced · 9f3a1c2e`. The digest makes an old request recognisable."""
     return f"{name} · {digest[:SHORT_DIGEST]}"
+
+
+def on_buttons(names: Iterable[str], ranking: Sequence[str]) -> tuple[str, ...]:
+    """Those of the candidates that the request has a button for: the first of the plan's `ranking`."""
+    place = {name: number for number, name in enumerate(ranking)}
+    return tuple(sorted(names, key=lambda name: place.get(name, len(place)))[:BUTTONS])
 
 
 def labels(digests: Mapping[str, str]) -> tuple[str, ...]:

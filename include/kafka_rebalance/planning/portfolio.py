@@ -57,6 +57,29 @@ def recommended(plans: Sequence[Plan]) -> str | None:
     return _knee(front(asked or better or ours))
 
 
+def ranking(plans: Sequence[Plan]) -> tuple[str, ...]:
+    """All candidates, the ones to offer first: the recommended one, the plan that somebody gave, then what differs.
+
+    Each time the plan of the front that is furthest from those before it, so that any few of them are well spread.
+    Behind them what another plan betters, and last what changes nothing.
+    """
+    moving = [plan for plan in plans if plan.candidate.moves]
+    best = recommended(plans)
+    chosen = [plan for name in dict.fromkeys((best, GIVEN)) for plan in moving if plan.candidate.name == name]
+    rest = [plan for plan in front(moving) if plan not in chosen]
+    while rest:
+        chosen.append(max(rest, key=lambda plan: min((_apart(plan, other, moving) for other in chosen), default=0.0)))
+        rest.remove(chosen[-1])
+    chosen += [plan for among in (moving, plans) for plan in among if plan not in chosen]
+    return tuple(dict.fromkeys(plan.candidate.name for plan in chosen))
+
+
+def _apart(one: Plan, other: Plan, plans: Sequence[Plan]) -> float:
+    """How much two plans differ in what `_figures` has, each as a share of the most of all plans."""
+    most = [max(values) or 1.0 for values in zip(*map(_figures, plans), strict=True)]
+    return sum(abs(a - b) / unit for a, b, unit in zip(_figures(one), _figures(other), most, strict=True))
+
+
 def _knee(plans: Sequence[Plan]) -> str:
     """The plan furthest below the line from doing nothing to moving most, both axes scaled to 1."""
     most = max(float(plan.candidate.summary["moved_bytes"] or 0) for plan in plans) or 1.0

@@ -159,7 +159,9 @@ def snapshot_digest(folder: Folder) -> str:
     return digest_of_bytes(read_file(folder, BROKERS), read_file(folder, PARTITIONS))
 
 
-def write_results(folder: Folder, problem: Problem, plans: Sequence[Plan], recommended: str | None) -> None:
+def write_results(
+    folder: Folder, problem: Problem, plans: Sequence[Plan], recommended: str | None, ranking: Sequence[str]
+) -> None:
     """Everything that planning leaves in the run's folder, but its timings. Same plans, same bytes."""
     moves = [_move_row(plan.candidate.name, move) for plan in plans for move in plan.candidate.moves]
     score_rows = [row for plan in plans for row in _score_rows(plan)]
@@ -177,6 +179,7 @@ def write_results(folder: Folder, problem: Problem, plans: Sequence[Plan], recom
         "snapshot_digest": problem.snapshot_digest,
         "settings": problem.settings.to_mapping(),
         "recommended": recommended,
+        "ranking": list(ranking),
         "candidates": [_proposal(plan) for plan in plans],
         **({} if problem.history is None else {"history": dict(problem.history)}),
     }

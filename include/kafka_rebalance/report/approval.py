@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import unicodedata
 
+from kafka_rebalance.execution.decision import BUTTONS
 from kafka_rebalance.report.segments import SegmentFinding
 from kafka_rebalance.report.units import (
     format_bytes,
@@ -108,7 +109,15 @@ def _candidates(report: RunReport) -> str:
             f"| {format_count(candidate.leader_changes)} | {format_count(candidate.batches)} "
             f"| {format_duration(candidate.makespan_seconds)} | {code(candidate.status, 20)}{note} |"
         )
-    return "\n".join(lines)
+    return "\n".join([*lines, *_aside(report)])
+
+
+def _aside(report: RunReport) -> list[str]:
+    """A line below the table on what has no button, and how to get one."""
+    if not report.aside:
+        return []
+    names = ", ".join(code(name, 40) for name in report.aside)
+    return ["", f"No button for {names}: start a run that names it in `candidates`, with at most {BUTTONS} of them."]
 
 
 def _figures(report: RunReport, focus: CandidateReport) -> list[str]:

@@ -104,6 +104,7 @@ def build_report(
         limits=(),
         candidates=candidates,
         recommended=plan.optional_text("recommended") if plan else None,
+        ranking=plan.texts("ranking") if plan else (),
         recommended_because=plan.text("recommended_because", "") if plan else "",
         segments=segment_report(Document.of(SEGMENTS, segments)) if segments is not None else None,
         decision=answer,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
+from kafka_rebalance.execution.decision import OFFERED, on_buttons
 from kafka_rebalance.model.amounts import bound_in_words, bytes_in_words
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move
@@ -245,6 +246,7 @@ class RunReport:
     limits: tuple[LimitUse, ...]  # of the candidate in focus
     candidates: tuple[CandidateReport, ...]
     recommended: str | None
+    ranking: tuple[str, ...]  # candidates, in the order in which they are offered; empty where the plan does not say
     recommended_because: str  # empty where the plan does not say
     segments: SegmentReport | None  # None: the audit is not written yet
     decision: Decision | None
@@ -311,6 +313,13 @@ class RunReport:
     def stopped(self) -> tuple[str, ...]:
         """Candidates that are not offered: with today's segment settings a copy could not follow."""
         return self.segments.stopped if self.segments else ()
+
+    @property
+    def aside(self) -> tuple[str, ...]:
+        """Candidates that could be approved, and that the request has no button for."""
+        names = [c.name for c in self.candidates if c.status in OFFERED and c.name not in self.stopped]
+        offered = on_buttons(names, self.ranking or (self.recommended or "",))
+        return tuple(name for name in names if name not in offered)
 
     @property
     def is_stopped(self) -> bool:

@@ -15,7 +15,16 @@ from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.errors import ApprovalError, ArtifactError, RebalanceError
-from kafka_rebalance.execution.decision import REJECT, Answer, Requester, check_answer, check_approvers, labels
+from kafka_rebalance.execution.decision import (
+    OFFERED,
+    REJECT,
+    Answer,
+    Requester,
+    check_answer,
+    check_approvers,
+    labels,
+    on_buttons,
+)
 from kafka_rebalance.execution.preconditions import check_policy_unchanged
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
@@ -24,8 +33,6 @@ from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, open_ru
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-OFFERED = ("ok", "partial")  # the candidates' statuses that a person may choose
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,7 +197,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
 
 
 class CandidateApprovalOperator(DigestApprovalOperator):
-    """Offers the candidates of a rebalance; the approver may change the throttle within the policy's range."""
+    """Offers the best few candidates of a rebalance; the approver may change the throttle within the policy's range."""
 
     def offer(self, folder: RunFolder) -> Offer:
         proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
@@ -201,7 +208,7 @@ class CandidateApprovalOperator(DigestApprovalOperator):
         return Offer(
             connection_id=snapshot["connection_id"],
             policy_digest=snapshot["policy_digest"],
-            digests=digests,
+            digests={name: digests[name] for name in on_buttons(digests, proposals.get("ranking", ()))},
             source_digest=artifacts.digest_of(proposals),
             nothing=None
             if moving or stopped
