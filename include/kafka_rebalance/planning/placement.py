@@ -185,16 +185,26 @@ class Placement:
             spent.leader_changes += int(columns[index] == 0)
         return fits
 
-    def legal(self, slots: Ints, targets: Ints, *, crowd: bool = False) -> Bools:
+    def took_nothing(self) -> Bools:
+        """[broker] Whether it holds nothing but what it held at first."""
+        nothing = np.ones(len(self.receivers), dtype=bool)
+        nothing[self.replicas[(self.replicas >= 0) & (self.replicas != self.origin)]] = False
+        return nothing
+
+    def legal(self, slots: Ints, targets: Ints, *, crowd: bool = False, home: bool = False) -> Bools:
         """[slot, target] Whether rack rule, crowding and disk let the replica go there.
 
         `targets` is [target], or [slot, 1]. With `crowd` a topic may crowd a broker: what must go has to go somewhere.
+        With `home` the targets are where the replicas were at first: there they lie already, so a disk or a log dir
+        need not have room for them, unless something else took that.
         """
         rows, columns = np.divmod(slots, self.width)
-        free = allowed(self.rule, self.replicas, self.domains, rows, columns, targets)
+        rule = replace(self.rule, largest=None) if home else self.rule
+        free = allowed(rule, self.replicas, self.domains, rows, columns, targets)
         if not crowd:
             free &= self.crowding.allows(rows, self.replicas[rows, columns], targets)
-        free &= self.loads[targets, DISK] + self.weights[rows, DISK, None] <= self.disk_limit[targets]
+        fits = self.loads[targets, DISK] + self.weights[rows, DISK, None] <= self.disk_limit[targets]
+        free &= fits | self.took_nothing()[targets] if home else fits
         return free
 
     def permitted(self, slots: Ints, targets: Ints) -> Bools:
@@ -205,10 +215,10 @@ class Placement:
             free &= ~mask
         return free
 
-    def changes(self, slots: Ints, targets: Ints, bands: Bands, *, crowd: bool = False) -> Floats:
+    def changes(self, slots: Ints, targets: Ints, bands: Bands, *, crowd: bool = False, home: bool = False) -> Floats:
         """[slot, target] Change of the total distance to the bands; inf where rules, disk or limits forbid the move.
 
-        `targets` is [target], or [slot, 1].
+        `targets` is [target], or [slot, 1]; `crowd` and `home` as in `legal`.
         """
         rows, columns = np.divmod(slots, self.width)
         sources = self.replicas[rows, columns]
@@ -223,7 +233,7 @@ class Placement:
             outside -= np.clip(outside, least[..., k], most[..., k])
             outside *= outside
             change += outside
-        change[~self.legal(slots, targets, crowd=crowd)] = np.inf
+        change[~self.legal(slots, targets, crowd=crowd, home=home)] = np.inf
         if self.budget.limited:
             for name, mask in self.budget.refused(self.sizes[rows], ~self.away(slots), columns == 0):
                 if (change[mask] < GAIN).any():

@@ -28,7 +28,7 @@ def _return_idle(placement: Placement, bands: Bands) -> int:
     returned = 0
     while len(slots):
         homes = placement.origin.ravel()[slots]
-        idle = placement.changes(slots, homes[:, None], bands)[:, 0] <= -GAIN
+        idle = placement.changes(slots, homes[:, None], bands, home=True)[:, 0] <= -GAIN
         slots, homes = slots[idle], homes[idle]
         now = _alone(placement.replicas.ravel()[slots], homes, slots // placement.width)
         placement.move(slots[now], homes[now])
