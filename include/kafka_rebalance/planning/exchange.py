@@ -1,4 +1,7 @@
-"""Polish: brokers that the greedy left outside their bands take, give or swap replicas until all are inside."""
+"""Polish: brokers that the greedy left outside their bands take, give or swap replicas until all are inside.
+
+Replicas that move anyway are tried first: that they go to another broker copies nothing more.
+"""
 
 from __future__ import annotations
 
@@ -10,18 +13,25 @@ from kafka_rebalance.planning.placement import GAIN, Placement, distance
 from kafka_rebalance.planning.search import Effort
 
 _TAKE, _GIVE, _SWAP = range(3)
+_MOVING = 0.5  # share of the pairs tried that are of replicas which move anyway
+_REFRESHED = 64  # steps after which those are looked up again
+_NO_COPY = 0.05  # of its bytes: what a replica costs that moves anyway or comes home
+_LEAST = 1e-4  # of the mean broker's bytes, added to every cost: below that the balance gained decides
 
 
 def polish(placement: Placement, bands: Bands, givers: Bools, effort: Effort, rng: np.random.Generator) -> None:
     """Brings the worst brokers into the full band: each step one takes, gives or swaps, cheapest bytes first."""
     partners = np.flatnonzero(placement.receivers)
     failures = 0
-    for _ in range(effort.polish_steps):
+    moving = np.zeros(0, dtype=np.int64)
+    for step in range(effort.polish_steps):
         far = np.where(placement.receivers, distance(placement.loads, bands.low, bands.high), 0.0)
         if far.max(initial=0.0) <= 1e-10 or failures > effort.polish_patience:
             return
         broker = int((far * rng.uniform(0.5, 1.5, len(far))).argmax())
-        if not _exchange(placement, bands, broker, partners, givers, effort.polish_width, rng):
+        if step % _REFRESHED == 0:
+            moving = np.flatnonzero(((placement.replicas != placement.origin) & placement.free).ravel())
+        if not _exchange(placement, bands, broker, partners, moving, givers, effort.polish_width, rng):
             failures += 1
         else:
             failures = 0
@@ -32,6 +42,7 @@ def _exchange(
     bands: Bands,
     broker: int,
     partners: Ints,
+    moving: Ints,
     givers: Bools,
     width: int,
     rng: np.random.Generator,
@@ -39,16 +50,11 @@ def _exchange(
     """The best of `width` random takes, gives and swaps between one broker and others; whether one gained."""
     if placement.tight:
         partners = partners[placement.rule.domain[partners] == placement.rule.domain[broker]]
+        moving = moving[placement.domains.ravel()[moving] == placement.rule.domain[broker]]
     partners = partners[partners != broker]
     if not len(partners):
         return False
-    other = partners[rng.integers(len(partners), size=width)]
-    other = other[placement.count[other] > 0] if placement.count[broker] == 0 else other
-    theirs = placement.held[other, (rng.random(len(other)) * placement.count[other]).astype(np.int64)]
-    if placement.count[broker]:
-        ours = placement.held[broker, rng.integers(placement.count[broker], size=len(other))]
-    else:
-        ours = theirs
+    other, theirs, ours = _drawn(placement, broker, partners, moving, width, rng)
     may_take = (placement.count[other] > 0) & givers[other]
     may_give = np.full(len(other), bool(placement.count[broker] > 0 and givers[broker]))
     options = _exchange_options(placement, bands, broker, other, (theirs, may_take), (ours, may_give))
@@ -66,6 +72,27 @@ def _exchange(
     return True
 
 
+def _drawn(
+    placement: Placement, broker: int, partners: Ints, moving: Ints, width: int, rng: np.random.Generator
+) -> tuple[Ints, Ints, Ints]:
+    """([pair] the other broker, a slot of its, a slot of ours) at random; the first pairs of what moves anyway."""
+    other = partners[rng.integers(len(partners), size=width)]
+    other = other[placement.count[other] > 0] if placement.count[broker] == 0 else other
+    theirs = placement.held[other, (rng.random(len(other)) * placement.count[other]).astype(np.int64)]
+    first = int(_MOVING * len(other))
+    if len(moving):
+        drawn = moving[rng.integers(len(moving), size=first)]
+        drawn = drawn[placement.replicas.ravel()[drawn] != broker]
+        theirs[: len(drawn)], other[: len(drawn)] = drawn, placement.replicas.ravel()[drawn]
+    if not placement.count[broker]:
+        return other, theirs, theirs
+    held = placement.held[broker, : placement.count[broker]]
+    ours = held[rng.integers(len(held), size=len(other))]
+    if len(held := held[placement.away(held)]):
+        ours[:first] = held[rng.integers(len(held), size=first)]
+    return other, theirs, ours
+
+
 def _exchange_options(
     placement: Placement,
     bands: Bands,
@@ -74,7 +101,7 @@ def _exchange_options(
     taking: tuple[Ints, Bools],
     giving: tuple[Ints, Bools],
 ) -> Floats:
-    """[take | give | swap, partner] Change of the distance, divided by the root of the bytes."""
+    """[take | give | swap, partner] Change of the distance, divided by the bytes that are copied for it."""
     (theirs, may_take), (ours, may_give) = taking, giving
     width = placement.width
     rows_in, rows_out = theirs // width, ours // width
@@ -87,7 +114,7 @@ def _exchange_options(
     give_fits = crowds.allows(rows_out, mine, other[:, None])[:, 0]
     # Where two replicas of one topic change places nothing is crowded more.
     swap_fits = (take_fits & give_fits) | (crowds.topic[rows_in] == crowds.topic[rows_out])
-    bytes_in, bytes_out = placement.copied[rows_in], placement.copied[rows_out]
+    cost_in, cost_out = _cost(placement, theirs, mine), _cost(placement, ours, other)
     loads, low, high = placement.loads, bands.low, bands.high
     base = distance(loads[other], low[other], high[other]) + distance(loads[broker], low[broker], high[broker])
 
@@ -105,14 +132,21 @@ def _exchange_options(
         return room
 
     options = []
-    for gain_here, legal, moved in (
-        (weight_in, may_take & take_fits, bytes_in),
-        (-weight_out, may_give & give_fits, bytes_out),
-        (weight_in - weight_out, may_take & may_give & swap_fits & (rows_in != rows_out), bytes_in + bytes_out),
+    for gain_here, legal, cost in (
+        (weight_in, may_take & take_fits, cost_in),
+        (-weight_out, may_give & give_fits, cost_out),
+        (weight_in - weight_out, may_take & may_give & swap_fits & (rows_in != rows_out), cost_in + cost_out),
     ):
         change = np.where(legal & fits(gain_here), after(gain_here), 0.0)
-        options.append(change / np.sqrt(moved + 1e-5))
+        options.append(change / (np.maximum(cost, 0.0) + _LEAST))
     return np.stack(options)
+
+
+def _cost(placement: Placement, slots: Ints, targets: Ints) -> Floats:
+    """[slot] The bytes that are copied more when each goes to its target; less than none when it comes home."""
+    more = (targets != placement.origin.ravel()[slots]).astype(np.float64) - placement.away(slots)
+    cost: Floats = (more + _NO_COPY) * placement.copied[slots // placement.width]
+    return cost
 
 
 def _give_one(placement: Placement, slot: int, target: int) -> bool:

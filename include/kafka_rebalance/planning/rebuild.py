@@ -55,40 +55,54 @@ def rebuilt(
     Large neighbourhood search (Shaw, 1998): a search that starts near its goal chooses better than one from afar.
     It ends when no more than `enough` bytes are copied.
     """
-    best, best_key = placement, nearness(placement, bands)
+    best, best_keys = placement, _nearness_by_group(placement, bands)
     origin = np.maximum(placement.origin, 0)
     # What has to move cannot go home, nor can its partition.
     bound = violations(placement.rule, placement.origin)
     homeless = (placement.origin < 0) | ~placement.free | ~placement.receivers[origin]
     bound |= ((placement.replicas != placement.origin) & homeless).any(axis=1)
     for _ in range(effort.rebuilds):
-        if best_key[1] <= enough:
+        if best.budget.bytes <= enough:
             break
         trial = best.copy()
         trial.crowding.in_total = effort.givers * effort.several
         some = rng.random(len(givers)) < effort.rebuilt
         away = trial.replicas != trial.origin
         touched = (away & (some[trial.replicas] | some[origin])).any(axis=1) & ~bound
-        _send_home(trial, np.flatnonzero((away & touched[:, None]).ravel()))
+        _place(trial, np.flatnonzero((away & touched[:, None]).ravel()), trial.origin)
         greedy(trial, bands, givers, effort, rng)
         polish(trial, bands, givers, effort, rng)
         take_back(trial, bands)
-        key = nearness(trial, bands)
-        if key < best_key and trial.crowding.spare >= min(0, best.crowding.spare):
-            best, best_key = trial, key
+        # Racks that exchange nothing are judged each for itself.
+        keys = _nearness_by_group(trial, bands)
+        for (mask, _), key, least in zip(trial.groups, keys, best_keys, strict=True):
+            if key >= least:
+                differs = (trial.replicas != best.replicas) & mask[best.replicas]
+                _place(trial, np.flatnonzero(differs.ravel()), best.replicas)
+        fits = trial.crowding.spare >= min(0, best.crowding.spare) and not trial.budget.exceeded()
+        if fits and any(key < least for key, least in zip(keys, best_keys, strict=True)):
+            best, best_keys = trial, list(map(min, keys, best_keys))
     return best
 
 
-def _send_home(placement: Placement, slots: Ints) -> None:
-    """Gives these replicas back to the brokers they came from."""
+def _place(placement: Placement, slots: Ints, lists: Ints) -> None:
+    """Puts these replicas on the brokers that `lists` names for them."""
     while len(slots):
-        homes = placement.origin.ravel()[slots]
-        now = _alone(placement.replicas.ravel()[slots], homes, slots // placement.width)
-        placement.move(slots[now], homes[now])
+        targets = lists.ravel()[slots]
+        now = _alone(placement.replicas.ravel()[slots], targets, slots // placement.width)
+        placement.move(slots[now], targets[now])
         slots = slots[~now]
+
+
+def _nearness_by_group(placement: Placement, bands: Bands) -> list[tuple[float, int]]:
+    """(squared distance of its receivers to their bands, bytes to copy) of each group of brokers."""
+    off = np.where(placement.receivers, distance(placement.loads, bands.low, bands.high), 0.0)
+    slots = np.flatnonzero((placement.replicas != placement.origin).ravel())
+    holders, sizes = placement.replicas.ravel()[slots], placement.sizes[slots // placement.width]
+    return [(round(float(off[mask].sum()), 8), int(sizes[mask[holders]].sum())) for mask, _ in placement.groups]
 
 
 def nearness(placement: Placement, bands: Bands) -> tuple[float, int]:
     """(squared distance of all receivers to their bands, bytes to copy): the smaller, the better."""
     off = distance(placement.loads, bands.low, bands.high)[placement.receivers].sum()
-    return round(float(off), 6), placement.budget.bytes
+    return round(float(off), 8), placement.budget.bytes
