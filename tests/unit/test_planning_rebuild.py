@@ -13,7 +13,7 @@ from kafka_rebalance.planning.jobs import goal_of
 from kafka_rebalance.planning.placement import Placement, distance
 from kafka_rebalance.planning.rebuild import rebuilt, take_back
 from kafka_rebalance.planning.search import Effort, greedy
-from kafka_rebalance.planning.trials import placement_of
+from kafka_rebalance.planning.trials import filled, placement_of
 from snapshots import broker_rows, partition_rows, problem_of
 
 
@@ -49,12 +49,29 @@ def test_a_replica_goes_home_to_a_log_dir_that_would_not_take_it_anew() -> None:
 
 
 def test_a_replica_stays_away_where_another_took_its_room() -> None:
-    placement, bands = moved_for_nothing(4_000, [[1]] * 3 + [[2]] + [[1]] + [[2]] * 3)
-    slots, homes = np.array([3]), np.array([[0]])
-    assert not placement.legal(slots, homes, home=True).any()
-    # What took it goes home first, to a disk with room, and then all is as it was.
+    placement, _ = moved_for_nothing(4_000, [[1]] * 3 + [[2]] + [[1]] + [[2]] * 3)
+    assert not placement.legal(np.array([3]), np.array([[0]]), home=True).any()
+
+
+def test_searching_a_part_anew_leaves_no_disk_beyond_its_limit() -> None:
+    """Bands far wider than the disks' limits, so that only the limits keep replicas away."""
+    rng = np.random.default_rng(2)
+    ids, lean = list(range(1, 15)), np.array([4.0] * 3 + [1.0] * 11)
+    lists = [(rng.choice(14, 2, replace=False, p=lean / lean.sum()) + 1).tolist() for _ in range(400)]
+    rows = partition_rows(lists, size_bytes=(rng.lognormal(7, 1.2, 400) + 1).astype(int).tolist())
+    mean = 2 * sum(row["size_bytes"] for row in rows) / len(ids)
+    capacity = {broker: int(mean * rng.uniform(0.9, 1.12) / 0.8) for broker in ids}
+    problem = problem_of(broker_rows(ids, disk_capacity_bytes=capacity), rows, tolerance=0.2)
+    frame = frame_of(problem, goal_of(problem.settings, "balanced"), replication(problem.replicas))
+    lists_now, pinned = problem.replicas, np.zeros(problem.replicas.shape, dtype=bool)
+    placement = placement_of(frame, lists_now, lists_now, pinned, spent(problem, lists_now))
+    bands, effort = band(frame.targets, 0.2), Effort(rebuilds=12, rebuilt=0.25)
+    rng = np.random.default_rng(2)
+    greedy(placement, filled(frame, placement, 0.01), problem.receivers, effort, rng)
+    polish(placement, bands, problem.receivers, effort, rng)
     take_back(placement, bands)
-    assert (placement.replicas == placement.origin).all()
+    assert not placement.too_full
+    assert not rebuilt(placement, bands, problem.receivers, effort, rng, 0).too_full
 
 
 def searched(

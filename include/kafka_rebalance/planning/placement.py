@@ -91,6 +91,8 @@ class Placement:
         self.width = replicas.shape[1]
         self.domains = domains_of(rule, replicas)
         self.loads = replica_loads(replicas, weights, len(receivers))
+        # A disk beyond its limit keeps what it has.
+        self.home_limit = np.maximum(disk_limit, replica_loads(origin, weights, len(receivers))[:, DISK])
         self.free = free
         counts = (replicas >= 0).sum(axis=1)
         self.average = int(receivers.sum()) / max(1, int(counts.sum()))  # weight of a replica, in every resource
@@ -185,26 +187,25 @@ class Placement:
             spent.leader_changes += int(columns[index] == 0)
         return fits
 
-    def took_nothing(self) -> Bools:
-        """[broker] Whether it holds nothing but what it held at first."""
-        nothing = np.ones(len(self.receivers), dtype=bool)
-        nothing[self.replicas[(self.replicas >= 0) & (self.replicas != self.origin)]] = False
-        return nothing
+    @property
+    def too_full(self) -> bool:
+        """Whether a disk ends beyond its limit, and beyond what it held at first."""
+        return bool((self.loads[:, DISK] > self.home_limit * (1 + 1e-9))[self.receivers].any())
 
     def legal(self, slots: Ints, targets: Ints, *, crowd: bool = False, home: bool = False) -> Bools:
         """[slot, target] Whether rack rule, crowding and disk let the replica go there.
 
         `targets` is [target], or [slot, 1]. With `crowd` a topic may crowd a broker: what must go has to go somewhere.
         With `home` the targets are where the replicas were at first: there they lie already, so a disk or a log dir
-        need not have room for them, unless something else took that.
+        need not have room for them, as long as it ends with no more than at first.
         """
         rows, columns = np.divmod(slots, self.width)
         rule = replace(self.rule, largest=None) if home else self.rule
         free = allowed(rule, self.replicas, self.domains, rows, columns, targets)
         if not crowd:
             free &= self.crowding.allows(rows, self.replicas[rows, columns], targets)
-        fits = self.loads[targets, DISK] + self.weights[rows, DISK, None] <= self.disk_limit[targets]
-        free &= fits | self.took_nothing()[targets] if home else fits
+        limit = self.home_limit * (1 + 1e-9) if home else self.disk_limit
+        free &= self.loads[targets, DISK] + self.weights[rows, DISK, None] <= limit[targets]
         return free
 
     def permitted(self, slots: Ints, targets: Ints) -> Bools:

@@ -80,6 +80,8 @@ def rebuilt(
                 differs = (trial.replicas != best.replicas) & mask[best.replicas]
                 _place(trial, np.flatnonzero(differs.ravel()), best.replicas)
         fits = trial.crowding.spare >= min(0, best.crowding.spare) and not trial.budget.exceeded()
+        # What went home in a lump may have found its room taken, and need not have gained enough to leave again.
+        fits &= best.too_full or not trial.too_full
         if fits and any(key < least for key, least in zip(keys, best_keys, strict=True)):
             best, best_keys = trial, list(map(min, keys, best_keys))
     return best
