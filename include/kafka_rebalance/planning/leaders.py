@@ -33,6 +33,10 @@ def balance_leaders(
 
     `weights` is [partition row, resource], `targets` [broker, resource]. Only `movable` rows change. `givers` may lose
     leaders, `receivers` gain them, `leaving` keep none. With `one_sided` only brokers above their band matter.
+
+    Whether a replica is in sync now is not asked: the controller ends a reassignment, also one that only re-orders,
+    when every replica of the new list is in the ISR (KafkaController.areReplicasInIsr), and elects preferred leaders
+    after it from the ISR alone. So whoever becomes leader has caught up, and until then the old one leads.
     """
     result = replicas.copy()
     loads = leader_loads(result, weights, len(receivers))
