@@ -64,3 +64,23 @@ def test_the_capacity_of_a_broker_that_leaves_does_not_matter() -> None:
     problem = problem_of(brokers, partition_rows([[1], [3]]), job="drain", drain=[3])
     assert problem.disk_capacity is not None
     assert not problem.known_of
+
+
+def test_leaders_are_equal_on_unequal_disks_as_far_as_a_broker_holds_replicas() -> None:
+    """Whose disk is larger need not send faster; and who holds four replicas cannot lead twelve partitions."""
+    disks = {1: 400_000, 2: 4_000_000, 3: 4_000_000, 4: 4_000_000, 5: 4_000_000}
+    brokers = broker_rows([1, 2, 3, 4, 5], disk_capacity_bytes=disks)
+    lists = [[1 + (number + more) % 5 for more in range(3)] for number in range(60)]
+    rows = [row | {"topic": f"topic-{row['partition']:02}", "partition": 0} for row in partition_rows(lists)]
+    plan = plan_of(brokers, rows, tolerance=0.1)
+    held, led = (plan.loads_after[:, METRICS.index(metric)] for metric in ("replicas", "leaders"))
+    assert led[0] == held[0] < 6
+    assert led[1:] == pytest.approx([14, 14, 14, 14], abs=1.5)
+    assert plan.within_tolerance
+
+
+def test_who_holds_the_only_replica_leads_it_whatever_leaders_should_be() -> None:
+    brokers = broker_rows([1, 2, 3], disk_capacity_bytes={1: 100_000, 2: 200_000, 3: 400_000})
+    plan = plan_of(brokers, partition_rows(LISTS), tolerance=0.05)
+    assert "leaders" not in plan.candidate.note
+    assert plan.candidate.status == "ok"

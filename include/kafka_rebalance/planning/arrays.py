@@ -152,7 +152,8 @@ def shares(problem: Problem) -> Floats:
     """[broker, METRICS] The share of the whole that each staying broker should carry; columns sum to 1.
 
     By capacity where it is known for every broker that stays, else equal. Replicas go with the disk they lie on and
-    leaders with the network they send on: equal counts on unequal brokers would contradict the other resources.
+    leaders with the network they send on: equal counts on unequal brokers would contradict the other resources. Where
+    the network is unknown leaders are equal even on unequal disks: who has the larger disk need not send faster.
     """
     stays = problem.staying.astype(np.float64)
     by_metric = (problem.disk_capacity, problem.disk_capacity, problem.nic_in, problem.nic_out, problem.nic_out)

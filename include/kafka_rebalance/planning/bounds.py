@@ -53,13 +53,13 @@ def reachable_targets(
             most.append(max(0.0, may[k] - pinned) if rule.known else np.inf)
         size, low, high = np.array(capacity), np.array(least), np.array(most)
         rest = total[k] - fixed[~receivers, k].sum()
-        loads = _poured(size, low, high, rest)
+        loads = poured(size, low, high, rest)
         for here, load, capacity_here in zip(groups, loads, size, strict=True):
             targets[here, k] = load * shares[here, k] / capacity_here
     return targets
 
 
-def _poured(size: Floats, low: Floats, high: Floats, total: float) -> Floats:
+def poured(size: Floats, low: Floats, high: Floats, total: float) -> Floats:
     """Total poured into vessels to one level, each between its low and its high; by size alone where that cannot be."""
     if total <= 0:
         return np.zeros(len(size))

@@ -17,9 +17,10 @@ from kafka_rebalance.planning.arrays import (
     leader_weights,
     replica_loads,
     replica_weights,
+    replication,
     shares,
 )
-from kafka_rebalance.planning.bounds import reachable_targets
+from kafka_rebalance.planning.bounds import poured, reachable_targets
 from kafka_rebalance.planning.constraints import RackRule, rack_rule
 from kafka_rebalance.planning.jobs import Goal
 from kafka_rebalance.planning.placement import Budget
@@ -62,14 +63,24 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
 
 
 def leader_targets(problem: Problem, replicas: Ints) -> Floats:
-    """[broker, LEADER_METRICS] Each broker's share, in its own unit; who receives nothing keeps what it leads."""
+    """[broker, LEADER_METRICS] Each broker's share, in its own unit; who receives nothing keeps what it leads.
+
+    A broker leads at most what it holds, and of lists of one all it holds: what it cannot lead the others do.
+    """
     raw = leader_weights(problem, replicas)
     receivers, share = problem.receivers, shares(problem)[:, 3:]
     fixed = leader_loads(replicas, raw, len(receivers))
     fixed[problem.leaving] = 0.0
     rest = raw.sum(axis=0) - fixed[~receivers].sum(axis=0)
+    alone = leader_loads(replicas, raw * (replication(replicas) == 1)[:, None], len(receivers))
+    held = replica_loads(replicas, raw, len(receivers))
     given = share * receivers[:, None]
-    return np.where(receivers[:, None], given / np.maximum(given.sum(axis=0), 1e-300) * rest, fixed)
+    targets = np.where(receivers[:, None], given / np.maximum(given.sum(axis=0), 1e-300) * rest, fixed)
+    for k in range(raw.shape[1]):
+        even, least, most = (values[receivers, k] for values in (targets, alone, held))
+        if ((even < least) | (even > most)).any():
+            targets[receivers, k] = poured(given[receivers, k], least, most, float(rest[k]))
+    return targets
 
 
 def budget_of(problem: Problem) -> Budget:
