@@ -9,6 +9,8 @@ import pytest
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.settings import JOBS, Settings
+from kafka_rebalance.planning.arrays import METRICS
+from kafka_rebalance.planning.outcome import Plan
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.tables import read_candidate, write_snapshot
 from plan_verifier import verify
@@ -192,3 +194,45 @@ def test_a_drained_broker_whose_replicas_have_nowhere_to_go_is_infeasible_and_sa
     plan = plan_of(broker_rows([1, 2, 3]), partition_rows([[1, 2]]), "light", job="drain", drain=[1], brokers_out=[3])
     assert plan.candidate.status == "infeasible"
     assert "1 replicas find no place on the 1 brokers that may receive" in plan.candidate.note
+
+
+def tight_drain(sizes: list[int], rooms: dict[int, int]) -> Plan:
+    """Broker 1 is emptied; the others are empty and take so many bytes with a fifth of their disks kept free."""
+    capacity = {broker: room * 5 // 4 for broker, room in rooms.items()} | {1: 10 * sum(sizes)}
+    rows = partition_rows([[1]] * len(sizes), size_bytes=sizes)
+    brokers = broker_rows([1, *rooms], disk_capacity_bytes=capacity)
+    return plan_of(brokers, rows, "light", job="drain", drain=[1], disk_headroom=0.2)
+
+
+@pytest.mark.parametrize(
+    ("sizes", "rooms"),
+    [
+        ([5_000, 4_000, 3_000], {2: 7_000, 3: 5_000}),
+        # What helps balance most leaves no place for the last, nor does filling disks largest first.
+        ([6_000, 5_000, 5_000, 4_000, 4_000], {2: 14_000, 3: 10_000}),
+        ([7_000, 6_000, 5_000, 4_000, 3_000, 3_000], {2: 10_000, 3: 9_000, 4: 9_000}),
+    ],
+)
+def test_a_drain_that_just_fits_is_packed_until_it_does(sizes: list[int], rooms: dict[int, int]) -> None:
+    plan = tight_drain(sizes, rooms)
+    assert plan.candidate.status != "infeasible", plan.candidate.note
+    disk = dict(zip([1, *rooms], plan.loads_after[:, METRICS.index("disk")], strict=True))
+    assert disk[1] == 0
+    assert all(disk[broker] <= room for broker, room in rooms.items())
+
+
+def test_a_drain_for_which_no_way_is_found_does_not_claim_that_there_is_none() -> None:
+    """Three replicas of 4,000 bytes, and room for 6,000 twice: no bound on sums tells."""
+    plan = tight_drain([4_000, 4_000, 4_000], {2: 6_000, 3: 6_000})
+    assert plan.candidate.status == "infeasible"
+    assert "1 replicas find no place on the 2 brokers that may receive" in plan.candidate.note
+    assert "the most that one has left is 2,000 bytes" in plan.candidate.note
+    assert "does not prove that there is none" in plan.candidate.note
+
+
+def test_a_drain_that_fits_only_where_another_replica_makes_room_moves_that_as_well() -> None:
+    brokers = broker_rows([1, 2, 3], disk_capacity_bytes={1: 50_000, 2: 6_250, 3: 6_250})
+    rows = partition_rows([[1], [2], [2], [3]], size_bytes=[4_000, 500, 1_800, 1_900])
+    plan = plan_of(brokers, rows, "light", job="drain", drain=[1], disk_headroom=0.2)
+    assert plan.candidate.status == "ok"
+    assert list(lists_after(plan, rows).values()) == [(3,), (2,), (2,), (2,)]

@@ -16,28 +16,84 @@ from kafka_rebalance.planning.bounds import Bands
 from kafka_rebalance.planning.constraints import allowed, distinct, domains_of, rack_rule, violations
 from kafka_rebalance.planning.placement import Placement, distance
 
+_REPACKS = 50  # times that what must go is placed anew where disks are tight
+_REPACKED = 20_000  # replicas in all of these, about
+_ASIDE = 100  # replicas of one broker that may be pushed aside, the smallest that would do
+
 
 def empty_brokers(placement: Placement, leaving: Bools, bands: Bands) -> Ints:
-    """Moves every movable replica off the brokers that leave; returns the slots that found no legal place."""
+    """Moves every movable replica off the brokers that leave; returns the slots that found no legal place.
+
+    Where disks are so full that some find none, all are placed again, those first, each on the disk that it fills
+    most (Joslin and Clements, "Squeaky wheel" optimization, 1999); what is left may push one other replica aside. That
+    some find no place even so proves nothing.
+    """
     held = (placement.replicas >= 0) & leaving[np.maximum(placement.replicas, 0)] & placement.free
     slots = np.flatnonzero(held.ravel())
-    order = np.argsort(-placement.sizes[slots // placement.width], kind="stable")
-    stranded = [int(slot) for slot in slots[order] if not _place(placement, int(slot), bands)]
+    slots = slots[np.argsort(-placement.sizes[slots // placement.width], kind="stable")]
+    homes = placement.replicas.ravel()[slots]
+    stranded = [slot for slot in slots if not _place(placement, int(slot), bands)]
+    if not np.isfinite(placement.disk_limit[placement.receivers]).all():
+        return np.array(stranded, dtype=np.int64)
+    for _ in range(min(_REPACKS, 1 + _REPACKED // max(1, len(slots)))):
+        if not stranded:
+            break
+        for slot, home in zip(slots, homes, strict=True):
+            if placement.replicas.flat[slot] != home:
+                placement.move(np.array([slot]), np.array([home]))
+        late = np.isin(slots, stranded, invert=True)
+        order = np.argsort(late, kind="stable")
+        slots, homes = slots[order], homes[order]
+        stranded = [slot for slot in slots if not _place(placement, int(slot), bands, tightly=True)]
+    stranded = [slot for slot in stranded if not _make_room(placement, int(slot), bands)]
     return np.array(stranded, dtype=np.int64)
 
 
-def _place(placement: Placement, slot: int, bands: Bands) -> bool:
-    """Gives one replica to the receiver that is helped most, whatever the limits; whether there is a legal one."""
+def _place(placement: Placement, slot: int, bands: Bands, *, tightly: bool = False) -> bool:
+    """Gives one replica to the receiver that is helped most, whatever the limits; whether there is a legal one.
+
+    With `tightly` to the one with the least room that is left then.
+    """
     receivers = np.flatnonzero(placement.receivers)
     if not len(receivers):
         return False
     one = np.array([slot])
     for crowd in (False, True):
         change = placement.changes(one, receivers, bands, crowd=crowd)[0]
+        if tightly:
+            room = (placement.disk_limit - placement.loads[:, DISK])[receivers]
+            change = np.where(np.isfinite(change), room, np.inf)
         best = int(change.argmin())
         if np.isfinite(change[best]):
             placement.move(one, receivers[best : best + 1])
             return True
+    return False
+
+
+def _make_room(placement: Placement, slot: int, bands: Bands) -> bool:
+    """Places one replica where the smallest other that is in its way has room elsewhere; whether that is possible."""
+    row, weight = slot // placement.width, placement.weights[slot // placement.width, DISK]
+    receivers = np.flatnonzero(placement.receivers)
+    room = placement.disk_limit - placement.loads[:, DISK]
+    here = allowed(
+        placement.rule,
+        placement.replicas,
+        placement.domains,
+        np.array([row]),
+        np.array([slot % placement.width]),
+        receivers,
+    )[0]
+    for broker in receivers[here][np.argsort(-room[receivers[here]], kind="stable")]:
+        others = placement.held[broker, : placement.count[broker]]
+        sizes = placement.weights[others // placement.width, DISK]
+        order = np.argsort(sizes, kind="stable")
+        aside = others[order][sizes[order] >= weight - room[broker]][:_ASIDE]
+        legal = placement.legal(aside, receivers, crowd=True) & (receivers != broker)
+        for other, free in zip(aside, legal, strict=True):
+            if free.any():
+                target = receivers[np.where(free, room[receivers], -np.inf).argmax()]
+                placement.move(np.array([other]), np.array([target]))
+                return _place(placement, slot, bands, tightly=True)
     return False
 
 
