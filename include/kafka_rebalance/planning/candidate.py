@@ -118,8 +118,8 @@ def _stranded(frame: Frame, placement: Placement, replicas: int) -> str:
     kept, most = problem.settings.disk_headroom, max(0, int(left.max()))
     return text + (
         "the rack rule leaves few brokers for them, and with them those disks would be more than "
-        f"{1 - kept:.0%} full (disk_headroom {kept:g}): the most that one has left is {most:,} bytes. No way was found, "
-        "which does not prove that there is none. Add brokers in those racks, or empty fewer."
+        f"{1 - kept:.0%} full (disk_headroom {kept:g}): the most that one has left is {most:,} bytes. No way was "
+        "found, which does not prove that there is none. Add brokers in those racks, or empty fewer."
     )
 
 
