@@ -17,7 +17,7 @@ from pyspark.sql import SparkSession
 
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.history_table import HISTORY, existing_partitions, write_history
+from kafka_rebalance.planning.history_table import HISTORY, SAMPLES_SCHEMA, existing_partitions, write_history
 from kafka_rebalance.planning.planner import prepare, run
 from kafka_rebalance.planning.tables import write_snapshot
 from kafka_rebalance.spark import job
@@ -26,26 +26,16 @@ from snapshots import broker_rows
 
 NIGHT = datetime(2026, 11, 14, 2, 15, tzinfo=UTC)
 DAY, DAY_MS = 86_400, 86_400_000
-METRICS = pa.schema(  # as workflow/ledger.py has it, which needs Airflow
-    [
-        ("observed_at", pa.timestamp("us", tz="UTC")),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("size_bytes", pa.int64()),
-        ("end_offset", pa.int64()),
-        ("bytes_in_per_second", pa.float64()),
-        ("start_offset", pa.int64()),
-        ("topic_czxid", pa.int64()),
-    ]
-)
-OLD_SCHEMA = pa.schema([field for field in METRICS if field.name not in ("start_offset", "topic_czxid")])
+OLD_SCHEMA = pa.schema([field for field in SAMPLES_SCHEMA if field.name not in ("start_offset", "topic_czxid")])
 COLUMNS = (
     *("samples", "intervals", "measured_seconds", "mean_bytes_in_per_second", "p95_bytes_in_per_second"),
     *("first_size_bytes", "last_size_bytes", "mean_size_bytes", "lifetime_bytes"),
 )
 
 
-def write(ledger: Path, at: datetime, rows: list[dict[str, Any]], name: str = "a", schema: pa.Schema = METRICS) -> None:
+def write(
+    ledger: Path, at: datetime, rows: list[dict[str, Any]], name: str = "a", schema: pa.Schema = SAMPLES_SCHEMA
+) -> None:
     """One run's file, as the ledger has it."""
     folder = ledger / f"day={at:%Y-%m-%d}"
     folder.mkdir(parents=True, exist_ok=True)
@@ -79,7 +69,7 @@ def ledger(tmp_path: Path) -> Path:
             sample("audit", 1, 86_400, 8_640 * (night + 1), 8_640 * night),
             sample("deleted", 0, 5, 5),
         ]
-        write(folder, at, rows, schema=METRICS if night else OLD_SCHEMA)
+        write(folder, at, rows, schema=SAMPLES_SCHEMA if night else OLD_SCHEMA)
     write(folder, at, [sample("orders", 0, 10 * grown, grown)], name="the-same-time")
     write(folder, NIGHT - timedelta(days=40), [sample("orders", 0, 1, 1)])
     (folder / "day=2026-11-15" / "cut.parquet").write_bytes(b"PAR1")

@@ -1,4 +1,4 @@
-"""The table `history`: the ledger's samples as one row a partition, as a file that both ways of planning read."""
+"""The ledger's samples, and the table `history` with one row a partition, a file that both ways of planning read."""
 
 from __future__ import annotations
 
@@ -19,6 +19,19 @@ from kafka_rebalance.planning.tables import PART, PARTITIONS, parquet_table
 
 HISTORY = "history"  # the folder, beside moves and scores
 _TIME = pa.timestamp("us", tz="UTC")
+# One sample of a partition, as every snapshot leaves it in the ledger's table `metrics`.
+SAMPLES_SCHEMA = pa.schema(
+    [
+        ("observed_at", _TIME),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("size_bytes", pa.int64()),
+        ("end_offset", pa.int64()),
+        ("bytes_in_per_second", pa.float64()),
+        ("start_offset", pa.int64()),  # from here on: absent from the files of the first runs
+        ("topic_czxid", pa.int64()),
+    ]
+)
 HISTORY_SCHEMA = pa.schema(
     [
         pa.field("topic", pa.string(), nullable=False),

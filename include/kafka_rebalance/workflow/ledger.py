@@ -13,6 +13,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from kafka_rebalance.planning.history_table import SAMPLES_SCHEMA
 from kafka_rebalance.workflow.run_folder import RunFolder, file_name, runs_root
 
 AUDITS = pa.schema(
@@ -25,18 +26,6 @@ AUDITS = pa.schema(
         ("brokers", pa.list_(pa.int32())),
         ("finding", pa.string()),
         ("source", pa.string()),
-    ]
-)
-METRICS = pa.schema(
-    [
-        ("observed_at", pa.timestamp("us", tz="UTC")),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("size_bytes", pa.int64()),
-        ("end_offset", pa.int64()),
-        ("bytes_in_per_second", pa.float64()),
-        ("start_offset", pa.int64()),  # from here on: absent from the files of the first runs
-        ("topic_czxid", pa.int64()),
     ]
 )
 PLANS = pa.schema(
@@ -88,7 +77,7 @@ TOPICS = pa.schema(
         ("verified", pa.bool_()),
     ]
 )
-TABLES = {"audits": AUDITS, "metrics": METRICS, "plans": PLANS, "outcomes": OUTCOMES, "topics": TOPICS}
+TABLES = {"audits": AUDITS, "metrics": SAMPLES_SCHEMA, "plans": PLANS, "outcomes": OUTCOMES, "topics": TOPICS}
 
 
 def folder_of(table: str, connection_id: str) -> RunFolder:
