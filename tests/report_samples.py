@@ -95,6 +95,8 @@ def proposals(**changes: Any) -> dict[str, Any]:
                 "moved_replicas": sum(len(move.added) for move in made),
                 "leader_changes": sum(move.changes_leader for move in made),
                 "rack_violations": 0,
+                "crowded_replicas_before": 12,
+                "crowded_replicas": 9,
                 "batches": max(move.batch for move in made),
                 "makespan_seconds": 0.4 if name == "leaders_only" else 5400.0,
                 "makespan_bound_seconds": None if name == "leaders_only" else 4980.0,

@@ -75,3 +75,6 @@ def test_no_balance_crowds_brokers_more_than_they_were(data: st.DataObject) -> N
     after = lists_after(plan, partitions)
     now = [list(after[f"t{number}", index]) for number, count in enumerate(topics) for index in range(count)]
     assert crowded(now, topic, brokers) <= crowded(before, topic, brokers)
+    figures = plan.candidate.summary
+    assert figures["crowded_replicas_before"] == crowded(before, topic, brokers)
+    assert figures["crowded_replicas"] == crowded(now, topic, brokers)

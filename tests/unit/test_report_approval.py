@@ -35,6 +35,7 @@ def test_the_body_has_what_a_decision_needs() -> None:
         "| Bytes copied | 330 GiB (policy: 10 % of the cluster, at most 2.00 TiB) | 287 GiB |",
         "| `orders.payments.authorised-0` | 19.9 GiB | 3, 1, 2 → 3, 1, 5 | 1 | `broker 3 above its share` |",
         "bytes on disk 1.62 → 1.04",
+        "replicas that crowd a broker with their topic: 12 → 9",
         "`Balanced is recommended: for 287 GiB copied, the highest broker goes from 1.62 to 1.04 of its share "
         "of bytes on disk.`",
         "**Balanced** `copies 287 GiB; no plan within 10 % copies less than 281 GiB (2 % above the bound)` · takes "

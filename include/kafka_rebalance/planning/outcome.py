@@ -13,6 +13,7 @@ from kafka_rebalance.planning.arrays import (
     DISK,
     METRICS,
     REPLICA_METRICS,
+    REPLICAS,
     Bools,
     Floats,
     Ints,
@@ -31,6 +32,7 @@ from kafka_rebalance.planning.bounds import makespan_bound, moved_bytes_bound
 from kafka_rebalance.planning.caveats import caveats
 from kafka_rebalance.planning.constraints import RackRule, rack_rule, violations
 from kafka_rebalance.planning.controller import rewrites, too_large
+from kafka_rebalance.planning.crowding import Crowding
 from kafka_rebalance.planning.jobs import Goal
 from kafka_rebalance.planning.placement import Budget
 from kafka_rebalance.planning.reasons import LEADERS, MoveGroup, Reasons, move_groups, rack_limits
@@ -80,7 +82,8 @@ def infeasible(problem: Problem, name: str, note: str) -> Plan:
     """A candidate that is not offered: no moves, and the figures that forbid it."""
     loads = all_loads(problem, problem.replicas)
     broken = int(violations(rack_rule(problem), problem.replicas).sum())
-    summary = _summary(broken=broken)
+    crowded = _crowded(problem, problem.replicas)
+    summary = _summary(broken=broken, crowded=(crowded, crowded))
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), ())
     now = scores(problem, loads, shares(problem))
     return Plan(Candidate(name, digest, "infeasible", (), note, summary), now, now, loads, loads, False)
@@ -108,6 +111,7 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         moves=planned.moves,
         bound=_bytes_bound(problem, placed, before[:, DISK], after[:, DISK]),
         broken=int(is_broken.sum()),
+        crowded=(_crowded(problem, problem.replicas), _crowded(problem, placed.replicas)),
         batches=planned.batches,
         makespan=planned.busiest_bytes / throttle if throttle else None,
         makespan_bound_seconds=makespan_bound(planned.received, planned.sent, throttle) if throttle else None,
@@ -143,6 +147,7 @@ def _summary(
     moves: Sequence[Move] = (),
     bound: int = 0,
     broken: int = 0,
+    crowded: tuple[int, int] = (0, 0),
     batches: int = 0,
     makespan: float | None = None,
     makespan_bound_seconds: float | None = None,
@@ -157,12 +162,19 @@ def _summary(
         "moved_replicas": sum(len(move.added) for move in moves),
         "leader_changes": sum(move.changes_leader for move in moves),
         "rack_violations": broken,
+        "crowded_replicas_before": crowded[0],
+        "crowded_replicas": crowded[1],
         "batches": batches,
         "makespan_seconds": None if makespan is None else round(makespan, 3),
         "makespan_bound_seconds": None if makespan_bound_seconds is None else round(makespan_bound_seconds, 3),
         "peak_disk_fraction": peak,
         "controller_bytes": controller_bytes,
     }
+
+
+def _crowded(problem: Problem, replicas: Ints) -> int:
+    """Replicas of a topic on one broker beyond the topic's even spread and one."""
+    return Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS]).replicas
 
 
 def _cross_rack_bytes(problem: Problem, moves: Sequence[Move]) -> int | None:

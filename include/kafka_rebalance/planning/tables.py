@@ -92,6 +92,8 @@ _SUMMARY_TYPES = {
     "moved_replicas": pa.int64(),
     "leader_changes": pa.int64(),
     "rack_violations": pa.int64(),
+    "crowded_replicas_before": pa.int64(),
+    "crowded_replicas": pa.int64(),
     "batches": pa.int64(),
     "makespan_seconds": pa.float64(),
     "makespan_bound_seconds": pa.float64(),

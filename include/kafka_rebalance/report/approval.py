@@ -147,7 +147,15 @@ def _scores(focus: CandidateReport) -> list[str]:
             found.append(f"{METRICS[score.metric].lower()} {format_factor(before)} → {format_factor(after)}")
     if not found:
         return []
-    return [f"**Highest broker against its fair share** (1.00 is even), {code(focus.name, 40)}: {', '.join(found)}"]
+    before, after = focus.crowded_replicas
+    crowded = "" if before is None or after is None else f" · {_crowd(before, after)}"
+    return [
+        f"**Highest broker against its fair share** (1.00 is even), {code(focus.name, 40)}: {', '.join(found)}{crowded}"
+    ]
+
+
+def _crowd(before: int, after: int) -> str:
+    return f"replicas that crowd a broker with their topic: {format_count(before)} → {format_count(after)}"
 
 
 def _limits(report: RunReport) -> str:

@@ -194,6 +194,7 @@ def _candidate(
         moved_replicas=part.count("moved_replicas"),
         leader_changes=part.count("leader_changes"),
         rack_violations=part.optional_count("rack_violations"),
+        crowded_replicas=(part.optional_count("crowded_replicas_before"), part.optional_count("crowded_replicas")),
         batches=part.count("batches"),
         makespan_seconds=part.optional_number("makespan_seconds"),
         makespan_bound_seconds=part.optional_number("makespan_bound_seconds"),

@@ -100,6 +100,7 @@ class CandidateReport:
     moved_replicas: int
     leader_changes: int
     rack_violations: int | None
+    crowded_replicas: tuple[int | None, int | None]  # before and after: of a topic, beyond its even spread and one
     batches: int
     makespan_seconds: float | None
     makespan_bound_seconds: float | None
