@@ -226,6 +226,18 @@ def test_the_knee_is_recommended_where_more_bytes_buy_clearly_less_balance() -> 
     assert recommended([light]) == "light"
 
 
+def test_even_leaders_are_not_recommended_where_replicas_are_uneven() -> None:
+    """Re-ordering costs nothing and is as good as it can be; what was asked for is more."""
+    brokers = broker_rows([1, 2, 3, 4])
+    partitions = partition_rows([[1, 2], [1, 3], [1, 2], [2, 3]] * 6)
+    plans = [plan_of(brokers, partitions, name) for name in ("light", "balanced", "leaders_only")]
+    assert plans[2].candidate.moves
+    assert not plans[2].within_tolerance
+    assert recommended(plans) in ("light", "balanced")
+    (alone,) = (plan_of(brokers, partitions, "leaders_only", job="leaders"),)
+    assert alone.within_tolerance
+
+
 def test_a_plan_that_another_betters_is_not_on_the_front() -> None:
     brokers = broker_rows([1, 2, 3, 4])
     partitions = partition_rows([[1, 2], [2, 3], [3, 1]] * 8)

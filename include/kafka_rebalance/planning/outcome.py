@@ -33,7 +33,7 @@ from kafka_rebalance.planning.caveats import caveats
 from kafka_rebalance.planning.constraints import RackRule, rack_rule, violations
 from kafka_rebalance.planning.controller import rewrites, too_large
 from kafka_rebalance.planning.crowding import Crowding
-from kafka_rebalance.planning.jobs import Goal
+from kafka_rebalance.planning.jobs import Goal, goal_of
 from kafka_rebalance.planning.placement import Budget
 from kafka_rebalance.planning.reasons import LEADERS, MoveGroup, Reasons, move_groups, rack_limits
 from kafka_rebalance.planning.relief import Relief
@@ -130,7 +130,9 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         scores(problem, after, share),
         before,
         after,
-        not off and not is_broken.any(),
+        not is_broken.any()
+        and not _left(problem, placed)
+        and not _off_balance(problem, _as_asked(problem, placed), after),
         planned.disks,
         tuple(move_groups(problem, planned.moves, before, after, reachable)),
         rack_limits(problem, placed.rule, reachable),
@@ -270,6 +272,20 @@ def _off_balance(problem: Problem, placed: Placed, after: Floats) -> list[str]:
     return found
 
 
+def _as_asked(problem: Problem, placed: Placed) -> Placed:
+    """The same lists, held to what the job asks for: re-ordering promises nothing of replicas, which may be uneven."""
+    if placed.goal.moves_replicas:
+        return placed
+    return replace(placed, goal=replace(placed.goal, balances=goal_of(problem.settings, "balanced").balances))
+
+
+def _left(problem: Problem, placed: Placed) -> int:
+    """Replicas that are still on brokers to be emptied."""
+    if problem.settings.job == "leaders":
+        return 0
+    return int(np.isin(placed.replicas, np.flatnonzero(problem.leaving)).sum())
+
+
 def _still_above(problem: Problem, after: Floats) -> list[str]:
     """Disks that stay above `relieve_above`; `after` is [broker] bytes."""
     limit = problem.settings.relieve_above
@@ -313,8 +329,8 @@ def _verdict(problem: Problem, name: str, placed: Placed, off: Sequence[str], br
         more = int((problem.relocatable & (placed.wanted > factor)).sum())
         if more:
             notes.append(f"{more} partitions keep more than {factor} replicas, because of those on brokers_out")
-    left = int(np.isin(placed.replicas, np.flatnonzero(problem.leaving)).sum())
-    if left and problem.settings.job != "leaders":
+    left = _left(problem, placed)
+    if left:
         status = "partial"
         why = "are kept where they are" if goal.moves_replicas else "stay: this candidate only re-orders lists"
         notes.append(f"{left} replicas on brokers that are to be emptied {why}")
