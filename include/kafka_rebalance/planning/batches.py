@@ -23,7 +23,7 @@ from kafka_rebalance.planning.timeline import (
     RELIEVING,
     DiskUse,
     Transfers,
-    disk_limits,
+    disk_limits_meanwhile,
     disk_use,
     in_safe_order,
     peak_fraction,
@@ -69,7 +69,7 @@ def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats,
     for rank in (RELIEVING, LAST):
         still = np.flatnonzero(~copies & (ranks == rank))
         batch[still] = batch.max(initial=-1) + 1 + _in_turn(problem.settings, transfers, still, sizes)
-    batch = in_safe_order(transfers, batch, ranks, used, disk_limits(problem))
+    batch = in_safe_order(transfers, batch, ranks, used, disk_limits_meanwhile(problem))
     batched = [replace(move, batch=int(number) + 1) for move, number in zip(moves, batch, strict=True)]
     batched.sort(key=lambda move: (move.batch, move.topic_partition))
     received, sent = transfers.traffic(batch)

@@ -20,7 +20,7 @@ from kafka_rebalance.planning.arrays import (
 )
 from kafka_rebalance.planning.constraints import distinct, domains_of, rack_rule, violations
 from kafka_rebalance.planning.forced import check_replacement_racks, replaced, wanted_factor
-from kafka_rebalance.planning.room import disk_limits, held_bytes
+from kafka_rebalance.planning.room import disk_limits_in_the_end, held_bytes
 
 _NOTHING = "Nothing was planned."
 
@@ -200,7 +200,7 @@ def _check_disks(problem: Problem) -> None:
         )
     if settings.job == "leaders" or not (problem.leaving.any() or settings.replication_factor is not None):
         return
-    limits, held = disk_limits(problem), held_bytes(problem)
+    limits, held = disk_limits_in_the_end(problem), held_bytes(problem)
     # A disk beyond its limit keeps what it has.
     room = np.where(problem.receivers, np.maximum(limits, held), np.where(problem.staying, held, 0.0))
     wanted = wanted_factor(problem)

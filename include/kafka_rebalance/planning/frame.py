@@ -25,7 +25,7 @@ from kafka_rebalance.planning.constraints import RackRule, rack_rule
 from kafka_rebalance.planning.jobs import Goal
 from kafka_rebalance.planning.placement import Budget
 from kafka_rebalance.planning.relief import Relief, relief_of
-from kafka_rebalance.planning.room import disk_limits
+from kafka_rebalance.planning.room import disk_limits_in_the_end
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,7 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
     fixed[problem.leaving] = replica_loads(problem.replicas[pinned], weights[pinned], brokers)[problem.leaving]
     share = shares(problem)[:, : raw.shape[1]]
     targets = reachable_targets(rule, wanted, weights, share, problem.receivers, fixed)
-    limit = disk_limits(problem) / scale[DISK] if scale[DISK] > 0 else np.full(brokers, np.inf)
+    limit = disk_limits_in_the_end(problem) / scale[DISK] if scale[DISK] > 0 else np.full(brokers, np.inf)
     relief = relief_of(problem, goal, targets, weights, scale) if goal.one_sided else None
     return Frame(problem, goal, rule, wanted, weights, scale, targets, limit, share[:, REPLICAS], relief)
 

@@ -39,7 +39,7 @@ from kafka_rebalance.planning.reasons import LEADERS, MoveGroup, Reasons, move_g
 from kafka_rebalance.planning.relief import Relief
 from kafka_rebalance.planning.room import disk_shares, held_bytes
 from kafka_rebalance.planning.scoring import Score, outside_band, scores
-from kafka_rebalance.planning.timeline import ORDINARY, RELIEVING, URGENT, DiskUse, disk_limits
+from kafka_rebalance.planning.timeline import ORDINARY, RELIEVING, URGENT, DiskUse, disk_limits_meanwhile
 
 _LISTED = 3  # figures in a note, at most
 
@@ -218,7 +218,7 @@ def _moves(
 def _ranks(problem: Problem, was: Ints, now: Ints, repaired: Bools, used: Floats) -> Ints:
     """[partition row] First what has too few replicas in sync or in too few racks, then what empties full disks."""
     ranks = np.full(len(was), ORDINARY)
-    limit = disk_limits(problem)
+    limit = disk_limits_meanwhile(problem)
     if limit is not None:
         gone = (was >= 0) & ~(was[:, :, None] == now[:, None, :]).any(axis=2)
         ranks[(gone & (used > limit)[np.maximum(was, 0)]).any(axis=1)] = RELIEVING

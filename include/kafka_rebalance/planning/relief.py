@@ -9,7 +9,7 @@ import numpy as np
 from kafka_rebalance.planning.arrays import DISK, Bools, Floats, Problem, replica_loads
 from kafka_rebalance.planning.bounds import band
 from kafka_rebalance.planning.jobs import Goal
-from kafka_rebalance.planning.room import disk_limits, disk_shares
+from kafka_rebalance.planning.room import disk_limits_in_the_end, disk_shares
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ def relief_of(problem: Problem, goal: Goal, targets: Floats, weights: Floats, sc
     givers = problem.receivers & (disk_shares(problem) > limit)
     loads = replica_loads(problem.replicas, weights, len(givers))
     kept = np.maximum(high, loads)
-    disk = disk_limits(problem) / scale[DISK] if scale[DISK] > 0 else kept[:, DISK]
+    disk = disk_limits_in_the_end(problem) / scale[DISK] if scale[DISK] > 0 else kept[:, DISK]
     down = kept if goal.to_limit else high
     high = np.where(givers[:, None], down, kept)
     high[givers, DISK] = disk[givers] if goal.to_limit else np.minimum(high[:, DISK], disk)[givers]

@@ -12,7 +12,7 @@ def held_bytes(problem: Problem) -> Floats:
     return replica_loads(problem.replicas, replica_weights(problem), len(problem.brokers))[:, DISK]
 
 
-def disk_limits(problem: Problem) -> Floats:
+def disk_limits_in_the_end(problem: Problem) -> Floats:
     """[broker] Bytes of replicas that a broker may hold in the end, if it is to receive any; inf where nothing says so.
 
     What lies on a disk beside the replicas stays there. Of several log dirs each gets as many new replicas as the

@@ -113,7 +113,7 @@ class DiskUse:
     after_bytes: Ints  # once the old ones are deleted
 
 
-def disk_limits(problem: Problem) -> Floats | None:
+def disk_limits_meanwhile(problem: Problem) -> Floats | None:
     """[broker] Bytes up to which a disk may be filled; None where capacities are unknown, inf for who must leave."""
     if problem.disk_capacity is None:
         return None
