@@ -1,8 +1,7 @@
 """Moves cut into batches: what one reassignment znode asks for, and the next may only ask when all of it is done.
 
-A batch lasts as long as its busiest broker. So a batch is opened by the largest partition that finds no room in those
-already open, lasts as long as this one takes, and is filled by others that fit beside it: each batch becomes a scaled
-copy of the whole, in bytes and in copies, and barriers cost little.
+A batch lasts as long as its busiest broker. So it is filled with what fits beside its largest partition (`filling`):
+each batch becomes a scaled copy of the whole, in bytes and in copies, and barriers cost little.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ import numpy as np
 
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.arrays import Bools, Floats, Ints, Problem
+from kafka_rebalance.planning.arrays import Floats, Ints, Problem
 from kafka_rebalance.planning.controller import Rewrites, Work, bytes_by_batch, partitions_per_batch
+from kafka_rebalance.planning.filling import Way, filled, pieces
 from kafka_rebalance.planning.timeline import (
     LAST,
-    ORDINARY,
     RELIEVING,
     DiskUse,
     Transfers,
@@ -29,14 +28,19 @@ from kafka_rebalance.planning.timeline import (
     peak_fraction,
 )
 
-_MOST, _SPARE = 1.5, 4 / 3  # batches for each that is needed: at most, and where partitions are much of a size
-_SHORTER = 4  # a batch may last this part of the mean one, so that tiny partitions fill one as well
-# Largest first, but what counts as large: a partition with many copies fills more brokers at once, and leaves them
-# fewer copies for what fits better. To which power its copies count is tried, while there are not too many moves.
-_TRIALS, _TRIED_MOVES = (1.0, 0.5, 0.25), 20_000
-_NEAR = 1.01  # of the bound: no further trial
-_EARLY = 1 / 8  # of the partitions in a batch that may be there for their rank: more would leave it long and idle
-_GROWTH = 1.005  # what a batch may outlast the partition that opened it by, so that tiny ones use up free places
+_WAYS = (
+    Way(True, True, 1.0, 0.5),
+    Way(False, True, 1.0, 0.25),
+    Way(True, False, 0.5, 0.5),
+    Way(False, False, 1.0, 1.0),
+    Way(True, False, 1.0, 1.0),
+    Way(True, False, 0.25, 0.0),
+)
+# Each takes as long as the others, so many moves are put into batches in fewer ways: two of more than the first number,
+# one of more than the second.
+_WAYS_OF_MANY = (Way(False, False, 1.0, 0.25), Way(True, False, 1.0, 0.25))
+_MANY, _TOO_MANY = 20_000, 60_000
+_NEAR = 1.002  # of the bound: no further trial
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,104 +90,21 @@ def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats,
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Piece:
-    """One move as it is put into a batch."""
-
-    number: int
-    ends: Ints  # who receives, and who sends
-    load: Floats  # bytes that each of these ends receives or sends
-    places: Floats  # copies that each of them is counted for
-    changes_leader: bool
-    is_early: bool  # ranks before the ordinary ones
-
-
-class _Filling:
-    """Batches while they are being filled: what is left of each broker's bytes and copies, in and out."""
-
-    def __init__(self, settings: Settings, ends: int, work: Work, early_per_batch: int) -> None:
-        self.settings, self.work, self.early_per_batch = settings, work, early_per_batch
-        self.opened = 0
-        self.room = np.zeros((ends, 64))  # [end, batch] bytes
-        self.places = np.zeros((ends, 64))  # [end, batch] copies
-        self.partitions = np.zeros(64, dtype=np.int64)  # [batch]
-        self.leader_changes = np.zeros(64, dtype=np.int64)
-        self.early = np.zeros(64, dtype=np.int64)
-        self._first = 0  # the first batch that is not full of partitions
-
-    def open(self, bytes_a_broker: float) -> int:
-        """One more batch, in which every broker may send and receive as many bytes; returns its number."""
-        if self.opened == len(self.partitions):
-            for name in ("room", "places", "partitions", "leader_changes", "early"):
-                values = getattr(self, name)
-                setattr(self, name, np.concatenate([values, np.zeros_like(values)], axis=-1))
-        if self.opened:
-            self.work.append()
-        self.room[:, self.opened] = bytes_a_broker
-        self.places[:, self.opened] = self.settings.copies_per_broker
-        self.opened += 1
-        return self.opened - 1
-
-    def best(self, piece: _Piece, tightness: Floats) -> int | None:
-        """The open batch that has most bytes left for each copy that is left, or None: it fits none.
-
-        `tightness` is [end], how much each counts.
-        """
-        some = slice(self._first, self.opened)
-        room, places = self.room[piece.ends, some], self.places[piece.ends, some]
-        fits: Bools = self.partitions[some] < self.settings.partitions_per_batch
-        fits &= ((room >= piece.load[:, None]) & (places >= piece.places[:, None])).all(axis=0)
-        if piece.changes_leader:
-            fits &= self.leader_changes[some] < self.settings.leader_changes_per_batch
-        if piece.is_early:
-            fits &= self.early[some] < self.early_per_batch
-        if self.work.matters:
-            fits &= ~self.work.full(piece.number)[some]
-        if not fits.any():
-            return None
-        lack = (tightness[piece.ends, None] * room / np.maximum(places, 1)).sum(axis=0)
-        return self._first + int(np.where(fits, lack, -1.0).argmax())
-
-    def add(self, piece: _Piece, batch: int) -> None:
-        self.room[piece.ends, batch] -= piece.load
-        self.places[piece.ends, batch] -= piece.places
-        self.partitions[batch] += 1
-        self.leader_changes[batch] += piece.changes_leader
-        self.early[batch] += piece.is_early
-        self.work.add(piece.number, batch)
-        while self._first < self.opened and self.partitions[self._first] >= self.settings.partitions_per_batch:
-            self._first += 1
-
-
 def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, sizes: Rewrites) -> Ints:
-    """The batch, from 0, of each of these moves that copy something: of some ways to fill batches, the shortest in all.
-
-    Where most partitions are of a size, few fit beside the one that opens a batch, and the batches are far more than
-    needed: then a batch lasts a multiple of the partition that opens it.
-    """
+    """The batch, from 0, of each of these moves that copy something, in the way that takes least in all."""
     if not len(moves):
         return moves
     fewest = _fewest_batches(settings, transfers, moves, sizes)
     bound = float(np.concatenate(transfers.totals()).max())
-    early_per_batch = math.ceil(max(_EARLY, float((ranks[moves] < ORDINARY).mean())) * len(moves) / fewest)
-
-    def filled(shortest: float, copies_count: float, *, multiples: bool = False) -> tuple[Ints, int]:
-        work = Work(sizes, 1, settings.partitions_per_batch)
-        filling = _Filling(settings, 2 * transfers.brokers, work, early_per_batch)
-        order = np.lexsort((-transfers.size[moves] * transfers.copies[moves] ** copies_count, ranks[moves]))
-        return _filled_from(filling, transfers, moves[order], ranks, shortest, multiples=multiples), filling.opened
-
-    best, least = None, math.inf
-    for copies_count in _TRIALS if len(moves) <= _TRIED_MOVES else _TRIALS[:1]:
-        # What needs but one batch lasts no longer than the bound in one.
-        batch, opened = filled(bound / (_SHORTER * fewest if fewest > 1 else 1), copies_count)
+    found = pieces(settings, transfers, moves, ranks)
+    best, least = moves, math.inf
+    for way in _WAYS if len(moves) <= _MANY else _WAYS_OF_MANY[: 1 if len(moves) > _TOO_MANY else 2]:
+        batch = filled(settings, transfers, found, ranks, Work(sizes, 1, settings.partitions_per_batch), way, fewest)
         lasts = _length(transfers, moves, batch)
-        if lasts < least and opened <= int(_MOST * fewest) + 1:
+        if lasts < least:
             best, least = batch, lasts
         if least <= _NEAR * bound:
             break
-    if best is None:
-        best, _ = filled(bound / int(_SPARE * fewest), _TRIALS[0], multiples=True)
     return best[moves]
 
 
@@ -193,34 +114,6 @@ def _length(transfers: Transfers, moves: Ints, batch: Ints) -> float:
     only[moves] = True
     received, sent = transfers.traffic(np.where(only, batch, 0))  # the others copy nothing
     return float(np.maximum(received, sent).max(axis=1).sum())
-
-
-def _filled_from(
-    filling: _Filling, transfers: Transfers, moves: Ints, ranks: Ints, shortest: float, *, multiples: bool
-) -> Ints:
-    """[move] The batch of each of these moves, put in one after the other.
-
-    A batch may last as long as the move that opens it, or as `shortest`, whichever is more: that is what the busiest
-    broker may copy in any batch, in bytes.
-    """
-    total = np.concatenate(transfers.totals())
-    tightness = total / max(float(total.max()), 1.0)
-    batch = np.zeros(len(ranks), dtype=np.int64)
-    for move in moves.tolist():
-        ends, copies = transfers.ends(move)
-        # A partition that alone needs more copies than allowed goes where its brokers have none.
-        places = np.minimum(copies, filling.settings.copies_per_broker)
-        load = copies * transfers.size[move]
-        is_early = bool(ranks[move] < ORDINARY)
-        piece = _Piece(move, ends, load, places, bool(transfers.changes_leader[move]), is_early)
-        found = filling.best(piece, tightness)
-        if found is None:
-            longest = float(load.max())
-            times = math.ceil(shortest / longest) if multiples and longest else 1
-            found = filling.open(_GROWTH * max(shortest, times * longest))
-        filling.add(piece, found)
-        batch[move] = found
-    return batch
 
 
 def _fewest_batches(settings: Settings, transfers: Transfers, moves: Ints, sizes: Rewrites) -> int:
