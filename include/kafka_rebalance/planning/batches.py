@@ -17,6 +17,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.arrays import Floats, Ints, Problem
 from kafka_rebalance.planning.controller import Rewrites, Work, bytes_by_batch, partitions_per_batch
 from kafka_rebalance.planning.filling import Way, filled, pieces
+from kafka_rebalance.planning.levelling import levelled
 from kafka_rebalance.planning.timeline import (
     LAST,
     RELIEVING,
@@ -104,8 +105,8 @@ def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, 
         if lasts < least:
             best, least = batch, lasts
         if least <= _NEAR * bound:
-            break
-    return best[moves]
+            return best[moves]
+    return levelled(settings, transfers, moves, best, ranks, sizes)[moves]
 
 
 def _length(transfers: Transfers, moves: Ints, batch: Ints) -> float:

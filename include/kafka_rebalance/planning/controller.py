@@ -111,6 +111,17 @@ def bytes_by_batch(sizes: Rewrites, batches: Ints) -> Ints:
     return partitions * request + np.bincount(pairs[0], of_topic * longest, len(partitions)).astype(np.int64)
 
 
+def bearable(sizes: Rewrites, moves: Ints) -> bool:
+    """Whether these moves may be one batch; a single one may always."""
+    if len(moves) < 2:
+        return True
+    parts = sizes.topic[moves], sizes.topic_bytes[moves], sizes.growth[moves], sizes.request[moves]
+    some = Rewrites(*parts)
+    longest = some.topic_bytes + np.bincount(some.topic, some.growth)[some.topic]
+    cost = int(bytes_by_batch(some, np.zeros(len(moves), dtype=np.int64))[0])
+    return bool(longest.max() <= ZNODE_BYTES) and cost <= CONTROLLER_BYTES_PER_BATCH
+
+
 class Work:
     """What batches cost the controller while they are being filled."""
 
