@@ -120,6 +120,8 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         cross_rack_bytes=_cross_rack_bytes(problem, planned.moves),
     )
     off = _off_balance(problem, placed, after)
+    asked = _as_asked(problem, placed)
+    far = off if asked is placed else _off_balance(problem, asked, after)
     status, notes = _verdict(problem, name, placed, off, int(is_broken.sum()))
     notes += _peak_note(problem, planned.peak_disk_fraction, used)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
@@ -130,9 +132,7 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         scores(problem, after, share),
         before,
         after,
-        not is_broken.any()
-        and not _left(problem, placed)
-        and not _off_balance(problem, _as_asked(problem, placed), after),
+        not is_broken.any() and not _left(problem, placed) and not far,
         planned.disks,
         tuple(move_groups(problem, planned.moves, before, after, reachable)),
         rack_limits(problem, placed.rule, reachable),

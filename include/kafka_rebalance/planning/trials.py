@@ -79,16 +79,18 @@ def best_of_trials(frame: Frame, start: Placement, seed: tuple[int, int, int]) -
     """
     full = filled(frame, start, 0.0) if frame.relief is not None else band(frame.targets, frame.goal.tolerance)
     at_first = nearness(start, full)
-    chosen: Placement | None = None
+    chosen: tuple[tuple[float, int], Placement] | None = None
     for number, effort in enumerate(_efforts(start)):
         rng = np.random.default_rng([*seed, number])
         found = _trial(frame, start, full, effort, rng)
-        if chosen is None or nearness(found, full) < nearness(chosen, full):
-            chosen = found
-        if not frame.goal.balances or (at_first[0] == 0 and nearness(found, full) == at_first):
+        key = nearness(found, full)
+        if chosen is None or key < chosen[0]:
+            chosen = key, found
+        if not frame.goal.balances or (at_first[0] == 0 and key == at_first):
             break  # nothing to search, or nothing to better
     assert chosen is not None
-    return chosen, nearness(chosen, full)[0]
+    (off, _), best = chosen
+    return best, off
 
 
 def _efforts(start: Placement) -> Sequence[Effort]:
