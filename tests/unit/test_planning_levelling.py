@@ -40,7 +40,7 @@ def before_and_after(
     if batches is None:
         found = pieces(problem.settings, transfers, every, rank)
         work = Work(znodes, 1, problem.settings.partitions_per_batch)
-        first = filled(problem.settings, transfers, found, rank, work, Way(False, False, 1.0, 0.0), 1)
+        first = filled(problem.settings, transfers, found, rank, work, Way(True, False, 1.0, 0.0), 1)
     else:
         first = np.array(batches)
     second = levelled(problem.settings, transfers, every, first, rank, znodes)

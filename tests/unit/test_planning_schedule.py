@@ -109,6 +109,27 @@ def test_a_few_urgent_moves_do_not_keep_the_cluster_waiting_for_them_alone() -> 
     assert all(any(move.size_bytes == 1000 for move in run.moves) for run in runs)
 
 
+def test_what_is_urgent_waits_for_what_is_larger_where_the_cluster_would_wait_for_it() -> None:
+    """Alone in the first batch the urgent partition would make all last 1,800 bytes, not 1,200."""
+    lists = [([1], [3]), ([1], [3]), ([2], [4])]
+    _, runs = scheduled(lists, [800, 200, 1000], [URGENT, ORDINARY, ORDINARY], copies_per_broker=1)
+    assert partitions_by_batch(runs) == [[0, 2], [1]]
+
+
+def test_what_is_early_comes_together_where_it_makes_no_batch_longer() -> None:
+    lists = [([1], [3]), ([2], [4])] * 3
+    ranks = [URGENT, ORDINARY, ORDINARY, ORDINARY, ORDINARY, URGENT]
+    _, runs = scheduled(lists, [900, 1000, 1000, 1000, 1000, 900], ranks, copies_per_broker=1)
+    assert {0, 5} == set(partitions_by_batch(runs)[0])
+    assert makespan_over_bound(runs) == 1
+
+
+def test_moves_that_one_batch_may_have_are_in_one_and_more_are_in_batches_half_as_large() -> None:
+    for moves, batches in ((20, 1), (21, 3), (60, 6)):
+        _, runs = scheduled([([1], [2])] * moves, [100] * moves, partitions_per_batch=20, copies_per_broker=20)
+        assert len(runs) == batches, moves
+
+
 def test_a_disk_is_emptied_before_it_is_filled() -> None:
     """Broker 2 has room for one more replica: what leaves it goes first, in a batch before."""
     lists = [([1], [2]), ([2], [3])]

@@ -16,10 +16,11 @@ from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.arrays import Floats, Ints, Problem
 from kafka_rebalance.planning.controller import Rewrites, Work, bytes_by_batch, partitions_per_batch
-from kafka_rebalance.planning.filling import Way, filled, pieces
+from kafka_rebalance.planning.filling import Piece, Way, filled, pieces
 from kafka_rebalance.planning.levelling import levelled
 from kafka_rebalance.planning.timeline import (
     LAST,
+    ORDINARY,
     RELIEVING,
     DiskUse,
     Transfers,
@@ -29,19 +30,14 @@ from kafka_rebalance.planning.timeline import (
     peak_fraction,
 )
 
-_WAYS = (
-    Way(True, True, 1.0, 0.5),
-    Way(False, True, 1.0, 0.25),
-    Way(True, False, 0.5, 0.5),
-    Way(False, False, 1.0, 1.0),
-    Way(True, False, 1.0, 1.0),
-    Way(True, False, 0.25, 0.0),
-)
-# Each takes as long as the others, so many moves are put into batches in fewer ways: two of more than the first number,
-# one of more than the second.
-_WAYS_OF_MANY = (Way(False, False, 1.0, 0.25), Way(True, False, 1.0, 0.25))
-_MANY, _TOO_MANY = 20_000, 60_000
-_NEAR = 1.002  # of the bound: no further trial
+_WAYS = (Way(True, True, 0.5, 0.5), Way(True, False, 1.0, 1.0), Way(True, False, 0.25, 0.0))
+_WAYS_OF_MANY = (Way(True, False, 1.0, 0.25),)  # each takes as long as the others
+_MANY = 20_000  # moves
+_EARLY_SPREAD = Way(False, False, 1.0, 0.25)
+_EARLY_WORTH = 1.03  # what all batches may last longer in all for what is early to come as early as it can
+_NEAR = 1.02  # of the bound: no further trial
+# Of the partitions that a batch may have, so many are aimed at: with room for more, long batches are filled better.
+_AIM = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,18 +91,36 @@ def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, 
     """The batch, from 0, of each of these moves that copy something, in the way that takes least in all."""
     if not len(moves):
         return moves
-    fewest = _fewest_batches(settings, transfers, moves, sizes)
+    aim = _batches_aimed_at(settings, transfers, moves, sizes)
     bound = float(np.concatenate(transfers.totals()).max())
     found = pieces(settings, transfers, moves, ranks)
     best, least = moves, math.inf
-    for way in _WAYS if len(moves) <= _MANY else _WAYS_OF_MANY[: 1 if len(moves) > _TOO_MANY else 2]:
-        batch = filled(settings, transfers, found, ranks, Work(sizes, 1, settings.partitions_per_batch), way, fewest)
-        lasts = _length(transfers, moves, batch)
+    for way in _WAYS if len(moves) <= _MANY else _WAYS_OF_MANY:
+        batch, lasts = _in_way(settings, transfers, found, ranks, sizes, way, aim)
         if lasts < least:
             best, least = batch, lasts
         if least <= _NEAR * bound:
             return best[moves]
+    if least > _EARLY_WORTH * bound and (ranks[moves] < ORDINARY).any():
+        batch, lasts = _in_way(settings, transfers, found, ranks, sizes, _EARLY_SPREAD, aim)
+        if lasts * _EARLY_WORTH < least:
+            best = batch
     return levelled(settings, transfers, moves, best, ranks, sizes)[moves]
+
+
+def _in_way(
+    settings: Settings,
+    transfers: Transfers,
+    found: Sequence[Piece],
+    ranks: Ints,
+    sizes: Rewrites,
+    way: Way,
+    aim: int,
+) -> tuple[Ints, float]:
+    """([move] batch, how long they last in all)"""
+    work = Work(sizes, 1, settings.partitions_per_batch)
+    batch = filled(settings, transfers, found, ranks, work, way, aim)
+    return batch, _length(transfers, np.array([piece.number for piece in found], dtype=np.int64), batch)
 
 
 def _length(transfers: Transfers, moves: Ints, batch: Ints) -> float:
@@ -117,12 +131,14 @@ def _length(transfers: Transfers, moves: Ints, batch: Ints) -> float:
     return float(np.maximum(received, sent).max(axis=1).sum())
 
 
-def _fewest_batches(settings: Settings, transfers: Transfers, moves: Ints, sizes: Rewrites) -> int:
-    """Fewer cannot be: by partitions, copies a broker, leader changes and the controller's bytes."""
-    most_copies = int(transfers.copy_counts().max())
+def _batches_aimed_at(settings: Settings, transfers: Transfers, moves: Ints, sizes: Rewrites) -> int:
+    """What is aimed at: by partitions, and no less than copies a broker, leader changes and the controller need."""
+    partitions = settings.partitions_per_batch
+    if len(moves) > partitions:
+        partitions = math.ceil(_AIM * partitions)
     return max(
-        math.ceil(len(moves) / min(settings.partitions_per_batch, partitions_per_batch(sizes, moves.tolist()))),
-        math.ceil(most_copies / settings.copies_per_broker),
+        math.ceil(len(moves) / min(partitions, partitions_per_batch(sizes, moves.tolist()))),
+        math.ceil(int(transfers.copy_counts().max()) / settings.copies_per_broker),
         math.ceil(int(transfers.changes_leader[moves].sum()) / settings.leader_changes_per_batch),
     )
 
