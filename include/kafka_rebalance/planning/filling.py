@@ -27,8 +27,8 @@ _GROWTH = 1.005  # what a batch may outlast the partition that opened it by, so 
 class Way:
     """A way to fill batches. Which is best depends on what is short: bytes, copies, or time for what is early."""
 
-    # All of what is early is put into batches before the rest. Otherwise the largest are, early or not, and what is early
-    # goes where something early is already, if there is room: it comes later, and no batch is longer for it.
+    # All of what is early is put into batches before the rest. Otherwise the largest are, early or not, and what is
+    # early goes where something early is already, if there is room. It comes later, and no batch is longer for it.
     early_first: bool
     # What is early may fill a batch on top of each other, rather than open another: it comes sooner, and the batch is
     # longer for it.
