@@ -85,6 +85,8 @@ def test_what_is_no_object_is_refused(given_):
         ("replication_factor", 0, "integer of at least 1"),
         ("max_bytes", -1, "integer of at least 0"),
         ("max_bytes", 1e9, "integer of at least 0"),
+        ("max_bytes", 2**63, "at most 9223372036854775807"),
+        ("throttle_bytes_per_second", 10**400, "at most 9223372036854775807"),
         ("max_replicas", "5", "integer"),
         ("candidates", [], "non-empty list out of leaders_only, light, balanced"),
         ("candidates", ["best"], "non-empty list out of"),

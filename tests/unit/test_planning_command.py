@@ -112,6 +112,9 @@ def test_a_candidate_that_is_not_there_is_named_with_those_that_are(snapshot: Pa
         ('{"max_bytes": -1}', ["SettingsError", "max_bytes must be an integer"]),
         ("[]", ["SettingsError", "not a JSON object"]),
         ("{", ["SettingsError", "cannot be read"]),
+        ('{"drain": ' + "[" * 100_000, ["SettingsError", "cannot be read", "recursion"]),
+        ('{"throttle_bytes_per_second": 1' + "0" * 400 + "}", ["SettingsError", "at most 9223372036854775807"]),
+        ('{"format_version": 2}', ["ArtifactError", "settings.json has format_version 2"]),
         ('{"job": "drain", "drain": [9]}', ["PlanningError", "broker 9 does not exist"]),
     ],
 )

@@ -57,7 +57,8 @@ def test_a_snapshot_without_brokers_or_partitions_is_refused() -> None:
 
 
 def test_lists_that_are_empty_or_name_a_broker_twice_are_refused() -> None:
-    assert "orders-1 lists a broker twice (replicas [1, 1])" in refusal(broker_rows([1]), partition_rows([[1], [1, 1]]))
+    text = refusal(broker_rows([1]), partition_rows([[1], [1, 1]]))
+    assert "orders-1 lists a broker twice (replicas [1, 1]): one of 1 such, out of 2 partitions" in text
     assert "orders-0 has no replicas" in refusal(broker_rows([1]), partition_rows([[], [1]]))
 
 
@@ -184,3 +185,42 @@ def test_a_file_that_is_missing_or_no_parquet_is_named(tmp_path: Path) -> None:
     (tmp_path / "partitions.parquet").write_bytes(b"")
     with pytest.raises(ArtifactError, match=r"brokers\.parquet is not a Parquet file"):
         read_problem(tmp_path, Settings())
+
+
+def test_a_file_that_was_damaged_anywhere_is_read_or_refused_in_one_line(tmp_path: Path) -> None:
+    """Magic bytes, data page, column names, Thrift footer, Arrow's schema: each is damaged in another way."""
+    read(tmp_path, BROKERS, PARTITIONS)
+    path = tmp_path / "partitions.parquet"
+    whole = path.read_bytes()
+    refused = 0
+    for at in range(0, len(whole), 23):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 0x80]) + whole[at + 1 :])
+        try:
+            read_problem(tmp_path, Settings())
+        except ArtifactError as wrong:
+            refused += 1
+            assert "partitions.parquet" in str(wrong)
+            assert "\n" not in str(wrong)
+    assert refused
+    path.write_bytes(whole[: len(whole) // 3] + whole[len(whole) // 3 + 20 :])
+    with pytest.raises(ArtifactError, match=r"partitions\.parquet is not a Parquet file"):
+        read_problem(tmp_path, Settings())
+
+
+@pytest.mark.parametrize("column", ["topic", "isr"])
+def test_a_column_that_is_there_twice_is_named(tmp_path: Path, column: str) -> None:
+    names = ["topic", "partition", "replicas", "size_bytes", "isr", column]
+    values = [["t"], [0], [[1]], [5], [[1]], ["t"]]
+    table = pa.table([pa.array(value) for value in values], names=names)
+    with pytest.raises(ArtifactError, match=f"column {column} is there 2 times"):
+        read(tmp_path, BROKERS, table)
+
+
+@pytest.mark.parametrize(("table", "column"), [("partitions", "topic"), ("brokers", "rack"), ("brokers", "state")])
+def test_text_that_is_not_utf_8_is_refused_with_its_column(tmp_path: Path, table: str, column: str) -> None:
+    tables = {"brokers": BROKERS, "partitions": PARTITIONS}
+    latin = pa.array(["caf\u00e9".encode("latin-1")] * 2)
+    kept = tables[table].select([name for name in tables[table].column_names if name != column])
+    tables[table] = kept.append_column(column, pa.Array.from_buffers(pa.string(), 2, latin.buffers()))
+    with pytest.raises(ArtifactError, match=f"{table}.parquet: column {column} holds text that is not UTF-8"):
+        read(tmp_path, **tables)

@@ -12,6 +12,8 @@ from kafka_rebalance.errors import SettingsError
 
 T = TypeVar("T")
 
+_LARGEST_LONG = 2**63 - 1  # Kafka's rates and sizes are Java's longs, and so are the planner's arrays
+
 JOBS = ("balance", "leaders", "drain", "replace", "replication_factor", "relieve", "repair_racks")
 OPTIMAL = "optimal"  # where the cluster is small enough to be solved exactly
 SEARCHED = ("leaders_only", "light", "balanced", OPTIMAL)  # the planner's own candidates
@@ -129,12 +131,12 @@ def _contradictions(settings: Settings) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _integer(least: int, most: int | None = None) -> Callable[[Any], int]:
+def _integer(least: int, most: int = _LARGEST_LONG) -> Callable[[Any], int]:
     """A reader of one integer; JSON floats and booleans are not integers."""
 
     def read(value: Any) -> int:
-        if type(value) is not int or value < least or (most is not None and value > most):
-            raise ValueError(f"must be an integer of at least {least}" + (f" and at most {most}" if most else ""))
+        if type(value) is not int or not least <= value <= most:
+            raise ValueError(f"must be an integer of at least {least} and at most {most}")
         return value
 
     return read

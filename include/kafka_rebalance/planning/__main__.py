@@ -10,7 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 from kafka_rebalance.errors import ArtifactError, RebalanceError, SettingsError
-from kafka_rebalance.model.artifacts import Folder
+from kafka_rebalance.model.artifacts import Folder, check_format_version
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
 
@@ -56,15 +56,17 @@ def read_file(path: str) -> bytes:
 
 
 def read_settings(path: str | None) -> Settings:
-    """Settings of a JSON file, at a path or URL. Raises SettingsError that names the file."""
+    """Settings of a JSON file, at a path or URL. Raises SettingsError or ArtifactError that names the file."""
     if path is None:
         return Settings()
     try:
         given = json.loads(read_file(path))
-    except (ArtifactError, ValueError) as wrong:
+    except (ArtifactError, ValueError, RecursionError) as wrong:
         raise SettingsError(f"The settings file {path} cannot be read ({wrong}). Nothing was planned.") from wrong
     if not isinstance(given, dict):
         raise SettingsError(f"The settings file {path} is not a JSON object. Nothing was planned.")
+    if "format_version" in given:
+        check_format_version(given["format_version"], path)
     return Settings.from_mapping(given)
 
 

@@ -48,7 +48,7 @@ def _check_lists(problem: Problem) -> None:
             row = int(np.flatnonzero(wrong)[0])
             brokers = problem.brokers[problem.replicas[row][problem.replicas[row] >= 0]].tolist()
             raise PlanningError(
-                f"{_name(problem, row)} {what} (replicas {brokers}), as do {int(wrong.sum()) - 1} more of "
+                f"{_name(problem, row)} {what} (replicas {brokers}): one of {int(wrong.sum())} such, out of "
                 f"{len(wrong)} partitions. {_NOTHING} Repair the assignment first."
             )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,7 +39,10 @@ class Columns:
         return ArtifactError(f"{self.where}: {what}. Nothing was planned. The README's Tables list the columns.")
 
     def _column(self, name: str, *, required: bool) -> pa.ChunkedArray | None:
-        if name in self.table.column_names:
+        found = self.table.column_names.count(name)
+        if found > 1:
+            raise self._error(f"column {name} is there {found} times, and only one of them can be meant")
+        if found:
             return self.table.column(name)
         if required:
             raise self._error(f"column {name} is missing, there are {', '.join(self.table.column_names)}")
@@ -49,6 +53,14 @@ class Columns:
             return column.cast(wanted)
         except pa.ArrowException as wrong:
             raise self._error(f"column {name} is {column.type}, not {wanted} ({wrong})") from wrong
+
+    def _read(self, column: pa.ChunkedArray | pa.Array, name: str) -> list[Any]:
+        """[row] The values; Parquet's readers do not look whether text is UTF-8."""
+        try:
+            values: list[Any] = column.to_pylist()
+        except UnicodeDecodeError as wrong:
+            raise self._error(f"column {name} holds text that is not UTF-8 ({wrong})") from wrong
+        return values
 
     def integers(self, name: str) -> Ints:
         """A required column of ids without nulls."""
@@ -84,7 +96,7 @@ class Columns:
         distinct = pc.unique(texts)
         distinct = distinct.take(pc.sort_indices(distinct))
         index: Ints = _values(pc.index_in(texts, distinct)).astype(np.int64)
-        return tuple(distinct.to_pylist()), index
+        return tuple(self._read(distinct, name)), index
 
     def lists(self, name: str) -> Ints:
         """[row, position] A required column of lists of integers, -1 past the end of each."""
@@ -151,7 +163,7 @@ class Columns:
         column = self._column(name, required=False)
         if column is None:
             return [None] * self.table.num_rows
-        found: list[str | None] = self._cast(column, name, pa.string()).to_pylist()
+        found: list[str | None] = self._read(self._cast(column, name, pa.string()), name)
         wrong = sorted({text for text in found if text is not None and allowed is not None and text not in allowed})
         if wrong:
             raise self._error(
@@ -164,7 +176,7 @@ class Columns:
         column = self._column("log_dirs", required=False)
         if column is None or pa.types.is_null(column.type):
             return [()] * self.table.num_rows
-        found = self._cast(column, "log_dirs", pa.list_(_LOG_DIR)).to_pylist()
+        found = self._read(self._cast(column, "log_dirs", pa.list_(_LOG_DIR)), "log_dirs")
         rows = [tuple(sorted((LogDir(**one) for one in row or () if one), key=lambda d: d.path or "")) for row in found]
         for one in (one for row in rows for one in row):
             for amount in (one.total_bytes, one.usable_bytes):

@@ -377,5 +377,6 @@ def parquet_table(content: bytes, where: str) -> pa.Table:
     try:
         # `read_table` would import pandas, as in `columns`.
         return pq.ParquetFile(io.BytesIO(content)).read()
-    except pa.ArrowException as wrong:
-        raise ArtifactError(f"{where} is not a Parquet file ({wrong}). Nothing was planned.") from wrong
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as wrong:  # what damaged footers, pages and names raise
+        said = " ".join(str(wrong).split())  # Arrow's own texts have several lines
+        raise ArtifactError(f"{where} is not a Parquet file ({said}). Nothing was planned.") from wrong
