@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+import secrets
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, NoReturn, Protocol, Self
 
 from kafka_rebalance.errors import ArtifactError
@@ -30,10 +32,12 @@ DECISION = "decision.json"
 THROTTLE = "throttle.json"
 BATCHES = "batches.json"
 PROGRESS = "progress.json"
+CONTROL = "control.json"  # what people ask of a running rebalance
 VERIFICATION = "verification.json"
 TOPIC = "topic.json"  # of kafka_topics: the request, and the change that will be written
 TOPICS = "topics.json"  # what list and describe found
 FORECAST = "forecast.json"
+CANCEL = "cancel.json"  # of kafka_rebalance_cancel: the request, and what it would do
 
 
 class Folder(Protocol):
@@ -62,14 +66,30 @@ def digest_of_bytes(*parts: bytes) -> str:
 
 
 def write_json(folder: Folder, name: str, content: Mapping[str, Any], *, source_digest: str | None = None) -> str:
-    """Writes one file with its format version; returns the digest of what was written."""
+    """Writes one file with its format version; returns the digest of what was written.
+
+    Whoever reads meanwhile, or after a crash, finds the file as it was before or as it is now, never a part of it.
+    """
     document: dict[str, Any] = {"format_version": FORMAT_VERSION, **content}
     if source_digest is not None:
         document["source_digest"] = source_digest
     text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
-    (folder / name).write_bytes(text.encode("utf-8", "surrogatepass"))
+    _write(folder / name, text.encode("utf-8", "surrogatepass"))
     # Of what a reader gets: keys that were numbers have become text, and sort differently.
     return digest_of(json.loads(text))
+
+
+def _write(file: Folder, data: bytes) -> None:
+    if not isinstance(file, Path):  # an object of a bucket appears whole
+        file.write_bytes(data)
+        return
+    part = file.with_name(f".{file.name}.{secrets.token_hex(8)}.part")
+    try:
+        part.write_bytes(data)
+        part.replace(file)
+    except BaseException:
+        part.unlink(missing_ok=True)
+        raise
 
 
 def read_json(folder: Folder, name: str) -> dict[str, Any]:

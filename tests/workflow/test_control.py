@@ -1,0 +1,45 @@
+"""control.json: what people ask of a running rebalance, as those who run it read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow.control import Control, ask_cancel, ask_stop, read_control
+
+
+def test_where_nobody_asked_nothing_is_asked(tmp_path: Path) -> None:
+    assert read_control(tmp_path) == Control()
+
+
+def test_who_asked_first_to_stop_stays_written_down_when_somebody_cancels(tmp_path: Path) -> None:
+    first = ask_stop(tmp_path, "olive")
+    assert first.stop_after_batch is not None
+    assert (first.stop_after_batch.by, first.cancelled) == ("olive", None)
+    ask_stop(tmp_path, "uma")
+    then = ask_cancel(tmp_path, "uma")
+    assert then.stop_after_batch == first.stop_after_batch
+    assert then.cancelled is not None
+    assert then.cancelled.by == "uma"
+    assert read_control(tmp_path) == then
+
+
+def test_who_cancels_also_stops(tmp_path: Path) -> None:
+    assert ask_cancel(tmp_path, "uma").stop_after_batch is not None
+
+
+@pytest.mark.parametrize(
+    "text", [b"", b"[]", b"{", b'{"format_version": 2}', b'{"format_version": 1, "stop_after_batch": true}']
+)
+def test_what_cannot_be_read_is_not_taken_for_nothing_asked(tmp_path: Path, text: bytes) -> None:
+    (tmp_path / artifacts.CONTROL).write_bytes(text)
+    with pytest.raises(ArtifactError):
+        read_control(tmp_path)
+
+
+def test_nothing_but_the_file_itself_is_left_in_the_folder(tmp_path: Path) -> None:
+    ask_stop(tmp_path, "olive")
+    assert [path.name for path in tmp_path.iterdir()] == [artifacts.CONTROL]
