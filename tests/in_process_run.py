@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -87,7 +88,7 @@ class InProcessRun:
             "snapshot_digest": proposals["snapshot_digest"],
             "policy_digest": snapshot["policy_digest"],
             "approved_by": {"id": "uma", "name": "uma"},
-            "approved_at": "2026-11-21T00:00:00+00:00",
+            "approved_at": datetime.now(UTC).isoformat(),
             "note": "",
             "throttle_bytes_per_second": throttle_bytes_per_second,
         }

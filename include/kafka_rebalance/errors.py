@@ -11,6 +11,7 @@ RebalanceError
 ├── ReadError                 the cluster could not be read: never the same as "nothing is there"
 │   └── CorruptZnodeError     a znode whose content is not what Kafka writes
 ├── ClusterNotReadyError      the cluster was read, and is in a condition in which we do not plan or write
+│   └── FrozenError           people have frozen the cluster
 ├── PlanningError             no plan can satisfy what was asked, with the numbers that make it impossible
 ├── ApprovalError             an answer that must not count: other digest, wrong person, expired
 ├── StaleProposalError        the cluster is no longer the one that was approved
@@ -71,6 +72,10 @@ class CorruptZnodeError(ReadError):
 
 class ClusterNotReadyError(RebalanceError):
     """The cluster is in a condition in which nothing is planned or written."""
+
+
+class FrozenError(ClusterNotReadyError):
+    """The freeze switch is on for this cluster: nothing is written."""
 
 
 class PlanningError(RebalanceError):

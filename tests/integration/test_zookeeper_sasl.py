@@ -12,7 +12,7 @@ from kazoo.security import make_acl
 
 from fake_zookeeper import fake_cluster
 from kafka_rebalance.errors import ReadError, WriteError
-from kafka_rebalance.execution.preconditions import topic_identities
+from kafka_rebalance.execution.staleness import topic_identities
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move

@@ -12,7 +12,7 @@ from kazoo.security import OPEN_ACL_UNSAFE
 
 from fake_zookeeper import fake_cluster
 from kafka_rebalance.errors import KafkaRuleError, StaleProposalError, WriteError
-from kafka_rebalance.execution.preconditions import topic_identities
+from kafka_rebalance.execution.staleness import topic_identities
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
 from kafka_rebalance.zookeeper.client import open_client

@@ -10,7 +10,7 @@ import pytest
 
 from fake_zookeeper import fake_cluster
 from kafka_classes import KafkaClasses
-from kafka_rebalance.execution.preconditions import topic_identities
+from kafka_rebalance.execution.staleness import topic_identities
 from kafka_rebalance.kafka import assignment
 from kafka_rebalance.kafka.topics import parse_replica_assignment
 from kafka_rebalance.model.connection import ZooKeeperConnection

@@ -25,7 +25,7 @@ from kafka_rebalance.execution.decision import (
     labels,
     on_buttons,
 )
-from kafka_rebalance.execution.preconditions import check_policy_unchanged
+from kafka_rebalance.execution.staleness import check_policy_unchanged
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.workflow.policies import read_policy

@@ -12,17 +12,15 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.execution.decision import REJECT
-from kafka_rebalance.execution.preconditions import (
-    check_cluster_ready,
-    check_policy_unchanged,
-    check_unchanged,
-)
+from kafka_rebalance.execution.readiness import check_cluster_ready
 from kafka_rebalance.execution.recovery import Position
+from kafka_rebalance.execution.staleness import check_policy_unchanged, check_unchanged
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.model.proposal import Candidate
 from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.policies import read_policy
 from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, open_run_folder
 from kafka_rebalance.zookeeper.reader import read_cluster_view
@@ -103,7 +101,8 @@ def read_plan_view(client: KazooClient, plan: ApprovedPlan) -> ClusterView:
 
 
 def check_before_write(plan: ApprovedPlan, view: ClusterView, where: Position) -> None:
-    """Raises unless the policy holds, the cluster is ready, and each move still to do is the approved one."""
+    """Raises where frozen, and unless policy, cluster and each move still to do are what was approved."""
+    check_not_frozen(plan.connection_id)
     policy = read_policy(plan.connection_id)
     check_policy_unchanged(plan.decision["policy_digest"], policy.digest if policy else None)
     check_cluster_ready(

@@ -15,6 +15,7 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.proposal import Batch
 from kafka_rebalance.workflow.approved import ApprovedPlan, check_before_write, read_approved, read_plan_view
 from kafka_rebalance.workflow.elections import elect_preferred
+from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.throttling import check_throttle_in_force
 from kafka_rebalance.zookeeper.client import open_client
@@ -42,7 +43,7 @@ def finish(decision: Mapping[str, Any], event: Mapping[str, Any]) -> None:
     log.info("Batch %d of %d is in place", event["batch"], len(plan.candidate.batches))
     batch = next(b for b in plan.candidate.batches if b.number == event["batch"])
     with open_client(read_connection(plan.connection_id).zookeeper) as client:
-        elect_preferred(client, batch.moves)
+        elect_preferred(client, batch.moves, allowed=lambda: check_not_frozen(plan.connection_id))
 
 
 def _next(plan: ApprovedPlan, client: KazooClient) -> Batch | None:

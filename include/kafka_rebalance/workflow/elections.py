@@ -23,6 +23,7 @@ def elect_preferred(
     client: KazooClient,
     moves: Sequence[Move],
     *,
+    allowed: Callable[[], None] = lambda: None,
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> tuple[TopicPartition, ...]:
@@ -30,12 +31,14 @@ def elect_preferred(
 
     Only partitions whose preferred replica is live and in sync, and which are not in motion, are requested: an
     election below 2.4 never falls back to another replica, and an entry that cannot be elected can block the znode.
+    `allowed` is asked before the request, and raises where nothing may be written now.
     """
     topics = {move.topic_partition.topic for move in moves}
     view = read_cluster_view(client, topics)
     differing = [move for move in moves if not _led_by_first(view, move)]
     electable = [move for move in differing if _is_electable(view, move)]
     if electable:
+        allowed()
         log.info("electing the preferred leader of %d partitions", len(electable))
         create_election(client, [move.topic_partition for move in electable], view)
         deadline = clock() + WAIT_SECONDS

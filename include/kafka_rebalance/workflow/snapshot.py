@@ -11,7 +11,7 @@ from typing import Any
 from kafka_rebalance.brokers import configs as broker_configs
 from kafka_rebalance.brokers import metadata, sizes
 from kafka_rebalance.errors import ConnectionSettingsError, KafkaRuleError, ReadError, SettingsError
-from kafka_rebalance.execution.preconditions import check_cluster_ready
+from kafka_rebalance.execution.readiness import check_cluster_ready
 from kafka_rebalance.model.cluster import ClusterView, SettledController
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition

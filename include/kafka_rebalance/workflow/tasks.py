@@ -21,6 +21,7 @@ from kafka_rebalance.verification.placement import check_placement
 from kafka_rebalance.workflow import elections, ledger, plans, report_files, segment_audit, throttling
 from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
 from kafka_rebalance.workflow.controller import controller_document
+from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
@@ -146,7 +147,10 @@ def elect_leaders(decision: Mapping[str, Any]) -> list[str]:
     """Preferred election for approved partitions whose leader is not the first replica; returns what is left."""
     plan = read_approved(decision)
     with open_client(read_connection(plan.connection_id).zookeeper) as client:
-        return [str(tp) for tp in elections.elect_preferred(client, plan.candidate.moves)]
+        left = elections.elect_preferred(
+            client, plan.candidate.moves, allowed=lambda: check_not_frozen(plan.connection_id)
+        )
+    return [str(tp) for tp in left]
 
 
 @fails_without_retry

@@ -29,6 +29,7 @@ from kafka_rebalance.verification.checks import Check
 from kafka_rebalance.verification.stored_configs import entity_of
 from kafka_rebalance.verification.throttles import check_left, check_throttles
 from kafka_rebalance.workflow.approved import ApprovedPlan, check_before_write, read_approved, read_plan_view
+from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run_lock import lock_owner
@@ -49,6 +50,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     that failed.
     """
     plan = read_approved(decision)
+    check_not_frozen(plan.connection_id)
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
         view = read_plan_view(client, plan)

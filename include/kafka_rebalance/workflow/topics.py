@@ -12,7 +12,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, VerificationError
-from kafka_rebalance.execution.preconditions import check_policy_unchanged
+from kafka_rebalance.execution.staleness import check_policy_unchanged
 from kafka_rebalance.execution.topic_change import TopicChange, check_still
 from kafka_rebalance.execution.topic_request import TopicRequest
 from kafka_rebalance.model import artifacts
@@ -22,6 +22,7 @@ from kafka_rebalance.verification.checks import Check, document, summarise
 from kafka_rebalance.verification.topics import check_configs, check_deleted, check_new_partitions
 from kafka_rebalance.workflow import ledger, topic_forecast
 from kafka_rebalance.workflow.approved import check_digest, read_decision
+from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
@@ -167,6 +168,7 @@ def write(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     """Writes exactly the approved change, after a last look at policy and topic. A retry writes nothing twice."""
     approved = read_approved_change(decision)
     change = approved.change
+    check_not_frozen(approved.connection_id)
     policy = read_policy(approved.connection_id)
     check_policy_unchanged(approved.decision["policy_digest"], policy.digest if policy else None)
     with open_client(read_connection(approved.connection_id).zookeeper) as client:

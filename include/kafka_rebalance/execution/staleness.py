@@ -1,29 +1,15 @@
-"""What must hold before anything is planned, and again before each write."""
+"""Whether what was approved still fits the cluster: the partitions, their topics, the target brokers, the policy."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
 
-from kafka_rebalance.errors import ClusterNotReadyError, StaleProposalError
+from kafka_rebalance.errors import StaleProposalError
+from kafka_rebalance.execution.findings import some
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import PartitionView, TopicIdentity, TopicPartition
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.rules import replica_list_problem
-
-SHOWN = 10  # partitions named in one finding; the rest is counted
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One reason not to go on: which object, what is wrong with it, what to do."""
-
-    subject: str
-    problem: str
-    remedy: str
-
-    def __str__(self) -> str:
-        return f"{self.subject}: {self.problem}. {self.remedy}"
 
 
 def topic_identities(partitions: Mapping[TopicPartition, PartitionView]) -> dict[str, TopicIdentity]:
@@ -32,134 +18,6 @@ def topic_identities(partitions: Mapping[TopicPartition, PartitionView]) -> dict
         tp.topic: TopicIdentity(partition.topic_znode_version, partition.topic_czxid, partition.topic_id)
         for tp, partition in partitions.items()
     }
-
-
-def check_cluster_ready(
-    view: ClusterView,
-    *,
-    expected_cluster_id: str | None = None,
-    may_be_down: Collection[int] = frozenset(),
-    topics: Collection[str] | None = None,
-) -> None:
-    """Raises ClusterNotReadyError with every finding if this is no cluster to plan on or to write to.
-
-    `may_be_down`: brokers that are to be emptied or replaced, so their absence is expected. `topics`: look for
-    partitions without leader, brokers that are down and deletions only there; None: everywhere.
-    """
-    findings = readiness_findings(view, expected_cluster_id=expected_cluster_id, may_be_down=may_be_down, topics=topics)
-    if findings:
-        listed = "\n".join(f"- {finding}" for finding in findings)
-        raise ClusterNotReadyError(f"The cluster is not ready; nothing was planned or written.\n{listed}")
-
-
-def readiness_findings(
-    view: ClusterView,
-    *,
-    expected_cluster_id: str | None = None,
-    may_be_down: Collection[int] = frozenset(),
-    topics: Collection[str] | None = None,
-) -> tuple[Finding, ...]:
-    """Every reason why nothing may be planned or written now."""
-    partitions = {tp: p for tp, p in view.partitions.items() if topics is None or tp.topic in topics}
-    return (
-        *_identity(view, expected_cluster_id),
-        *_controller(view),
-        *_reassignments(view),
-        *_requests(view, topics),
-        *_leaderless(view, partitions),
-        *_down(view, partitions, may_be_down),
-    )
-
-
-def _identity(view: ClusterView, expected: str | None) -> Iterable[Finding]:
-    if expected is not None and view.cluster_id != expected:
-        yield Finding(
-            f"cluster {view.cluster_id}",
-            f"the connection expects cluster {expected}",
-            "Correct the ZooKeeper hosts and chroot, or expected_cluster_id, of the connection",
-        )
-
-
-def _controller(view: ClusterView) -> Iterable[Finding]:
-    controller = view.controller
-    if controller is None:
-        yield Finding("/controller", "there is no controller", "Wait until a broker is elected; see the brokers' logs")
-        return
-    if controller.kraft_epoch >= 0:
-        yield Finding(
-            "/controller",
-            f"a KRaft controller owns the cluster (epoch {controller.kraft_epoch}): it is being migrated off ZooKeeper",
-            "Use Kafka's own reassignment API until the migration is over",
-        )
-    elif controller.broker not in view.brokers:
-        yield Finding(
-            f"controller {controller.broker}",
-            "it is not a registered broker",
-            "Wait until a registered broker is elected; see the brokers' logs",
-        )
-
-
-def _reassignments(view: ClusterView) -> Iterable[Finding]:
-    if view.reassignments is not None:
-        what = (
-            _some(sorted(view.reassignments)) if view.reassignments else "it is empty, and still blocks every request"
-        )
-        yield Finding(
-            "/admin/reassign_partitions",
-            f"a reassignment is under way ({what})",
-            "Wait for its end; if it does not move, see the controller's log. Do not delete the znode: that "
-            "cancels nothing",
-        )
-    moving = sorted(tp for tp, partition in view.partitions.items() if partition.adding or partition.removing)
-    if moving:
-        yield Finding(
-            "topic znodes",
-            f"replicas are being added or removed ({_some(moving)})",
-            "Wait for its end, or cancel it with the tool that started it",
-        )
-
-
-def _requests(view: ClusterView, topics: Collection[str] | None) -> Iterable[Finding]:
-    if view.elections is not None:
-        yield Finding(
-            "/admin/preferred_replica_election",
-            f"a preferred election is under way ({_some(sorted(view.elections)) if view.elections else 'it is empty'})",
-            "It ends within seconds. If it stays, it names a partition that does not exist, and only another "
-            "controller removes it",
-        )
-    deleted = sorted(topic for topic in view.deletions if topics is None or topic in topics)
-    if deleted:
-        yield Finding(
-            "/admin/delete_topics",
-            f"topics are being deleted ({_some(deleted)})",
-            "Wait until they are gone; deletion waits for brokers that are down",
-        )
-
-
-def _leaderless(view: ClusterView, partitions: Mapping[TopicPartition, PartitionView]) -> Iterable[Finding]:
-    without = sorted(tp for tp, partition in partitions.items() if partition.leader not in view.brokers)
-    if without:
-        yield Finding(
-            f"{len(without)} partition{'s' if len(without) > 1 else ''} without a live leader",
-            _some(without),
-            "Start the brokers of their in-sync replicas: without a leader nothing can be copied",
-        )
-
-
-def _down(
-    view: ClusterView, partitions: Mapping[TopicPartition, PartitionView], may_be_down: Collection[int]
-) -> Iterable[Finding]:
-    named: dict[int, list[TopicPartition]] = {}
-    for tp, partition in partitions.items():
-        for broker in partition.replicas:
-            if broker not in view.brokers and broker not in may_be_down:
-                named.setdefault(broker, []).append(tp)
-    for broker, held in sorted(named.items()):
-        yield Finding(
-            f"broker {broker}",
-            f"it is not registered and holds {len(held)} replica{'s' if len(held) > 1 else ''} ({_some(sorted(held))})",
-            "Start it, or name it in drain or replace",
-        )
 
 
 def check_unchanged(
@@ -278,7 +136,7 @@ def _target_problem(broker: int, view: ClusterView, then: int | None, begun: boo
     )
     if begun and not lagging:
         return None
-    why = f"; not in sync on {_some(lagging)}" if lagging else ""
+    why = f"; not in sync on {some(lagging)}" if lagging else ""
     return f"it has registered again since the snapshot and may have come back empty{why}"
 
 
@@ -295,9 +153,3 @@ def check_policy_unchanged(approved: str | None, now: str | None) -> None:
             f"The policy has changed: {approved[:8]} was approved, it is {now[:8]} now. Nothing was written. Start a "
             "new Dag run to plan under the current policy."
         )
-
-
-def _some(names: Sequence[object]) -> str:
-    """The first few names, and how many more."""
-    shown = ", ".join(map(str, names[:SHOWN]))
-    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
