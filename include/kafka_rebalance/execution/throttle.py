@@ -1,8 +1,8 @@
 """The throttle of one run: what is set, what was there before, and what may be put back when.
 
-A lease is written down (throttle.json) before the first config is changed. It holds what was there before, recorded
-once, and what the run wants; from the two follows which entries and rates are the run's own, and only those are ever
-taken back.
+A lease (`execution.lease`) is written down before the first config is changed. It holds what was there before,
+recorded once, and what the run wants; from the two follows which entries and rates are the run's own, and only those
+are ever taken back.
 
 Choices. Lists are merged: what somebody else lists stays, and `*` stays `*`. A rate that somebody else set is replaced
 by the approved one for as long as the run lasts, lower or higher: a broker has one rate for everything it throttles,
@@ -12,12 +12,11 @@ replica sends (leader) or receives (follower), lists only for the partitions tha
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass
-from typing import Any, Self
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 
-from kafka_rebalance.errors import ArtifactError, KafkaRuleError, ThrottleError
+from kafka_rebalance.errors import KafkaRuleError, LockHeldError, ThrottleError
+from kafka_rebalance.execution.lease import RateChange, ThrottleLease, list_entries
 from kafka_rebalance.kafka.throttles import (
     EVERY_REPLICA,
     FOLLOWER_RATE,
@@ -25,9 +24,7 @@ from kafka_rebalance.kafka.throttles import (
     LEADER_RATE,
     LEADER_REPLICAS,
     LIST_KEYS,
-    RATE_KEYS,
     format_throttled_replicas,
-    parse_throttled_replicas,
     split_entry,
     throttled_replicas,
 )
@@ -35,7 +32,6 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Move
 
 Configs = Mapping[str, Mapping[str, str]]  # "topics/T" or "brokers/N" -> config key -> value; absent: no config there
-_ENTITY = re.compile(r"topics/[^/]+|brokers/[0-9]+")
 Changes = dict[str, dict[str, str | None]]  # the same, None: the key is removed
 
 
@@ -45,60 +41,6 @@ def topic_entity(topic: str) -> str:
 
 def broker_entity(broker: int) -> str:
     return f"brokers/{broker}"
-
-
-@dataclass(frozen=True, slots=True)
-class ThrottleLease:
-    """Who throttles, with what, and what was there before.
-
-    `wanted`: entity -> key -> value, a list's entries comma-separated. `prior` has the same entities and keys; None
-    means that the key was not there.
-    """
-
-    run: str
-    candidate_digest: str
-    bytes_per_second: int
-    wanted: Mapping[str, Mapping[str, str]]
-    prior: Mapping[str, Mapping[str, str | None]]
-
-    @property
-    def entities(self) -> tuple[str, ...]:
-        """What to read from ZooKeeper for `set_changes`, `confirm` and `release`."""
-        return tuple(self.wanted)
-
-    def own_entries(self, entity: str, key: str) -> tuple[str, ...]:
-        """The entries of a list that this run adds; those that `*` or somebody else had there already are not ours."""
-        before = _entries(self.prior[entity][key], key)
-        if before == (EVERY_REPLICA,):
-            return ()
-        return tuple(entry for entry in _entries(self.wanted[entity][key], key) if entry not in before)
-
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain JSON values for throttle.json."""
-        return {
-            "run": self.run,
-            "candidate_digest": self.candidate_digest,
-            "bytes_per_second": self.bytes_per_second,
-            "wanted": {entity: dict(values) for entity, values in self.wanted.items()},
-            "prior": {entity: dict(values) for entity, values in self.prior.items()},
-        }
-
-    @classmethod
-    def from_mapping(cls, document: Mapping[str, Any]) -> Self:
-        """The lease out of parsed JSON. Raises ArtifactError naming what is wrong."""
-        problem = next(_lease_problems(document), None)
-        if problem is not None:
-            raise ArtifactError(
-                f"The throttle lease cannot be used: {problem}. No throttle was changed. What this run set stays until "
-                "somebody removes it: compare the throttle configs of brokers and topics with the run's log."
-            )
-        return cls(
-            run=document["run"],
-            candidate_digest=document["candidate_digest"],
-            bytes_per_second=document["bytes_per_second"],
-            wanted={entity: dict(values) for entity, values in document["wanted"].items()},
-            prior={entity: dict(values) for entity, values in document["prior"].items()},
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,29 +98,62 @@ def take_lease(
     bytes_per_second: int,
     current: Configs,
     *,
+    owner: str = "",
     existing: ThrottleLease | None = None,
 ) -> ThrottleLease:
     """The lease to write down before any config is changed.
 
-    `existing`, the lease that an earlier try of this run left, is returned as it is: reading `current` again would
-    record our own throttle as what was there before. Raises ThrottleError if it is another run's, another candidate's
-    or another rate's.
+    `existing` is the cluster's lease that nobody has given back yet, if there is one. That of an earlier try of this
+    run is returned as it is, with a rate that was changed since: reading `current` again would record our own throttle
+    as what was there before. Raises LockHeldError if it is another run's, ThrottleError if it is of another candidate
+    or was taken at another rate.
     """
+    moves = tuple(moves)
     wanted = desired_throttle(moves, bytes_per_second)
     if existing is None:
-        return ThrottleLease(run, candidate_digest, bytes_per_second, wanted, record_prior(wanted, current))
-    if (existing.run, existing.candidate_digest) != (run, candidate_digest):
-        raise ThrottleError(
-            f"Run {existing.run} (candidate {existing.candidate_digest[:8]}) holds a throttle on this cluster. Nothing "
-            "was written. Let that run release it, or the janitor if the run is gone, then clear this task."
+        prior = record_prior(wanted, current)
+        return ThrottleLease(run, candidate_digest, bytes_per_second, wanted, prior, owner=owner)
+    if (existing.run, existing.owner) != (run, owner):
+        raise LockHeldError(
+            f"Run {existing.run} of {existing.owner or 'this Airflow'} holds a throttle on this cluster since "
+            f"{existing.taken_at or 'an unknown time'} and has not given it back: what is set now is not what was "
+            "there before. Nothing was written. Let that run release it, or the Dag kafka_throttle_janitor if the run "
+            "is gone, then clear this task."
         )
-    if {entity: dict(values) for entity, values in existing.wanted.items()} != wanted:
+    same = existing.candidate_digest == candidate_digest and existing.taken_at_rate == bytes_per_second
+    if not same or _plain(existing.wanted) != desired_throttle(moves, existing.bytes_per_second):
         raise ThrottleError(
-            f"Run {run} already holds a throttle of {existing.bytes_per_second} bytes/s for other replicas or at "
-            f"another rate than the {bytes_per_second} bytes/s asked for now. Nothing was written. Release it, "
-            f"then clear this task."
+            f"Run {run} already holds a throttle of {existing.bytes_per_second} bytes/s for candidate "
+            f"{existing.candidate_digest[:8]}, for other replicas or at another rate than the {bytes_per_second} "
+            f"bytes/s asked for now for {candidate_digest[:8]}. Nothing was written. Release it, then clear this task."
         )
     return existing
+
+
+def with_rate(lease: ThrottleLease, change: RateChange) -> ThrottleLease:
+    """The lease with another rate from now on. What was there before, and what is approved, stays as it was."""
+    wanted = {
+        entity: {key: value if key in LIST_KEYS else str(change.bytes_per_second) for key, value in values.items()}
+        for entity, values in lease.wanted.items()
+    }
+    return replace(
+        lease,
+        bytes_per_second=change.bytes_per_second,
+        wanted=wanted,
+        first_bytes_per_second=lease.taken_at_rate,
+        rate_changes=(*lease.rate_changes, change),
+    )
+
+
+def rate_changes(lease: ThrottleLease, current: Configs) -> Changes:
+    """What to write so that the lease's rate is in force wherever one of its rates still is, and nowhere else."""
+    changes: Changes = {}
+    for entity, values in lease.wanted.items():
+        for key, value in values.items():
+            now = current.get(entity, {}).get(key)
+            if key not in LIST_KEYS and now != value and now in lease.own_rates:
+                changes.setdefault(entity, {})[key] = value
+    return changes
 
 
 def set_changes(lease: ThrottleLease, current: Configs) -> Changes:
@@ -235,7 +210,7 @@ def release(
     foreign: list[str] = []
     busy = set(copying_brokers) | _brokers_in_motion(lease, still_in_motion)
     for entity, values in lease.wanted.items():
-        for key, value in values.items():
+        for key in values:
             prior, now = lease.prior[entity][key], current.get(entity, {}).get(key)
             where = f"{entity}: {key}"
             if key in LIST_KEYS:
@@ -250,11 +225,11 @@ def release(
                     foreign.append(f"{where} is now '*', set by somebody else")
             else:
                 back = prior
-                if now not in {value, prior}:
+                if now not in {*lease.own_rates, prior}:
                     foreign.append(f"{where} is {'gone' if now is None else now}, changed by somebody else")
                     continue
                 if now != prior and int(entity.partition("/")[2]) in busy:
-                    kept.append(f"{where} stays {value}")
+                    kept.append(f"{where} stays {now}")
                     continue
             if back != now:
                 changes.setdefault(entity, {})[key] = back
@@ -267,7 +242,7 @@ def _list_back(
     """(the list's value after the release, those of our entries that stay)."""
     if now is None:
         return None, ()
-    entries = _entries(now, key)
+    entries = list_entries(now, key)
     if entries == (EVERY_REPLICA,):
         return now, ()
     topic = entity.partition("/")[2]
@@ -277,7 +252,7 @@ def _list_back(
     prior = lease.prior[entity][key]
     if left == entries:
         return now, stays
-    if set(left) == set(_entries(prior, key)):
+    if set(left) == set(list_entries(prior, key)):
         return prior, stays  # to the letter, blanks and order as they were
     return format_throttled_replicas(left) or None, stays
 
@@ -289,7 +264,7 @@ def _brokers_in_motion(lease: ThrottleLease, still_in_motion: Collection[TopicPa
         for entity, values in lease.wanted.items()
         for key, value in values.items()
         if key in LIST_KEYS
-        for entry in _entries(value, key)
+        for entry in list_entries(value, key)
         if _partition(entity.partition("/")[2], entry) in still_in_motion
     }
 
@@ -298,52 +273,14 @@ def _partition(topic: str, entry: str) -> TopicPartition:
     return TopicPartition(topic, split_entry(entry)[0])
 
 
-def _entries(value: str | None, key: str) -> tuple[str, ...]:
-    return () if value is None else parse_throttled_replicas(value, key)
-
-
 def _merged(now: str | None, wanted: str, key: str) -> str | None:
     """The list with our entries behind those that are there; unchanged text where nothing is missing."""
-    entries = _entries(now, key)
-    missing = tuple(entry for entry in _entries(wanted, key) if entry not in entries)
+    entries = list_entries(now, key)
+    missing = tuple(entry for entry in list_entries(wanted, key) if entry not in entries)
     if entries == (EVERY_REPLICA,) or not missing:
         return now
     return format_throttled_replicas((*entries, *missing))
 
 
-def _lease_problems(document: Mapping[str, Any]) -> Iterator[str]:
-    """What is wrong with a lease, in the order in which it can be looked at; nothing if it can be used."""
-    for name in ("run", "candidate_digest"):
-        if not isinstance(document.get(name), str) or not document[name]:
-            yield f"{name} is {document.get(name)!r}, it must be text"
-    rate = document.get("bytes_per_second")
-    if type(rate) is not int or rate < 1:
-        yield f"bytes_per_second is {rate!r}, it must be a positive integer"
-    for part in ("wanted", "prior"):
-        entities = document.get(part)
-        if not isinstance(entities, Mapping) or not all(isinstance(values, Mapping) for values in entities.values()):
-            yield f"{part} is not an object of objects"
-            return
-        for entity, values in entities.items():
-            if not _ENTITY.fullmatch(entity):
-                yield f"{part} names {entity!r}, which is neither topics/T nor brokers/N"
-            keys = LIST_KEYS if entity.startswith("topics/") else RATE_KEYS
-            for key, value in values.items():
-                fits = _is_ours(key, value) if part == "wanted" else value is None or isinstance(value, str)
-                if key not in keys or not fits:
-                    yield f"{part} of {entity} has {key} = {value!r}"
-    wanted, prior = document["wanted"], document["prior"]
-    if {entity: set(values) for entity, values in wanted.items()} != {e: set(values) for e, values in prior.items()}:
-        yield "wanted and prior do not name the same keys"
-
-
-def _is_ours(key: str, value: object) -> bool:
-    """Whether this program sets such a value: a positive rate, or a list of single replicas."""
-    if not isinstance(value, str):
-        return False
-    if key not in LIST_KEYS:
-        return value.isdecimal()
-    try:
-        return parse_throttled_replicas(value, key) not in {(), (EVERY_REPLICA,)}
-    except KafkaRuleError:
-        return False
+def _plain(configs: Configs) -> dict[str, dict[str, str]]:
+    return {entity: dict(values) for entity, values in configs.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import secrets
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +30,10 @@ SEGMENTS = "segments.json"
 REPORT = "report.html"
 REASSIGNMENTS = "reassignments"  # a folder: every candidate and its way back, for kafka-reassign-partitions
 DECISION = "decision.json"
-THROTTLE = "throttle.json"
+THROTTLE = "throttle.json"  # the page's copy of the cluster's lease, which is kept apart from the runs:
+LEASES = "leases"  # a folder below runs_url: one file a cluster
+JANITOR = "janitor"  # a folder below runs_url: what the janitor found, one file a connection
+INSTALLATION = "installation.json"  # below runs_url: tells two Airflows of one name apart
 BATCHES = "batches.json"
 PROGRESS = "progress.json"
 CONTROL = "control.json"  # what people ask of a running rebalance
@@ -85,7 +89,10 @@ def _write(file: Folder, data: bytes) -> None:
         return
     part = file.with_name(f".{file.name}.{secrets.token_hex(8)}.part")
     try:
-        part.write_bytes(data)
+        with part.open("wb") as opened:
+            opened.write(data)
+            opened.flush()
+            os.fsync(opened.fileno())  # else a machine that goes down can leave an empty file under the name
         part.replace(file)
     except BaseException:
         part.unlink(missing_ok=True)

@@ -17,7 +17,7 @@ from airflow.sdk import ObjectStoragePath
 from airflow.sdk.configuration import conf
 
 from kafka_rebalance.errors import ArtifactError, RunFolderError
-from kafka_rebalance.model.artifacts import NONCE, read_json, write_json
+from kafka_rebalance.model.artifacts import INSTALLATION, NONCE, read_json, write_json
 
 if TYPE_CHECKING:
     from kafka_rebalance.model.artifacts import Folder
@@ -65,6 +65,24 @@ def create_run_folder(connection_id: str, run_id: str) -> tuple[RunFolder, str]:
             "Make [kafka_rebalance] runs_url a folder that Airflow's workers may write."
         ) from failed
     return folder, nonce
+
+
+def installation() -> str:
+    """Eight characters that tell this Airflow's storage of runs from any other; made where there are none yet.
+
+    Two Airflows can have the same address, or none, and runs of the same name. Raises RunFolderError.
+    """
+    root = runs_root()
+    try:
+        if not (root / INSTALLATION).exists():
+            root.mkdir(parents=True, exist_ok=True)
+            write_json(root, INSTALLATION, {"installation": secrets.token_hex(4)})
+    except OSError as failed:
+        raise RunFolderError(
+            f"{root / INSTALLATION} cannot be written ({failed}). Nothing was written to the cluster. "
+            "Make [kafka_rebalance] runs_url a folder that Airflow's workers may write."
+        ) from failed
+    return str(read_json(root, INSTALLATION).get("installation"))
 
 
 def check_shared(folder: Folder, nonce: str) -> None:

@@ -7,7 +7,13 @@ from typing import Any
 
 from airflow.sdk.configuration import conf
 
+from kafka_rebalance.workflow.run_folder import installation
 from kafka_rebalance.zookeeper.lock import LockOwner
+
+
+def this_airflow() -> str:
+    """This Airflow, as people can find it, and as no other one is named: its address and the mark of its runs."""
+    return f"{conf.get('api', 'base_url', fallback='') or 'airflow'} ({installation()})"
 
 
 def lock_owner(digest: str, dag_run: Any) -> LockOwner:
@@ -15,6 +21,6 @@ def lock_owner(digest: str, dag_run: Any) -> LockOwner:
     return LockOwner(
         run=f"{dag_run.dag_id}/{dag_run.run_id}",
         digest=digest,
-        owner=conf.get("api", "base_url", fallback="") or "airflow",
+        owner=this_airflow(),
         acquired_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )

@@ -1,20 +1,24 @@
-"""The throttle around a run's batches: lock, set, confirm, put back. The decisions are in `execution.throttle`."""
+"""The throttle around a run's batches: lock, set, confirm, put back. The decisions are in `execution.throttle`.
+
+What counts is the cluster's lease (`workflow.leases`). It is written before any config, so that whoever comes later
+knows what is ours, and is given back last.
+"""
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import replace
 from typing import Any
 
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ThrottleError
+from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.execution.progress import in_motion
 from kafka_rebalance.execution.recovery import check_position, position
 from kafka_rebalance.execution.throttle import (
     Release,
-    ThrottleLease,
     check_in_force,
     desired_throttle,
     set_changes,
@@ -24,10 +28,12 @@ from kafka_rebalance.execution.throttle import (
     release as decide_release,
 )
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import brokers_touched
 from kafka_rebalance.verification.checks import Check
 from kafka_rebalance.verification.stored_configs import entity_of
 from kafka_rebalance.verification.throttles import check_left, check_throttles
+from kafka_rebalance.workflow import leases
 from kafka_rebalance.workflow.approved import ApprovedPlan, check_before_write, read_approved, read_plan_view
 from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
@@ -40,6 +46,8 @@ from kafka_rebalance.zookeeper.reader import read_broker_configs, read_topic_con
 from kafka_rebalance.zookeeper.writer import merge_config
 
 log = logging.getLogger(__name__)
+
+ATTEMPTS = 5
 
 
 @fails_without_retry
@@ -62,7 +70,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         owner = lock_owner(plan.candidate.digest, dag_run)
         lock.acquire(client, owner)
         try:
-            lease = _set(client, plan, owner.run)
+            lease = _set(client, plan, owner)
         except BaseException:
             _undo(client, plan, owner)
             raise
@@ -70,15 +78,24 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     return {"throttle_bytes_per_second": lease.bytes_per_second, "entities": len(lease.entities)}
 
 
-def _set(client: KazooClient, plan: ApprovedPlan, run: str) -> ThrottleLease:
+def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> ThrottleLease:
     """Writes the lease down before the first config is changed, so that whatever follows can be taken back."""
     moves, rate = plan.candidate.moves, plan.throttle_bytes_per_second
-    current = _read_configs(client, desired_throttle(moves, rate))
-    lease = take_lease(run, plan.candidate.digest, moves, rate, current, existing=_open_lease(plan))
-    artifacts.write_json(plan.folder, artifacts.THROTTLE, lease.to_mapping(), source_digest=plan.candidate.digest)
+    existing = leases.read_open(plan.snapshot["cluster_id"])
+    current = read_configs(client, desired_throttle(moves, rate))
+    taken = take_lease(owner.run, plan.candidate.digest, moves, rate, current, owner=owner.owner, existing=existing)
+    lease = replace(
+        taken,
+        connection_id=plan.connection_id,
+        cluster_id=plan.snapshot["cluster_id"],
+        run_folder=str(plan.folder),
+        taken_at=leases.now(),
+        handed_over_at=None,
+    )
+    leases.write(lease)
     for entity, changes in set_changes(lease, current).items():
         merge_config(client, entity, changes)
-    check_in_force(lease, _read_configs(client, lease.entities))
+    check_in_force(lease, read_configs(client, lease.entities))
     return lease
 
 
@@ -88,64 +105,97 @@ def _undo(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> Non
     A setup that is repeated while copies are in flight keeps their throttle and the lock, as `release` would.
     """
     try:
-        lease = _open_lease(plan)
-        if lease is None or _put_back(client, plan, lease).complete:
+        lease = _open_lease(plan, owner)
+        if lease is None or put_back(client, lease, lambda: _moving(client, plan)).complete:
             lock.release(client, owner)
     except Exception:
-        log.exception("the throttle could not be put back; %s says what was set", plan.folder / artifacts.THROTTLE)
+        log.exception("the throttle could not be put back; the lease says what was set: %s", plan.folder)
 
 
 @fails_without_retry
 def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     """Puts back what was there for everything no longer in motion, then gives the lock back.
 
-    Raises ThrottleError while copies are in flight: their throttle and the lock stay, as the lease in throttle.json
-    says, since an unthrottled copy can take a broker's clients down.
+    Raises ThrottleError while copies are in flight: their throttle and the lock stay, since an unthrottled copy can
+    take a broker's clients down. The janitor has the lease from then on, and this task may be repeated.
     """
     plan = read_approved(decision)
-    lease = _open_lease(plan)
     owner = lock_owner(plan.candidate.digest, dag_run)
     with open_client(read_connection(plan.connection_id).zookeeper) as client:
-        result = Release({}, (), ()) if lease is None else _put_back(client, plan, lease)
+        lease = _open_lease(plan, owner)
+        result = Release({}, (), ())
+        if lease is not None:
+            result = put_back(client, lease, lambda: _moving(client, plan))
         if not result.complete:
+            _hand_over(plan, owner)
             shown = "; ".join(result.kept[:10])
             raise ThrottleError(
                 f"Copies are still in flight, so {len(result.kept)} throttle settings stay: {shown}. Everything else "
-                "was put back, and the lock is kept. Clear this task when the copies are in sync; the lease is in "
-                "throttle.json."
+                "was put back, and the lock is kept. Nobody follows these copies: kafka_throttle_janitor takes their "
+                "throttle off when the last one is in sync, and so does this task when it is repeated."
             )
         lock.release(client, owner)
     return {"put_back": sum(map(len, result.changes.values())), "left_alone": list(result.foreign)}
 
 
-def _put_back(client: KazooClient, plan: ApprovedPlan, lease: ThrottleLease) -> Release:
-    moving = in_motion(plan.candidate.moves, read_plan_view(client, plan))
-    result = decide_release(lease, _read_configs(client, lease.entities), moving)
+def _hand_over(plan: ApprovedPlan, owner: lock.LockOwner) -> None:
+    """Notes in the lease that the janitor has it, once."""
+    lease = _open_lease(plan, owner)
+    if lease is not None and lease.handed_over_at is None:
+        leases.write(replace(lease, handed_over_at=leases.now()))
+
+
+def _moving(client: KazooClient, plan: ApprovedPlan) -> frozenset[TopicPartition]:
+    return in_motion(plan.candidate.moves, read_plan_view(client, plan))
+
+
+def put_back(client: KazooClient, lease: ThrottleLease, moving: Callable[[], Collection[TopicPartition]]) -> Release:
+    """Puts back what was there for everything that `moving` does not name, and closes the lease where that is all.
+
+    `moving` reads the cluster. A lease whose rate somebody changes at the same moment is looked at again. Raises
+    ThrottleError where a value does not stay as it was put back.
+    """
+    for _ in range(ATTEMPTS):
+        result = _put_back(client, lease, moving())
+        if not result.complete:
+            return result
+        newest = leases.read_open(lease.cluster_id)
+        if newest is None or (newest.run, newest.owner) != (lease.run, lease.owner):
+            return result  # somebody else has closed it meanwhile
+        if newest.rate_changes == lease.rate_changes:
+            leases.write(replace(newest, released_at=leases.now()))
+            return result
+        lease = newest
+    raise ThrottleError(
+        f"The rate of run {lease.run}'s throttle is changed again and again while it is put back. The lease stays "
+        "open. Stop changing it, then clear this task."
+    )
+
+
+def _put_back(client: KazooClient, lease: ThrottleLease, moving: Collection[TopicPartition]) -> Release:
+    result = decide_release(lease, read_configs(client, lease.entities), moving)
     for entity, changes in result.changes.items():
         merge_config(client, entity, changes)
     for text in result.foreign:
         log.warning("%s", text)
     # Read back: a config that did not change is a throttle left behind.
-    left = decide_release(lease, _read_configs(client, lease.entities), moving)
+    left = decide_release(lease, read_configs(client, lease.entities), moving)
     if left.changes:
         raise ThrottleError(
             f"The throttle of {', '.join(sorted(left.changes))} is still there after it was put back: somebody sets it "
             "again. Find who, then clear this task."
         )
-    if result.complete:
-        document = {**lease.to_mapping(), "released_at": datetime.now(UTC).isoformat(timespec="seconds")}
-        artifacts.write_json(plan.folder, artifacts.THROTTLE, document, source_digest=plan.candidate.digest)
     return result
 
 
 def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan) -> None:
     """Raises ThrottleError unless lists and rates are what the lease says; before each batch."""
-    lease = _open_lease(plan)
-    if lease is None:
+    lease = leases.read_open(plan.snapshot["cluster_id"])
+    if lease is None or lease.run_folder != str(plan.folder) or lease.handed_over_at is not None:
         raise ThrottleError(
             "No throttle is held for this run, so no batch is requested. Clear hold_throttle with what follows it."
         )
-    check_in_force(lease, _read_configs(client, lease.entities))
+    check_in_force(lease, read_configs(client, lease.entities))
 
 
 def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]:
@@ -153,22 +203,20 @@ def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]
     topics = (f"topics/{topic}" for topic in plan.topics)
     entities = {*topics, *map(entity_of, brokers_touched(plan.candidate.moves))}
     if not (plan.folder / artifacts.THROTTLE).exists():
-        return check_left(_read_configs(client, entities), ())
+        return check_left(read_configs(client, entities), ())
     lease = ThrottleLease.from_mapping(artifacts.read_json(plan.folder, artifacts.THROTTLE))
-    now = _read_configs(client, entities.union(lease.entities))
+    now = read_configs(client, entities.union(lease.entities))
     checks = check_throttles(lease.prior, lease.wanted, now)
     return (*checks, *check_left(now, checks))
 
 
-def _open_lease(plan: ApprovedPlan) -> ThrottleLease | None:
+def _open_lease(plan: ApprovedPlan, owner: lock.LockOwner) -> ThrottleLease | None:
     """The lease that this run holds; None where it has none, or has given it back."""
-    if not (plan.folder / artifacts.THROTTLE).exists():
-        return None
-    document = artifacts.read_json(plan.folder, artifacts.THROTTLE)
-    return None if "released_at" in document else ThrottleLease.from_mapping(document)
+    lease = leases.read_open(plan.snapshot["cluster_id"])
+    return lease if lease is not None and (lease.run, lease.owner) == (owner.run, owner.owner) else None
 
 
-def _read_configs(client: KazooClient, entities: Collection[str]) -> dict[str, dict[str, str]]:
+def read_configs(client: KazooClient, entities: Collection[str]) -> dict[str, dict[str, str]]:
     """{entity: {key: value}} of brokers and topics, and of all brokers' default, pipelined."""
     names = [entity.partition("/") for entity in entities]
     topics = read_topic_configs(client, [name for kind, _, name in names if kind == "topics"])

@@ -1,0 +1,175 @@
+"""The lease of a cluster's throttle: what it survives, and whom it keeps away. The cluster is simulated."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from kazoo.exceptions import ConnectionLoss
+
+from kafka_rebalance.errors import WriteError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow import leases, throttling
+from kafka_rebalance.workflow.run_folder import installation
+from simulated_cluster import RATE, SimulatedCluster, SimulatedRun
+
+LOCK = "/kafka_rebalance/run"
+CLUSTER = "simulated-cluster-0001"
+TOPICS = {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}}
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return SimulatedCluster(monkeypatch, TOPICS)
+
+
+def approved_run(
+    folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, run_id: str = "one"
+) -> SimulatedRun:
+    made = SimulatedRun(folder, cluster, monkeypatch, run_id)
+    made.plan(job="drain", drain=[2], topics_out=["idle"])
+    made.approve("light", RATE)
+    return made
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    return approved_run(tmp_path, cluster, monkeypatch)
+
+
+def test_a_lease_names_owner_cluster_and_folder_and_lies_apart_from_the_run(run: SimulatedRun, tmp_path: Path) -> None:
+    run.hold()
+    document = artifacts.read_json(tmp_path / "runs" / "leases", f"{CLUSTER}.json")
+    assert (document["run"], document["cluster_id"], document["connection_id"]) == (
+        "kafka_rebalance/one",
+        CLUSTER,
+        "kafka_in_process",
+    )
+    assert document["run_folder"] == str(run.folder)
+    assert installation() in document["owner"]
+    assert (document["bytes_per_second"], document["released_at"]) == (RATE, None)
+    assert artifacts.read_json(run.folder, artifacts.THROTTLE) == document, "the page's copy"
+    shutil.rmtree(run.folder)
+    lease = leases.read_open(CLUSTER)
+    assert lease is not None
+    assert lease.to_mapping() == {key: document[key] for key in lease.to_mapping()}
+
+
+def test_a_run_after_a_deleted_one_is_refused_and_never_takes_our_throttle_for_what_was_there_before(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = approved_run(tmp_path, cluster, monkeypatch, "two")
+    run.hold()
+    shutil.rmtree(run.folder.parent)  # with the run itself: nothing of Airflow knows what was there before
+    cluster.fake.delete(LOCK)  # and somebody took the lock away by hand
+    before, kept = cluster.throttles(), leases.read(CLUSTER)
+    with pytest.raises(AirflowFailException, match=r"LockHeldError: Run kafka_rebalance/one of .* not given it back"):
+        second.hold()
+    assert cluster.throttles() == before
+    assert leases.read(CLUSTER) == kept
+    assert LOCK not in cluster.fake.znodes, "who is refused keeps nothing"
+
+
+def test_a_run_that_was_killed_between_lease_and_first_config_goes_on_where_it_was(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.fake.put_json("/config/brokers/1", {"version": 1, "config": {"leader.replication.throttled.rate": "77"}})
+
+    class Killed(BaseException):
+        pass
+
+    def die(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(throttling, "merge_config", die)
+        patched.setattr(throttling, "_undo", lambda *_: None)  # nobody undoes anything after kill -9
+        with pytest.raises(Killed):
+            run.hold()
+    first = leases.read_open(CLUSTER)
+    assert first is not None
+    run.hold()
+    held = leases.read_open(CLUSTER)
+    assert held is not None
+    assert held.prior == first.prior
+    assert held.prior["brokers/1"]["leader.replication.throttled.rate"] == "77"
+    run.release()
+    assert cluster.throttles() == {"brokers/1": {"leader.replication.throttled.rate": "77"}}
+
+
+def test_a_second_run_may_hold_once_the_first_has_given_back(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = approved_run(tmp_path, cluster, monkeypatch, "two")
+    run.hold()
+    run.release()
+    second.hold()
+    lease = leases.read_open(CLUSTER)
+    assert lease is not None
+    assert lease.run == "kafka_rebalance/two"
+    assert {value for values in lease.prior.values() for value in values.values()} == {None}
+    second.release()
+    assert cluster.leftovers() == []
+
+
+def test_two_airflows_with_runs_of_one_name_cannot_have_one_cluster(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both have no address configured, and the same run id; what they do not share is the folder of runs."""
+    run.hold()
+    (tmp_path / "elsewhere").mkdir()
+    before = cluster.tree()
+    with monkeypatch.context() as patched:
+        other = approved_run(tmp_path / "elsewhere", cluster, patched)
+        with pytest.raises(AirflowFailException, match=r"LockHeldError: .* held by run kafka_rebalance/one of airflow"):
+            other.hold()
+    assert cluster.tree() == before
+
+
+def test_a_lease_that_cannot_be_read_stops_a_run_before_it_writes(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    (tmp_path / "runs" / "leases").mkdir()
+    (tmp_path / "runs" / "leases" / f"{CLUSTER}.json").write_text('{"format_version": 1, "run": 7}')
+    with pytest.raises(AirflowFailException, match=r"ArtifactError: The throttle lease cannot be used: run is 7"):
+        run.hold()
+    assert cluster.throttles() == {}
+    (found,) = leases.stored()
+    assert found.lease is None
+    assert "run is 7" in found.problem
+
+
+def test_a_lease_is_written_whole_or_not_at_all(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    kept = leases.read(CLUSTER)
+
+    def full(_: int) -> None:
+        raise OSError("no space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("os.fsync", full)
+        with pytest.raises(AirflowFailException, match=r"RunFolderError: The throttle lease .* cannot be written"):
+            run.release()
+    assert leases.read(CLUSTER) == kept
+    assert [path.name for path in (run.folder.parents[2] / "leases").iterdir()] == [f"{CLUSTER}.json"]
+    run.release()  # safe to repeat
+    assert cluster.leftovers() == []
+
+
+def test_a_lost_connection_while_it_is_put_back_leaves_the_lease_open(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    for _ in range(5):
+        cluster.fake.fail_next("set", "/config/topics/orders", took_effect=False, error=ConnectionLoss())
+    with pytest.raises(WriteError, match="could not be changed in 5 attempts"):
+        run.release()
+    assert leases.read_open(CLUSTER) is not None
+    assert LOCK in cluster.fake.znodes
+    run.release()
+    assert leases.read_open(CLUSTER) is None
+    assert cluster.leftovers() == []
