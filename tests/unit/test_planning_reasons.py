@@ -73,6 +73,15 @@ def test_groups_say_how_full_a_disk_was_and_will_be() -> None:
     ]
 
 
+def test_groups_on_disks_that_are_all_but_empty_are_of_shares() -> None:
+    capacity = {1: 10**9, 2: 10**9}
+    plan = plan_of(broker_rows([1, 2], disk_capacity_bytes=capacity), partition_rows([[1]] * 8))
+    assert [group.text for group in plan.groups] == [
+        "4 moves take broker 1 from 200 % to 100 % of its share of bytes on disk",
+        "4 moves bring broker 2 from 0 % to 100 % of its share of bytes on disk",
+    ]
+
+
 def test_groups_without_capacities_are_of_shares_and_an_emptied_broker_is_said_to_be_empty() -> None:
     plan = plan_of(broker_rows([1, 2, 3]), partition_rows([[1]] * 4 + [[2]] * 4), job="drain", drain=[1])
     assert [group.text for group in plan.groups] == [

@@ -162,17 +162,15 @@ def _group_text(
     problem: Problem, some: str, way: int, number: int, metric: int, loads: tuple[float, float], share: Floats
 ) -> str:
     """`183 moves take broker 12 from 91 % to 78 % of its disk`; `loads` are those before and after."""
-    broker, own = problem.brokers[number], float(share[number, metric])
+    broker, own, of_what = problem.brokers[number], float(share[number, metric]), f"its share of {_NOUNS[metric]}"
     verb = ("take", "bring")[way] + ("s" if some.startswith("1 ") else "")
     if loads[1] == 0:
         return (
             f"{some} {verb} {bytes_in_words(loads[0]) if metric == DISK else _NOUNS[metric]} off broker {broker}: empty"
         )
     capacity = problem.disk_capacity
-    if metric == DISK and capacity is not None and capacity[number] > 0:
-        own, of_what = float(capacity[number]), "its disk"
-    else:
-        of_what = f"its share of {_NOUNS[metric]}"
+    if metric == DISK and capacity is not None and abs(loads[1] - loads[0]) >= capacity[number] / 100 > 0:
+        own, of_what = float(capacity[number]), "its disk"  # from < 1 % to < 1 % would say nothing
     if own <= 0:
         before, after = (bytes_in_words(load) if metric == DISK else f"{load:,.0f}" for load in loads)
         return f"{some} {verb} broker {broker} from {before} to {after}"
