@@ -27,6 +27,14 @@ def test_the_page_says_how_full_disks_get_and_when() -> None:
     assert "Disks of brokers 1, 5 over 3 batches: 84 % full at most" in page
 
 
+def test_the_highest_line_lies_below_the_edge_of_the_picture() -> None:
+    flat = DiskCourse(1, 1000, ((0, 790, 790), (1, 790, 790), (2, 790, 790)))
+    plot = disk_plot((flat,))
+    assert plot is not None
+    svg = base64.b64decode(plot.source.split(",")[1]).decode()
+    assert ">80<" in svg  # the tick above 79 %
+
+
 def test_the_page_sums_the_moves_up_and_says_what_no_plan_stays_below() -> None:
     page = render_file(report())
     assert "21 moves take broker 1 from 91 % to 54 % of its disk" in page

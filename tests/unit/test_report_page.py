@@ -17,7 +17,7 @@ import report_samples as samples
 from kafka_rebalance.report.page import read_static, render_file, render_message, render_page
 from kafka_rebalance.report.plots import BROKERS_SHOWN, broker_plots
 from kafka_rebalance.report.summary import build_report
-from kafka_rebalance.report.values import RunReport
+from kafka_rebalance.report.values import BrokerChange, Load, RunReport
 
 STATIC = "/kafka-rebalance/static"
 FILES = "/kafka-rebalance/run/kafka_rebalance/one%2Ftwo/reassignments"
@@ -178,6 +178,47 @@ def test_hostile_racks_stay_text_in_the_pictures() -> None:
         root = ElementTree.fromstring(base64.b64decode(plot.source.split(",")[1]))
         assert not [element for element in root.iter() if element.tag.endswith("script")]
         assert any(element.text and "<script>" in element.text for element in root.iter())
+
+
+@pytest.mark.filterwarnings("ignore:Glyph")  # of the measuring font; the reader's own draws the text
+@pytest.mark.parametrize(
+    ("broker", "rack", "label"),
+    [
+        (12, "eu-central-1a", "12  eu-central-1a"),
+        (2147483647, "eu-central-1a", "2147483647  eu-cent…"),
+        (3, "話題" * 20, "3  話題話題話題話題…"),
+        (4, None, "4"),
+    ],
+)
+def test_a_label_in_a_picture_loses_the_end_of_its_rack_and_never_the_broker(
+    broker: int, rack: str | None, label: str
+) -> None:
+    load = Load(1, 1, 1, None)
+    plots = broker_plots([BrokerChange(broker, rack, None, load, load)])
+    root = ElementTree.fromstring(base64.b64decode(plots[0].source.split(",")[1]))
+    assert label in {element.text for element in root.iter()}
+
+
+def test_long_labels_get_room_beside_the_axes() -> None:
+    """The axis below starts further right, so that a broker's id is not cut off at the picture's left edge."""
+
+    def left(rack: str) -> float:
+        load = Load(1, 1, 1, None)
+        svg = base64.b64decode(broker_plots([BrokerChange(12, rack, None, load, load)])[0].source.split(",")[1])
+        return min(x for x in map(float, re.findall(r'd="M ([\d.]+) ', svg.decode())) if x > 0)
+
+    assert left("a") == left("b") < left("eu-central-1a")
+
+
+def test_what_is_wide_may_wrap_and_a_range_stays_together() -> None:
+    proposals = samples.proposals()
+    for candidate in proposals["candidates"]:
+        candidate["note"] = "Two words. And more."
+    html = page(**PLAN | {"proposals": proposals}, snapshot=samples.snapshot(reason="because " * 40))
+    assert '<span class="spread">0.96–1.04</span>' in html
+    assert '<div class="long"><dt>Reason</dt>' in html
+    assert "Two words. And more<" in html
+    assert 'class="long"' not in page(**PLAN)
 
 
 def test_the_page_has_neither_inline_script_nor_inline_style() -> None:

@@ -62,7 +62,8 @@ def draw_disks(courses: tuple[Course, ...], last: int) -> str:
             over, percent = zip(*points, strict=True)
             axes.plot(over, percent, color=colour, linestyle=dashes, linewidth=1.4, label=str(broker))
         axes.set_xlim(0, last)
-        axes.set_ylim(bottom=0)
+        most = max(percent for _, points in courses for _, percent in points)
+        axes.set_ylim(0, 1.06 * most or 1)  # the highest line is not cut in half
         axes.set_xlabel("batches done")
         axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
         axes.yaxis.set_major_locator(MaxNLocator(5))

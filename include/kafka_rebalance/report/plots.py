@@ -10,6 +10,7 @@ import base64
 import io
 import re
 import threading
+import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,6 +21,8 @@ from kafka_rebalance.report.values import BrokerChange, Load
 BROKERS_SHOWN = 30
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 5.3, 0.27, 0.62  # 72 CSS pixels an inch: a point becomes a pixel
+
+_LABEL_COLUMNS, _COLUMN_INCHES = 20, 0.097  # a label's letters, and how wide one is in a wide font of 11 pixels
 
 # Placeholders that matplotlib writes, and what each stands for: (variable, light, dark). Okabe and Ito's colours.
 _COLOURS = {
@@ -97,9 +100,18 @@ def broker_plots(brokers: Sequence[BrokerChange]) -> tuple[Plot, ...]:
 
 
 def _label(broker: BrokerChange) -> str:
-    """Racks are free text, and SVG text does not wrap."""
-    rack = broker.rack or ""
-    return f"{broker.broker}  {rack if len(rack) <= 14 else rack[:13] + '…'}".rstrip()
+    """Racks are free text, and SVG text does not wrap: what is too long loses its end, never the broker's id."""
+    label = f"{broker.broker}  {broker.rack or ''}".rstrip()
+    if _columns(label) <= _LABEL_COLUMNS:
+        return label
+    while _columns(label) > _LABEL_COLUMNS - 1:
+        label = label[:-1]
+    return label + "…"
+
+
+def _columns(text: str) -> int:
+    """How wide the text is, in digits; the letters of East Asian scripts are twice as wide."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
 
 
 def _even_share(brokers: Sequence[BrokerChange], after: Sequence[float]) -> float | None:
@@ -158,7 +170,8 @@ def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -
     with drawing, mpl.rc_context(STYLE):
         figure = Figure(figsize=(_WIDTH_INCHES, height))
         canvas = FigureCanvasSVG(figure)
-        axes = figure.add_axes((0.235, 0.32 / height, 0.735, 1 - _FRAME_INCHES / height))
+        left = max(0.235, (max(_columns(row.label) for row in rows) * _COLUMN_INCHES + 0.1) / _WIDTH_INCHES)
+        axes = figure.add_axes((left, 0.32 / height, 0.97 - left, 1 - _FRAME_INCHES / height))
         at = range(len(rows))
         before, after = [row.before / scale for row in rows], [row.after / scale for row in rows]
         if even is not None:
