@@ -21,6 +21,7 @@ from typing import Any
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger, wait_for_dag
 from demo.tables import broker_table, check_lines, move_lines
+from kafka_rebalance.model.amounts import bytes_in_words
 from local_cluster import LocalCluster
 from local_cluster.scenarios import SCENARIOS
 
@@ -157,10 +158,10 @@ def _progress(run: DagRun) -> str:
     progress = _read(run.folder() / "progress.json")
     if not progress or progress["partitions_done"] == progress["partitions_total"]:
         return ""
-    done, total = progress["bytes_copied"] / 1e6, progress["bytes_total"] / 1e6
+    done, total = bytes_in_words(progress["bytes_copied"]), bytes_in_words(progress["bytes_total"])
     return (
         f"batch {progress['batch']} of {progress['batches']}: {progress['partitions_done']} of "
-        f"{progress['partitions_total']} partitions, {done:.0f} of {total:.0f} MB"
+        f"{progress['partitions_total']} partitions, {done} of {total}"
     )
 
 

@@ -9,18 +9,22 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from kafka_rebalance.model.amounts import bytes_in_words
+
+MIB = 1024**2
+
 
 def broker_table(folder: Path, candidate: str) -> str:
-    """Replicas, leaders and megabytes of each broker, before and after."""
+    """Replicas, leaders and bytes of each broker, before and after."""
     rows = [row for row in pq.read_table(folder / "loads").to_pylist() if row["candidate"] == candidate]
     by_broker: dict[int, dict[str, dict[str, Any]]] = {}
     for row in rows:
         by_broker.setdefault(row["broker"], {})[row["phase"]] = row
-    lines = [f"  {'broker':>6}  {'rack':<8}{'replicas':>16}{'leaders':>16}{'MB on disk':>18}"]
+    lines = [f"  {'broker':>6}  {'rack':<8}{'replicas':>16}{'leaders':>16}{'MiB on disk':>18}"]
     for broker, phases in sorted(by_broker.items()):
         before, after = phases["before"], phases["after"]
         cells = [f"{before[key]:>6} -> {after[key]:>4}" for key in ("replicas", "leaders")]
-        disk = f"{before['size_bytes'] / 1e6:>7.1f} -> {after['size_bytes'] / 1e6:>6.1f}"
+        disk = f"{before['size_bytes'] / MIB:>7.1f} -> {after['size_bytes'] / MIB:>6.1f}"
         lines.append(f"  {broker:>6}  {before['rack'] or '-':<8}{cells[0]:>16}{cells[1]:>16}{disk:>18}")
     return "\n".join(lines)
 
@@ -30,10 +34,10 @@ def move_lines(folder: Path, candidate: str, most: int = 8) -> Iterator[str]:
     moves = [row for row in pq.read_table(folder / "moves").to_pylist() if row["candidate"] == candidate]
     moves.sort(key=lambda row: -row["bytes"])
     total = sum(row["bytes"] for row in moves)
-    yield f"  {len(moves)} partitions in {len({row['batch'] for row in moves})} batches, {total / 1e6:.1f} MB copied"
+    yield f"  {len(moves)} partitions in {len({row['batch'] for row in moves})} batches, {bytes_in_words(total)} copied"
     for row in moves[:most]:
         lists = f"{row['before']} -> {row['after']}"
-        yield f"  {row['topic']}-{row['partition']}: {lists}, {row['bytes'] / 1e6:.1f} MB; {row['reason']}"
+        yield f"  {row['topic']}-{row['partition']}: {lists}, {bytes_in_words(row['bytes'])}; {row['reason']}"
     if len(moves) > most:
         yield f"  and {len(moves) - most} more"
 
