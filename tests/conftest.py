@@ -5,11 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from local_cluster.locks import VERSIONS
 
 TESTS = Path(__file__).parent
+# How long an example takes depends on what else the machine does: Hypothesis' 0.2 seconds fail tests that are right.
+settings.register_profile("patient", parent=settings(), deadline=None)
+settings.load_profile("patient")
 MARKED_FOLDERS = ("spark", "workflow", "integration", "e2e")
 
 
