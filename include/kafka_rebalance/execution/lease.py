@@ -7,14 +7,17 @@ throttle has to be put back to. Plain values here; `workflow.leases` reads and w
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Self
 
-from kafka_rebalance.errors import ArtifactError, KafkaRuleError
+from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.kafka.throttles import EVERY_REPLICA, LIST_KEYS, RATE_KEYS, parse_throttled_replicas
 
-_ENTITY = re.compile(r"topics/[^/]+|brokers/[0-9]+")
+_ENTITY = re.compile(r"topics/(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}|brokers/(?:0|[1-9][0-9]{0,9})", re.ASCII)
+# What this program sets, in the one form it sets it in.
+_OWN_RATE = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
+_OWN_LIST = re.compile(r"[0-9]{1,10}:[0-9]{1,10}(?:,[0-9]{1,10}:[0-9]{1,10})*", re.ASCII)
 _LARGEST_RATE = 2**63 - 1
 _WHERE = ("owner", "connection_id", "cluster_id", "run_folder", "taken_at")
 _MOMENTS = ("handed_over_at", "released_at")
@@ -117,6 +120,9 @@ def list_entries(value: str | None, key: str) -> tuple[str, ...]:
 
 def _lease_problems(document: Mapping[str, Any]) -> Iterator[str]:
     """What is wrong with a lease, in the order in which it can be looked at; nothing if it can be used."""
+    if not isinstance(document, Mapping):
+        yield "it is not an object"
+        return
     for name in ("run", "candidate_digest"):
         if not isinstance(document.get(name), str) or not document[name]:
             yield f"{name} is {document.get(name)!r}, it must be text"
@@ -135,6 +141,16 @@ def _lease_problems(document: Mapping[str, Any]) -> Iterator[str]:
     if not isinstance(changes, list) or not all(map(_is_rate_change, changes)):
         yield "rate_changes is not a list of changes of the rate"
     yield from _config_problems(document)
+    own = {str(rate) for rate in (document["bytes_per_second"], first, *(c["bytes_per_second"] for c in changes))}
+    yield from _unknown_rates(document["wanted"], own)
+
+
+def _unknown_rates(wanted: Mapping[str, Mapping[str, str]], own: Collection[str]) -> Iterator[str]:
+    """A rate that is not known as ours would be taken for somebody else's, and left behind."""
+    for entity, values in wanted.items():
+        for key, value in values.items():
+            if key in RATE_KEYS and value not in own:
+                yield f"wanted of {entity} has {key} = {value!r}, which is no rate of this lease"
 
 
 def _config_problems(document: Mapping[str, Any]) -> Iterator[str]:
@@ -171,11 +187,5 @@ def _is_rate_change(value: object) -> bool:
 
 def _is_ours(key: str, value: object) -> bool:
     """Whether this program sets such a value: a positive rate, or a list of single replicas."""
-    if not isinstance(value, str):
-        return False
-    if key not in LIST_KEYS:
-        return value.isascii() and value.isdecimal()
-    try:
-        return parse_throttled_replicas(value, key) not in {(), (EVERY_REPLICA,)}
-    except KafkaRuleError:
-        return False
+    form = _OWN_LIST if key in LIST_KEYS else _OWN_RATE
+    return isinstance(value, str) and form.fullmatch(value) is not None
