@@ -8,7 +8,7 @@ BIN := .venv/bin
 # Two processes take the groups of tests/conftest.py in this order: first where a mistake shows soonest, and the longest
 # group not at the end.
 TESTS := --numprocesses=2 --no-loadscope-reorder tests/unit tests/workflow tests/spark tests/e2e tests/integration
-SOURCES := $(wildcard include dags plugins demo bench scripts tests)
+SOURCES := $(wildcard include dags plugins demo bench faults scripts tests)
 
 .PHONY: help
 help:  ## this list
@@ -67,6 +67,10 @@ bench-murmur2: setup  ## keys hashed a second: a plain loop, numpy, and Spark wi
 .PHONY: bench-controller
 bench-controller: setup  ## how long a batch keeps the controller at work, by the size of its topic
 	$(BIN)/python bench/controller_cost.py
+
+.PHONY: faults
+faults: setup  ## kill -9 of everything at three moments on three versions, an hour, into docs/ (RESUME=1 goes on)
+	$(BIN)/python -m faults $(if $(RESUME),--resume)
 
 .PHONY: lock
 lock: setup  ## pin the requirements*.in anew, with hashes; UPGRADE=1 takes the newest versions

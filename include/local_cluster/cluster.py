@@ -21,7 +21,7 @@ from local_cluster.processes import Guard, ProcessId
 from local_cluster.records import produce_records
 from local_cluster.runtime import Runtime, find_runtime
 from local_cluster.separate_jvms import SeparateJvms
-from local_cluster.settings import broker_properties
+from local_cluster.settings import Peer, broker_properties
 
 STATE_FILE = "cluster.json"
 STATE_VERSION = 1
@@ -35,6 +35,7 @@ class LocalCluster:
     each server has a JVM and `kill_broker` works. `folder` (default: a temporary one, removed at the end) must be empty
     or new and stays. `broker_config` overrides server.properties; `{data}` in a value is that broker's folder, so
     `{"log.dirs": "{data}/a,{data}/b"}` gives two. A `detached` cluster has separate JVMs and outlives this process.
+    `zookeepers` beyond 1 are an ensemble, of separate JVMs that end with this process.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class LocalCluster:
         brokers: int = 3,
         racks: int = 3,
         *,
+        zookeepers: int = 1,
         one_jvm: bool = True,
         folder: Path | None = None,
         broker_config: Mapping[str, str | int] | None = None,
@@ -53,6 +55,11 @@ class LocalCluster:
             raise LocalClusterError(
                 f"A cluster of {brokers} brokers in {racks} racks cannot be. Nothing was started. "
                 "Ask for at least 1 broker, and 0 racks or more."
+            )
+        if zookeepers < 1 or (zookeepers > 1 and (one_jvm or detached)):
+            raise LocalClusterError(
+                f"{zookeepers} ZooKeepers {'share no JVM and outlive no process' if zookeepers > 1 else 'cannot be'}. "
+                "Nothing was started. Ask for 1, or for one_jvm=False without detached."
             )
         self.version = version
         self.brokers: dict[int, str | None] = {}
@@ -65,7 +72,9 @@ class LocalCluster:
         self._own_config: dict[int, dict[str, str]] = {}  # of brokers that were added
         self._progress = progress
         self._ports: dict[int, int] = {}
-        self._zookeeper_port = 0
+        self._zookeepers = zookeepers
+        self._zookeeper_ports: dict[int, int] = {}
+        self._ensemble: dict[int, Peer] = {}  # none where there is one ZooKeeper
         self._folder: Path | None = None
         self._guard: Guard | None = None
         self._layout_made: Layout | None = None
@@ -77,7 +86,7 @@ class LocalCluster:
         state = _read_state(folder)
         cluster = cls(state["version"], len(state["brokers"]), state["racks"], detached=True, progress=progress)
         cluster._folder = cluster._folder_given = folder
-        cluster._zookeeper_port = state["zookeeper_port"]
+        cluster._zookeeper_ports = {1: state["zookeeper_port"]}
         cluster._broker_config = state["broker_config"]
         for broker in state["brokers"]:
             cluster.brokers[broker["id"]] = broker["rack"]
@@ -97,8 +106,8 @@ class LocalCluster:
 
     @property
     def zookeeper(self) -> str:
-        """`host:port`."""
-        return f"127.0.0.1:{self._zookeeper_port}"
+        """`host:port`, of each server of an ensemble, stopped ones too."""
+        return ",".join(f"127.0.0.1:{port}" for port in self._zookeeper_ports.values())
 
     @property
     def bootstrap_servers(self) -> str:
@@ -113,7 +122,8 @@ class LocalCluster:
         return self._folder
 
     def zookeeper_is_running(self) -> bool:
-        return accepts_connections(self._zookeeper_port)
+        """Whether any server takes connections."""
+        return any(accepts_connections(port) for port in self._zookeeper_ports.values())
 
     def is_running(self, broker: int) -> bool:
         self._check_broker(broker)
@@ -169,16 +179,38 @@ class LocalCluster:
         self._check_broker(broker, running=True)
         self._layout.kill_broker(broker)
 
-    def start_broker(self, broker: int) -> None:
-        """Start one that was stopped or killed, with its data; returns when it is registered."""
-        self._check_broker(broker, running=False)
+    def start_broker(self, *brokers: int) -> None:
+        """Start those that were stopped or killed, with their data; returns when they are registered."""
+        for broker in brokers:
+            self._check_broker(broker, running=False)
         with topics.open_client(self.zookeeper) as client:
             # A broker whose old registration is still there gives up (KafkaZkClient.CheckedEphemeral).
             self._wait(
-                f"the old registration of broker {broker} ends",
-                lambda: broker not in topics.read_registered(client),
+                f"the old registrations of brokers {brokers} end",
+                lambda: topics.read_registered(client).isdisjoint(brokers),
             )
-        self._start_brokers([broker])
+        self._start_brokers(brokers)
+
+    def freeze_broker(self, broker: int) -> None:
+        """SIGSTOP: it does nothing more, and stays registered until its session ends. Ended by `thaw_broker`."""
+        self._check_broker(broker, running=True)
+        self._layout.freeze_broker(broker)
+
+    def thaw_broker(self, broker: int) -> None:
+        """SIGCONT: it goes on where it stood."""
+        self._check_broker(broker, running=True)
+        self._layout.thaw_broker(broker)
+
+    def kill_zookeeper(self, server: int = 1) -> None:
+        """kill -9 one server, by its number from 1."""
+        self._layout.kill_zookeeper(server)
+
+    def start_zookeeper(self, *servers: int) -> None:
+        """Start servers that were killed, with their data; returns when they take connections."""
+        ports = {server: self._zookeeper_ports[server] for server in servers or (1,)}
+        self._layout.start_zookeepers(ports, self._ensemble)
+        for server, port in ports.items():
+            self._wait(f"ZooKeeper {server} takes connections", lambda port=port: accepts_connections(port))  # type: ignore[misc]
 
     def create_topic(
         self, topic: str, replicas: Mapping[int, Sequence[int]], config: Mapping[str, str | int] | None = None
@@ -207,7 +239,7 @@ class LocalCluster:
         self.brokers.clear()
         self._ports.clear()
         self._own_config.clear()
-        self._zookeeper_port = free_port()
+        self._plan_zookeepers()
         for broker in range(1, self._first_brokers + 1):
             self._plan_broker(broker, None)
         if not self._detached:
@@ -218,7 +250,7 @@ class LocalCluster:
             self._layout_made = OneJvm(folder, runtime, self._guard)
         else:
             self._layout_made = self._make_separate_jvms(folder, {})
-        self._layout.start_zookeeper(self._zookeeper_port)
+        self._layout.start_zookeepers(self._zookeeper_ports, self._ensemble)
         self._start_brokers(sorted(self.brokers))
 
     def _find_runtime(self) -> Runtime:
@@ -249,11 +281,26 @@ class LocalCluster:
             )
         return folder
 
+    def _plan_zookeepers(self) -> None:
+        taken: list[int] = []
+        for _ in range(3 * self._zookeepers):
+            taken.append(free_port(taken))
+        numbers = range(1, self._zookeepers + 1)
+        self._zookeeper_ports = dict(zip(numbers, taken, strict=False))
+        peers = (Peer(*taken[at : at + 2]) for at in range(self._zookeepers, len(taken), 2))
+        self._ensemble = dict(zip(numbers, peers, strict=True)) if self._zookeepers > 1 else {}
+
     def _plan_broker(self, broker: int, rack: str | None) -> None:
         if rack is None and self._racks:
             rack = f"rack-{(broker - 1) % self._racks}"
         self.brokers[broker] = rack
-        self._ports[broker] = free_port({self._zookeeper_port, *self._ports.values()})
+        self._ports[broker] = free_port(
+            {
+                *self._zookeeper_ports.values(),
+                *(p for peer in self._ensemble.values() for p in peer),
+                *self._ports.values(),
+            }
+        )
 
     def _start_brokers(self, brokers: Collection[int]) -> None:
         properties = {
@@ -269,7 +316,7 @@ class LocalCluster:
             for broker in brokers
         }
         self._layout.start_brokers(properties)
-        self._wait("ZooKeeper answers", lambda: accepts_connections(self._zookeeper_port), brokers)
+        self._wait("ZooKeeper answers", self.zookeeper_is_running, brokers)
         with topics.open_client(self.zookeeper) as client:
             self._wait(f"brokers {sorted(brokers)} are registered", lambda: self._has_joined(client, brokers), brokers)
 
@@ -304,7 +351,7 @@ class LocalCluster:
             "format_version": STATE_VERSION,
             "version": self.version,
             "racks": self._racks,
-            "zookeeper_port": self._zookeeper_port,
+            "zookeeper_port": self._zookeeper_ports[1],
             "brokers": [
                 {"id": id_, "rack": rack, "port": self._ports[id_], "config": self._own_config.get(id_, {})}
                 for id_, rack in self.brokers.items()

@@ -3,13 +3,19 @@
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
+from local_cluster.settings import Peer
+
 Properties = Mapping[str, str]
 
 
 class Layout(Protocol):
     """ZooKeeper and brokers, by broker id. Nothing here waits for a registration in ZooKeeper."""
 
-    def start_zookeeper(self, port: int) -> None: ...
+    def start_zookeepers(self, ports: Mapping[int, int], ensemble: Mapping[int, Peer]) -> None:
+        """Start these servers, client ports by number; `ensemble` has all servers, and none where there is but one."""
+
+    def kill_zookeeper(self, server: int) -> None:
+        """kill -9."""
 
     def start_brokers(self, properties: Mapping[int, Properties]) -> None:
         """Start several at once."""
@@ -19,6 +25,12 @@ class Layout(Protocol):
 
     def kill_broker(self, broker: int) -> None:
         """kill -9."""
+
+    def freeze_broker(self, broker: int) -> None:
+        """SIGSTOP: it keeps its connections and answers nothing."""
+
+    def thaw_broker(self, broker: int) -> None:
+        """SIGCONT."""
 
     def is_running(self, broker: int) -> bool: ...
 

@@ -12,7 +12,7 @@ from local_cluster.gateway import MAIN, open_gateway
 from local_cluster.layouts import Properties
 from local_cluster.processes import Guard, Process, last_lines, start_process
 from local_cluster.runtime import Runtime
-from local_cluster.settings import ZOOKEEPER_TICK_MS
+from local_cluster.settings import ZOOKEEPER_TICK_MS, Peer
 
 
 class OneJvm:
@@ -27,7 +27,9 @@ class OneJvm:
         self._process: Process = start_process(command, self._output, guard, hold_stdin=True, env=os.environ)
         self._gateway: Any = open_gateway(self._output, self.check_alive)
 
-    def start_zookeeper(self, port: int) -> None:
+    def start_zookeepers(self, ports: Mapping[int, int], ensemble: Mapping[int, Peer]) -> None:
+        """The only one: an ensemble needs JVMs of its own, as `LocalCluster` says before anything is started."""
+        (port,) = ports.values()
         data = self._folder / "zookeeper"
         data.mkdir(exist_ok=True)
         jvm = self._gateway.jvm
@@ -48,11 +50,17 @@ class OneJvm:
         server.shutdown()
         server.awaitShutdown()
 
+    def kill_zookeeper(self, server: int) -> None:
+        raise _shared(f"ZooKeeper {server}", "killed")
+
     def kill_broker(self, broker: int) -> None:
-        raise LocalClusterError(
-            f"Broker {broker} shares its JVM with the whole cluster and cannot be killed; it still runs. "
-            "Use stop_broker, or LocalCluster(one_jvm=False)."
-        )
+        raise _shared(f"Broker {broker}", "killed", " stop_broker, or")
+
+    def freeze_broker(self, broker: int) -> None:
+        raise _shared(f"Broker {broker}", "frozen")
+
+    def thaw_broker(self, broker: int) -> None:
+        raise _shared(f"Broker {broker}", "frozen")
 
     def is_running(self, broker: int) -> bool:
         return broker in self._servers and self._process.is_alive()
@@ -113,3 +121,10 @@ class OneJvm:
         for index, argument in enumerate(arguments):
             array[index] = argument
         return constructor.newInstance(array)
+
+
+def _shared(what: str, done: str, otherwise: str = "") -> LocalClusterError:
+    return LocalClusterError(
+        f"{what} shares its JVM with the whole cluster and cannot be {done}; it still runs. "
+        f"Use{otherwise} LocalCluster(one_jvm=False)."
+    )

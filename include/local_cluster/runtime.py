@@ -77,7 +77,7 @@ def _train(runtime: Runtime, folder: Path, archive: Path) -> None:
         recorder = replace(runtime, options=(f"-XX:ArchiveClassesAtExit={draft}", "-XX:+BytecodeVerificationRemote"))
         jvm = OneJvm(folder, recorder, guard)
         zookeeper, broker = free_port(), free_port()
-        jvm.start_zookeeper(zookeeper)
+        jvm.start_zookeepers({1: zookeeper}, {})
         properties = broker_properties(
             1,
             rack=None,

@@ -9,9 +9,14 @@ from local_cluster.errors import LocalClusterError
 from local_cluster.layouts import Properties
 from local_cluster.processes import Guard, Process, ProcessId, last_lines, start_process
 from local_cluster.runtime import Runtime
-from local_cluster.settings import write_properties, zookeeper_properties
+from local_cluster.settings import Peer, write_properties, zookeeper_properties
 
 ZOOKEEPER = "zookeeper"
+
+
+def zookeeper_name(server: int, ensemble: Collection[int]) -> str:
+    """The only one has no number."""
+    return f"{ZOOKEEPER}-{server}" if ensemble else ZOOKEEPER
 
 
 def broker_name(broker: int) -> str:
@@ -35,6 +40,7 @@ class SeparateJvms:
         self._folder = folder
         self._runtime = runtime
         self._guard = guard
+        self._ensemble: Mapping[int, Peer] = {}
         self.on_change: Callable[[], None] = lambda: None
         self._processes = {name: Process(identity) for name, identity in (running or {}).items()}
 
@@ -43,10 +49,20 @@ class SeparateJvms:
         """What was started and not stopped, by name."""
         return {name: process.identity for name, process in self._processes.items()}
 
-    def start_zookeeper(self, port: int) -> None:
-        config = self._folder / "zoo.cfg"
-        config.write_text(zookeeper_properties(self._folder / ZOOKEEPER, port), encoding="utf-8")
-        self._start(ZOOKEEPER, "96m", "org.apache.zookeeper.server.quorum.QuorumPeerMain", config)
+    def start_zookeepers(self, ports: Mapping[int, int], ensemble: Mapping[int, Peer]) -> None:
+        self._ensemble = ensemble
+        for server, port in ports.items():
+            name = zookeeper_name(server, ensemble)
+            data = self._folder / name
+            if ensemble:
+                data.mkdir(exist_ok=True)
+                (data / "myid").write_text(f"{server}\n", encoding="utf-8")
+            config = self._folder / ("zoo.cfg" if not ensemble else f"zoo-{server}.cfg")
+            config.write_text(zookeeper_properties(data, port, ensemble), encoding="utf-8")
+            self._start(name, "96m", "org.apache.zookeeper.server.quorum.QuorumPeerMain", config)
+
+    def kill_zookeeper(self, server: int) -> None:
+        self._end(zookeeper_name(server, self._ensemble), signal.SIGKILL)
 
     def start_brokers(self, properties: Mapping[int, Properties]) -> None:
         for broker, values in properties.items():
@@ -60,12 +76,19 @@ class SeparateJvms:
     def kill_broker(self, broker: int) -> None:
         self._end(broker_name(broker), signal.SIGKILL)
 
+    def freeze_broker(self, broker: int) -> None:
+        self._processes[broker_name(broker)].identity.send(signal.SIGSTOP)
+
+    def thaw_broker(self, broker: int) -> None:
+        self._processes[broker_name(broker)].identity.send(signal.SIGCONT)
+
     def is_running(self, broker: int) -> bool:
         process = self._processes.get(broker_name(broker))
         return process is not None and process.is_alive()
 
     def check_alive(self, brokers: Collection[int] = ()) -> None:
-        for name in (ZOOKEEPER, *map(broker_name, brokers)):
+        zookeepers = [name for name in self._processes if name.startswith(ZOOKEEPER)]
+        for name in (*zookeepers, *map(broker_name, brokers)):
             if name in self._processes and not self._processes[name].is_alive():
                 raise LocalClusterError(
                     f"{name} ended by itself. {last_lines(self._folder / f'{name}.log')} "

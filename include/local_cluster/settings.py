@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from pathlib import Path
+from typing import NamedTuple
 
 # Serial GC and the first compiler only: a cluster lives for minutes, and starting is most of its work.
 JVM_OPTIONS = (
@@ -34,12 +35,28 @@ log4j.logger.com.yammer.metrics.reporting.JmxReporter=ERROR
 ZOOKEEPER_TICK_MS = 1000
 
 
-def zookeeper_properties(folder: Path, port: int) -> str:
-    """A zoo.cfg for one server on loopback."""
-    return (
-        f"dataDir={folder}\nclientPort={port}\nclientPortAddress=127.0.0.1\ntickTime={ZOOKEEPER_TICK_MS}\n"
-        "maxClientCnxns=0\nadmin.enableServer=false\n4lw.commands.whitelist=*\n"
-    )
+class Peer(NamedTuple):
+    """Where one server of a ZooKeeper ensemble is found by the others."""
+
+    port: int
+    election_port: int
+
+
+def zookeeper_properties(folder: Path, port: int, ensemble: Mapping[int, Peer] | None = None) -> str:
+    """A zoo.cfg for one server on loopback; `ensemble` names every server, this one too."""
+    lines = [
+        f"dataDir={folder}",
+        f"clientPort={port}",
+        "clientPortAddress=127.0.0.1",
+        f"tickTime={ZOOKEEPER_TICK_MS}",
+        "maxClientCnxns=0",
+        "admin.enableServer=false",
+        "4lw.commands.whitelist=*",
+    ]
+    if ensemble:
+        lines += ["initLimit=10", "syncLimit=5"]
+        lines += [f"server.{number}=127.0.0.1:{peer.port}:{peer.election_port}" for number, peer in ensemble.items()]
+    return "\n".join(lines) + "\n"
 
 
 def broker_properties(

@@ -1,0 +1,92 @@
+"""`python -m faults`: the fault matrix, a line a case, and the table in docs/reliability.md."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from faults.cases import Case, matrix
+from faults.cluster import running
+from faults.processes import ROOT, Processes
+from faults.report import write_table
+from faults.run import Result, prepare_airflow, run_case
+from local_cluster.locks import VERSIONS
+
+RESULTS = ROOT / ".faults" / "results.jsonl"
+
+
+def run_version(version: str, cases: Iterable[Case], folder: Path, give_up: float) -> Iterable[Result]:
+    """The cases of one version on one cluster; on a new one after a case that left it in disorder.
+
+    Ends early, between cases, when `give_up` (time.monotonic()) has come.
+    """
+    left = list(cases)
+    number = 0
+    while left and time.monotonic() < give_up:
+        number += 1
+        place = folder / f"{version}-{number}"
+        with running(version, place / "cluster") as cluster:
+            environment = prepare_airflow(place / "airflow", cluster)
+            while left and time.monotonic() < give_up:
+                case = left.pop(0)
+                case_folder = place / case.topic
+                case_folder.mkdir()
+                try:
+                    result = run_case(cluster, Processes(case_folder, environment), case, case_folder)
+                except Exception as broken:
+                    result = Result(case.name, case.seed, problems=[f"{type(broken).__name__}: {broken}"])
+                yield result
+                if not result.passed:
+                    break
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Gives the exit code: 0 where every case passed that was run, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__.splitlines()[0])
+    parser.add_argument("--versions", nargs="+", default=VERSIONS, choices=VERSIONS)
+    parser.add_argument("--only", nargs="+", default=(), metavar="PART", help="of names like 3.9.2/target/mid-copy")
+    parser.add_argument("--seed", type=int, default=6)
+    parser.add_argument("--resume", action="store_true", help="leave out what has passed since the last full start")
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after that time")
+    parser.add_argument("--keep", type=Path, help="a new folder for clusters and logs; else a temporary one")
+    asked = parser.parse_args(arguments)
+    give_up = time.monotonic() + asked.minutes * 60
+    if not asked.resume:
+        RESULTS.unlink(missing_ok=True)
+    cases = list(matrix(asked.versions, asked.only, asked.seed))
+    passed = {result.case for result in read_results() if result.passed and result.seed == asked.seed}
+    todo = [case for case in cases if case.name not in passed]
+    print(f"{len(todo)} cases to run, {len(cases) - len(todo)} passed before", flush=True)
+    RESULTS.parent.mkdir(exist_ok=True)
+    began, failed = time.monotonic(), 0
+    with tempfile.TemporaryDirectory(prefix="faults-") as scratch:
+        folder = asked.keep or Path(scratch)
+        os.environ["AIRFLOW_HOME"] = str(folder / "home")
+        for version in asked.versions:
+            mine = [case for case in todo if case.version == version]
+            for result in run_version(version, mine, folder, give_up):
+                failed += not result.passed
+                with RESULTS.open("a", encoding="utf-8") as results:
+                    results.write(result.to_json() + "\n")
+                print(f"{time.monotonic() - began:4.0f} s  {result.line()}", flush=True)
+    done = {result.case: result for result in read_results()}
+    print(f"{sum(result.passed for result in done.values())} of {len(list(matrix()))} cases of the matrix have passed")
+    print(f"written: {write_table(done.values()).relative_to(ROOT)}")
+    return 1 if failed else 0
+
+
+def read_results() -> list[Result]:
+    """What earlier starts have noted; the last of a case counts."""
+    if not RESULTS.exists():
+        return []
+    return [Result(**json.loads(line)) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

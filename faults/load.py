@@ -1,0 +1,201 @@
+"""Records with checksums, written and read while a case runs, and read back when it is over.
+
+A record's value is its number, bytes that follow from the number, and the CRC of both. What a broker acknowledged
+(acks=all) is noted by partition, offset and number: exactly that must be there at the end.
+"""
+
+from __future__ import annotations
+
+import struct
+import threading
+import time
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+BULK_BYTES, STEADY_BYTES = 4_096, 1_024  # of a record's value
+STEADY_PAUSE_SECONDS = 0.01
+READ_SECONDS = 60
+_HEAD, _TAIL = struct.Struct(">Q"), struct.Struct(">I")
+
+
+class Acknowledged(NamedTuple):
+    """One record that all replicas in sync have confirmed."""
+
+    partition: int
+    offset: int
+    number: int
+
+
+@dataclass(frozen=True, slots=True)
+class LoadResult:
+    """What the process that wrote and read has seen; `longest_gap_seconds` is between two acknowledgements."""
+
+    acknowledged: int
+    refused: int  # given up by the client, so nobody was promised anything
+    longest_gap_seconds: float
+    consumed: int
+    damaged: int  # read with a wrong checksum
+
+
+def encode(number: int, size: int) -> bytes:
+    """A value of `size` bytes that can be told from every other."""
+    head = _HEAD.pack(number)
+    seed = zlib.crc32(head)
+    body = (_HEAD.pack(seed * 2_654_435_761 % (1 << 64)) * (size // 8 + 1))[: size - len(head) - _TAIL.size]
+    return head + body + _TAIL.pack(zlib.crc32(head + body))
+
+
+def decode(value: bytes | None) -> int | None:
+    """The record's number; None where it is not what was written."""
+    if value is None or len(value) < _HEAD.size + _TAIL.size:
+        return None
+    content, tail = value[: -_TAIL.size], value[-_TAIL.size :]
+    return None if _TAIL.pack(zlib.crc32(content)) != tail else int(_HEAD.unpack(content[: _HEAD.size])[0])
+
+
+def write_and_read(
+    bootstrap_servers: str, topic: str, partitions: int, bulk_bytes: int, journal: str, connection: Any
+) -> None:
+    """A process of its own: `bulk_bytes` a partition at once, then a steady load until it is told to stop.
+
+    Sends "ready" once the bulk is acknowledged, and a LoadResult when it was told to stop by any message.
+    """
+    stop = threading.Event()
+    seen = {"consumed": 0, "damaged": 0}
+    reader = threading.Thread(target=_follow, args=(bootstrap_servers, topic, partitions, stop, seen), daemon=True)
+    with Path(journal).open("w", encoding="utf-8") as notes:
+        writer = _Writer(bootstrap_servers, topic, partitions, notes)
+        writer.bulk(bulk_bytes)
+        reader.start()
+        connection.send("ready")
+        while not connection.poll(STEADY_PAUSE_SECONDS):
+            writer.one(STEADY_BYTES)
+        writer.finish()
+    stop.set()
+    reader.join(READ_SECONDS)
+    connection.send(LoadResult(writer.acknowledged, writer.refused, writer.longest_gap, **seen))
+
+
+def read_journal(journal: Path) -> list[Acknowledged]:
+    """Every record that was acknowledged."""
+    rows = (line.split() for line in journal.read_text(encoding="utf-8").splitlines())
+    return [Acknowledged(int(partition), int(offset), int(number)) for partition, offset, number in rows]
+
+
+def read_back(bootstrap_servers: str, topic: str, partitions: int) -> dict[tuple[int, int], int | None]:
+    """The number of the record at each partition and offset, of all there are; None where its checksum is wrong."""
+    found = {}
+    for message in _records(bootstrap_servers, topic, partitions, until_end=True):
+        found[message.partition(), message.offset()] = decode(message.value())
+    return found
+
+
+class _Writer:
+    def __init__(self, bootstrap_servers: str, topic: str, partitions: int, notes: Any) -> None:
+        from confluent_kafka import Producer
+
+        self._topic, self._partitions, self._notes = topic, partitions, notes
+        self._number = 0
+        self._last = time.monotonic()
+        self.acknowledged = self.refused = 0
+        self.longest_gap = 0.0
+        self._producer = Producer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "acks": "all",
+                "linger.ms": 5,
+                "broker.address.family": "v4",
+                "message.timeout.ms": 120_000,
+                "reconnect.backoff.max.ms": 500,
+                "topic.metadata.refresh.interval.ms": 1_000,
+                "log_level": 0,
+            }
+        )
+
+    def bulk(self, bytes_each: int) -> None:
+        for _ in range(self._partitions * bytes_each // BULK_BYTES):
+            self.one(BULK_BYTES)
+        self.flush()
+        self.longest_gap = 0.0
+
+    def one(self, size: int) -> None:
+        while True:
+            try:
+                self._producer.produce(
+                    self._topic,
+                    encode(self._number, size),
+                    partition=self._number % self._partitions,
+                    on_delivery=self._delivered(self._number),
+                )
+                break
+            except BufferError:
+                self._producer.poll(0.1)
+        self._number += 1
+        self._producer.poll(0)
+
+    def flush(self) -> None:
+        if waiting := self._producer.flush(120):
+            raise TimeoutError(f"{waiting} records of topic {self._topic} have no answer after 120 s")
+
+    def finish(self) -> None:
+        self.flush()
+        self._notes.flush()
+
+    def _delivered(self, number: int) -> Any:
+        def note(error: object, message: Any) -> None:
+            if error is not None:
+                self.refused += 1
+                return
+            now = time.monotonic()
+            self.longest_gap, self._last = max(self.longest_gap, now - self._last), now
+            self.acknowledged += 1
+            self._notes.write(f"{message.partition()} {message.offset()} {number}\n")
+
+        return note
+
+
+def _follow(bootstrap_servers: str, topic: str, partitions: int, stop: threading.Event, seen: dict[str, int]) -> None:
+    """Reads what is written, as a consumer of the topic would, and counts."""
+    for message in _records(bootstrap_servers, topic, partitions, stop=stop):
+        seen["consumed"] += 1
+        seen["damaged"] += decode(message.value()) is None
+
+
+def _records(
+    bootstrap_servers: str, topic: str, partitions: int, *, until_end: bool = False, stop: threading.Event | None = None
+) -> Iterator[Any]:
+    """Every record from the beginning; up to the end of each partition, or until `stop`."""
+    from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "faults",
+            "enable.auto.commit": False,
+            "enable.partition.eof": until_end,
+            "broker.address.family": "v4",
+            "reconnect.backoff.max.ms": 500,
+            "topic.metadata.refresh.interval.ms": 1_000,
+            "log_level": 0,
+        }
+    )
+    ended: set[int] = set()
+    give_up = time.monotonic() + READ_SECONDS
+    try:
+        consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING) for partition in range(partitions)])
+        while len(ended) < partitions if until_end else not (stop and stop.is_set()):
+            if until_end and time.monotonic() > give_up:
+                raise TimeoutError(f"topic {topic} could not be read to its end within {READ_SECONDS} s")
+            for message in consumer.consume(500, timeout=0.2):
+                if message.error() is None:
+                    ended.discard(message.partition())
+                    yield message
+                elif message.error().code() == KafkaError._PARTITION_EOF:
+                    ended.add(message.partition())
+                elif message.error().fatal():
+                    raise KafkaException(message.error())
+    finally:
+        consumer.close()

@@ -1,0 +1,186 @@
+"""What Airflow's worker and triggerer would run, one function a process.
+
+The tasks' own functions, operators and triggers are called; only what Airflow itself does around them is replaced:
+XCom, the answer to the approval, and the messages between worker, scheduler and triggerer, which are files here.
+This module is imported once, by the server that the processes are forked from: importing Airflow takes seconds.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib.util
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
+import kafka_rebalance.workflow.snapshot
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning import planner
+from kafka_rebalance.workflow import segment_audit, tasks, throttling
+from kafka_rebalance.workflow.approval import offered_digests, stopped_candidates
+from kafka_rebalance.workflow.reassign import ReassignOperator
+
+CONNECTION = "kafka_faults"
+DAG = Path(__file__).parents[1] / "dags" / "kafka_rebalance_dag.py"
+POLL_SECONDS = 0.3
+STALL_SECONDS = 120.0
+
+State = dict[str, Any]  # run_id, params; then decision
+
+
+def run(
+    step: str, state: State, outcome: str, environment: Mapping[str, str], killed: Mapping[str, Any] | None
+) -> None:
+    """A process: one step, whose outcome is written to a file as a whole or, where it is killed, not at all."""
+    os.environ.update(environment)
+    path = Path(outcome)
+    logging.basicConfig(filename=path.with_suffix(".log"), level=logging.INFO, force=True)
+    sys.stdout = sys.stderr = path.with_suffix(".out").open("a", encoding="utf-8", buffering=1)
+    if killed is not None:
+        _kill_later(**killed)
+    document = _outcome(lambda: STEPS[step](state))
+    if "error" in document:
+        logging.error("%s", document["trace"])
+    draft = path.with_suffix(".draft")
+    draft.write_text(json.dumps(document), encoding="utf-8")
+    draft.replace(path)
+
+
+def _outcome(call: Callable[[], Any]) -> dict[str, Any]:
+    try:
+        return {"state": "done", "value": call()}
+    except TaskDeferred as deferred:
+        path, arguments = deferred.trigger.serialize()
+        return {"state": "deferred", "trigger": path, "arguments": arguments, "method": deferred.method_name}
+    except AirflowFailException as final:
+        return {"state": "failed", "error": str(final), "trace": traceback.format_exc()}
+    except BaseException as error:  # what Airflow would try again
+        return {"state": "retry", "error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+
+
+def _kill_later(seconds: float, writes: int = 0) -> None:
+    """kill -9 of this process so long after its n-th write was handed to ZooKeeper's client, answered or not.
+
+    Without writes: so long after now.
+    """
+    from kazoo.client import KazooClient
+
+    left = [writes]
+
+    def kill() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def counted(write: Callable[..., Any]) -> Callable[..., Any]:
+        def call(*args: Any, **kwargs: Any) -> Any:
+            answer = write(*args, **kwargs)
+            left[0] -= 1
+            if not left[0]:
+                time.sleep(seconds)
+                kill()
+            return answer
+
+        return call
+
+    if not writes:
+        timer = threading.Timer(seconds, kill)
+        timer.daemon = True
+        timer.start()
+    for name in ("create_async", "set_async", "delete_async") if writes else ():
+        setattr(KazooClient, name, counted(getattr(KazooClient, name)))
+
+
+def _dag_run(state: State) -> Any:
+    return SimpleNamespace(
+        dag_id="kafka_rebalance", run_id=state["run_id"], triggering_user_name="olive", run_type="manual"
+    )
+
+
+def read_retries(state: State) -> dict[str, int]:
+    """How often the Dag tries each task again."""
+    spec = importlib.util.spec_from_file_location("kafka_rebalance_dag", DAG)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return {task.task_id: int(task.retries) for task in module.rebalance().tasks}
+
+
+def approve_plan(state: State) -> dict[str, Any]:
+    """Snapshot, planning and approval; returns the decision. The approved candidate is the plan that was given."""
+    xcom: dict[str, Any] = {}
+    # A storm is looked for elsewhere; here it would cost two seconds a case.
+    kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS = 0.1
+    params = {"kafka_conn_id": CONNECTION, **state["params"]}
+    tasks.snapshot(params, _dag_run(state), SimpleNamespace(xcom_push=xcom.__setitem__))
+    folder = Path(xcom["run_folder"])
+    settings = Settings.from_mapping(artifacts.read_json(folder, artifacts.SETTINGS))
+    planner.run(folder / artifacts.SNAPSHOT_FOLDER, folder, settings)
+    segment_audit.write_audit(folder)
+    proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
+    choice = "given"
+    decision = {
+        "choice": choice,
+        "digest": offered_digests(proposals, stopped_candidates(folder, proposals))[choice],
+        "snapshot_digest": proposals["snapshot_digest"],
+        "policy_digest": artifacts.read_json(folder, artifacts.SNAPSHOT)["policy_digest"],
+        "approved_by": {"id": "uma", "name": "uma"},
+        "approved_at": artifacts.read_json(folder, artifacts.SNAPSHOT)["observed_at"],
+        "note": "",
+        "throttle_bytes_per_second": state["bytes_per_second"],
+    }
+    return {
+        "choice": choice,
+        "digest": decision["digest"],
+        "decision_digest": artifacts.write_json(folder, artifacts.DECISION, decision),
+        "run_folder": str(folder),
+        "nonce": xcom["nonce"],
+    }
+
+
+def _operator(state: State) -> ReassignOperator:
+    return ReassignOperator(
+        task_id="reassign", decision=state["decision"], poll_seconds=POLL_SECONDS, stall_seconds=STALL_SECONDS
+    )
+
+
+def _context(state: State) -> Any:
+    return {"dag_run": _dag_run(state), "run_id": state["run_id"]}
+
+
+def follow(state: State) -> dict[str, Any]:
+    """The triggerer: the trigger's own loop, until it fires; returns the event's payload."""
+    module, _, name = state["trigger"].rpartition(".")
+    trigger = getattr(importlib.import_module(module), name)(**state["arguments"])
+
+    async def fire() -> dict[str, Any]:
+        async for event in trigger.run():
+            return dict(event.payload)
+        raise RuntimeError("the trigger ended without an event")
+
+    return asyncio.run(fire())
+
+
+STEPS: dict[str, Callable[[State], Any]] = {
+    "read_retries": read_retries,
+    "approve_plan": approve_plan,
+    "hold_throttle": lambda state: throttling.hold(state["decision"], _dag_run(state)),
+    "reassign": lambda state: _operator(state).execute(_context(state)),
+    "resume": lambda state: getattr(_operator(state), state["method"])(_context(state), state["event"]),
+    "follow": follow,
+    "elect_leaders": lambda state: tasks.elect_leaders(state["decision"]),
+    "release_throttle": lambda state: throttling.release(state["decision"], _dag_run(state)),
+    "verify": lambda state: tasks.verify(state["decision"]),
+    "record": lambda state: tasks.record(state["decision"], _dag_run(state)),
+}

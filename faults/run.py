@@ -1,0 +1,305 @@
+"""One case: an approved plan is executed as the Dag would, a fault strikes, and what came of it is judged."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from faults import load
+from faults.cases import Case, Fault, Moment
+from faults.cluster import AFTER, BEFORE, BULK_BYTES, RATE, FaultCluster, Truth
+from faults.processes import Processes, Step
+from faults.strike import Strike
+
+RETRY_SECONDS = 2.0  # the Dag's own pauses are longer; the number of retries is the Dag's
+CONNECTION = "kafka_faults"
+POLICY = "approvers: [uma]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 100000000\n"
+
+
+class TaskFailedError(Exception):
+    """A task failed for good; the text is its last error."""
+
+
+@dataclass(slots=True)
+class Result:
+    """What a case came to. `problems` says what was wrong with the product; none is a pass."""
+
+    case: str
+    seed: int
+    passed: bool = False
+    problems: list[str] = field(default_factory=list)
+    struck: str = ""
+    seconds: float = 0.0  # from the fault to the end of the run
+    acknowledged: int = 0
+    lost: int = 0
+    longest_gap_seconds: float = 0.0
+    consumed: int = 0
+    state: str = ""  # of the run, when it first ended
+    cleared: bool = False  # failed, said why, and succeeded once the cause was gone and it was cleared
+    errors: list[str] = field(default_factory=list)  # of tasks, those that a retry mended too
+
+    def line(self) -> str:
+        end = self.state + (", then cleared" if self.cleared else "")
+        figures = (
+            f"{self.seconds:3.0f} s, {self.acknowledged:,} acknowledged, {self.lost} lost, longest gap "
+            f"{self.longest_gap_seconds:.1f} s, run {end}, {len(self.errors)} tries failed"
+        )
+        verdict = "ok  " if self.passed else "FAIL"
+        return f"{self.case:<32} {verdict} {figures}; {self.struck}" + "".join(f"\n    {p}" for p in self.problems)
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
+
+
+def prepare_airflow(folder: Path, cluster: FaultCluster) -> dict[str, str]:
+    """The environment of our processes: connection, policy, and a folder for runs."""
+    (folder / "policies").mkdir(parents=True)
+    (folder / "policies" / f"{CONNECTION}.yaml").write_text(POLICY, encoding="utf-8")
+    connection = {
+        "conn_type": "kafka_zookeeper",
+        "host": cluster.local.zookeeper,
+        "extra": {"bootstrap_servers": cluster.local.bootstrap_servers},
+    }
+    return {
+        f"AIRFLOW_CONN_{CONNECTION.upper()}": json.dumps(connection),
+        "AIRFLOW__KAFKA_REBALANCE__RUNS_URL": str(folder / "runs"),
+        "AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER": str(folder / "policies"),
+    }
+
+
+class Run:
+    """The tasks after the approval, in the Dag's order, each in a process that may be killed."""
+
+    def __init__(self, cluster: FaultCluster, processes: Processes, case: Case) -> None:
+        self.cluster, self.processes, self.case = cluster, processes, case
+        self.errors: list[str] = []
+        self.kills = 0
+        self.truths: tuple[Truth, Truth] | None = None
+        self._random = case.random()
+        self._following: Step | None = None
+        self._retries: Mapping[str, int] = processes.call("read_retries", {})
+        self._state: dict[str, Any] = {"run_id": case.topic, "bytes_per_second": RATE}
+        self._to_kill = self._kills_planned()
+
+    @property
+    def folder(self) -> Path:
+        return Path(self._state["decision"]["run_folder"])
+
+    def approve(self) -> None:
+        """Plans what is wanted, and approves it."""
+        partitions = [
+            {"topic": self.case.topic, "partition": p, "replicas": list(replicas)} for p, replicas in AFTER.items()
+        ]
+        plan = json.dumps({"version": 1, "partitions": partitions})
+        self._state["params"] = {"topics_in": [self.case.topic], "plan": plan, "candidates": ["leaders_only"]}
+        self._state["decision"] = self.processes.call("approve_plan", self._state)
+
+    def execute(self) -> str:
+        """From `hold_throttle` to `record`; the state of the Dag run."""
+        try:
+            self._task("hold_throttle")
+        except TaskFailedError:
+            return "failed"  # Airflow runs no teardown after a setup that failed
+        return self._from_reassign()
+
+    def clear(self) -> str:
+        """What an operator does once the cause is gone: clears the failed tasks with what follows them."""
+        try:
+            self._task("hold_throttle")
+        except TaskFailedError:
+            return "failed"
+        return self._from_reassign()
+
+    def kill_ours(self, chance: random.Random) -> None:
+        """Our triggerer, as soon as there is one; or a worker that comes to a batch which runs already."""
+        if self.case.fault is Fault.TRIGGERER:
+            give_up = time.monotonic() + 10
+            while self._following is None and time.monotonic() < give_up:
+                time.sleep(0.01)
+            if self._following is not None:
+                self._following.kill()
+        elif self.case.moment is Moment.MID_COPY:
+            killed = {"seconds": chance.uniform(0.02, 0.4)}
+            if self.processes.start("reassign", self._state, killed).wait() is None:
+                self.kills += 1
+
+    def _from_reassign(self) -> str:
+        failed = False
+        try:
+            self._reassign()
+            self._task("elect_leaders")
+        except TaskFailedError:
+            failed = True
+        try:
+            self._task("release_throttle")
+        except TaskFailedError:
+            failed = True
+        before = self.cluster.settled(self.case.topic)
+        try:
+            self._task("verify")
+        except TaskFailedError:
+            failed = True
+        self.truths = before, self.cluster.settled(self.case.topic)
+        try:
+            self._task("record")
+        except TaskFailedError:
+            failed = True
+        return "failed" if failed else "success"
+
+    def _task(self, task: str) -> None:
+        for left in range(self._retries[task], -1, -1):
+            outcome = self._attempt(task, {})
+            if outcome is not None and outcome["state"] == "done":
+                return
+            self._failed(task, outcome, left)
+
+    def _reassign(self) -> None:
+        """Deferred and resumed until it is done. A retry begins anew, as Airflow's does."""
+        for left in range(self._retries["reassign"], -1, -1):
+            outcome = self._attempt("reassign", {})
+            while outcome is not None and outcome["state"] == "deferred":
+                followed = self._follow(outcome)
+                if followed["state"] != "done":
+                    outcome = followed
+                    break
+                extra = {"event": followed["value"], "method": outcome["method"]}
+                outcome = self._attempt("resume", extra)
+            if outcome is not None and outcome["state"] == "done":
+                return
+            self._failed("reassign", outcome, left)
+
+    def _follow(self, deferred: Mapping[str, Any]) -> dict[str, Any]:
+        """The trigger, in a triggerer; in another one when that was killed."""
+        while True:
+            self._following = self.processes.start("follow", self._state | dict(deferred))
+            followed = self._following.wait()
+            self._following = None
+            if followed is not None:
+                return followed
+            self.kills += 1
+
+    def _attempt(self, step: str, extra: Mapping[str, Any]) -> dict[str, Any] | None:
+        killed = self._to_kill.pop(step, None)
+        outcome = self.processes.start(step, self._state | dict(extra), killed).wait()
+        self.kills += outcome is None
+        return outcome
+
+    def _failed(self, task: str, outcome: Mapping[str, Any] | None, left: int) -> None:
+        """Notes it and waits for the retry. Raises TaskFailedError where there is none."""
+        text = f"{task}: {'killed' if outcome is None else outcome['error']}"
+        self.errors.append(text)
+        if not left or (outcome is not None and outcome["state"] == "failed"):
+            raise TaskFailedError(text)
+        time.sleep(RETRY_SECONDS)
+
+    def _kills_planned(self) -> dict[str, dict[str, Any]]:
+        """Where the worker dies: after which write of which step."""
+        if self.case.fault is not Fault.WORKER:
+            return {}
+        short = self._random.uniform(0, 0.02)
+        if self.case.moment is Moment.SUBMIT:
+            hold = {"writes": self._random.randint(2, 9), "seconds": short}
+            return {"hold_throttle": hold, "reassign": {"writes": 1, "seconds": short}}
+        if self.case.moment is Moment.END:
+            release = {"writes": self._random.randint(1, 8), "seconds": short}
+            return {"resume": {"seconds": self._random.uniform(0.02, 0.3)}, "release_throttle": release}
+        return {}
+
+
+def run_case(cluster: FaultCluster, processes: Processes, case: Case, folder: Path) -> Result:
+    """Runs and judges one case. The cluster is as before when it returns, or `problems` says what is not."""
+    result = Result(case.name, case.seed)
+    before = cluster.throttles()
+    cluster.make_topic(case.topic)
+    journal = folder / "acknowledged.txt"
+    ours, theirs = processes.context.Pipe()
+    arguments = (cluster.local.bootstrap_servers, case.topic, len(BEFORE), BULK_BYTES, str(journal), theirs)
+    writer = processes.context.Process(target=load.write_and_read, args=arguments, daemon=True)
+    writer.start()
+    try:
+        _receive(ours, writer)
+        run = Run(cluster, processes, case)
+        run.approve()
+        strike = Strike(cluster, case, run.kill_ours)
+        strike.start()
+        result.state = run.execute()
+        ended = time.monotonic()
+        strike.end()
+        result.seconds = ended - (strike.struck_at or ended)
+        result.struck = strike.what
+        result.problems += judge_end(run, strike, result.state, before)
+        cluster.wait("the cluster is whole again", lambda: cluster.healthy(case.topic))
+        if result.state != "success":
+            result.cleared = run.clear() == "success"
+            result.problems += [] if result.cleared else ["it did not succeed when it was cleared"]
+            result.problems += judge_end(run, strike, "success" if result.cleared else "failed", before)
+        result.errors = run.errors
+        ours.send("stop")
+        seen = _receive(ours, writer)
+        result.acknowledged, result.consumed = seen.acknowledged, seen.consumed
+        result.longest_gap_seconds = seen.longest_gap_seconds
+        result.lost, problems = judge_records(cluster, case, journal, seen)
+        result.problems += problems
+        cluster.delete_topic(case.topic)
+    finally:
+        writer.kill()
+        writer.join()
+    result.passed = not result.problems
+    return result
+
+
+def _receive(connection: Any, writer: Any) -> Any:
+    if not connection.poll(150):
+        raise TimeoutError(f"the process that writes records does not answer (exit code {writer.exitcode})")
+    return connection.recv()
+
+
+def judge_end(run: Run, strike: Strike, state: str, before: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the end that the run says it has come to, by ZooKeeper alone."""
+    problems = [strike.problem] if strike.problem else []
+    if strike.struck_at is None:
+        problems.append("the fault was not made: the run was over before its moment came")
+    if run.case.fault in {Fault.WORKER, Fault.TRIGGERER} and not run.kills:
+        problems.append("the fault was not made: no process of ours was killed")
+    if len(strike.requests) > 1:
+        problems.append(f"the reassignment was requested {len(strike.requests)} times")
+    if run.truths is None:
+        return [*problems, f"nothing was verified: {run.errors[-1]}"]
+    passed = json.loads((run.folder / "verification.json").read_text(encoding="utf-8"))["passed"]
+    truths = [truth.as_approved and truth.throttles == before for truth in run.truths]
+    if passed not in truths:
+        problems.append(f"verification.json says passed={passed}, ZooKeeper does not: {run.truths[1]}")
+    now = run.truths[1]
+    if state == "success":
+        if not now.as_approved:
+            problems.append(f"the run says success, and the end is not the approved one: {now}")
+        if now.throttles != before:
+            problems.append(f"the run says success, and throttles are {now.throttles}, were {before}")
+        if now.locked:
+            problems.append("the run says success, and the cluster is still locked")
+    elif not run.errors:
+        problems.append("the run failed without a word")
+    return problems
+
+
+def judge_records(cluster: FaultCluster, case: Case, journal: Path, seen: load.LoadResult) -> tuple[int, list[str]]:
+    """How many acknowledged records are not there, and what is wrong with the rest."""
+    found = load.read_back(cluster.local.bootstrap_servers, case.topic, len(BEFORE))
+    acknowledged = load.read_journal(journal)
+    lost = [record for record in acknowledged if found.get((record.partition, record.offset)) != record.number]
+    problems = []
+    if lost:
+        problems.append(f"{len(lost)} of {len(acknowledged)} acknowledged records are lost, first {lost[0]}")
+    if len(acknowledged) != seen.acknowledged:
+        problems.append(f"{len(acknowledged)} acknowledgements were noted, {seen.acknowledged} counted")
+    damaged = sum(number is None for number in found.values()) + seen.damaged
+    if damaged:
+        problems.append(f"{damaged} records came back with a wrong checksum")
+    if not seen.consumed:
+        problems.append("nothing was consumed during the move")
+    return len(lost), problems
