@@ -4,7 +4,8 @@ RebalanceError
 ├── InputError                a person's input: nothing was read from or written to a cluster because of it
 │   ├── SettingsError         settings of a run, or params of a Dag
 │   ├── PolicyError           the cluster's policy file, or a request beyond what it allows
-│   └── ConnectionSettingsError   the Airflow connection of the cluster
+│   ├── ConnectionSettingsError   the Airflow connection of the cluster
+│   └── ThrottleRateError     a rate outside the policy, or at which a copy could never end
 ├── KafkaRuleError            a rule of Kafka itself; carries Kafka's own message
 ├── ArtifactError             a file of the run's folder: missing, unreadable, of another version or digest
 │   └── RunFolderError        the run's folder itself: not writable, not shared, outside its root
@@ -43,6 +44,10 @@ class PolicyError(InputError):
 
 class ConnectionSettingsError(InputError):
     """The Airflow connection lacks something or holds something that cannot be used."""
+
+
+class ThrottleRateError(InputError):
+    """A throttle's rate is outside the policy's range, or too low for a copy ever to end."""
 
 
 class KafkaRuleError(RebalanceError):

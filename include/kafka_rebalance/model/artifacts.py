@@ -29,6 +29,7 @@ TIMINGS = "timings.json"
 SEGMENTS = "segments.json"
 REPORT = "report.html"
 REASSIGNMENTS = "reassignments"  # a folder: every candidate and its way back, for kafka-reassign-partitions
+RATES = "rates.json"  # of each candidate: the least rate of the throttle, and that of `auto`
 DECISION = "decision.json"
 THROTTLE = "throttle.json"  # the page's copy of the cluster's lease, which is kept apart from the runs:
 LEASES = "leases"  # a folder below runs_url: one file a cluster

@@ -74,6 +74,9 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
     def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
         """Subject and body of the request."""
 
+    def check_choice(self, folder: RunFolder, choice: str, answer: Answer) -> None:
+        """Raises ApprovalError where this choice does not go with the rest of the answer."""
+
     def details(self, folder: RunFolder, answer: Answer) -> dict[str, Any]:
         """What the decision holds beside choice, digest and approver."""
         return {}
@@ -126,6 +129,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
         )
         try:
             choice = check_answer(answer, offer.digests, policy, requester_of(context["dag_run"]))
+            self.check_choice(folder, choice, answer)
         except ApprovalError as refused:
             raise AirflowFailException(str(refused)) from refused
         decision = {
@@ -225,15 +229,32 @@ class CandidateApprovalOperator(DigestApprovalOperator):
 
     def form(self, folder: RunFolder, policy: Policy) -> ParamsDict:
         least, most = policy.min_throttle_bytes_per_second, policy.max_throttle_bytes_per_second
+        rates = [_rates(folder).get(name, {}) for name in self.offer(folder).digests]
+        viable = min((found.get("least_bytes_per_second", 1) for found in rates), default=1)
+        why = next((f" Automatic: {found['why']}." for found in rates if "why" in found), "")
+        least = min(most, max(least, viable))
         throttle = Param(
-            _planned_throttle(folder),
+            _planned_throttle(folder, rates),
             type="integer",
             minimum=least,
             maximum=most,
             title="Throttle (bytes/s per broker)",
-            description=f"What one broker may send, and may receive, for this rebalance: {least} to {most}.",
+            description=f"What one broker may send, and may receive, for this rebalance: {least} to {most}.{why}",
         )
         return ParamsDict({"throttle_bytes_per_second": throttle, "note": note_param()})
+
+    def check_choice(self, folder: RunFolder, choice: str, answer: Answer) -> None:
+        if choice == REJECT:
+            return
+        found = _rates(folder).get(choice, {})
+        rate = answer.throttle_bytes_per_second or _planned_throttle(folder, [found])
+        least = found.get("least_bytes_per_second", 1)
+        if rate < least:
+            raise ApprovalError(
+                f"The answer does not count: a throttle of {rate} bytes/s is below the {least} bytes/s at which the "
+                f"copies of {choice} can end: {found['reason']}, and what is written to partitions that move counts as "
+                "well. Nothing was written to the cluster. Start a new Dag run and approve a higher rate."
+            )
 
     def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
         from kafka_rebalance.workflow.report_files import approval_texts  # heavy, and this file is read with the Dag
@@ -243,12 +264,21 @@ class CandidateApprovalOperator(DigestApprovalOperator):
     def details(self, folder: RunFolder, answer: Answer) -> dict[str, Any]:
         return {
             "snapshot_digest": artifacts.read_json(folder, artifacts.PROPOSALS)["snapshot_digest"],
-            "throttle_bytes_per_second": answer.throttle_bytes_per_second or _planned_throttle(folder),
+            "throttle_bytes_per_second": answer.throttle_bytes_per_second
+            or _planned_throttle(folder, [_rates(folder).get(answer.option.partition(" ")[0], {})]),
         }
 
 
-def _planned_throttle(folder: RunFolder) -> Any:
-    return artifacts.read_json(folder, artifacts.SNAPSHOT)["settings"]["throttle_bytes_per_second"]
+def _rates(folder: RunFolder) -> Mapping[str, Mapping[str, Any]]:
+    from kafka_rebalance.workflow.rates import read_rates  # heavy, and this file is read with the Dag
+
+    return read_rates(folder)
+
+
+def _planned_throttle(folder: RunFolder, rates: Sequence[Mapping[str, Any]]) -> Any:
+    """The automatic rate of the first of these candidates, if one was asked for, else that of the settings."""
+    auto = next((found["auto_bytes_per_second"] for found in rates if "auto_bytes_per_second" in found), None)
+    return auto or artifacts.read_json(folder, artifacts.SNAPSHOT)["settings"]["throttle_bytes_per_second"]
 
 
 def note_param() -> Param:

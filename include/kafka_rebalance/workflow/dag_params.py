@@ -7,6 +7,7 @@ from airflow.sdk import Param
 from kafka_rebalance.model.settings import CANDIDATES, JOBS, Settings
 
 _DEFAULT = Settings()
+AUTO = "auto"  # of throttle_bytes_per_second: `workflow.rates` tells it
 _LIMITS, _BROKERS, _TOPICS, _PLAN, _TUNING = "Limits", "Brokers", "Topics", "A plan of your own", "Tuning"
 
 
@@ -85,10 +86,12 @@ REBALANCE_PARAMS: dict[str, Param] = {
     "max_leader_changes": _limit("Leader changes at most", "Partitions whose preferred leader changes."),
     "throttle_bytes_per_second": Param(
         None,
-        type=["null", "integer"],
+        type=["null", "integer", "string"],
         minimum=1,
+        pattern=f"^{AUTO}$",
         title="Throttle (bytes/s per broker)",
-        description="Within the policy's range; empty is the policy's maximum. The approver may change it.",
+        description="Within the policy's range; empty is the policy's maximum; auto is what the brokers' networks have "
+        "left (their capacities have to be in the connection). The approver may change it.",
         section=_LIMITS,
     ),
     "copies_per_broker": Param(

@@ -10,6 +10,7 @@ from typing import Any
 
 import kafka_rebalance
 from kafka_rebalance.errors import ArtifactError, VerificationError
+from kafka_rebalance.execution.decision import OFFERED
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare
@@ -18,9 +19,10 @@ from kafka_rebalance.spark import package_zip
 from kafka_rebalance.verification.checks import document, summarise
 from kafka_rebalance.verification.leaders import check_leaders
 from kafka_rebalance.verification.placement import check_placement
-from kafka_rebalance.workflow import elections, ledger, plans, report_files, segment_audit, throttling
+from kafka_rebalance.workflow import elections, ledger, plans, rates, report_files, segment_audit, throttling
 from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
 from kafka_rebalance.workflow.controller import controller_document
+from kafka_rebalance.workflow.dag_params import AUTO
 from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
@@ -39,10 +41,11 @@ PARAMS_OUTSIDE_SETTINGS = ("kafka_conn_id", "internal_topics", "reason", "plan",
 def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
     """Reads params, policy and cluster once; everything later works from the files this writes."""
     connection_id = params["kafka_conn_id"]
-    asked = Settings.from_mapping(
-        {key: value for key, value in params.items() if key not in PARAMS_OUTSIDE_SETTINGS and value is not None}
-        | {"plan": plans.given_plan(params)}
-    )
+    given = {key: value for key, value in params.items() if key not in PARAMS_OUTSIDE_SETTINGS and value is not None}
+    auto = given.get("throttle_bytes_per_second") == AUTO
+    if auto:  # told once there is a plan; planned with the policy's highest, so that no copy is expected to last longer
+        del given["throttle_bytes_per_second"]
+    asked = Settings.from_mapping(given | {"plan": plans.given_plan(params)})
     policy = read_policy(connection_id)
     connection = read_connection(connection_id)
     folder, nonce = create_run_folder(connection_id, dag_run.run_id)
@@ -50,6 +53,8 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     ti.xcom_push("nonce", nonce)
     internal = bool(params.get("internal_topics"))
     taken = take_snapshot(connection, asked, internal_topics=internal)
+    if auto:
+        rates.check_network_known(connection, sorted(taken.view.brokers))
     if policy is None:
         log.warning(
             "There is no policy file for %s: the cluster is read-only, a plan is made and nothing is written",
@@ -76,6 +81,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
             "requested_by": dag_run.triggering_user_name,
             "reason": params.get("reason") or "",
             "settings": settings.to_mapping(),
+            "throttle": AUTO if auto else None,
             "policy": policy.to_mapping() if policy else None,
             "policy_digest": policy.digest if policy else None,
             "snapshot_digest": tables_digest,
@@ -102,9 +108,12 @@ def render_report(run_folder: str, dag_run: Any) -> dict[str, Any]:
     report_files.write_report(folder)
     proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
     written = artifacts.read_json(folder, artifacts.SNAPSHOT)
+    connection_id = written["connection_id"]
+    offered = [c["name"] for c in proposals["candidates"] if c["status"] in OFFERED]
+    rates.write_rates(folder, offered, read_connection(connection_id), read_policy(connection_id))
     ledger.append(
         "plans",
-        written["connection_id"],
+        connection_id,
         dag_run.run_id,
         datetime.fromisoformat(written["observed_at"]),
         [_plan_row(candidate, proposals, dag_run.run_id) for candidate in proposals["candidates"]],

@@ -7,29 +7,32 @@ knows what is ours, and is given back last.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ThrottleError
-from kafka_rebalance.execution.lease import ThrottleLease
+from kafka_rebalance.execution.lease import RateChange, ThrottleLease
 from kafka_rebalance.execution.progress import in_motion
 from kafka_rebalance.execution.recovery import check_position, position
 from kafka_rebalance.execution.throttle import (
     Release,
     check_in_force,
     desired_throttle,
+    rate_changes,
     set_changes,
     take_lease,
+    with_rate,
 )
 from kafka_rebalance.execution.throttle import (
     release as decide_release,
 )
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.proposal import brokers_touched
+from kafka_rebalance.model.proposal import Move, brokers_touched
+from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.verification.checks import Check
 from kafka_rebalance.verification.stored_configs import entity_of
 from kafka_rebalance.verification.throttles import check_left, check_throttles
@@ -38,11 +41,14 @@ from kafka_rebalance.workflow.approved import ApprovedPlan, check_before_write, 
 from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.policies import read_policy
+from kafka_rebalance.workflow.rates import check_run_rate
+from kafka_rebalance.workflow.run_folder import RunFolder
 from kafka_rebalance.workflow.run_lock import lock_owner
 from kafka_rebalance.workflow.segments import check_copies_safe
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_broker_configs, read_topic_configs
+from kafka_rebalance.zookeeper.reader import read_broker_configs, read_cluster_view, read_topic_configs
 from kafka_rebalance.zookeeper.writer import merge_config
 
 log = logging.getLogger(__name__)
@@ -67,6 +73,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         if where.in_flight is None:
             check_before_write(plan, view, where)
             check_copies_safe(client, connection, plan)
+            check_run_rate(plan.folder, plan.candidate.moves, plan.throttle_bytes_per_second, None)
         owner = lock_owner(plan.candidate.digest, dag_run)
         lock.acquire(client, owner)
         try:
@@ -186,6 +193,43 @@ def _put_back(client: KazooClient, lease: ThrottleLease, moving: Collection[Topi
             "again. Find who, then clear this task."
         )
     return result
+
+
+def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> ThrottleLease:
+    """Another rate for the run of this folder while it goes on; brokers heed it within seconds. Returns the new lease.
+
+    What was approved stays as it was; the lease says who changed the rate, and when. Raises ThrottleRateError for a
+    rate that the policy does not allow or at which a copy could never end, ThrottleError where the run holds no
+    throttle.
+    """
+    snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+    lease = leases.read_open(snapshot["cluster_id"])
+    if lease is None or lease.run_folder != str(folder):
+        raise ThrottleError(
+            f"The run of {folder} holds no throttle now, so its rate cannot be changed. Nothing was written. "
+            "Give another rate while copies are in flight."
+        )
+    connection_id = str(snapshot["connection_id"])
+    moves = read_candidate(folder, artifacts.read_json(folder, artifacts.DECISION)["choice"]).moves
+    check_run_rate(folder, moves, bytes_per_second, read_policy(connection_id))
+    changed = with_rate(lease, RateChange(bytes_per_second, by, leases.now()))
+    with open_client(read_connection(connection_id).zookeeper) as client:
+        leases.write(changed)  # first: whoever puts back at this moment must know both rates for ours
+        for entity, values in rate_changes(changed, read_configs(client, changed.entities)).items():
+            merge_config(client, entity, values)
+        now = leases.read(changed.cluster_id)
+        if now is None or now.released_at is not None or now.run != changed.run:
+            put_back(client, changed, lambda: in_motion(moves, read_cluster_view(client, _topics(moves))))
+            raise ThrottleError(
+                f"Run {lease.run} gave its throttle back at this moment. The new rate was taken off again; nothing "
+                "of it is left."
+            )
+    log.info("%s: %s changed the rate to %d bytes/s", lease.run, by, bytes_per_second)
+    return changed
+
+
+def _topics(moves: Sequence[Move]) -> set[str]:
+    return {move.topic_partition.topic for move in moves}
 
 
 def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan) -> None:
