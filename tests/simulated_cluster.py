@@ -43,6 +43,7 @@ class SimulatedCluster:
         self.fake: FakeZooKeeper = fake_cluster(topics, brokers=RACKS, version=version)
         self.controller = SimulatedController(self.fake, version)
         self.fake.after_write.append(self._elect_at_once)
+        self.empty_disks: set[int] = set()  # brokers that came back without what they held
         self.requests: list[dict[TopicPartition, list[int]]] = []  # what each reassignment znode asked for
         brokers = "kafka_rebalance.brokers"
         monkeypatch.setattr("kafka_rebalance.zookeeper.client.KazooClient", lambda **_: SimulatedClient(self.fake))
@@ -103,7 +104,9 @@ class SimulatedCluster:
             for partition, holders in self.replicas(topic).items():
                 isr = self.fake.json(f"/brokers/topics/{topic}/partitions/{partition}/state")["isr"]
                 replicas[TopicPartition(topic, partition)] = {
-                    broker: SIZE_BYTES if broker in isr else 0 for broker in holders if broker in brokers
+                    broker: SIZE_BYTES if broker in isr and broker not in self.empty_disks else 0
+                    for broker in holders
+                    if broker in brokers
                 }
         return BrokerDisks(replicas, {broker: (LogDir("/data"),) for broker in brokers})
 

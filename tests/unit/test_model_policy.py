@@ -58,6 +58,9 @@ def test_a_file_that_is_no_mapping_is_refused(given_):
         *[("max_bytes_share", value, "above 0 and at most 1") for value in (0, 1.1, -1, True, "1", float("nan"))],
         *[("max_bytes", value, "at least 1") for value in (0, -1, 1.5, True, "5")],
         ("copies_per_broker", 0, "at least 1"),
+        ("on_conflict", "ask", "must be stop or leave_out"),
+        ("on_conflict", True, "must be stop or leave_out"),
+        *[("growth_limit", value, "from 0 to 100") for value in (-0.1, 101, True, "1", float("nan"))],
         ("partitions_per_topic", 0, "at least 1"),
         ("replicas_per_broker", "many", "at least 1"),
         ("partitions_per_batch", None, "at least 1"),
@@ -111,6 +114,9 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest():
         "internal_topics": True,
         "approval_expires_after_seconds": 5,
         "imbalance_limit": 0.5,
+        "on_conflict": "leave_out",
+        "growth_limit": 0.5,
+        "beside_cruise_control": True,
         "approvers": (Approver("x", "x"),),
     }
     assert set(changed) == {field.name for field in dataclasses.fields(Policy)}

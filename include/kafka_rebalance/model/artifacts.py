@@ -38,6 +38,7 @@ INSTALLATION = "installation.json"  # below runs_url: tells two Airflows of one 
 BATCHES = "batches.json"
 PROGRESS = "progress.json"
 CONTROL = "control.json"  # what people ask of a running rebalance
+LEFT_OUT = "left_out.json"  # approved moves that were not made, why, and the scores of what remains
 VERIFICATION = "verification.json"
 TOPIC = "topic.json"  # of kafka_topics: the request, and the change that will be written
 TOPICS = "topics.json"  # what list and describe found

@@ -12,6 +12,7 @@ from kafka_rebalance.model.artifacts import digest_of
 from kafka_rebalance.model.settings import Settings
 
 TIB = 1024**4
+STOP, LEAVE_OUT = "stop", "leave_out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,9 @@ class Policy:
     brokers_out: tuple[int, ...] = ()
     internal_topics: bool = False  # whether a run may tick them
     approval_expires_after_seconds: int = 86_400
+    on_conflict: str = STOP  # what becomes of partitions that are no longer as approved: `stop` or `leave_out` them
+    growth_limit: float = 0.25  # of the approved bytes: more growth before the first write must be approved again
+    beside_cruise_control: bool = False  # whether a cluster that Cruise Control works on may be written to
     imbalance_limit: float = 0.20  # the nightly check proposes a rebalance past this share of the mean
 
     @classmethod
@@ -170,6 +174,18 @@ def _fraction(value: Any) -> float:
     return float(value)
 
 
+def _share(value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 100:
+        raise ValueError("must be a number from 0 to 100, as in 0.25 for a quarter more")
+    return float(value)
+
+
+def _on_conflict(value: Any) -> str:
+    if value not in (STOP, LEAVE_OUT):
+        raise ValueError(f"must be {STOP} or {LEAVE_OUT}")
+    return str(value)
+
+
 def _texts(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list) or not all(isinstance(item, str) and item for item in value):
         raise ValueError("must be a list of topic globs")
@@ -200,5 +216,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "brokers_out": _ids,
     "internal_topics": _flag,
     "approval_expires_after_seconds": _positive,
+    "on_conflict": _on_conflict,
+    "growth_limit": _share,
+    "beside_cruise_control": _flag,
     "imbalance_limit": _fraction,
 }

@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import pyarrow.parquet as pq
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.execution.decision import REJECT
-from kafka_rebalance.execution.readiness import check_cluster_ready
-from kafka_rebalance.execution.recovery import Position
-from kafka_rebalance.execution.staleness import check_policy_unchanged, check_unchanged
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
-from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.model.proposal import Candidate
 from kafka_rebalance.planning.tables import read_candidate
-from kafka_rebalance.workflow.freeze import check_not_frozen
-from kafka_rebalance.workflow.policies import read_policy
+from kafka_rebalance.workflow.left_out import LeftOut, read_left_out, without
 from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, open_run_folder
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 
@@ -33,7 +26,13 @@ class ApprovedPlan:
     folder: RunFolder
     snapshot: Mapping[str, Any]
     decision: Mapping[str, Any]
-    candidate: Candidate
+    approved: Candidate
+    left_out: tuple[LeftOut, ...] = ()
+
+    @property
+    def candidate(self) -> Candidate:
+        """What is executed: the approved candidate, less the partitions that were left out on purpose."""
+        return without(self.approved, self.left_out)
 
     @property
     def connection_id(self) -> str:
@@ -42,7 +41,7 @@ class ApprovedPlan:
     @property
     def topics(self) -> frozenset[str]:
         """What to read from ZooKeeper for this plan."""
-        return frozenset(move.topic_partition.topic for move in self.candidate.moves)
+        return frozenset(move.topic_partition.topic for move in self.approved.moves)
 
     @property
     def leaving(self) -> frozenset[int]:
@@ -64,7 +63,7 @@ def read_approved(decision: Mapping[str, Any]) -> ApprovedPlan:
     snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
     candidate = read_candidate(folder, written["choice"])
     check_digest(f"Candidate {candidate.name}", candidate.digest, written)
-    return ApprovedPlan(folder, snapshot, written, candidate)
+    return ApprovedPlan(folder, snapshot, written, candidate, read_left_out(folder, candidate))
 
 
 def read_decision(decision: Mapping[str, Any]) -> tuple[RunFolder, Mapping[str, Any]]:
@@ -98,37 +97,3 @@ def check_digest(what: str, digest: str, written: Mapping[str, Any]) -> None:
 def read_plan_view(client: KazooClient, plan: ApprovedPlan) -> ClusterView:
     """ZooKeeper's view of the topics that the approved plan touches, after a `sync`."""
     return read_cluster_view(client, plan.topics)
-
-
-def check_before_write(plan: ApprovedPlan, view: ClusterView, where: Position) -> None:
-    """Raises where frozen, and unless policy, cluster and each move still to do are what was approved."""
-    check_not_frozen(plan.connection_id)
-    policy = read_policy(plan.connection_id)
-    check_policy_unchanged(plan.decision["policy_digest"], policy.digest if policy else None)
-    check_cluster_ready(
-        view, expected_cluster_id=plan.snapshot["cluster_id"], may_be_down=plan.leaving, topics=plan.topics
-    )
-    check_unchanged(
-        plan.candidate.moves,
-        view,
-        snapshot_topics=_snapshot_topics(plan.folder),
-        registered_czxid=_registered_czxid(plan.folder),
-        batches_touched=where.touched,
-    )
-
-
-def _snapshot_topics(folder: RunFolder) -> dict[str, TopicIdentity]:
-    columns = ["topic", "topic_znode_version", "topic_czxid", "topic_id"]
-    rows = _read_table(folder, "partitions.parquet", columns)
-    return {row["topic"]: TopicIdentity(*(row[column] for column in columns[1:])) for row in rows}
-
-
-def _registered_czxid(folder: RunFolder) -> dict[int, int | None]:
-    rows = _read_table(folder, "brokers.parquet", ["broker", "registration_czxid"])
-    return {row["broker"]: row["registration_czxid"] for row in rows}
-
-
-def _read_table(folder: RunFolder, name: str, columns: list[str]) -> list[dict[str, Any]]:
-    content = (folder / artifacts.SNAPSHOT_FOLDER / name).read_bytes()
-    rows: list[dict[str, Any]] = pq.read_table(io.BytesIO(content), columns=columns).to_pylist()
-    return rows

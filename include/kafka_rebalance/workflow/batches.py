@@ -12,11 +12,13 @@ from kazoo.client import KazooClient
 from kafka_rebalance.errors import ArtifactError, ExecutionError
 from kafka_rebalance.execution.recovery import check_position, position
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.proposal import Batch
-from kafka_rebalance.workflow.approved import ApprovedPlan, check_before_write, read_approved, read_plan_view
+from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
 from kafka_rebalance.workflow.elections import elect_preferred
 from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.preflight import check_before_write
 from kafka_rebalance.workflow.throttling import check_throttle_in_force
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.writer import create_reassignment
@@ -30,8 +32,9 @@ def request_next(decision: Mapping[str, Any]) -> tuple[ApprovedPlan, Batch | Non
     None when all are in place. Asking again requests no batch twice.
     """
     plan = read_approved(decision)
-    with open_client(read_connection(plan.connection_id).zookeeper) as client:
-        return plan, _next(plan, client)
+    connection = read_connection(plan.connection_id)
+    with open_client(connection.zookeeper) as client:
+        return _next(plan, connection, client)
 
 
 def finish(decision: Mapping[str, Any], event: Mapping[str, Any]) -> None:
@@ -46,7 +49,7 @@ def finish(decision: Mapping[str, Any], event: Mapping[str, Any]) -> None:
         elect_preferred(client, batch.moves, allowed=lambda: check_not_frozen(plan.connection_id))
 
 
-def _next(plan: ApprovedPlan, client: KazooClient) -> Batch | None:
+def _next(plan: ApprovedPlan, connection: ClusterConnection, client: KazooClient) -> tuple[ApprovedPlan, Batch | None]:
     """The batch to follow: the one in flight, else the next one, requested here; None when all are in place."""
     view = read_plan_view(client, plan)
     where = position(plan.candidate.batches, view)
@@ -54,10 +57,14 @@ def _next(plan: ApprovedPlan, client: KazooClient) -> Batch | None:
     note_done(plan, where.done)
     if where.in_flight is not None:
         log.info("Batch %d is already under way; following it", where.in_flight.number)
-        return where.in_flight
+        return plan, where.in_flight
     if where.next is None:
-        return None
-    check_before_write(plan, view, where)
+        return plan, None
+    plan = check_before_write(connection, plan, view, where, requesting=where.next.number)
+    where = position(plan.candidate.batches, view)
+    note_done(plan, where.done)
+    if where.next is None:
+        return plan, None  # what was left has been left out
     check_throttle_in_force(client, plan)
     batch = where.next
     log.info(
@@ -69,7 +76,7 @@ def _next(plan: ApprovedPlan, client: KazooClient) -> Batch | None:
     )
     note_batch(plan, batch.number, "requested")
     create_reassignment(client, batch, plan.candidate.digest, view.brokers)
-    return batch
+    return plan, batch
 
 
 def note_batch(plan: ApprovedPlan, number: int, state: str) -> None:

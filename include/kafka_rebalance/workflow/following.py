@@ -17,7 +17,7 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import brokers_touched
-from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.workflow.left_out import read_remaining
 from kafka_rebalance.workflow.run_folder import open_run_folder
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
@@ -33,7 +33,7 @@ class BatchFollower:
     ) -> None:
         self.connection = connection
         self.folder = open_run_folder(run_folder)
-        self.candidate = read_candidate(self.folder, candidate)
+        self.candidate = read_remaining(self.folder, candidate)
         batches = {b.number: b for b in self.candidate.batches}
         if batch not in batches:
             raise ExecutionError(f"Candidate {candidate} has no batch {batch}. Nothing was written.")

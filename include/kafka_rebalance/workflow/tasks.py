@@ -25,6 +25,7 @@ from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.dag_params import AUTO
 from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.left_out import check_left_out
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
 from kafka_rebalance.workflow.run_folder import create_run_folder, open_run_folder
@@ -172,6 +173,7 @@ def verify(decision: Mapping[str, Any]) -> dict[str, int]:
         checks = [
             *check_placement(plan.candidate.moves, view),
             *check_leaders(plan.candidate.moves, view),
+            *check_left_out(plan.left_out),
             *throttling.check_put_back(client, plan),
             *check_segment_settings(client, connection, plan),
         ]

@@ -32,16 +32,17 @@ from kafka_rebalance.execution.throttle import (
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Move, brokers_touched
-from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.verification.checks import Check
 from kafka_rebalance.verification.stored_configs import entity_of
 from kafka_rebalance.verification.throttles import check_left, check_throttles
 from kafka_rebalance.workflow import leases
-from kafka_rebalance.workflow.approved import ApprovedPlan, check_before_write, read_approved, read_plan_view
+from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
 from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.left_out import read_remaining
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
+from kafka_rebalance.workflow.preflight import check_before_write
 from kafka_rebalance.workflow.rates import check_run_rate
 from kafka_rebalance.workflow.run_folder import RunFolder
 from kafka_rebalance.workflow.run_lock import lock_owner
@@ -71,7 +72,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         where = position(plan.candidate.batches, view)
         check_position(where)
         if where.in_flight is None:
-            check_before_write(plan, view, where)
+            plan = check_before_write(connection, plan, view, where)
             check_copies_safe(client, connection, plan)
             check_run_rate(plan.folder, plan.candidate.moves, plan.throttle_bytes_per_second, None)
         owner = lock_owner(plan.candidate.digest, dag_run)
@@ -210,7 +211,7 @@ def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> Throttl
             "Give another rate while copies are in flight."
         )
     connection_id = str(snapshot["connection_id"])
-    moves = read_candidate(folder, artifacts.read_json(folder, artifacts.DECISION)["choice"]).moves
+    moves = read_remaining(folder, artifacts.read_json(folder, artifacts.DECISION)["choice"]).moves
     check_run_rate(folder, moves, bytes_per_second, read_policy(connection_id))
     changed = with_rate(lease, RateChange(bytes_per_second, by, leases.now()))
     with open_client(read_connection(connection_id).zookeeper) as client:
@@ -239,6 +240,10 @@ def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan) -> None:
         raise ThrottleError(
             "No throttle is held for this run, so no batch is requested. Clear hold_throttle with what follows it."
         )
+    # Of a topic that was left out because it is gone, there is nothing left to throttle.
+    gone = plan.topics - {move.topic_partition.topic for move in plan.candidate.moves}
+    wanted = {entity: values for entity, values in lease.wanted.items() if entity.removeprefix("topics/") not in gone}
+    lease = replace(lease, wanted=wanted)
     check_in_force(lease, read_configs(client, lease.entities))
 
 
