@@ -50,7 +50,7 @@ def rebalance() -> None:
 
         return tasks.render_report(run_folder, dag_run)
 
-    @task
+    @task(retries=2)  # a setup that was killed half-way is followed by no teardown: trying again is its only way back
     def hold_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import throttling
 

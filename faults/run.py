@@ -67,6 +67,7 @@ def prepare_airflow(folder: Path, cluster: FaultCluster) -> dict[str, str]:
     }
     return {
         f"AIRFLOW_CONN_{CONNECTION.upper()}": json.dumps(connection),
+        "AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE": "false",  # there is no database that could say so
         "AIRFLOW__KAFKA_REBALANCE__RUNS_URL": str(folder / "runs"),
         "AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER": str(folder / "policies"),
     }

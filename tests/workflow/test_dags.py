@@ -58,6 +58,10 @@ def test_the_throttle_is_set_up_and_torn_down_and_a_throttle_left_behind_fails_t
     assert release.retries > 0
 
 
+def test_a_setup_that_is_killed_is_tried_again_since_no_teardown_follows_it(rebalance: DAG) -> None:
+    assert rebalance.get_task("hold_throttle").retries > 0
+
+
 def test_what_follows_an_approval_runs_whatever_failed_but_never_without_one(rebalance: DAG) -> None:
     """`all_done` would run, and turn the run green, where nothing was approved."""
     for task_id in ("verify", "record"):
