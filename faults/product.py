@@ -22,13 +22,16 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+# The clients and rooms that tasks import when they run: read once, here.
+import confluent_kafka.admin  # noqa: F401
+import kafka.admin  # noqa: F401
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 import kafka_rebalance.workflow.snapshot
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import segment_audit, tasks, throttling
+from kafka_rebalance.workflow import batches, segment_audit, tasks, throttling, triggers  # noqa: F401
 from kafka_rebalance.workflow.approval import offered_digests, stopped_candidates
 from kafka_rebalance.workflow.reassign import ReassignOperator
 
