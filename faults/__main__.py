@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=6)
     parser.add_argument("--resume", action="store_true", help="leave out what has passed since the last full start")
     parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after that time")
-    parser.add_argument("--keep", type=Path, help="a new folder for clusters and logs; else a temporary one")
+    parser.add_argument("--keep", type=Path, help="a folder in which clusters and logs stay")
     asked = parser.parse_args(arguments)
     give_up = time.monotonic() + asked.minutes * 60
     if not asked.resume:
@@ -66,7 +66,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     RESULTS.parent.mkdir(exist_ok=True)
     began, failed = time.monotonic(), 0
     with tempfile.TemporaryDirectory(prefix="faults-") as scratch:
-        folder = asked.keep or Path(scratch)
+        folder = Path(scratch)
+        if asked.keep:
+            asked.keep.mkdir(parents=True, exist_ok=True)
+            folder = Path(tempfile.mkdtemp(prefix="faults-", dir=asked.keep))
         os.environ["AIRFLOW_HOME"] = str(folder / "home")
         for version in asked.versions:
             mine = [case for case in todo if case.version == version]

@@ -21,6 +21,9 @@ CONNECTION = "kafka_faults"
 POLICY = "approvers: [uma]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 100000000\n"
 
 
+_retries: dict[str, int] = {}
+
+
 class TaskFailedError(Exception):
     """A task failed for good; the text is its last error."""
 
@@ -73,6 +76,13 @@ def prepare_airflow(folder: Path, cluster: FaultCluster) -> dict[str, str]:
     }
 
 
+def dag_retries(processes: Processes) -> Mapping[str, int]:
+    """How often the Dag tries each task again; read once."""
+    if not _retries:
+        _retries.update(processes.call("read_retries", {}))
+    return _retries
+
+
 class Run:
     """The tasks after the approval, in the Dag's order, each in a process that may be killed."""
 
@@ -83,7 +93,7 @@ class Run:
         self.truths: tuple[Truth, Truth] | None = None
         self._random = case.random()
         self._following: Step | None = None
-        self._retries: Mapping[str, int] = processes.call("read_retries", {})
+        self._retries = dag_retries(processes)
         self._state: dict[str, Any] = {"run_id": case.topic, "bytes_per_second": RATE}
         self._to_kill = self._kills_planned()
 
@@ -125,9 +135,11 @@ class Run:
             if self._following is not None:
                 self._following.kill()
         elif self.case.moment is Moment.MID_COPY:
-            killed = {"seconds": chance.uniform(0.02, 0.4)}
-            if self.processes.start("reassign", self._state, killed).wait() is None:
-                self.kills += 1
+            for latest in (0.4, 0.2, 0.1, 0.05):  # a step that is over before its end is not killed
+                killed = {"seconds": chance.uniform(0, latest)}
+                if self.processes.start("reassign", self._state, killed).wait() is None:
+                    self.kills += 1
+                    return
 
     def _from_reassign(self) -> str:
         failed = False
