@@ -84,7 +84,7 @@ class Strike(threading.Thread):
         try:
             heal()
         except Exception as failed:
-            self.problem = f"what was struck does not run again: {failed}"
+            self.problem = f"what was struck was not made whole again: {failed}"
 
     def _strike(self) -> Callable[[], None]:
         """Strikes; returns what makes it whole again."""
@@ -105,7 +105,16 @@ class Strike(threading.Thread):
     def _freeze(self) -> Callable[[], None]:
         self.cluster.local.freeze_broker(TARGET)
         self.what = f"broker {TARGET} frozen for {FROZEN_SECONDS:.0f} s"
-        return self._later(FROZEN_SECONDS, lambda: self.cluster.local.thaw_broker(TARGET))
+
+        def thaw() -> None:
+            time.sleep(2)
+            registered = TARGET in self.cluster.registered()
+            time.sleep(FROZEN_SECONDS - 2)
+            self.cluster.local.thaw_broker(TARGET)
+            if not registered:
+                raise RuntimeError(f"broker {TARGET} was to be registered while it was frozen, and was not")
+
+        return thaw
 
     def _kill_zookeepers(self, *servers: int) -> Callable[[], None]:
         for server in servers:
