@@ -109,7 +109,7 @@ def rebalance() -> None:
     moved = ReassignOperator(
         task_id="reassign",
         decision=decision,
-        retries=3,
+        retries=5,
         retry_exponential_backoff=True,
     )
     released = release_throttle(decision).as_teardown(setups=held, on_failure_fail_dagrun=True)

@@ -25,9 +25,19 @@ class FakeTransaction(TransactionRequest):
     def commit_async(self) -> SimpleNamespace:
         self.committed = True
         paths = [operation.path.removeprefix(self.fake.chroot) for operation in self.operations]
-        named = [path for call, path, *_ in self.fake._failures if call == "commit" and path in paths]
-        path = named[0] if named else paths[0]
-        return SimpleNamespace(get=lambda timeout: self.fake._call("commit", path, lambda: self._commit(paths)))
+        path = next((path for call, path, *_ in self.fake._failures if call == "commit" and path in paths), paths[0])
+        return SimpleNamespace(get=lambda timeout: self.fake._call("commit", path, lambda: self._commit_or_fail(paths)))
+
+    def _commit_or_fail(self, paths: list[str]) -> list[Any]:
+        """A failure that waits for one of its writes is that of the whole."""
+        for failure in self.fake._failures:
+            call, path, took_effect, error = failure
+            if call in ("create", "set") and path in paths:
+                self.fake._failures.remove(failure)
+                if took_effect:
+                    self._commit(paths)
+                raise error
+        return self._commit(paths)
 
     def _commit(self, paths: list[str]) -> list[Any]:
         fake = self.fake

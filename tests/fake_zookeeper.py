@@ -60,6 +60,7 @@ class FakeZooKeeper:
     chroot: str = ""
     hosts: tuple[tuple[str, int], ...] = (("fake", 2181),)
     writes: list[tuple[str, str]] = field(default_factory=list)  # (create|set|delete, path), in order
+    reads: list[tuple[str, str]] = field(default_factory=list)  # (sync|exists|get|get_children|get_acls, path)
     after_write: list[Callable[[str, str], None]] = field(default_factory=list)
     _failures: list[tuple[str, str, bool, Exception]] = field(default_factory=list)
 
@@ -90,6 +91,8 @@ class FakeZooKeeper:
         return self._act(name, path, act)
 
     def _act(self, name: str, path: str, act: Callable[[], Any]) -> Any:
+        if name in ("sync", "exists", "get", "get_children", "get_acls"):
+            self.reads.append((name, path))
         result = act()
         if name in ("create", "set", "delete"):
             self.writes.append((name, path))
@@ -305,6 +308,10 @@ class SimulatedController:
 
     def _advance(self, key: tuple[str, int]) -> bool:
         target, origin, state_path = self._targets[key], self._origins[key], self._state_path(key)
+        if self._replicas(key) is None:  # its topic was deleted in the middle of the move
+            del self._targets[key], self._origins[key]
+            self._rewrite_request()
+            return True
         state = self.fake.json(state_path)
         live = {int(name) for name in self.fake.get_children("/brokers/ids")}
         if not set(target) <= live:

@@ -63,6 +63,7 @@ class InProcessRun:
         )
         self.xcom: dict[str, Any] = {}
         self.decision: dict[str, Any] = {}
+        self.deferred: TaskDeferred | None = None  # of the last call of `reassign`
 
     @property
     def folder(self) -> Path:
@@ -106,11 +107,11 @@ class InProcessRun:
 
     def request(self) -> int | None:
         """One call of `reassign`: the batch it follows from then on, None when all are in place."""
-        return self._deferred(lambda operator: operator.execute({}))
+        return self._deferred(lambda operator: operator.execute({"dag_run": self.dag_run}))
 
     def resume(self, event: Event) -> int | None:
         """`reassign` woken by the trigger's event: the next batch, or None."""
-        return self._deferred(lambda operator: operator.resume({}, event))
+        return self._deferred(lambda operator: operator.resume({"dag_run": self.dag_run}, event))
 
     def follow(
         self, batch: int, *, stall_seconds: float = 60, until: Callable[[], bool] = lambda: False
@@ -120,7 +121,7 @@ class InProcessRun:
         follower = BatchFollower(
             read_connection(CONNECTION), str(self.folder), self.decision["choice"], batch, stall_seconds
         )
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 20
         try:
             while time.monotonic() < deadline:
                 event = follower.look(time.time(), said.append)
@@ -152,10 +153,12 @@ class InProcessRun:
         return artifacts.read_json(self.folder, artifacts.VERIFICATION)
 
     def _deferred(self, call: Callable[[ReassignOperator], None]) -> int | None:
+        self.deferred = None
         operator = ReassignOperator(task_id="reassign", decision=self.decision)
         try:
             call(operator)
         except TaskDeferred as deferred:
-            batch: int = deferred.trigger.batch
+            self.deferred = deferred
+            batch: int | None = getattr(deferred.trigger, "batch", None)
             return batch
         return None

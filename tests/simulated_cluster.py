@@ -48,6 +48,7 @@ class SimulatedCluster:
         brokers = "kafka_rebalance.brokers"
         monkeypatch.setattr("kafka_rebalance.zookeeper.client.KazooClient", lambda **_: SimulatedClient(self.fake))
         monkeypatch.setattr(f"{brokers}.sizes.read_log_dirs", self._log_dirs)
+        monkeypatch.setattr(f"{brokers}.sizes.read_replica_sizes", self._sizes)
         monkeypatch.setattr(f"{brokers}.metadata.read_end_offsets", lambda _, partitions: dict.fromkeys(partitions, 1))
         monkeypatch.setattr(
             f"{brokers}.metadata.read_start_offsets", lambda _, partitions: dict.fromkeys(partitions, 0)
@@ -109,6 +110,9 @@ class SimulatedCluster:
                     if broker in brokers
                 }
         return BrokerDisks(replicas, {broker: (LogDir("/data"),) for broker in brokers})
+
+    def _sizes(self, _: object, brokers: Collection[int]) -> tuple[Mapping[TopicPartition, Any], frozenset[int]]:
+        return self._log_dirs(_, brokers).replicas, frozenset()
 
     def _broker_configs(self, _: object, brokers: Collection[int]) -> dict[int, dict[str, ConfigValue]]:
         values = {key: ConfigValue(value, "DEFAULT_CONFIG") for key, value in DEFAULTS.items()}

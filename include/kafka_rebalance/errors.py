@@ -19,6 +19,8 @@ RebalanceError
 ├── LockHeldError             another run holds this cluster
 ├── WriteError                a write to ZooKeeper was refused or its outcome is unknown
 ├── ExecutionError            a reassignment that does not go on
+│   ├── RefusedError          the controller dropped what was requested, or somebody else changed it
+│   └── StoppedError          people, or the time they gave, want no further batch
 ├── ThrottleError             a throttle that could not be set, read back or put back
 └── VerificationError         the end is not the approved one
 
@@ -105,6 +107,14 @@ class WriteError(RebalanceError):
 
 class ExecutionError(RebalanceError):
     """A reassignment was refused by the controller or does not make progress."""
+
+
+class RefusedError(ExecutionError):
+    """Partitions of a batch will not reach the approved replicas: asking again would not help."""
+
+
+class StoppedError(ExecutionError):
+    """No further batch was requested, as people asked."""
 
 
 class ThrottleError(RebalanceError):

@@ -132,10 +132,10 @@ def test_a_rejected_run_is_a_success_that_wrote_nothing(
 def test_a_run_whose_moves_fail_puts_the_throttle_back_and_is_red(
     run: Callable[..., dict[str, str]], cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def refuse(_: object) -> None:
+    def refuse(*_: object) -> None:
         raise ExecutionError("refused for the test")
 
-    monkeypatch.setattr(batches, "request_next", refuse)
+    monkeypatch.setattr(batches, "advance", refuse)
     states = run("kafka_rebalance", choice="balanced", conf={"kafka_conn_id": CONNECTION})
     assert states["reassign"] == "failed"
     assert states["release_throttle"] == "success"

@@ -43,7 +43,7 @@ def test_a_partition_that_the_controller_dropped_fails_the_batch_by_name(
     assert event is not None
     assert event["state"] == "refused"
     assert "refused" in said[-1]
-    with pytest.raises(ExecutionError, match="left /admin/reassign_partitions with its replicas unchanged"):
+    with pytest.raises(AirflowFailException, match="left /admin/reassign_partitions with its replicas unchanged"):
         run.resume(event)
     assert batches(run)[0]["state"] == "refused"
     run.release()
@@ -62,10 +62,11 @@ def test_a_partition_that_somebody_else_moves_is_not_called_unchanged(
     assert batch is not None
     topic, partition = run.candidate.batches[0].moves[0].topic_partition
     cluster.fake.delete(f"/brokers/topics/{topic}", recursive=True)
-    event, _ = run.follow(batch)
+    event, said = run.follow(batch, until=lambda: not (cluster.step() or True))
     assert event is not None
     assert event["state"] == "refused"
     assert f"{topic}-{partition} no longer exists" in event["message"]
+    assert "1 refused" in said[0], "said at once, while the others of the batch go on"
     assert "as before" not in event["message"]
 
 
@@ -108,8 +109,8 @@ def test_a_cluster_that_cannot_be_read_for_long_gives_the_task_back(run: Simulat
     assert said == ["ZooKeeper is away"], "said once, not at every look"
     given_up = event.away(110.0, "ZooKeeper is away", said.append)
     assert given_up is not None
-    with pytest.raises(ExecutionError, match="could not be read for 10 s: ZooKeeper is away"):
-        run.resume(given_up)
+    assert given_up["message"] == "The cluster could not be read for 10 s: ZooKeeper is away"
+    assert run.resume(given_up) == 1, "it can be read again, so the batch is followed again"
 
 
 def follower(run: SimulatedRun, stall_seconds: float) -> BatchFollower:
@@ -128,6 +129,8 @@ def test_progress_covers_the_whole_plan(run: SimulatedRun, cluster: SimulatedClu
     assert first["phases"]["queued"] == 2
     while cluster.step():
         pass
+    assert watching.look(109.0, said.append) is None, "in place, and not yet seen to stay so"
+    assert watching.look(109.5, said.append) is None
     event = watching.look(110.0, said.append)
     assert event == {"state": "done", "batch": 1, "message": ""}
     last = artifacts.read_json(run.folder, artifacts.PROGRESS)
@@ -135,6 +138,42 @@ def test_progress_covers_the_whole_plan(run: SimulatedRun, cluster: SimulatedClu
     assert last["bytes_per_second"] == pytest.approx(200_000)
     assert last["eta_seconds"] == pytest.approx(10)
     assert len(said) == 2
+    watching.close()
+
+
+def test_a_look_reads_little_and_only_what_is_in_flight(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    run.hold()
+    batch = run.request()
+    assert batch is not None
+    watching = follower(run, stall_seconds=60)
+    moves = run.candidate.batches[0].moves
+    topics = {move.topic_partition.topic for move in moves}
+    most = []
+    for now in range(100, 110):
+        cluster.fake.reads.clear()
+        if watching.look(float(now), lambda _: None) is not None:
+            break
+        most.append(len(cluster.fake.reads))
+        cluster.step()
+    assert max(most) <= len(topics) + len(moves) + 10
+    states = {path for _, path in cluster.fake.reads if path.endswith("/state")}
+    assert states == {f"/brokers/topics/{t}/partitions/{p}/state" for t, p in (move.topic_partition for move in moves)}
+    watching.close()
+
+
+def test_a_look_is_soon_followed_by_another_when_a_batch_is_young_or_about_to_end(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    assert run.request() == 1
+    watching = follower(run, stall_seconds=6000)
+    waits = []
+    for now in (100.0, 105.0, 150.0, 1000.0):
+        watching.look(now, lambda _: None)
+        waits.append(watching.seconds_to_next_look(0.5, 15))
+    cluster.controller.run()
+    watching.look(1010.0, lambda _: None)
+    assert [*waits, watching.seconds_to_next_look(0.5, 15)] == [0.5, 0.5, 5.0, 15, 0.25]
     watching.close()
 
 

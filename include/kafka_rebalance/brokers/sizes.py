@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -52,6 +53,28 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDis
                 for topic_partition, size in _sizes(answer):
                     replicas.setdefault(topic_partition, {})[broker] = size
     return BrokerDisks(replicas, log_dirs)
+
+
+def read_replica_sizes(
+    kafka: KafkaConnection, brokers: Collection[int]
+) -> tuple[Mapping[TopicPartition, Mapping[int, int]], frozenset[int]]:
+    """Bytes of each replica by broker, and the brokers that did not tell: one that is away hides none of the others.
+
+    For metering what moves. Raises nothing: where no broker can be reached, all of them did not tell.
+    """
+    replicas: dict[TopicPartition, dict[int, int]] = {}
+    silent = set(brokers)
+    try:
+        with open_kafka_python(kafka) as client:
+            for broker in sorted(brokers):
+                with suppress(ReadError):
+                    for answer in _describe(client, broker):
+                        for topic_partition, size in _sizes(answer):
+                            replicas.setdefault(topic_partition, {})[broker] = size
+                    silent.discard(broker)
+    except ReadError:
+        pass
+    return replicas, frozenset(silent)
 
 
 def _describe(client: KafkaAdminClient, broker: int) -> list[dict[str, Any]]:

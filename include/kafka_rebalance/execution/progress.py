@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.cluster import AnyView
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.proposal import Move
 
@@ -41,6 +41,8 @@ class PartitionProgress:
     bytes_total: int
     dead_targets: tuple[int, ...] = ()  # brokers of the target that are not registered: Kafka waits for ever for them
     anomaly: str | None = None  # what is not as it should be, and what to do
+    leader: int = -1  # where copies come from; -1: nobody leads
+    missing: tuple[int, ...] = ()  # brokers of the target that are not in the ISR
 
     @property
     def in_motion(self) -> bool:
@@ -80,7 +82,7 @@ class Rate(NamedTuple):
     eta_seconds: float | None
 
 
-def is_complete(move: Move, view: ClusterView) -> bool:
+def is_complete(move: Move, view: AnyView) -> bool:
     """Whether the move has ended as approved. An entry that left the znode is not enough: the controller also drops
     what it refuses, with only a log line. Source of the criteria: KafkaController.onPartitionReassignment.
     """
@@ -98,7 +100,7 @@ def is_complete(move: Move, view: ClusterView) -> bool:
 
 
 def partition_progress(
-    move: Move, view: ClusterView, sizes: Sizes | None = None, *, requested: bool = True
+    move: Move, view: AnyView, sizes: Sizes | None = None, *, requested: bool = True
 ) -> PartitionProgress:
     """The move's phase, its bytes and what is wrong with it.
 
@@ -117,10 +119,11 @@ def partition_progress(
     phase, anomaly = _phase(move, view, partition, requested)
     if phase is Phase.QUEUED:
         dead = ()
-    return PartitionProgress(move, phase, copied, total, dead, anomaly)
+    missing = tuple(broker for broker in move.after if broker not in partition.isr)
+    return PartitionProgress(move, phase, copied, total, dead, anomaly, partition.leader, missing)
 
 
-def _phase(move: Move, view: ClusterView, partition: PartitionView, requested: bool) -> tuple[Phase, str | None]:
+def _phase(move: Move, view: AnyView, partition: PartitionView, requested: bool) -> tuple[Phase, str | None]:
     """The phase of a move that is not complete, and what is wrong."""
     tp, now = move.topic_partition, partition.replicas
     asked = (view.reassignments or {}).get(tp)
@@ -197,15 +200,23 @@ def _bytes(move: Move, partition: PartitionView | None, by_broker: Mapping[int, 
 
 
 def summarise(
-    moves: Sequence[Move], view: ClusterView, sizes: Sizes | None = None, *, requested_through: int | None = None
+    moves: Sequence[Move], view: AnyView, sizes: Sizes | None = None, *, requested_through: int | None = None
 ) -> Progress:
     """All moves together. Those of batches after number `requested_through` count as queued while untouched; None: all
     were requested.
     """
-    each = [
-        partition_progress(move, view, sizes, requested=requested_through is None or move.batch <= requested_through)
-        for move in moves
-    ]
+    return add_up(
+        [
+            partition_progress(
+                move, view, sizes, requested=requested_through is None or move.batch <= requested_through
+            )
+            for move in moves
+        ]
+    )
+
+
+def add_up(each: Sequence[PartitionProgress]) -> Progress:
+    """These moves together."""
     waiting = Counter(broker for one in each for broker in one.dead_targets)
     anomalies = [
         f"Broker {broker} is not registered and {count} partition{'s' if count > 1 else ''} cannot end without it. "
@@ -226,7 +237,7 @@ def summarise(
     )
 
 
-def in_motion(moves: Sequence[Move], view: ClusterView) -> frozenset[TopicPartition]:
+def in_motion(moves: Sequence[Move], view: AnyView) -> frozenset[TopicPartition]:
     """The partitions of these moves on which a copy of ours may still run: what no throttle may be lifted from.
 
     Where the reassignment is over, only the brokers that were added count: an old replica that fell out of sync catches
@@ -239,7 +250,7 @@ def in_motion(moves: Sequence[Move], view: ClusterView) -> frozenset[TopicPartit
     )
 
 
-def _copied(move: Move, view: ClusterView) -> bool:
+def _copied(move: Move, view: AnyView) -> bool:
     """Whether the reassignment is over and every added broker in sync."""
     partition = view.partitions[move.topic_partition]
     asked = move.topic_partition in (view.reassignments or {})

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 
@@ -78,3 +79,21 @@ class ClusterView:
     @property
     def racks(self) -> dict[int, str | None]:
         return {broker: registration.rack for broker, registration in self.brokers.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class BatchView:
+    """As much of a `ClusterView` as following a batch needs: named partitions alone, and which brokers are registered.
+
+    One look at a batch reads its topics and its partitions' states once each, and seven things more.
+    """
+
+    brokers: frozenset[int]
+    partitions: Mapping[TopicPartition, PartitionView]
+    reassignments: Mapping[TopicPartition, tuple[int, ...]] | None
+    elections: frozenset[TopicPartition] | None
+    controller: Controller | None
+    deletions: frozenset[str]
+
+
+AnyView: TypeAlias = ClusterView | BatchView

@@ -40,9 +40,12 @@ STATES = {  # state of a RunReport: (tone, words)
 }
 BATCH_STATES = {  # of progress.json
     "moving": "under way",
+    "settling": "in place, watched for a moment",
+    "waiting": "the next batch waits",
     "done": "in place",
     "refused": "refused by the controller",
     "stalled": "no progress",
+    "cancelled": "cancelled",
     "unreadable": "the cluster cannot be read",
 }
 PHASES = {

@@ -3,70 +3,154 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import ArtifactError, ExecutionError
-from kafka_rebalance.execution.recovery import check_position, position
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.errors import ExecutionError, RefusedError, StoppedError
+from kafka_rebalance.execution.pacing import Window, predicted_seconds, read_window
+from kafka_rebalance.execution.pausing import Pause, pause_before
+from kafka_rebalance.execution.recovery import Position, check_position, position
+from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.proposal import Batch
-from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
-from kafka_rebalance.workflow.elections import elect_preferred
+from kafka_rebalance.workflow import batch_notes
+from kafka_rebalance.workflow.approved import (
+    ApprovedPlan,
+    rate_in_force,
+    read_approved,
+    read_plan_view,
+)
+from kafka_rebalance.workflow.baseline import read_min_insync
+from kafka_rebalance.workflow.control import read_control
+from kafka_rebalance.workflow.elections import elect_preferred, led_by_first
 from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.preflight import check_before_write
+from kafka_rebalance.workflow.run_lock import lock_owner
 from kafka_rebalance.workflow.throttling import check_throttle_in_force
+from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.writer import create_reassignment
 
 log = logging.getLogger(__name__)
 
 
-def request_next(decision: Mapping[str, Any]) -> tuple[ApprovedPlan, Batch | None]:
-    """The approved plan, and the batch to follow now: the one in flight, else the next, which is requested here.
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What the next batch waits for: the cluster to be well (`pause`), a time, or both; no longer than `until`."""
 
-    None when all are in place. Asking again requests no batch twice.
+    pause: Pause = field(default_factory=Pause)
+    not_before: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def words(self) -> str:
+        """Why, for the log."""
+        if self.not_before is not None:
+            return f"no batch begins before {self.not_before.isoformat()}"
+        return " ".join(self.pause.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What comes now: a batch to follow, something to wait for, or neither: all batches are in place."""
+
+    plan: ApprovedPlan
+    batch: Batch | None = None
+    wait: Wait | None = None
+
+
+def advance(decision: Mapping[str, Any], dag_run: Any, event: Mapping[str, Any] | None = None) -> Step:
+    """The next step; the next batch is requested here. `event`: what a trigger has seen, which may be long ago.
+
+    Whatever the event says, ZooKeeper is read first: asking again, also from two workers at once, requests no batch
+    twice. Raises ExecutionError where the batch in flight does not go on, RefusedError where the controller dropped it,
+    StoppedError where people or their time limit want no further batch.
     """
     plan = read_approved(decision)
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
-        return _next(plan, connection, client)
+        view = read_plan_view(client, plan)
+        where = position(plan.candidate.batches, view)
+        if event is not None:
+            _heed(plan, view, where, event)
+        check_position(where)
+        batch_notes.note_done(plan, where.done)
+        if where.in_flight is not None:
+            log.info("Batch %d is under way; following it", where.in_flight.number)
+            return Step(plan, where.in_flight)
+        _elect(client, plan, view, where)
+        if where.next is None:
+            return Step(plan)
+        return _request(client, connection, plan, view, where, where.next, dag_run)
 
 
-def finish(decision: Mapping[str, Any], event: Mapping[str, Any]) -> None:
-    """Notes how a batch ended and elects its leaders. Raises ExecutionError where it did not end as approved."""
-    plan = read_approved(decision)
-    note_batch(plan, event["batch"], event["state"])
-    if event["state"] != "done":
-        raise ExecutionError(event["message"])
-    log.info("Batch %d of %d is in place", event["batch"], len(plan.candidate.batches))
-    batch = next(b for b in plan.candidate.batches if b.number == event["batch"])
-    with open_client(read_connection(plan.connection_id).zookeeper) as client:
-        elect_preferred(client, batch.moves, allowed=lambda: check_not_frozen(plan.connection_id))
+def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, event: Mapping[str, Any]) -> None:
+    """Raises what the trigger has seen, if ZooKeeper still shows it; an event of another batch than the one the run
+    stands at is of the past.
+    """
+    at = where.in_flight or where.next
+    number, state = event.get("batch"), event.get("state")
+    if state in ("ready", "done", batch_notes.UNREADABLE):
+        return  # ZooKeeper could be read just now, and says itself what is done
+    # Whoever follows a batch gives a stall up while it runs, and everything else when nothing of it runs any more.
+    if at is None or at.number != number or (where.in_flight is None) == (state == batch_notes.STALLED):
+        log.warning("Batch %s was seen as %s, which it is no longer; going on from ZooKeeper", number, state)
+        return
+    if state == batch_notes.REFUSED:
+        _note_refused(plan, at, view, event["message"])
+        raise RefusedError(event["message"])
+    if state == batch_notes.CANCELLED:
+        batch_notes.note_batch(plan, at, batch_notes.CANCELLED)
+        raise _stopped(plan, where, event["message"])
+    batch_notes.note_batch(plan, at, str(state))
+    raise ExecutionError(event["message"])
 
 
-def _next(plan: ApprovedPlan, connection: ClusterConnection, client: KazooClient) -> tuple[ApprovedPlan, Batch | None]:
-    """The batch to follow: the one in flight, else the next one, requested here; None when all are in place."""
-    view = read_plan_view(client, plan)
+def _note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str) -> None:
+    epoch = view.controller.epoch if view.controller else None
+    batch_notes.note_batch(plan, batch, batch_notes.REFUSED, why=why, controller_epoch=epoch)
+
+
+def _elect(client: KazooClient, plan: ApprovedPlan, view: ClusterView, where: Position) -> None:
+    """Elects preferred leaders of what is in place, whoever followed it, before anything else is moved."""
+    done = [move for move in plan.candidate.moves if move.batch in where.done and not led_by_first(view, move)]
+    if done:
+        elect_preferred(client, done, allowed=lambda: check_not_frozen(plan.connection_id))
+
+
+def _request(
+    client: KazooClient,
+    connection: ClusterConnection,
+    plan: ApprovedPlan,
+    view: ClusterView,
+    where: Position,
+    batch: Batch,
+    dag_run: Any,
+) -> Step:
+    """Requests the batch, or says what it waits for."""
+    _check_not_stopped(plan, where, batch)
+    _check_not_refused(plan, batch, view)
+    window = read_window(plan.snapshot.get("window") or {})
+    now = datetime.now(UTC)
+    wait = _wait(plan, view, where, batch, window, now)
+    if wait is not None:
+        return Step(plan, wait=wait)
+    closed = window.closed_for(predicted_seconds(batch.moves, rate_in_force(plan.folder)), now)
+    if closed is not None:
+        raise _stopped(plan, where, f"Batch {batch.number} was not requested: {closed}.")
+    plan = check_before_write(connection, plan, view, where, requesting=batch.number)
     where = position(plan.candidate.batches, view)
-    check_position(where)
-    note_done(plan, where.done)
-    if where.in_flight is not None:
-        log.info("Batch %d is already under way; following it", where.in_flight.number)
-        return plan, where.in_flight
+    batch_notes.note_done(plan, where.done)
     if where.next is None:
-        return plan, None
-    plan = check_before_write(connection, plan, view, where, requesting=where.next.number)
-    where = position(plan.candidate.batches, view)
-    note_done(plan, where.done)
-    if where.next is None:
-        return plan, None  # what was left has been left out
-    check_throttle_in_force(client, plan)
+        return Step(plan)  # what was left has been left out
     batch = where.next
+    check_throttle_in_force(client, plan)
+    held = lock.check_held(client, lock_owner(plan.candidate.digest, dag_run))
     log.info(
         "Batch %d of %d: requesting %d partitions, %d bytes to copy",
         batch.number,
@@ -74,52 +158,73 @@ def _next(plan: ApprovedPlan, connection: ClusterConnection, client: KazooClient
         len(batch.moves),
         sum(move.bytes_to_copy for move in batch.moves),
     )
-    note_batch(plan, batch.number, "requested")
-    create_reassignment(client, batch, plan.candidate.digest, view.brokers)
-    return plan, batch
+    batch_notes.note_going_on(plan)
+    batch_notes.note_batch(plan, batch, batch_notes.REQUESTING)
+    create_reassignment(client, batch, plan.candidate.digest, view.brokers, view=view, lock_version=held)
+    batch_notes.note_batch(plan, batch, batch_notes.REQUESTED)
+    return Step(plan, batch)
 
 
-def note_batch(plan: ApprovedPlan, number: int, state: str) -> None:
-    """Keeps batches.json: when each batch was requested and when it was over. ZooKeeper stays the truth."""
-    noted = _read_notes(plan)
-    batch = next(b for b in plan.candidate.batches if b.number == number)
-    entry = noted.setdefault(
-        number,
-        {
-            "number": number,
-            "partitions": len(batch.moves),
-            "bytes": sum(move.bytes_to_copy for move in batch.moves),
-            "created_at": _now(),
-            "finished_at": None,
-        },
+def _check_not_stopped(plan: ApprovedPlan, where: Position, batch: Batch) -> None:
+    control = read_control(plan.folder)
+    if control.cancelled is not None and batch_notes.read_batch_note(plan, batch.number):
+        batch_notes.note_batch(plan, batch, batch_notes.CANCELLED)
+    if control.stop_after_batch is not None:
+        raise _stopped(plan, where, f"No further batch was requested, as {control.stop_after_batch} asked.")
+
+
+def _stopped(plan: ApprovedPlan, where: Position, why: str) -> StoppedError:
+    """Noted, and as an error that says what is done and what is not."""
+    batch_notes.note_stop(plan, why)
+    done = sum(len(b.moves) for b in plan.candidate.batches if b.number in where.done)
+    left = len(plan.candidate.moves) - done
+    return StoppedError(
+        f"{why} {len(where.done)} of {len(plan.candidate.batches)} batches ({done} partitions) are in place, {left} "
+        "partitions are not; verification.json names them. The throttle is put back. To go on under the same "
+        "approval, take away what stopped it, then clear hold_throttle with what follows it."
     )
-    entry["state"] = state
-    if state == "done" and not entry["finished_at"]:
-        entry["finished_at"] = _now()
-    _write_notes(plan, noted)
 
 
-def note_done(plan: ApprovedPlan, numbers: Collection[int]) -> None:
-    """Notes the end of batches that were noted as requested and, as ZooKeeper shows, ended while nobody looked."""
-    noted = _read_notes(plan)
-    unseen = [noted[number] for number in numbers if number in noted and not noted[number]["finished_at"]]
-    for entry in unseen:
-        entry.update(state="done", finished_at=_now())
-    if unseen:
-        _write_notes(plan, noted)
+def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
+    """Raises RefusedError where this batch was requested and the controller dropped it, unless another has taken over.
+
+    A controller answers the same request the same way; a new one reads everything anew.
+    """
+    note = batch_notes.read_batch_note(plan, batch.number)
+    if note.get("state") == batch_notes.REQUESTED:
+        # Requested, and there is no trace of it: nobody was there to see it dropped.
+        named = ", ".join(str(move.topic_partition) for move in batch.moves[:10])
+        why = (
+            f"{len(batch.moves)} partitions of batch {batch.number} left /admin/reassign_partitions with their "
+            f"replicas unchanged: the controller did not take them up ({named}). Its log says why (KafkaController)."
+        )
+        _note_refused(plan, batch, view, why)
+    elif note.get("state") == batch_notes.REFUSED:
+        epoch = view.controller.epoch if view.controller else None
+        if epoch is not None and epoch != note.get("controller_epoch"):
+            log.info("Batch %d was refused by an earlier controller; asking the one of epoch %d", batch.number, epoch)
+            return
+        why = str(note.get("why"))
+    else:
+        return
+    raise RefusedError(
+        f"{why} It was not requested again: the same controller would drop it again. Start a new Dag run to plan from "
+        "the current cluster, or clear this task after another controller was elected."
+    )
 
 
-def _read_notes(plan: ApprovedPlan) -> dict[int, dict[str, Any]]:
-    """The notes by batch; none where there are no readable ones."""
-    try:
-        return {b["number"]: b for b in artifacts.read_json(plan.folder, artifacts.BATCHES)["batches"]}
-    except ArtifactError:
-        return {}
-
-
-def _write_notes(plan: ApprovedPlan, noted: Mapping[int, Mapping[str, Any]]) -> None:
-    artifacts.write_json(plan.folder, artifacts.BATCHES, {"batches": [noted[n] for n in sorted(noted)]})
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def _wait(
+    plan: ApprovedPlan, view: ClusterView, where: Position, batch: Batch, window: Window, now: datetime
+) -> Wait | None:
+    """What to wait for; before the first batch the checks refuse instead, and a retry asks again."""
+    not_before = window.waits_until(now)
+    if not_before is not None:
+        return Wait(not_before=not_before, until=window.finish_by)
+    begun = [move for move in plan.candidate.moves if move.batch in where.done]
+    if not begun:
+        return None
+    topics = {move.topic_partition.topic for move in batch.moves}
+    needed = read_min_insync(plan.folder, topics)
+    pause = pause_before(batch.moves, begun, view, min_in_sync=needed, may_be_down=plan.leaving)
+    late = window.closed_for(0.0, now)
+    return Wait(pause, until=window.finish_by) if pause and late is None else None

@@ -19,6 +19,12 @@ def _globs(default: list[str], title: str, description: str) -> Param:
     return Param(default, type="array", items={"type": "string"}, title=title, description=description, section=_TOPICS)
 
 
+def _time(title: str, description: str) -> Param:
+    return Param(
+        None, type=["null", "string"], format="date-time", title=title, description=description, section=_LIMITS
+    )
+
+
 REBALANCE_PARAMS: dict[str, Param] = {
     "kafka_conn_id": Param(
         "kafka_default", type="string", minLength=1, title="Cluster", description="Airflow connection of the cluster."
@@ -33,6 +39,10 @@ REBALANCE_PARAMS: dict[str, Param] = {
         "repair_racks: rack rule only. Of each, candidate `light` does no more than that; `balanced` balances as well.",
     ),
     "reason": Param(None, type=["null", "string"], title="Reason", description="Why; shown to the approver."),
+    "not_before": _time(
+        "Not before", "No batch begins earlier: the run waits. With its zone: 2026-11-21T22:00:00+01:00."
+    ),
+    "finish_by": _time("Finish by", "No batch begins that would end later, by its predicted time. With its zone."),
     "drain": Param(
         [], type="array", items={"type": "integer"}, title="Drain", description="Broker ids to empty.", section=_BROKERS
     ),

@@ -8,10 +8,10 @@ from collections.abc import Callable, Sequence
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.cluster import AnyView
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Move
-from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.reader import read_batch_view
 from kafka_rebalance.zookeeper.writer import create_election
 
 log = logging.getLogger(__name__)
@@ -33,9 +33,9 @@ def elect_preferred(
     election below 2.4 never falls back to another replica, and an entry that cannot be elected can block the znode.
     `allowed` is asked before the request, and raises where nothing may be written now.
     """
-    topics = {move.topic_partition.topic for move in moves}
-    view = read_cluster_view(client, topics)
-    differing = [move for move in moves if not _led_by_first(view, move)]
+    partitions = [move.topic_partition for move in moves]
+    view = read_batch_view(client, partitions)
+    differing = [move for move in moves if not led_by_first(view, move)]
     electable = [move for move in differing if _is_electable(view, move)]
     if electable:
         allowed()
@@ -43,22 +43,23 @@ def elect_preferred(
         create_election(client, [move.topic_partition for move in electable], view)
         deadline = clock() + WAIT_SECONDS
         while clock() < deadline:
-            view = read_cluster_view(client, topics)
-            if view.elections is None and all(_led_by_first(view, move) for move in electable):
+            view = read_batch_view(client, partitions)
+            if view.elections is None and all(led_by_first(view, move) for move in electable):
                 break
             pause(0.2)
-    left = tuple(move.topic_partition for move in differing if not _led_by_first(view, move))
+    left = tuple(move.topic_partition for move in differing if not led_by_first(view, move))
     for tp in left:
         log.warning("%s: leader is not the preferred one yet", tp)
     return left
 
 
-def _led_by_first(view: ClusterView, move: Move) -> bool:
+def led_by_first(view: AnyView, move: Move) -> bool:
+    """Whether the preferred leader leads."""
     partition = view.partitions.get(move.topic_partition)
     return partition is not None and partition.leader == move.after[0]
 
 
-def _is_electable(view: ClusterView, move: Move) -> bool:
+def _is_electable(view: AnyView, move: Move) -> bool:
     partition = view.partitions.get(move.topic_partition)
     return (
         partition is not None

@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping
-from contextlib import ExitStack, suppress
-from datetime import UTC, datetime
+from contextlib import ExitStack
 from typing import Any
 
 from kazoo.client import KazooClient
 
 from kafka_rebalance.brokers import sizes
-from kafka_rebalance.errors import ExecutionError, ReadError
-from kafka_rebalance.execution.progress import Phase, Progress, Rate, Sample, progress_line, rate_and_eta, summarise
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.errors import ArtifactError, ExecutionError
+from kafka_rebalance.execution import movement, pacing
+from kafka_rebalance.execution.movement import Movement, Pair
+from kafka_rebalance.execution.progress import (
+    Phase,
+    Progress,
+    Rate,
+    Sample,
+    Sizes,
+    add_up,
+    partition_progress,
+    progress_line,
+    rate_and_eta,
+)
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import brokers_touched
+from kafka_rebalance.workflow import progress_notes
+from kafka_rebalance.workflow.approved import rate_in_force
+from kafka_rebalance.workflow.control import Control, read_control
 from kafka_rebalance.workflow.left_out import read_remaining
 from kafka_rebalance.workflow.run_folder import open_run_folder
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.reader import read_batch_view
 
 SAMPLES_KEPT = 120  # the rate is taken over the last minute of them
+SIZES_SECONDS = 2.0  # a broker answers with every replica it holds, so it is asked less often than ZooKeeper
+STANDING_SECONDS = 300.0  # a pair of brokers whose copies stand for so long while others move is worth a word
+# A watcher that is started after a stall gives what an operator may have mended so long to show, not the whole time.
+GRACE_SHARE, GRACE_SECONDS = 0.1, 120.0
 
 
 class BatchFollower:
@@ -39,35 +55,93 @@ class BatchFollower:
             raise ExecutionError(f"Candidate {candidate} has no batch {batch}. Nothing was written.")
         self.batch = batches[batch]
         self.stall_seconds = stall_seconds
+        self.planned_seconds = pacing.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
         self._stack = ExitStack()
         self._client: KazooClient | None = None
         self._samples: list[Sample] = []
+        self._sizes: tuple[float, Sizes, frozenset[int]] | None = None
+        self._movement: Movement | None = None
+        self._first_look: float | None = None
+        self._unreadable_since: float | None = None
+        self._unreadable_for: float | None = None
+        self._complete_looks = 0
+        self._rate = Rate(None, None)
+        self._control = Control()
+        self._said: set[str] = set()
         self._last_line = ""
-        self._last_change: tuple[float, object] | None = None
 
     def look(self, now: float, say: Callable[[str], object]) -> dict[str, Any] | None:
         """Reads once; logs on change; returns the event's payload when the batch is over, else None."""
-        view = read_cluster_view(self._zookeeper(), {move.topic_partition.topic for move in self.batch.moves})
-        progress = summarise(self.batch.moves, view, self._replica_sizes(set(view.brokers)))
+        self._read_control(say)
+        view = read_batch_view(self._zookeeper(), [move.topic_partition for move in self.batch.moves])
+        self._unreadable_since = self._unreadable_for = None
+        each = [partition_progress(move, view, {}) for move in self.batch.moves]
+        if any(one.phase is Phase.COPYING for one in each):
+            self._read_sizes(now, view.brokers)
+        known, silent = self._sizes[1:] if self._sizes else ({}, frozenset[int]())
+        each = [partition_progress(move, view, known) for move in self.batch.moves]
+        seen = movement.observe(self._movement, now, each, known)
+        if self._movement is None:
+            self._first_look = now
+            seen = movement.recall(seen, progress_notes.read_movement(self.folder, self.batch.number))
+        self._movement = seen
+        odd = movement.anomalies(
+            seen,
+            each,
+            planned_seconds=self.planned_seconds,
+            standing_seconds=min(STANDING_SECONDS, self.stall_seconds),
+        )
+        progress = add_up(each)
         self._samples = [*self._samples, Sample(now, progress.bytes_copied)][-SAMPLES_KEPT:]
-        rate = rate_and_eta(self._samples, progress.bytes_total)
-        line = progress_line(progress, rate.bytes_per_second, rate.eta_seconds)
-        if line != self._last_line:
-            say(f"batch {self.batch.number} of {len(self.candidate.batches)}: {line}")
-            self._last_line = line
-        state, message = self._verdict(progress, now)
-        self._write(progress, rate, state, now)
-        return None if state == "moving" else {"state": state, "batch": self.batch.number, "message": message}
+        self._rate = rate_and_eta(self._samples, progress.bytes_total)
+        state, message = self._verdict(progress, seen, silent)
+        self._say(progress, odd, say)
+        progress_notes.write_progress(
+            self.folder,
+            self.candidate,
+            self.batch,
+            progress,
+            self._rate,
+            state=state,
+            seen=seen,
+            each=each,
+            odd=odd,
+            control=self._control,
+        )
+        if state in ("moving", "settling"):
+            return None
+        return {"state": state, "batch": self.batch.number, "message": message}
+
+    def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
+        """How long to wait after the last look; see `pacing`."""
+        seen = self._movement
+        if self._unreadable_for is not None:
+            return max(quickest, min(slowest, self._unreadable_for / 10))
+        if seen is None or self._first_look is None:
+            return quickest
+        if self._complete_looks:
+            return min(quickest, pacing.SETTLING_SECONDS)
+        copying = any(phase is Phase.COPYING for phase, _ in seen.phases.values())
+        return pacing.seconds_to_next_look(
+            quickest,
+            slowest,
+            age_seconds=seen.at - self._first_look,
+            quiet_seconds=seen.at - seen.changed_at,
+            eta_seconds=self._rate.eta_seconds if copying else None,
+        )
 
     def away(self, now: float, why: str, say: Callable[[str], object]) -> dict[str, Any] | None:
         """The cluster could not be read. Says so once; gives up after the stall time, claiming nothing."""
         self.close()
+        self._complete_looks = 0
         if why != self._last_line:
             say(why)
             self._last_line = why
-        if self._last_change is None:
-            self._last_change = (now, None)
-        if now - self._last_change[0] < self.stall_seconds:
+        if self._unreadable_since is None:
+            self._unreadable_since = now
+        self._unreadable_for = now - self._unreadable_since
+        progress_notes.write_unreadable(self.folder, now, why)
+        if self._unreadable_for < self.stall_seconds:
             return None
         return {
             "state": "unreadable",
@@ -85,61 +159,71 @@ class BatchFollower:
             self._client = self._stack.enter_context(open_client(self.connection.zookeeper))
         return self._client
 
-    def _replica_sizes(self, registered: set[int]) -> Mapping[TopicPartition, Mapping[int, int]]:
+    def _read_sizes(self, now: float, registered: frozenset[int]) -> None:
         """Bytes by broker of the batch's partitions. They only meter progress: a broker that is away gives none."""
+        if self._sizes is not None and now - self._sizes[0] < SIZES_SECONDS:
+            return
         wanted = registered & brokers_touched(self.batch.moves)
-        if not any(move.added for move in self.batch.moves):
-            return {}
-        try:
-            return sizes.read_log_dirs(self.connection.kafka, sorted(wanted)).replicas
-        except ReadError:
-            return {}
+        found, silent = sizes.read_replica_sizes(self.connection.kafka, wanted)
+        # Every replica of those brokers was told; what is not of this batch is let go at once.
+        ours = {move.topic_partition: found.get(move.topic_partition, {}) for move in self.batch.moves}
+        self._sizes = (now, ours, silent)
 
-    def _verdict(self, progress: Progress, now: float) -> tuple[str, str]:
+    def _read_control(self, say: Callable[[str], object]) -> None:
+        """What people have asked; what cannot be read now stays as it was: no batch is requested from here."""
+        try:
+            self._control = read_control(self.folder)
+        except ArtifactError as unreadable:
+            self._say_once("control", f"What was asked of this run cannot be read: {unreadable}", say)
+
+    def _verdict(self, progress: Progress, seen: Movement, silent: frozenset[int]) -> tuple[str, str]:
         if progress.finished:
-            return "done", ""
-        if progress.refused:
+            self._complete_looks += 1
+            copies = any(move.added for move in self.batch.moves)
+            return ("settling" if copies and self._complete_looks < pacing.STABLE_LOOKS else "done"), ""
+        self._complete_looks = 0
+        # What the controller dropped is said at once, and given up on when nothing else of the batch needs a watcher.
+        under_way = any(phase in movement.OPEN for phase in progress.phases)
+        if progress.refused and not under_way:
+            if self._control.cancelled is not None:
+                return self._cancelled(progress)
             more = f"; and {len(progress.anomalies) - 10} more" if len(progress.anomalies) > 10 else ""
             return "refused", (
                 f"{len(progress.refused)} of {progress.partitions_total} partitions of batch {self.batch.number} will "
                 f"not reach the approved replicas: {'; '.join(progress.anomalies[:10])}{more}"
             )
-        seen = (progress.partitions_done, progress.bytes_copied, tuple(sorted(progress.phases.items())))
-        if self._last_change is None or self._last_change[1] != seen:
-            self._last_change = (now, seen)
-        if now - self._last_change[0] < self.stall_seconds:
+        limit = self.stall_seconds
+        if any(pair.target in silent for pair in seen.pairs):
+            # Bytes nobody tells cannot stand still: only the plan says how long these copies may take.
+            limit += movement.OVERDUE_FACTOR * self.planned_seconds
+        grace = min(self.stall_seconds * GRACE_SHARE, GRACE_SECONDS)
+        if seen.idle_seconds < limit or seen.at - (self._first_look or seen.at) < grace:
             return "moving", ""
         return "stalled", (
-            f"Batch {self.batch.number} made no progress for {self.stall_seconds:.0f} s: "
+            f"Batch {self.batch.number} made no progress for {seen.idle_seconds:.0f} s: "
             f"{'; '.join(progress.anomalies) or 'no cause seen in ZooKeeper'}. Its copies stay requested and go on "
             "by themselves when the cause is gone; the throttle stays on them. Then clear this task."
         )
 
-    def _write(self, progress: Progress, rate: Rate, state: str, now: float) -> None:
-        """progress.json, for the web page: the whole plan, batches before this one as done and later ones as queued.
+    def _cancelled(self, progress: Progress) -> tuple[str, str]:
+        """Partitions that are back at their old lists were taken back: neither refused nor lost."""
+        return "cancelled", (
+            f"Batch {self.batch.number} was cancelled by {self._control.cancelled}: {progress.partitions_done} of its "
+            f"{progress.partitions_total} partitions are in place, the others were taken back."
+        )
 
-        A note, not the truth: failing to write it does not stop the move.
-        """
-        earlier = [move for move in self.candidate.moves if move.batch < self.batch.number]
-        later = [move for move in self.candidate.moves if move.batch > self.batch.number]
-        copied = progress.bytes_copied + sum(move.bytes_to_copy for move in earlier)
-        total = progress.bytes_total + sum(move.bytes_to_copy for move in (*earlier, *later))
-        phases = Counter({str(phase): count for phase, count in progress.phases.items()})
-        phases.update({str(Phase.DONE): len(earlier), str(Phase.QUEUED): len(later)})
-        speed = rate.bytes_per_second
-        document = {
-            "updated_at": datetime.fromtimestamp(now, UTC).isoformat(timespec="seconds"),
-            "state": state,
-            "batch": self.batch.number,
-            "batches": len(self.candidate.batches),
-            "partitions_done": progress.partitions_done + len(earlier),
-            "partitions_total": len(self.candidate.moves),
-            "bytes_copied": copied,
-            "bytes_total": total,
-            "bytes_per_second": speed,
-            "eta_seconds": (total - copied) / speed if speed else None,
-            "phases": {phase: count for phase, count in phases.items() if count},
-            "anomalies": list(progress.anomalies),
-        }
-        with suppress(OSError):
-            artifacts.write_json(self.folder, artifacts.PROGRESS, document)
+    def _say(self, progress: Progress, odd: Mapping[TopicPartition | Pair, str], say: Callable[[str], object]) -> None:
+        line = progress_line(progress, self._rate.bytes_per_second, self._rate.eta_seconds)
+        if line != self._last_line:
+            say(f"batch {self.batch.number} of {len(self.candidate.batches)}: {line}")
+            self._last_line = line
+        for subject, text in odd.items():
+            self._say_once(str(subject), text, say)  # its time grows with each look
+        asked = self._control.stop_after_batch
+        if asked is not None:
+            self._say_once("stop", f"No batch will be requested after this one: asked by {asked}", say)
+
+    def _say_once(self, subject: str, text: str, say: Callable[[str], object]) -> None:
+        if subject not in self._said:
+            self._said.add(subject)
+            say(text)

@@ -15,7 +15,9 @@ from kafka_rebalance.errors import (
     KafkaRuleError,
     LockHeldError,
     PlanningError,
+    RefusedError,
     StaleProposalError,
+    StoppedError,
     VerificationError,
 )
 
@@ -29,7 +31,9 @@ FINAL = (
     KafkaRuleError,
     LockHeldError,
     PlanningError,
+    RefusedError,
     StaleProposalError,
+    StoppedError,
     VerificationError,
 )
 

@@ -11,6 +11,7 @@ from typing import Any
 import kafka_rebalance
 from kafka_rebalance.errors import ArtifactError, VerificationError
 from kafka_rebalance.execution.decision import OFFERED
+from kafka_rebalance.execution.pacing import read_window
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare
@@ -35,7 +36,15 @@ from kafka_rebalance.zookeeper.client import open_client
 
 log = logging.getLogger(__name__)
 
-PARAMS_OUTSIDE_SETTINGS = ("kafka_conn_id", "internal_topics", "reason", "plan", "plan_path")
+PARAMS_OUTSIDE_SETTINGS = (
+    "kafka_conn_id",
+    "internal_topics",
+    "reason",
+    "plan",
+    "plan_path",
+    "not_before",
+    "finish_by",
+)
 
 
 @fails_without_retry
@@ -47,6 +56,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     if auto:  # told once there is a plan; planned with the policy's highest, so that no copy is expected to last longer
         del given["throttle_bytes_per_second"]
     asked = Settings.from_mapping(given | {"plan": plans.given_plan(params)})
+    window = read_window(params)
     policy = read_policy(connection_id)
     connection = read_connection(connection_id)
     folder, nonce = create_run_folder(connection_id, dag_run.run_id)
@@ -81,6 +91,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
             "run_id": dag_run.run_id,
             "requested_by": dag_run.triggering_user_name,
             "reason": params.get("reason") or "",
+            "window": window.to_mapping(),
             "settings": settings.to_mapping(),
             "throttle": AUTO if auto else None,
             "policy": policy.to_mapping() if policy else None,

@@ -1,12 +1,12 @@
-"""Follows one batch from the triggerer: reads replicas, ISR and bytes, and says when it is over."""
+"""Follows one batch from the triggerer, or waits for the next one: reads, notes, and says when it is over."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import time
 from collections.abc import AsyncIterator, Mapping
-from typing import Any
+from datetime import datetime
+from typing import Any, Protocol
 
 from airflow.triggers.base import BaseTrigger, TriggerEvent
 
@@ -14,12 +14,61 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.workflow.following import BatchFollower
 from kafka_rebalance.workflow.hooks import KafkaClusterHook, cluster_connection
+from kafka_rebalance.workflow.waiting import Waiter, from_arguments
 
-log = logging.getLogger(__name__)
+SLOWEST_POLL_SECONDS = 15.0  # twice within the half minute after which a janitor misses the heartbeat
 
 
-class BatchTrigger(BaseTrigger):
-    """Fires once, with the state of a batch that is over or given up. All is re-read, so any triggerer may go on."""
+class Watcher(Protocol):
+    """What a trigger looks with."""
+
+    def look(self, now: float, say: Any) -> dict[str, Any] | None: ...
+    def away(self, now: float, why: str, say: Any) -> dict[str, Any] | None: ...
+    def seconds_to_next_look(self, quickest: float, slowest: float) -> float: ...
+    def close(self) -> None: ...
+
+
+class _WatchingTrigger(BaseTrigger):
+    """Fires once. All is re-read at each look, so any triggerer may go on, and two at once do no harm."""
+
+    connection_id: str
+    poll_seconds: float
+    slowest_poll_seconds: float
+
+    def _watcher(self, connection: ClusterConnection) -> Watcher:
+        raise NotImplementedError
+
+    async def run(self) -> AsyncIterator[TriggerEvent]:
+        connection = await self._connection()
+        watcher = await asyncio.to_thread(self._watcher, connection)
+        try:
+            while True:
+                event = await asyncio.to_thread(self._look, watcher)
+                if event is not None:
+                    yield TriggerEvent(event)
+                    return
+                await asyncio.sleep(watcher.seconds_to_next_look(self.poll_seconds, self.slowest_poll_seconds))
+        finally:
+            await asyncio.to_thread(watcher.close)
+
+    async def _connection(self) -> ClusterConnection:
+        """The triggerer's own way to a connection: the synchronous one would block its loop."""
+        return cluster_connection(await KafkaClusterHook.aget_connection(self.connection_id))
+
+    def _look(self, watcher: Watcher) -> Mapping[str, Any] | None:
+        """One look. ZooKeeper or a broker out of reach is not the end of a move: it is logged, and read again."""
+        try:
+            return watcher.look(time.time(), self.log.info)
+        except ReadError as away:
+            return watcher.away(time.time(), str(away), self.log.warning)
+
+    def _serialize(self, *names: str) -> tuple[str, dict[str, Any]]:
+        path = f"{type(self).__module__}.{type(self).__qualname__}"
+        return path, {name: getattr(self, name) for name in names}
+
+
+class BatchTrigger(_WatchingTrigger):
+    """Fires with the state of a batch that is over or given up."""
 
     def __init__(
         self,
@@ -30,6 +79,7 @@ class BatchTrigger(BaseTrigger):
         batch: int,
         poll_seconds: float,
         stall_seconds: float,
+        slowest_poll_seconds: float = SLOWEST_POLL_SECONDS,
     ) -> None:
         super().__init__()
         self.connection_id = connection_id
@@ -38,40 +88,60 @@ class BatchTrigger(BaseTrigger):
         self.batch = batch
         self.poll_seconds = poll_seconds
         self.stall_seconds = stall_seconds
+        self.slowest_poll_seconds = slowest_poll_seconds
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
-        return (
-            f"{type(self).__module__}.{type(self).__qualname__}",
-            {
-                "connection_id": self.connection_id,
-                "run_folder": self.run_folder,
-                "candidate": self.candidate,
-                "batch": self.batch,
-                "poll_seconds": self.poll_seconds,
-                "stall_seconds": self.stall_seconds,
-            },
+        return self._serialize(
+            "connection_id",
+            "run_folder",
+            "candidate",
+            "batch",
+            "poll_seconds",
+            "stall_seconds",
+            "slowest_poll_seconds",
         )
 
-    async def run(self) -> AsyncIterator[TriggerEvent]:
-        connection = await self._connection()
-        follower = BatchFollower(connection, self.run_folder, self.candidate, self.batch, self.stall_seconds)
-        try:
-            while True:
-                event = await asyncio.to_thread(self._look, follower)
-                if event is not None:
-                    yield TriggerEvent(event)
-                    return
-                await asyncio.sleep(self.poll_seconds)
-        finally:
-            await asyncio.to_thread(follower.close)
+    def _watcher(self, connection: ClusterConnection) -> Watcher:
+        return BatchFollower(connection, self.run_folder, self.candidate, self.batch, self.stall_seconds)
 
-    async def _connection(self) -> ClusterConnection:
-        """The triggerer's own way to a connection: the synchronous one would block its loop."""
-        return cluster_connection(await KafkaClusterHook.aget_connection(self.connection_id))
 
-    def _look(self, follower: BatchFollower) -> Mapping[str, Any] | None:
-        """One look. ZooKeeper or a broker out of reach is not the end of a move: it is logged, and read again."""
-        try:
-            return follower.look(time.time(), self.log.info)
-        except ReadError as away:
-            return follower.away(time.time(), str(away), self.log.warning)
+class PauseTrigger(_WatchingTrigger):
+    """Fires when the next batch need not wait any more, or when somebody asked to stop.
+
+    `pause` is what to wait for (`waiting.to_arguments`), `not_before` and `until` are ISO times or None.
+    """
+
+    def __init__(
+        self,
+        *,
+        connection_id: str,
+        run_folder: str,
+        pause: Mapping[str, Any],
+        not_before: str | None,
+        until: str | None,
+        poll_seconds: float,
+        slowest_poll_seconds: float,
+    ) -> None:
+        super().__init__()
+        self.connection_id = connection_id
+        self.run_folder = run_folder
+        self.pause = pause
+        self.not_before = not_before
+        self.until = until
+        self.poll_seconds = poll_seconds
+        self.slowest_poll_seconds = slowest_poll_seconds
+
+    def serialize(self) -> tuple[str, dict[str, Any]]:
+        return self._serialize(
+            "connection_id",
+            "run_folder",
+            "pause",
+            "not_before",
+            "until",
+            "poll_seconds",
+            "slowest_poll_seconds",
+        )
+
+    def _watcher(self, connection: ClusterConnection) -> Watcher:
+        times = [None if text is None else datetime.fromisoformat(text) for text in (self.not_before, self.until)]
+        return Waiter(connection, self.run_folder, from_arguments(self.pause), *times)

@@ -87,6 +87,23 @@ def acquire(client: KazooClient, owner: LockOwner) -> None:
     repeat(paths.RUN_LOCK, attempt)
 
 
+def check_held(client: KazooClient, owner: LockOwner) -> int:
+    """The version of the lock's znode, for writes that must not be made without it.
+
+    Raises LockHeldError unless this run holds the cluster, with the digest it was approved with.
+    """
+    znode = _read_znode(client)
+    if znode is None:
+        raise LockHeldError(
+            f"Run {owner.run} does not hold the cluster any more ({paths.RUN_LOCK} is gone). No further move was "
+            "requested. Clear hold_throttle with what follows it."
+        )
+    holder = decode_lock(znode[0])
+    if not holder.is_same_run(owner) or holder.digest != owner.digest:
+        raise LockHeldError(_held_by(holder, "No further move was requested."))
+    return int(znode[1].version)
+
+
 def release(client: KazooClient, owner: LockOwner) -> bool:
     """Gives the lock back; False where nobody held it. Raises LockHeldError where another run does."""
 

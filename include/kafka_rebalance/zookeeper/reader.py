@@ -8,7 +8,7 @@ from typing import TypeVar
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError
-from kafka_rebalance.model.cluster import BrokerRegistration, ClusterView, Controller, SettledController
+from kafka_rebalance.model.cluster import BatchView, BrokerRegistration, ClusterView, Controller, SettledController
 from kafka_rebalance.model.partition import PartitionState, PartitionView, TopicAssignment, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.znodes import (
@@ -57,12 +57,36 @@ def read_cluster_view(client: KazooClient, topics: Collection[str] | None = None
     )
 
 
-def _read_brokers(client: KazooClient) -> dict[int, BrokerRegistration]:
+def read_batch_view(client: KazooClient, partitions: Collection[TopicPartition]) -> BatchView:
+    """These partitions as ZooKeeper has them now; one that does not exist is absent. For following a batch.
+
+    Reads each of their topics and states once, and seven things more. Raises ReadError, CorruptZnodeError.
+    """
+    sync(client)
+    # Before the topics, as in `read_cluster_view`.
+    requested = read_znodes(client, [paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION])
+    reassignment, election = requested[paths.REASSIGN_PARTITIONS], requested[paths.PREFERRED_ELECTION]
+    elected = _read_controller(client)
+    return BatchView(
+        brokers=frozenset(_read_broker_ids(client)),
+        partitions=_read_partitions(client, {tp.topic for tp in partitions}, only=frozenset(partitions)),
+        reassignments=None if reassignment is None else decode_reassignment(reassignment[0]),
+        elections=None if election is None else decode_election(election[0]),
+        controller=elected[0] if elected else None,
+        deletions=frozenset(read_children(client, paths.DELETE_TOPICS)),
+    )
+
+
+def _read_broker_ids(client: KazooClient) -> list[int]:
     names = read_children(client, paths.BROKER_IDS)
     wrong = [name for name in names if not (name.isascii() and name.isdigit())]
     if wrong:
         raise ReadError(f"{paths.BROKER_IDS}/{wrong[0]!r} is not a broker id. Nothing was written. Remove that znode.")
-    ids = sorted(int(name) for name in names)
+    return sorted(int(name) for name in names)
+
+
+def _read_brokers(client: KazooClient) -> dict[int, BrokerRegistration]:
+    ids = _read_broker_ids(client)
     znodes = read_znodes(client, map(paths.broker_path, ids))
     # A broker that left between listing and reading is no longer registered: the znode is ephemeral.
     found = {broker: znode for broker in ids if (znode := znodes[paths.broker_path(broker)]) is not None}
@@ -79,12 +103,16 @@ def _read_controller(client: KazooClient) -> tuple[Controller, int] | None:
     return (decoded, controller[1].ephemeralOwner) if decoded.broker >= 0 else None
 
 
-def _read_partitions(client: KazooClient, topics: Iterable[str]) -> dict[TopicPartition, PartitionView]:
+def _read_partitions(
+    client: KazooClient, topics: Iterable[str], only: Collection[TopicPartition] | None = None
+) -> dict[TopicPartition, PartitionView]:
+    """All partitions of the topics, or those of them that are in `only`."""
     found = _read_topics(client, topics)
     listed = [
-        TopicPartition(topic, partition)
+        topic_partition
         for topic, (assignment, _) in found.items()
         for partition in assignment.partitions
+        if (topic_partition := TopicPartition(topic, partition)) and (only is None or topic_partition in only)
     ]
     states = _read_states(client, listed)
     # A missing state is either a partition the controller has not initialised or one of a topic deleted meanwhile.

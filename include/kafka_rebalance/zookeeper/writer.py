@@ -7,19 +7,20 @@ Every function may be called again after it failed; none leaves half of what it 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+from kazoo.security import ACL
 
 from kafka_rebalance.errors import ApprovalError, ReadError, WriteError
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.cluster import AnyView
 from kafka_rebalance.model.partition import TopicAssignment, TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.model.rules import replica_list_problem
-from kafka_rebalance.zookeeper.client import LOST, read_znodes, sync
-from kafka_rebalance.zookeeper.primitives import ATTEMPTS, CHANGED, acl_like, create_znode, set_znode
+from kafka_rebalance.zookeeper.client import LOST, REPLY_SECONDS, read_znodes, sync
+from kafka_rebalance.zookeeper.primitives import ATTEMPTS, CHANGED, acl_like, commit, create_znode, set_znode
 from kafka_rebalance.zookeeper.reader import read_assignments
 from kafka_rebalance.zookeeper.znodes import (
     decode_config,
@@ -33,6 +34,8 @@ from kafka_rebalance.zookeeper.znodes import (
     throttle_problem,
 )
 
+FENCES = 100  # znodes checked with a request: enough to see that it was made before, and small beside the request
+
 
 class Outcome(StrEnum):
     """How a request came to be there."""
@@ -42,9 +45,18 @@ class Outcome(StrEnum):
 
 
 def create_reassignment(
-    client: KazooClient, batch: Batch, approved_digest: str, registered: Collection[int]
+    client: KazooClient,
+    batch: Batch,
+    approved_digest: str,
+    registered: Collection[int],
+    *,
+    view: AnyView | None = None,
+    lock_version: int | None = None,
 ) -> Outcome:
     """Requests the batch's moves of the controller. `registered` are the brokers that are registered now.
+
+    `view`: what the decision to request rests on; the request is made only if the batch's topics are still as it has
+    them. `lock_version`: and only if the run's lock is. A worker that was frozen in between thus writes nothing.
 
     Raises ApprovalError where the batch is not of the approved candidate, WriteError where its shape, a target
     broker or its size forbids it, where another reassignment runs, or where the outcome stays unknown. Success says
@@ -79,6 +91,7 @@ def create_reassignment(
         data,
         is_ours=is_ours,
         was_consumed=lambda: _taken_up(client, batch.moves),
+        unchanged=_unchanged(targets, view, lock_version),
         busy=(
             "Another reassignment is running, not this run's. Nothing of batch "
             f"{batch.number} was written. Wait until it has ended, then clear this task."
@@ -105,7 +118,21 @@ def _moves_to_target(move: Move, assignment: TopicAssignment | None) -> bool:
     return now == move.after or (set(now) == union and union != set(move.before))
 
 
-def create_election(client: KazooClient, partitions: Collection[TopicPartition], view: ClusterView) -> Outcome:
+def _unchanged(
+    partitions: Iterable[TopicPartition], view: AnyView | None, lock_version: int | None = None
+) -> dict[str, int]:
+    """{path: version} of what a request rests on. The controller writes a topic's znode whenever it moves one of its
+    partitions, so a request that was made and ended meanwhile shows there.
+    """
+    paths_read = {} if lock_version is None else {paths.RUN_LOCK: lock_version}
+    for tp in partitions if view is not None else ():
+        partition = view.partitions.get(tp) if view is not None else None
+        if partition is not None and len(paths_read) < FENCES:
+            paths_read[paths.topic_path(tp[0])] = partition.topic_znode_version
+    return paths_read
+
+
+def create_election(client: KazooClient, partitions: Collection[TopicPartition], view: AnyView) -> Outcome:
     """Requests that the preferred leaders of these partitions be elected. `view` is the cluster now.
 
     Raises WriteError for a partition that does not exist (one blocks all elections until the next failover on 2.0),
@@ -123,11 +150,12 @@ def create_election(client: KazooClient, partitions: Collection[TopicPartition],
         data,
         is_ours=lambda found: decode_election(found) == wanted,
         was_consumed=lambda: False,  # electing again is harmless
+        unchanged=_unchanged(wanted, view),
         busy="Another preferred leader election is running. None was requested. Wait until it has ended and try again.",
     )
 
 
-def _election_problem(topic_partition: TopicPartition, view: ClusterView) -> str | None:
+def _election_problem(topic_partition: TopicPartition, view: AnyView) -> str | None:
     partition = view.partitions.get(topic_partition)
     if partition is None:
         return "does not exist"
@@ -145,9 +173,13 @@ def _request(
     *,
     is_ours: Callable[[bytes | None], bool],
     was_consumed: Callable[[], bool],
+    unchanged: Mapping[str, int],
     busy: str,
 ) -> Outcome:
-    """Creates the znode, and finds out what happened where the connection was lost over it."""
+    """Creates the znode, and finds out what happened where the connection was lost over it.
+
+    `unchanged`: {path: version} of znodes that must be as they were read, or nothing is written.
+    """
     acl = acl_like(client, paths.DELETE_TOPICS)
     lost: Exception | None = None
     for _ in range(ATTEMPTS):
@@ -156,7 +188,7 @@ def _request(
             if found is None and was_consumed():
                 return Outcome.ALREADY_THERE
         try:
-            create_znode(client, path, data, acl)
+            _create_if(client, path, data, acl, unchanged)
             return Outcome.CREATED
         except NodeExistsError as exists:
             found = _read_back(client, path, exists)
@@ -165,7 +197,17 @@ def _request(
                     return Outcome.ALREADY_THERE
                 raise WriteError(f"{path} exists already. {busy}") from exists
             lost = exists  # gone between the two: the controller consumed it
+        except BadVersionError as changed:
+            raise WriteError(
+                f"{path}: topics it was about, or the lock of the run, changed between reading and writing. "
+                "Nothing was written. Clear this task: it reads again and goes on."
+            ) from changed
         except NoNodeError as missing:
+            if unchanged and client.exists_async("/admin").get(timeout=REPLY_SECONDS):
+                raise WriteError(
+                    f"{path}: a topic it was about, or the lock of the run, is gone. Nothing was written. Clear this "
+                    "task: it reads again and says which."
+                ) from missing
             raise WriteError(
                 f"{path}: its parent does not exist, so Kafka has not started below this chroot. Nothing was "
                 "written. Correct the chroot in the Airflow connection."
@@ -176,6 +218,18 @@ def _request(
         f"{path}: the connection was lost {ATTEMPTS} times; whether the request was made is unknown. "
         "Clear this task when ZooKeeper answers: it finds out and goes on."
     ) from lost
+
+
+def _create_if(client: KazooClient, path: str, data: bytes, acl: Sequence[ACL], unchanged: Mapping[str, int]) -> None:
+    """One transaction, so that nothing can come between the check and the write."""
+    if not unchanged:
+        create_znode(client, path, data, acl)
+        return
+    transaction = client.transaction()
+    for checked, version in unchanged.items():
+        transaction.check(checked, version)
+    transaction.create(path, data, acl=list(acl))
+    commit(client, path, transaction)
 
 
 def _read_back(client: KazooClient, path: str, cause: Exception) -> tuple[bytes | None, object] | None:
