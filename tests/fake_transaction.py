@@ -9,7 +9,7 @@ from typing import Any
 
 from kazoo.client import TransactionRequest
 from kazoo.exceptions import KazooException, RolledBackError, RuntimeInconsistency
-from kazoo.protocol.serialization import Create, SetData
+from kazoo.protocol.serialization import Create, Delete, SetData
 
 
 class FakeTransaction(TransactionRequest):
@@ -52,8 +52,9 @@ class FakeTransaction(TransactionRequest):
                 left = len(paths) - len(results) - 1
                 return [*(RolledBackError() for _ in results), failed, *(RuntimeInconsistency(),) * left]
         for path, operation in zip(paths, self.operations, strict=True):
-            if isinstance(operation, Create | SetData):
-                fake._act("create" if isinstance(operation, Create) else "set", path, lambda: None)
+            done = {Create: "create", SetData: "set", Delete: "delete"}.get(type(operation))
+            if done is not None:
+                fake._act(done, path, lambda: None)
         return results
 
     def _operate(self, path: str, operation: Any) -> Any:
@@ -61,4 +62,7 @@ class FakeTransaction(TransactionRequest):
             return self.fake._create(path, operation.data, operation.acl, sequence=bool(operation.flags & 2))
         if isinstance(operation, SetData):
             return self.fake._set(path, operation.data, operation.version)
-        return self.fake._versioned(path, operation.version)
+        znode = self.fake._versioned(path, operation.version)
+        if isinstance(operation, Delete):
+            del self.fake.znodes[path]
+        return znode

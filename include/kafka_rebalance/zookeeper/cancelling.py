@@ -1,0 +1,120 @@
+"""Cancelling below 2.4: the one place that deletes `/admin/reassign_partitions` and `/controller`.
+
+Both deletions and the request for the original lists are one ZooKeeper transaction, conditional on everything that was
+looked at before: request, controller epoch, and each partition's list and in-sync replicas. So there is no moment at
+which the request is gone and the controller is not, nor one in which another request could slip in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.errors import WriteError
+from kafka_rebalance.execution.cancel import CancelPlan, Fate, Way, check_consent, has_fate, plan_cancel
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.proposal import Move
+from kafka_rebalance.model.rules import replica_list_problem
+from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
+from kafka_rebalance.zookeeper.primitives import acl_like, commit, repeat
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.znodes import decode_reassignment, encode_reassignment, paths
+
+
+def ask_for_original_lists(client: KazooClient, plan: CancelPlan, consent: str) -> tuple[Move, ...]:
+    """Takes the plan's moves in flight back, and returns them; none where nothing is in flight.
+
+    Deletes `/admin/reassign_partitions`, creates it with the original lists, and deletes `/controller`. Raises
+    ApprovalError without the plan's consent, and WriteError, with nothing written, where the plan is one for 2.4+, the
+    request names anything that is not the plan's, or a partition must not be taken back as it is now.
+    """
+    if plan.way is not Way.ZNODE:
+        raise WriteError(
+            f"{paths.REASSIGN_PARTITIONS} is only replaced below 2.4; from 2.4 on Kafka's API cancels. Nothing was "
+            "written."
+        )
+    check_consent(plan, consent)
+    topics = {move.topic_partition.topic for move in plan.moves}
+
+    def attempt() -> tuple[Move, ...]:
+        # Before the view: a znode that changes between the two reads has another version, and nothing is written.
+        found = _read(client, plan.moves)
+        view = read_cluster_view(client, topics)
+        _check_cluster(plan, view)
+        steps = plan_cancel(plan.moves, view, Way.ZNODE)
+        back = tuple(step.move for step in has_fate(steps, Fate.BACK))
+        for step in has_fate(steps, Fate.BLOCKED):
+            raise _refused(f"{step.move.topic_partition} {step.note}")
+        if not back:
+            return ()
+        # A request for some of the partitions would leave the interim lists of the others for good.
+        for step in has_fate(steps, Fate.ENDING, Fate.RETURNING):
+            raise _refused(f"{step.move.topic_partition} {step.note or 'is on its way back already'}")
+        data = encode_reassignment({move.topic_partition: move.before for move in back})
+        for move in back:
+            problem = replica_list_problem(move.before, view.brokers)
+            if problem:
+                raise _refused(f"{move.topic_partition}: {problem} (original replicas {list(move.before)})")
+        _check_request(found[paths.REASSIGN_PARTITIONS], back)
+        _replace(client, found, back, data)
+        return back
+
+    return repeat(paths.REASSIGN_PARTITIONS, attempt)
+
+
+def _read(client: KazooClient, moves: Sequence[Move]) -> dict[str, Znode | None]:
+    """What the transaction depends on."""
+    sync(client)
+    partitions = [move.topic_partition for move in moves]
+    topics = dict.fromkeys(paths.topic_path(tp.topic) for tp in partitions)
+    wanted = [paths.REASSIGN_PARTITIONS, paths.CONTROLLER, paths.CONTROLLER_EPOCH]
+    return read_znodes(client, [*wanted, *topics, *map(paths.state_path, partitions)])
+
+
+def _check_cluster(plan: CancelPlan, view: ClusterView) -> None:
+    if view.cluster_id != plan.cluster_id:
+        raise _refused(f"this is cluster {view.cluster_id}, the plan is of {plan.cluster_id}")
+    marked = [tp for tp, partition in view.partitions.items() if partition.adding or partition.removing]
+    if marked:
+        raise _refused(f"{min(marked)} shows that the controller is of 2.4 or later")
+
+
+def _check_request(znode: Znode | None, back: Sequence[Move]) -> None:
+    if znode is None:  # somebody deleted it: the controller goes on from memory, which its successor does not have
+        return
+    ours = {move.topic_partition: move.after for move in back}
+    for topic_partition, replicas in sorted(decode_reassignment(znode[0]).items()):
+        if ours.get(topic_partition) != replicas:
+            raise _refused(
+                f"it also asks for {topic_partition} on {list(replicas)}, which is not in flight for this run"
+            )
+
+
+def _replace(client: KazooClient, found: dict[str, Znode | None], back: Sequence[Move], data: bytes) -> None:
+    controller, epoch = found[paths.CONTROLLER], found[paths.CONTROLLER_EPOCH]
+    if controller is None or epoch is None:
+        raise _refused(f"there is no controller ({paths.CONTROLLER} is absent), so one is being elected")
+    request = found[paths.REASSIGN_PARTITIONS]
+    transaction = client.transaction()
+    # The epoch is set at each election: its version says that the controller is the one that was there.
+    transaction.check(paths.CONTROLLER_EPOCH, epoch[1].version)
+    topics = dict.fromkeys(paths.topic_path(move.topic_partition.topic) for move in back)
+    for path in (*topics, *(paths.state_path(move.topic_partition) for move in back)):
+        znode = found[path]
+        if znode is None:
+            raise _refused(f"{path} does not exist")
+        transaction.check(path, znode[1].version)
+    acl = acl_like(client, paths.DELETE_TOPICS)
+    if request is not None:
+        transaction.delete(paths.REASSIGN_PARTITIONS, request[1].version)
+    transaction.create(paths.REASSIGN_PARTITIONS, data, acl)
+    transaction.delete(paths.CONTROLLER, controller[1].version)
+    commit(client, paths.REASSIGN_PARTITIONS, transaction)
+
+
+def _refused(why: str) -> WriteError:
+    return WriteError(
+        f"{paths.REASSIGN_PARTITIONS} was not replaced: {why}. Nothing was written. Start a new run of "
+        "kafka_rebalance_cancel when that has changed."
+    )
