@@ -49,5 +49,8 @@ def cancel_by_api(
         leader = state["leader"] if state["leader"] in isr else isr[0]
         fake.put_json(state_path, {**state, "isr": isr, "leader": leader, "leader_epoch": state["leader_epoch"] + 1})
         cancelled.add(TopicPartition(*key))
+        if REASSIGN in fake.znodes:
+            left = [e for e in fake.json(REASSIGN)["partitions"] if (e["topic"], e["partition"]) != tuple(key)]
+            fake.put_json(REASSIGN, {"version": 1, "partitions": left})
         controller._rewrite_request()
     return frozenset(cancelled)

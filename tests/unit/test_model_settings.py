@@ -88,12 +88,11 @@ def test_what_is_no_object_is_refused(given_):
         ("max_bytes", 2**63, "at most 9223372036854775807"),
         ("throttle_bytes_per_second", 10**400, "at most 9223372036854775807"),
         ("max_replicas", "5", "integer"),
-        ("candidates", [], "non-empty list out of leaders_only, light, balanced"),
-        ("candidates", ["best"], "non-empty list out of"),
-        ("candidates", ["given"], "non-empty list out of leaders_only, light, balanced, optimal, as_kafka"),
+        ("candidates", ["best"], "must be a list out of"),
+        ("candidates", ["given"], "must be a list out of leaders_only, light, balanced, optimal, as_kafka"),
         ("plan", "  ", "must be a plan in the JSON of kafka-reassign-partitions"),
         ("plan", {"partitions": []}, "must be a plan in the JSON"),
-        ("candidates", "light", "non-empty list out of"),
+        ("candidates", "light", "must be a list out of"),
         ("copies_per_broker", 0, "at least 1"),
         ("partitions_per_batch", 0, "at least 1"),
         ("leader_changes_per_batch", 0, "at least 1"),
@@ -206,3 +205,9 @@ def test_no_json_raises_anything_but_the_own_error(given_):
     except SettingsError:
         return
     assert isinstance(settings, Settings)
+
+
+def test_only_a_run_with_a_plan_may_ask_for_no_candidate_of_ours() -> None:
+    with pytest.raises(SettingsError, match="'candidates' is empty, which only a run with a 'plan' may leave so"):
+        Settings.from_mapping({"candidates": []})
+    assert Settings.from_mapping({"candidates": [], "plan": "{}"}).candidates == ()

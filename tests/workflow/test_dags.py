@@ -14,6 +14,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_home import REPOSITORY
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.workflow.cancel_request import NEXT
 from kafka_rebalance.workflow.tasks import PARAMS_OUTSIDE_SETTINGS
 
 CHAIN = {  # task: what comes directly before it
@@ -43,7 +44,12 @@ def rebalance(dags: dict[str, DAG]) -> DAG:
 
 
 def test_every_dag_is_read_without_an_error(dags: dict[str, DAG]) -> None:
-    assert set(dags) == {"kafka_rebalance", "kafka_balance_check", "kafka_topics"}
+    assert set(dags) == {
+        "kafka_rebalance",
+        "kafka_balance_check",
+        "kafka_rebalance_cancel",
+        "kafka_topics",
+    }
 
 
 def test_the_chain_is_the_designs(rebalance: DAG) -> None:
@@ -87,6 +93,26 @@ def test_the_forms_defaults_are_the_settings_defaults(rebalance: DAG) -> None:
     assert asked == Settings()
 
 
+def test_cancelling_now_is_approved_before_it_is_done_and_each_action_has_its_task(dags: dict[str, DAG]) -> None:
+    cancel = dags["kafka_rebalance_cancel"]
+    assert {task.task_id: set(task.upstream_task_ids) for task in cancel.tasks} == {
+        "request": set(),
+        "route": {"request"},
+        "stop": {"request", "route"},
+        "set_throttle": {"request", "route"},
+        "approve": {"request", "route"},
+        "cancel": {"approve"},
+        "verify": {"approve", "cancel"},
+        "roll_back": {"request", "route"},
+    }
+    assert set(NEXT.values()) == set(cancel.get_task("route").downstream_task_ids)
+    assert cancel.get_task("approve").retries == 0
+    assert (cancel.get_task("cancel").retries, cancel.get_task("verify").retries) == (5, 3)
+    assert cancel.get_task("roll_back").trigger_dag_id == "kafka_rebalance"
+    assert cancel.params["action"] == "stop_after_batch"  # the harmless one, for who only presses the button
+    assert type(cancel.timetable).__name__ == "NullTimetable"
+
+
 @pytest.mark.parametrize(
     ("key", "value"),
     [("job", "tidy up"), ("seed", -1), ("drain", ["one"]), ("max_bytes", -5), ("tolerance", 1.5), ("topics_in", "*")],
@@ -106,7 +132,7 @@ sys.path.insert(0, {str(REPOSITORY / "dags")!r})
 import airflow.sdk, airflow.providers.apache.spark.operators.spark_submit
 import airflow.providers.standard.operators.hitl, airflow.providers.standard.operators.trigger_dagrun
 before = set(sys.modules)
-import kafka_rebalance_dag, kafka_balance_check_dag, kafka_topics_dag
+import kafka_rebalance_dag, kafka_balance_check_dag, kafka_rebalance_cancel_dag, kafka_topics_dag
 print("LOADED" + json.dumps([name for name in {heavy!r} if name in set(sys.modules) - before]))
 """
     done = subprocess.run(

@@ -106,6 +106,8 @@ def matches(topic: str, globs: Iterable[str]) -> bool:
 def _contradictions(settings: Settings) -> tuple[str, ...]:
     """Settings that are fine one by one but not together."""
     found = []
+    if not settings.candidates and settings.plan is None:
+        found.append("'candidates' is empty, which only a run with a 'plan' may leave so")
     if settings.job == "drain" and not settings.drain:
         found.append("job 'drain' needs the brokers to empty in 'drain'")
     if settings.job == "replace" and not settings.replace:
@@ -205,8 +207,8 @@ def _one_of(allowed: tuple[str, ...]) -> Callable[[Any], str]:
 
 
 def _candidates(value: Any) -> tuple[str, ...]:
-    if not isinstance(value, (list, tuple)) or not value or any(name not in CANDIDATES for name in value):
-        raise ValueError(f"must be a non-empty list out of {', '.join(CANDIDATES)}")
+    if not isinstance(value, (list, tuple)) or any(name not in CANDIDATES for name in value):
+        raise ValueError(f"must be a list out of {', '.join(CANDIDATES)}")
     return tuple(name for name in CANDIDATES if name in value)
 
 

@@ -134,7 +134,8 @@ REBALANCE_PARAMS: dict[str, Param] = {
         items={"type": "string", "enum": list(CANDIDATES)},
         examples=list(CANDIDATES),
         title="Candidates",
-        description="What to compute. as_kafka: what kafka-reassign-partitions --generate would propose, to compare.",
+        description="What to compute. as_kafka: what kafka-reassign-partitions --generate would propose, to compare. "
+        "None: only with a plan, to judge nothing but that.",
         section=_TUNING,
     ),
     "tolerance": Param(

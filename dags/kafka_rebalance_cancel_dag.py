@@ -1,0 +1,79 @@
+"""`kafka_rebalance_cancel`: stop, cancel or throttle a cluster's running rebalance, or go back from the last one.
+
+Finds the running rebalance by the cluster's lock. Cancelling now waits for a person's approval; going back is a run of
+`kafka_rebalance` with an approval of its own.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
+from airflow.sdk import XComArg, dag, task
+
+from kafka_rebalance.workflow.cancel_approval import CancelApprovalOperator
+from kafka_rebalance.workflow.cancel_params import CANCEL_PARAMS
+
+
+@dag(
+    dag_id="kafka_rebalance_cancel",
+    description="Stop, cancel or throttle a running rebalance, or roll the last one back.",
+    schedule=None,
+    catchup=False,
+    params=CANCEL_PARAMS,
+    tags=["kafka"],
+    doc_md=__doc__,
+    default_args={"retries": 0, "retry_delay": timedelta(seconds=30)},
+)
+def rebalance_cancel() -> None:
+    @task(retries=2)
+    def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow import cancel_request as work
+
+        return work.request(params, dag_run, ti)
+
+    @task.branch
+    def route(asked: dict[str, Any]) -> str:
+        """The task of the action that was asked for; all others are skipped."""
+        return str(asked["next"])
+
+    @task(retries=2)
+    def stop(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow import cancel as work
+
+        return work.stop(run_folder, dag_run)
+
+    @task(retries=2)
+    def set_throttle(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow import cancel as work
+
+        return work.set_throttle(run_folder, dag_run)
+
+    @task(retries=5, retry_exponential_backoff=True, max_retry_delay=timedelta(minutes=5))
+    def cancel(decision: dict[str, Any]) -> dict[str, Any]:
+        from kafka_rebalance.workflow import cancel as work
+
+        return work.cancel(decision)
+
+    @task(retries=3)
+    def verify(decision: dict[str, Any]) -> dict[str, int]:
+        from kafka_rebalance.workflow import cancel as work
+
+        return work.verify(decision)
+
+    asked = request()
+    run_folder = XComArg(asked.operator, key="run_folder")
+    nonce = XComArg(asked.operator, key="nonce")
+    routed = route(asked)
+    approved = CancelApprovalOperator(task_id="approve", run_folder=run_folder, nonce=nonce)
+    decision = XComArg(approved, key="decision")
+    back = TriggerDagRunOperator(
+        task_id="roll_back", trigger_dag_id="kafka_rebalance", conf=XComArg(asked.operator, key="conf")
+    )
+
+    routed >> [stop(run_folder), set_throttle(run_folder), approved, back]
+    approved >> cancel(decision) >> verify(decision)
+
+
+rebalance_cancel()

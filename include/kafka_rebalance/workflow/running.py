@@ -1,0 +1,115 @@
+"""The rebalance that is at work on a cluster, and those that were: found by the lock and the runs' folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.errors import LockHeldError
+from kafka_rebalance.execution.decision import REJECT
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.workflow.approved import ApprovedPlan, check_digest
+from kafka_rebalance.workflow.left_out import read_left_out
+from kafka_rebalance.workflow.run_folder import RunFolder, file_name, runs_root
+from kafka_rebalance.workflow.run_lock import this_airflow
+from kafka_rebalance.zookeeper import lock
+
+REBALANCE = "kafka_rebalance"
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The run that holds the cluster, and what it was approved to do."""
+
+    holder: lock.LockOwner
+    plan: ApprovedPlan
+
+
+def find_running(client: KazooClient, connection_id: str) -> Running | None:
+    """The rebalance that holds the cluster's lock; None where nobody does, or only a change of a topic.
+
+    Raises LockHeldError where the holder belongs to another Airflow, or was started with another connection: it cannot
+    be reached from here.
+    """
+    holder = lock.read(client)
+    if holder is None or not holder.run.startswith(f"{REBALANCE}/"):
+        return None
+    if holder.owner != this_airflow():
+        raise LockHeldError(
+            f"The cluster is held by run {holder.run} of {holder.owner}, and this is {this_airflow()}. Nothing was "
+            "changed. Cancel it from the Airflow that runs it."
+        )
+    for folder in _attempts(connection_id, holder.run.removeprefix(f"{REBALANCE}/")):
+        plan = approved_in(folder, holder.digest)
+        if plan is not None:
+            return Running(holder, plan)
+    raise LockHeldError(
+        f"The cluster is held by run {holder.run}, whose files are not below {runs_root()} for the connection "
+        f"{connection_id!r}. Nothing was changed. Start this again with the connection that the run was started with."
+    )
+
+
+def still_running(client: KazooClient, run: str, digest: str) -> bool:
+    """Whether that very run still holds the cluster. Raises LockHeldError where another one does."""
+    holder = lock.read(client)
+    if holder is None:
+        return False
+    if (holder.run, holder.digest, holder.owner) != (run, digest, this_airflow()):
+        raise LockHeldError(
+            f"The cluster is now held by run {holder.run} of {holder.owner}, no longer by {run}. Nothing was changed. "
+            "Start a new run of kafka_rebalance_cancel to see what that one does."
+        )
+    return True
+
+
+def find_moved(connection_id: str, run_id: str | None) -> ApprovedPlan | None:
+    """What a run that has moved something was approved to move: of that run, or of the one that began last.
+
+    None where there is none. Whether it still holds the cluster is not asked here.
+    """
+    found: list[tuple[str, ApprovedPlan]] = []
+    for folder in _attempts(connection_id, run_id) if run_id else _all_attempts(connection_id):
+        if (folder / artifacts.BATCHES).exists():
+            begun = [batch["created_at"] for batch in artifacts.read_json(folder, artifacts.BATCHES)["batches"]]
+            plan = approved_in(folder, None) if begun else None
+            if plan is not None:
+                found.append((min(begun), plan))
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
+    """What was approved in this folder, under that digest where one is given; None where that is something else.
+
+    Raises ApprovalError where the moves no longer give the approved digest.
+    """
+    if not (folder / artifacts.DECISION).exists():
+        return None
+    written = artifacts.read_json(folder, artifacts.DECISION)
+    if written.get("choice") in (None, REJECT) or digest not in (None, written.get("digest")):
+        return None
+    snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+    candidate = read_candidate(folder, written["choice"])
+    check_digest(f"Candidate {candidate.name}", candidate.digest, written)
+    return ApprovedPlan(folder, snapshot, written, candidate, read_left_out(folder, candidate))
+
+
+def _all_attempts(connection_id: str) -> Iterator[RunFolder]:
+    connection = runs_root() / file_name(connection_id)
+    if connection.exists():
+        for run in connection.iterdir():
+            yield from _numbered(run)
+
+
+def _attempts(connection_id: str, run_id: str) -> Iterator[RunFolder]:
+    """The attempts of one run, the latest first."""
+    return _numbered(runs_root() / file_name(connection_id) / file_name(run_id))
+
+
+def _numbered(run: RunFolder) -> Iterator[RunFolder]:
+    numbers: list[int] = []
+    while (run / str(len(numbers) + 1)).exists():
+        numbers.append(len(numbers) + 1)
+    yield from (run / str(number) for number in reversed(numbers))

@@ -1,0 +1,130 @@
+"""One run of `kafka_rebalance_cancel` without Airflow's processes: the tasks' own functions and the real approval.
+
+Simulated are Airflow's XCom and the person who answers. The cluster is that of the rebalance, real or simulated.
+"""
+
+from __future__ import annotations
+
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.providers.standard.operators.empty import EmptyOperator
+from airflow.providers.standard.operators.hitl import HITLOperator
+
+from cancelling import cancel_by_api, fail_over
+from in_process_run import CONNECTION
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow import cancel, cancel_request
+from kafka_rebalance.workflow.cancel_approval import CONSENT, CancelApprovalOperator
+from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun
+
+BEFORE = {topic: {p: list(replicas) for p, replicas in lists.items()} for topic, lists in TOPICS.items()}
+
+
+def cancellable_cluster(monkeypatch: pytest.MonkeyPatch, version: str) -> SimulatedCluster:
+    """With what a controller of that version does when it is told to cancel; it goes on while somebody waits."""
+    made = SimulatedCluster(monkeypatch, TOPICS, version)
+    fail_over(made.fake, made.controller)
+    edge = "kafka_rebalance.brokers.reassignments"
+    monkeypatch.setattr(f"{edge}.can_cancel", lambda _: version != "2.0")
+    monkeypatch.setattr(
+        f"{edge}.cancel_reassignments", lambda _, partitions: cancel_by_api(made.fake, made.controller, partitions)
+    )
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: made.step())
+    monkeypatch.setattr("kafka_rebalance.workflow.cancel.time", clock)
+    monkeypatch.setattr("kafka_rebalance.workflow.cancel.SETTLE_SECONDS", 5)
+    return made
+
+
+def begin(run: SimulatedRun, cluster: SimulatedCluster, steps: int = 1) -> int:
+    """The first batch, requested and so many stages on its way."""
+    run.hold()
+    batch = run.request()
+    assert batch == 1
+    for _ in range(steps):
+        assert cluster.step()
+    return batch
+
+
+def lists(cluster: SimulatedCluster) -> dict[str, dict[int, list[int]]]:
+    return {topic: cluster.replicas(topic) for topic in TOPICS}
+
+
+def release(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    """What the cancelled run's own teardown does."""
+    run.release()
+    assert cluster.leftovers() == []
+
+
+class CancelRun:
+    """Steps are called in order; each may be called again, as a cleared or retried task would be."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, run_id: str = "cancel", by: str = "olive") -> None:
+        monkeypatch.setattr(HITLOperator, "execute", lambda operator, context: None)
+        self.dag_run = SimpleNamespace(
+            dag_id="kafka_rebalance_cancel", run_id=run_id, triggering_user_name=by, run_type="manual"
+        )
+        self.xcom: dict[str, Any] = {}
+        behind = [EmptyOperator(task_id=name) for name in ("cancel", "verify")]
+        self._context = {
+            "dag_run": self.dag_run,
+            "task": SimpleNamespace(get_flat_relatives=lambda upstream: behind),
+            "ti": SimpleNamespace(xcom_push=self._push, task_id="approve", map_index=-1),
+        }
+
+    def _push(self, key: str, value: Any) -> None:
+        self.xcom[key] = value
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.xcom["run_folder"])
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return artifacts.read_json(self.folder, artifacts.CANCEL)
+
+    def fates(self) -> dict[str, str]:
+        return {step["partition"]: step["fate"] for step in self.document["steps"]}
+
+    def request(self, action: str, **params: Any) -> dict[str, Any]:
+        instance = SimpleNamespace(xcom_push=self._push)
+        return cancel_request.request({"kafka_conn_id": CONNECTION, "action": action, **params}, self.dag_run, instance)
+
+    def ask(self) -> CancelApprovalOperator:
+        """`approve` up to the moment at which it waits."""
+        operator = CancelApprovalOperator(task_id="approve", run_folder=str(self.folder), nonce=self.xcom["nonce"])
+        operator.execute(self._context)
+        return operator
+
+    def answer(self, choice: str = "cancel_now", *, consent: str | None = None, user: str = "uma") -> None:
+        operator = self.ask()
+        event = {
+            "chosen_options": [next(option for option in operator.options if option.startswith(choice))],
+            "params_input": {"note": None} | ({CONSENT: consent} if CONSENT in operator.params else {}),
+            "responded_at": datetime(2026, 11, 21, tzinfo=UTC),
+            "responded_by_user": {"id": user, "name": user},
+        }
+        operator.execute_complete(self._context, event)
+
+    def approved(self) -> None:
+        """Asked for, and approved by uma with the sentence that it asks for, if any."""
+        self.request("cancel_now")
+        self.answer(consent=self.document["consent"])
+
+    def stop(self) -> dict[str, Any]:
+        return cancel.stop(str(self.folder), self.dag_run)
+
+    def set_throttle(self) -> dict[str, Any]:
+        return cancel.set_throttle(str(self.folder), self.dag_run)
+
+    def cancel(self) -> dict[str, Any]:
+        return cancel.cancel(self.xcom["decision"])
+
+    def verify(self) -> dict[str, Any]:
+        """verification.json; raises where a check failed."""
+        cancel.verify(self.xcom["decision"])
+        return artifacts.read_json(self.folder, artifacts.VERIFICATION)

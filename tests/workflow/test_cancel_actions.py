@@ -1,0 +1,193 @@
+"""Stopping, going back and changing the rate on a simulated cluster; and what is said where nothing runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
+from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.kafka.reassignment_json import parse_reassignment
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow.control import read_control
+from simulated_cluster import SimulatedCluster, SimulatedRun, batched_run
+
+
+@pytest.fixture(params=["2.0", "2.8"])
+def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return cancellable_cluster(monkeypatch, request.param)
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    return batched_run(tmp_path, cluster, monkeypatch)
+
+
+@pytest.fixture
+def canceller(run: SimulatedRun, monkeypatch: pytest.MonkeyPatch) -> CancelRun:
+    return CancelRun(monkeypatch)
+
+
+# --- stopping, and where nothing runs ---
+
+
+def test_stopping_says_what_remains_undone_and_touches_no_cluster(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    begin(run, cluster)
+    before = cluster.tree()
+    said = canceller.request("stop_after_batch")["said"]
+    second = run.candidate.batches[1]
+    assert f"undone remain {len(second.moves)} partitions in 1 batch" in said[1]
+    found = canceller.stop()
+    assert (found["running"], found["batches"], found["partitions"]) == (1, [2], 2)
+    asked = read_control(run.folder)
+    assert asked.stop_after_batch is not None
+    assert (asked.stop_after_batch.by, asked.cancelled) == ("olive", None)
+    assert cluster.tree() == before
+
+
+@pytest.mark.parametrize("action", ["stop_after_batch", "cancel_now", "set_throttle"])
+def test_where_nothing_runs_it_says_so_and_all_is_skipped(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, action: str
+) -> None:
+    """The run waits for its approval, or was approved: it holds nothing yet."""
+    before = cluster.tree()
+    with pytest.raises(AirflowSkipException, match="No rebalance runs on cluster simulated-cluster-0001"):
+        canceller.request(action, throttle_bytes_per_second=2_000_000)
+    assert cluster.tree() == before
+
+
+def test_a_run_that_ended_between_request_and_stop_is_said_to_have_ended(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    run.hold()
+    canceller.request("stop_after_batch")
+    run.reassign()
+    run.release()
+    assert canceller.stop()["ended"] is True
+    assert not (run.folder / artifacts.CONTROL).exists()
+
+
+def test_another_airflows_run_cannot_be_cancelled_from_here(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    begin(run, cluster)
+    holder = cluster.fake.json("/kafka_rebalance/run")
+    cluster.fake.put_json("/kafka_rebalance/run", {**holder, "owner": "http://other:8080"})
+    with pytest.raises(AirflowFailException, match="of http://other:8080"):
+        canceller.request("cancel_now")
+
+
+# --- going back ---
+
+
+@pytest.fixture
+def moved(run: SimulatedRun) -> Callable[[], SimulatedRun]:
+    def carry_out() -> SimulatedRun:
+        run.hold()
+        run.reassign()
+        assert run.finish()["passed"] is True
+        return run
+
+    return carry_out
+
+
+def test_the_way_back_is_a_plan_of_its_own_and_ends_where_it_began(
+    moved: Callable[[], SimulatedRun],
+    cluster: SimulatedCluster,
+    canceller: CancelRun,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    run = moved()
+    after = cluster.tree()
+    asked = canceller.request("roll_back")
+    assert asked["next"] == "roll_back"
+    assert cluster.tree() == after
+    conf = canceller.xcom["conf"]
+    recorded = {move.topic_partition: move.before for move in run.candidate.moves}
+    assert parse_reassignment(conf["plan"]) == recorded
+    assert parse_reassignment((canceller.folder / "roll_back.json").read_text()) == recorded
+    back = SimulatedRun(tmp_path, cluster, monkeypatch, "back")
+    proposals = back.plan(**{key: value for key, value in conf.items() if key not in ("kafka_conn_id", "reason")})
+    assert [candidate["name"] for candidate in proposals["candidates"]] == ["given"]
+    assert proposals["recommended"] == "given"
+    assert proposals["candidates"][0]["moved_bytes"] == canceller.document["bytes"] > 0
+    back.approve("given", 2_000_000)
+    back.hold()
+    back.reassign()
+    assert back.finish()["passed"] is True
+    assert lists(cluster) == BEFORE
+
+
+def test_what_cannot_go_back_is_named_before_anything_starts(
+    moved: Callable[[], SimulatedRun], cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    moved()
+    cluster.fake.delete("/brokers/ids/2")
+    with pytest.raises(AirflowSkipException, match="was on broker 2, which is not registered"):
+        canceller.request("roll_back")
+
+
+def test_going_back_waits_until_the_run_has_ended(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    begin(run, cluster)
+    with pytest.raises(RebalanceError, match="Stop or cancel it"):
+        canceller.request("roll_back")
+
+
+def test_a_run_that_is_not_known_and_a_cluster_that_was_never_moved_have_no_way_back(canceller: CancelRun) -> None:
+    with pytest.raises(AirflowSkipException, match="No run has moved anything"):
+        canceller.request("roll_back")
+    with pytest.raises(AirflowSkipException, match="Run nobody's has moved nothing"):
+        canceller.request("roll_back", run_id="nobody's")
+
+
+def test_after_a_cancel_the_batches_that_ended_can_go_back(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    batch = begin(run, cluster)
+    event, _ = run.follow(batch, until=lambda: not (cluster.step() or True))
+    assert event is not None
+    assert run.resume(event) == 2
+    cluster.step()
+    canceller.approved()
+    canceller.cancel()
+    release(run, cluster)
+    canceller.request("roll_back")
+    first = run.candidate.batches[0]
+    assert set(parse_reassignment(canceller.xcom["conf"]["plan"])) == {move.topic_partition for move in first.moves}
+    assert canceller.document["unchanged"] == 2
+
+
+# --- another rate ---
+
+
+def test_another_rate_is_in_force_when_the_task_has_ended(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    begin(run, cluster)
+    said = canceller.request("set_throttle", throttle_bytes_per_second=3_000_000)["said"]
+    assert "2.86 MiB/s per broker; approved was 1.91 MiB/s" in said[1]
+    assert canceller.set_throttle()["throttle_bytes_per_second"] == 3_000_000
+    rates = {value for entity in cluster.throttles() for value in cluster.config(entity).values() if value.isdigit()}
+    assert rates == {"3000000"}
+    for _ in range(20):
+        cluster.step()
+    release(run, cluster)
+
+
+@pytest.mark.parametrize(("rate", "why"), [(None, "needs throttle_bytes_per_second"), (5, "outside the policy's")])
+def test_a_rate_beyond_the_policy_is_refused(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, rate: int | None, why: str
+) -> None:
+    begin(run, cluster)
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match=why):
+        canceller.request("set_throttle", throttle_bytes_per_second=rate)
+    assert cluster.tree() == before
