@@ -109,6 +109,8 @@ class _Writer:
                 "linger.ms": 5,
                 "broker.address.family": "v4",
                 "message.timeout.ms": 120_000,
+                # A leader of 2.0 whose replica was moved away does not answer who waits for it (seen): 30 s by default.
+                "request.timeout.ms": 5_000,
                 "reconnect.backoff.max.ms": 500,
                 "topic.metadata.refresh.interval.ms": 1_000,
                 "log_level": 0,
