@@ -121,7 +121,7 @@ class InProcessRun:
         follower = BatchFollower(
             read_connection(CONNECTION), str(self.folder), self.decision["choice"], batch, stall_seconds
         )
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 120
         try:
             while time.monotonic() < deadline:
                 event = follower.look(time.time(), said.append)

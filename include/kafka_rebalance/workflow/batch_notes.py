@@ -8,6 +8,7 @@ from typing import Any
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.proposal import Batch
 from kafka_rebalance.workflow.approved import ApprovedPlan
 
@@ -69,6 +70,21 @@ def read_stop(plan: ApprovedPlan) -> str | None:
     """Why no further batch was requested, in words; None where none was held back."""
     stopped = _read(plan).get("stopped")
     return str(stopped.get("why")) if isinstance(stopped, Mapping) else None
+
+
+def not_moved(plan: ApprovedPlan, view: ClusterView) -> dict[str, Any] | None:
+    """The approved partitions that are where they were because the run was stopped, and why; None: it was not."""
+    why = read_stop(plan)
+    if why is None:
+        return None
+    left = [
+        move.topic_partition
+        for move in plan.candidate.moves
+        if (partition := view.partitions.get(move.topic_partition)) is not None
+        and partition.replicas == move.before != move.after
+        and move.topic_partition not in view.moving
+    ]
+    return {"why": why, "partitions": [str(tp) for tp in sorted(left)]}
 
 
 def _read(plan: ApprovedPlan) -> dict[str, Any]:

@@ -20,7 +20,16 @@ from kafka_rebalance.spark import package_zip
 from kafka_rebalance.verification.checks import document, summarise
 from kafka_rebalance.verification.leaders import check_leaders
 from kafka_rebalance.verification.placement import check_placement
-from kafka_rebalance.workflow import elections, ledger, plans, rates, report_files, segment_audit, throttling
+from kafka_rebalance.workflow import (
+    batch_notes,
+    elections,
+    ledger,
+    plans,
+    rates,
+    report_files,
+    segment_audit,
+    throttling,
+)
 from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
 from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.dag_params import AUTO
@@ -189,18 +198,26 @@ def verify(decision: Mapping[str, Any]) -> dict[str, int]:
             *check_segment_settings(client, connection, plan),
         ]
     summary = summarise(checks)
+    held_back = batch_notes.not_moved(plan, view)
     artifacts.write_json(
         plan.folder,
         artifacts.VERIFICATION,
-        {**document(checks), "verified_at": datetime.now(UTC).isoformat(timespec="seconds")},
+        {
+            **document(checks),
+            "not_moved": held_back,
+            "verified_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        },
         source_digest=plan.candidate.digest,
     )
     for line in summary.lines():
         log.info("%s", line)
     if not summary.passed:
         first = summary.failed[0]
+        stopped = ""
+        if held_back:
+            stopped = f"{len(held_back['partitions'])} approved partitions were not moved: {held_back['why']} "
         raise VerificationError(
-            f"{len(summary.failed)} of {len(checks)} checks failed; first {first.name} of {first.subject}: "
+            f"{stopped}{len(summary.failed)} of {len(checks)} checks failed; first {first.name} of {first.subject}: "
             f"{first.finding}, must be {first.expectation}. Nothing more was written. See the run's report."
         )
     return {"checks": len(checks), "warnings": len(summary.warnings)}
