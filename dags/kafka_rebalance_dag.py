@@ -56,7 +56,13 @@ def rebalance() -> None:
 
         return throttling.hold(decision, dag_run)
 
-    @task(retries=5)
+    # Over two hours: ZooKeeper may be away, and copies in flight may end. The janitor has the lease meanwhile.
+    @task(
+        retries=28,
+        retry_delay=timedelta(seconds=15),
+        retry_exponential_backoff=2,
+        max_retry_delay=timedelta(minutes=5),
+    )
     def release_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import throttling
 
@@ -68,7 +74,7 @@ def rebalance() -> None:
 
         return tasks.elect_leaders(decision)
 
-    @task(retries=2, trigger_rule=AFTER_APPROVAL)
+    @task(retries=3, trigger_rule=AFTER_APPROVAL)
     def verify(decision: dict[str, Any]) -> dict[str, int]:
         from kafka_rebalance.workflow import tasks
 
@@ -110,7 +116,7 @@ def rebalance() -> None:
         task_id="reassign",
         decision=decision,
         retries=5,
-        retry_exponential_backoff=True,
+        retry_exponential_backoff=2,
     )
     released = release_throttle(decision).as_teardown(setups=held, on_failure_fail_dagrun=True)
     elected = elect_leaders(decision)

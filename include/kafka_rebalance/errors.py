@@ -22,6 +22,7 @@ RebalanceError
 │   ├── RefusedError          the controller dropped what was requested, or somebody else changed it
 │   └── StoppedError          people, or the time they gave, want no further batch
 ├── ThrottleError             a throttle that could not be set, read back or put back
+│   └── UnwatchedError        copies are in flight under a throttle, and nobody follows them
 └── VerificationError         the end is not the approved one
 
 Texts say what happened, to which object, what was or was not changed, and what to do.
@@ -119,6 +120,10 @@ class StoppedError(ExecutionError):
 
 class ThrottleError(RebalanceError):
     """A throttle could not be set, confirmed or put back."""
+
+
+class UnwatchedError(ThrottleError):
+    """Copies are in flight under a throttle of ours, and nobody follows them."""
 
 
 class VerificationError(RebalanceError):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -20,11 +21,13 @@ from airflow.sdk import DAG
 from airflow_home import REPOSITORY
 from fake_zookeeper import put_topic
 from kafka_rebalance.errors import ExecutionError
+from kafka_rebalance.execution.janitor import Standing
 from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import batches
+from kafka_rebalance.workflow import batches, janitor, leases, throttling
 from kafka_rebalance.workflow.following import BatchFollower
+from kafka_rebalance.workflow.standing import read_standing
 from simulated_cluster import SimulatedCluster
 
 CONNECTION = "kafka_simulated"
@@ -174,3 +177,33 @@ def test_the_check_proposes_past_the_limit_only_and_never_writes(
     assert [conf["kafka_conn_id"] for conf in asked] == ([] if balanced else [CONNECTION])
     assert all("off their share" in conf["reason"] for conf in asked)
     assert cluster.tree() == before
+
+
+def test_the_janitor_asks_airflow_and_takes_off_what_a_deleted_run_left(
+    run: Callable[..., dict[str, str]], cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Airflow's own answers: its API, in this process, has never heard of a run that is deleted."""
+    asked: list[Standing] = []
+
+    def remember(lease_run: str, owner: str) -> Standing:
+        asked.append(read_standing(lease_run, owner))
+        return asked[-1]
+
+    def lose(*_: object) -> None:
+        raise ExecutionError("lost for the test")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(batches, "request_next", lose)
+        patched.setattr(throttling, "put_back", lose)  # the teardown never came to it
+        assert run("kafka_rebalance", choice="balanced", conf={"kafka_conn_id": CONNECTION})["run"] == "failed"
+    left = cluster.throttles()
+    assert left
+    monkeypatch.setattr(janitor, "read_standing", remember)
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", "[]")
+    lease = leases.read_open("simulated-cluster-0001")
+    assert lease is not None
+    leases.write(dataclasses.replace(lease, run="kafka_rebalance/deleted"))
+    assert run("kafka_throttle_janitor")["tend"] == "success"
+    # The lock still names the run that failed.
+    assert asked == [Standing.GONE, Standing.OVER]
+    assert cluster.leftovers() == []

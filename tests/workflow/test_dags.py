@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from datetime import timedelta
 
 import pytest
 from airflow.dag_processing.dagbag import DagBag
@@ -48,6 +49,7 @@ def test_every_dag_is_read_without_an_error(dags: dict[str, DAG]) -> None:
         "kafka_rebalance",
         "kafka_balance_check",
         "kafka_rebalance_cancel",
+        "kafka_throttle_janitor",
         "kafka_topics",
     }
 
@@ -79,6 +81,31 @@ def test_what_follows_an_approval_runs_whatever_failed_but_never_without_one(reb
 
 def test_an_approval_is_asked_once_for_each_run_of_its_task(rebalance: DAG) -> None:
     assert rebalance.get_task("approve").retries == 0
+
+
+def test_retries_are_what_each_task_can_make_of_them(rebalance: DAG) -> None:
+    tasks = {task.task_id: task for task in rebalance.tasks}
+    assert {name: tasks[name].retries for name in ("snapshot", "approve", "reassign", "verify")} == {
+        "snapshot": 2,
+        "approve": 0,
+        "reassign": 5,
+        "verify": 3,
+    }
+    assert tasks["reassign"].retry_exponential_backoff > 1, "1, or True, is no backoff"
+    release = tasks["release_throttle"]
+    delays = [
+        min(release.retry_delay * release.retry_exponential_backoff**number, release.max_retry_delay)
+        for number in range(release.retries)
+    ]
+    assert delays[0] <= timedelta(seconds=15)
+    assert timedelta(hours=2) <= sum(delays, timedelta()) <= timedelta(hours=2.5)
+
+
+def test_the_janitor_comes_every_minute_one_at_a_time_and_fails_at_once(dags: dict[str, DAG]) -> None:
+    janitor = dags["kafka_throttle_janitor"]
+    assert janitor.timetable.expression == "* * * * *"
+    assert (janitor.catchup, janitor.max_active_runs) == (False, 1)
+    assert {task.retries for task in janitor.tasks} == {0}, "a retry would put off the alert"
 
 
 def test_it_starts_by_hand_and_the_check_by_night(dags: dict[str, DAG]) -> None:
@@ -133,6 +160,7 @@ import airflow.sdk, airflow.providers.apache.spark.operators.spark_submit
 import airflow.providers.standard.operators.hitl, airflow.providers.standard.operators.trigger_dagrun
 before = set(sys.modules)
 import kafka_rebalance_dag, kafka_balance_check_dag, kafka_rebalance_cancel_dag, kafka_topics_dag
+import kafka_throttle_janitor_dag
 print("LOADED" + json.dumps([name for name in {heavy!r} if name in set(sys.modules) - before]))
 """
     done = subprocess.run(

@@ -47,6 +47,7 @@ from kafka_rebalance.workflow.rates import check_run_rate
 from kafka_rebalance.workflow.run_folder import RunFolder
 from kafka_rebalance.workflow.run_lock import lock_owner
 from kafka_rebalance.workflow.segments import check_copies_safe
+from kafka_rebalance.workflow.standing import warn_without_janitor
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_broker_configs, read_cluster_view, read_topic_configs
@@ -82,6 +83,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         except BaseException:
             _undo(client, plan, owner)
             raise
+    warn_without_janitor()
     log.info("throttled %d entities to %d bytes/s", len(lease.entities), lease.bytes_per_second)
     return {"throttle_bytes_per_second": lease.bytes_per_second, "entities": len(lease.entities)}
 

@@ -29,6 +29,11 @@ class LockOwner:
     owner: str  # which Airflow
     acquired_at: str = ""  # ISO 8601, for people
 
+    @property
+    def name(self) -> str:
+        """`dag/run of airflow`: how it is named to people, and how an operator names it to break its lock."""
+        return f"{self.run} of {self.owner}"
+
     def is_same_run(self, other: LockOwner) -> bool:
         return (self.run, self.owner) == (other.run, other.owner)
 
@@ -128,8 +133,9 @@ def _read_znode(client: KazooClient) -> Znode | None:
 def _held_by(holder: LockOwner, consequence: str) -> str:
     since = f" since {holder.acquired_at}" if holder.acquired_at else ""
     return (
-        f"The cluster is held by run {holder.run} of {holder.owner}{since} ({paths.RUN_LOCK}). {consequence} "
-        "Wait until that run has ended; if it is gone, the Dag kafka_throttle_janitor releases what it held."
+        f"The cluster is held by run {holder.name}{since} ({paths.RUN_LOCK}). {consequence} "
+        "Wait until that run has ended; if it is gone, the Dag kafka_throttle_janitor releases what it held, and where "
+        f"it cannot know, an operator does with its param break_lock '{holder.name}'."
     )
 
 

@@ -1,0 +1,65 @@
+"""`kafka_throttle_janitor`: every minute, custodian of throttles and locks whose run is gone, paused or failed.
+
+It looks after the clusters of the Airflow Variable `kafka_rebalance_clusters`, and after every one that has a throttle
+of ours. It takes off what our lease says is ours, once nothing of it is copied any more, and gives back the lock of a
+run that is over. It fails, once for each trouble and every half hour while it lasts, where copies are in flight that
+nobody follows: put your alerts on this Dag's failures. What else it finds is in its log and in
+`runs_url/janitor/<connection>.json`; it cleans of that only what an approver ticks in `clean`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Any
+
+from airflow.sdk import CronTriggerTimetable, Param, Variable, dag, task
+
+CLUSTERS = "kafka_rebalance_clusters"
+
+
+@dag(
+    dag_id="kafka_throttle_janitor",
+    description="Throttles and locks whose run is gone; what nobody holds.",
+    schedule=CronTriggerTimetable("* * * * *", timezone="UTC"),
+    catchup=False,
+    max_active_runs=1,
+    params={
+        "kafka_conn_id": Param(
+            None, type=["null", "string"], title="Cluster", description="This one alone; empty: all of them."
+        ),
+        "clean": Param(
+            [],
+            type="array",
+            items={"type": "string"},
+            title="Clean",
+            description="Ids of findings, as the newest report has them. For approvers of the cluster's policy.",
+        ),
+        "break_lock": Param(
+            None,
+            type=["null", "string"],
+            title="Break the lock of",
+            description="The owner exactly as the lock names it, 'dag/run of airflow', if that run is over and this "
+            "Airflow cannot know it. For approvers of the cluster's policy.",
+        ),
+    },
+    tags=["kafka"],
+    doc_md=__doc__,
+    default_args={"retries": 0, "execution_timeout": timedelta(minutes=10)},
+)
+def throttle_janitor() -> None:
+    @task
+    def clusters(params: Any = None) -> list[str]:
+        from kafka_rebalance.workflow import janitor
+
+        return janitor.clusters(Variable.get(CLUSTERS, default=None), params["kafka_conn_id"])
+
+    @task(map_index_template="{{ task.op_kwargs['connection_id'] }}")
+    def tend(connection_id: str, params: Any = None, dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow import janitor
+
+        return janitor.tend(connection_id, params, dag_run)
+
+    tend.expand(connection_id=clusters())
+
+
+throttle_janitor()

@@ -1,0 +1,243 @@
+"""What the janitor does with a lease and a lock whose run may be gone, and what else it finds on a cluster.
+
+It takes off what a lease says is ours, once nothing of it is in motion, and gives back the lock of a run that is known
+to be over. All else it reports; a person may tick it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+
+from kafka_rebalance.execution.lease import ThrottleLease, list_entries
+from kafka_rebalance.execution.throttle import Configs
+from kafka_rebalance.kafka.throttles import (
+    EVERY_REPLICA,
+    FOLLOWER_REPLICAS,
+    LEADER_REPLICAS,
+    THROTTLE_KEYS,
+    split_entry,
+)
+from kafka_rebalance.model.artifacts import digest_of
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.partition import TopicPartition
+
+# Who follows a batch writes progress.json at each look, every 15 s at least.
+UNWATCHED_SECONDS = 35.0
+# A run that Airflow does not tell of, or whose Dag is paused, may still be between two batches.
+IDLE_SECONDS = 900.0
+
+
+class Standing(StrEnum):
+    """What Airflow says of a lease's run."""
+
+    RUNNING = "running"
+    PAUSED = "paused"  # the run goes on, but its Dag is paused: Airflow queues none of its tasks
+    OVER = "over"  # success or failed
+    GONE = "gone"  # deleted
+    UNKNOWN = "unknown"  # another Airflow's, or this one does not answer
+
+    @property
+    def is_ended(self) -> bool:
+        return self in {Standing.OVER, Standing.GONE}
+
+
+@dataclass(frozen=True, slots=True)
+class Custody:
+    """What becomes of a lease now. `alert`: why somebody must look, None where nobody has to."""
+
+    put_back: bool
+    release_lock: bool
+    state: str
+    alert: str | None = None
+
+
+def custody(
+    lease: ThrottleLease, standing: Standing, copying: Collection[TopicPartition], silent_seconds: float
+) -> Custody:
+    """What to do with a lease that nobody has given back.
+
+    `copying`: its partitions of which a copy is in motion (`copying_of`). `silent_seconds`: since the last sign of
+    whoever follows them. While something copies, only what does not is put back. The lock of a run that is not known
+    to be over stays: that run may go on.
+    """
+    run = f"run {lease.run} of {lease.owner or 'an unknown Airflow'} ({standing})"
+    shown = f"{len(copying)} partitions are copied under its throttle of {lease.bytes_per_second} bytes/s"
+    if standing.is_ended or lease.handed_over_at is not None:
+        if not copying:
+            return Custody(True, standing.is_ended, f"{run}: nothing of it is copied any more")
+        return Custody(
+            True,
+            False,
+            f"{run}: {shown}",
+            f"Nobody follows the copies of {run}: {shown}. It is taken off when the last one is in sync. Look at these "
+            "copies, or clear the task reassign of that run if it is still there.",
+        )
+    if copying and silent_seconds > UNWATCHED_SECONDS:
+        return Custody(
+            False,
+            False,
+            f"{run}: {shown}, and nobody follows",
+            f"Nobody has followed the copies of {run} for {silent_seconds:.0f} s: {shown}. Look at triggerer and "
+            "workers, and whether the Dag is paused; the copies go on by themselves.",
+        )
+    if not copying and standing is not Standing.RUNNING and silent_seconds > IDLE_SECONDS:
+        return Custody(True, False, f"{run}: idle for {silent_seconds:.0f} s, so its throttle is put back")
+    return Custody(False, False, f"{run}: {shown if copying else 'nothing is copied'}, in its own hands")
+
+
+def copying_of(lease: ThrottleLease, view: ClusterView) -> frozenset[TopicPartition]:
+    """The lease's partitions that are requested or moving, or of which a new replica is outside the ISR.
+
+    From the lease alone, since the plan of a run may be gone. What the view does not have no longer exists.
+    """
+    found = set()
+    for topic_partition, receiving in _receivers(lease).items():
+        partition = view.partitions.get(topic_partition)
+        if partition is None:
+            continue
+        behind = {broker for broker in receiving if broker in partition.replicas and broker not in partition.isr}
+        if behind or topic_partition in view.moving:
+            found.add(topic_partition)
+    return frozenset(found)
+
+
+def slowed_catch_up(lease: ThrottleLease, view: ClusterView) -> tuple[str, ...]:
+    """Replicas that catch up under our throttle and are none of our copies: of brokers that were restarted.
+
+    A follower outside the ISR fetches at the leader's throttled rate where the leader's replica is listed.
+    """
+    receivers = _receivers(lease)
+    found = []
+    for topic_partition in sorted(receivers):
+        partition = view.partitions.get(topic_partition)
+        if partition is None:
+            continue
+        behind = [
+            broker
+            for broker in partition.replicas
+            if broker not in partition.isr and broker not in receivers[topic_partition] and broker in view.brokers
+        ]
+        found += [
+            f"{topic_partition}: replica {broker} is outside the ISR and catches up under this run's throttle of "
+            f"{lease.bytes_per_second} bytes/s. Raise the rate if it takes too long."
+            for broker in behind
+        ]
+    return tuple(found)
+
+
+def _receivers(lease: ThrottleLease) -> dict[TopicPartition, frozenset[int]]:
+    """The brokers that receive a copy of each listed partition."""
+    found: dict[TopicPartition, set[int]] = {}
+    for entity, values in lease.wanted.items():
+        topic = entity.partition("/")[2]
+        for key in (LEADER_REPLICAS, FOLLOWER_REPLICAS):
+            for entry in list_entries(values.get(key), key):
+                partition, broker = split_entry(entry)
+                brokers = found.setdefault(TopicPartition(topic, partition), set())
+                if key == FOLLOWER_REPLICAS:
+                    brokers.add(broker)
+    return {topic_partition: frozenset(brokers) for topic_partition, brokers in found.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something that should not be there. `id` names it with its content: what has changed since is another finding."""
+
+    id: str
+    text: str
+    remedy: str
+    can_be_cleaned: bool
+    entity: str = ""  # of a config
+    key: str = ""  # of a throttle
+
+
+def unheld_throttles(configs: Configs, lease: ThrottleLease | None, lock_holder: str | None) -> tuple[Finding, ...]:
+    """Throttle keys that are set and that no open lease holds. An empty list holds nothing back.
+
+    Where a run holds the lock that has no lease here, it may be another Airflow's throttle: nobody may clean it.
+    """
+    foreign = lock_holder is not None and lease is None
+    found = []
+    for entity, values in sorted(configs.items()):
+        for key in THROTTLE_KEYS:
+            if not values.get(key) or (lease is not None and key in lease.wanted.get(entity, {})):
+                continue
+            found.append(
+                Finding(
+                    f"throttle:{entity}:{key}:{digest_of(values[key])[:8]}",
+                    f"{entity}: {key} is {_shown(values[key])}, and no lease of ours holds it",
+                    f"It may be of {lock_holder}, which holds the cluster: let that run end."
+                    if foreign
+                    else "It slows every catch-up. Tick it if nobody needs it.",
+                    can_be_cleaned=not foreign and "<" not in entity,
+                    entity=entity,
+                    key=key,
+                )
+            )
+    return tuple(found)
+
+
+def orphaned_configs(orphans: Mapping[str, int], view: ClusterView) -> tuple[Finding, ...]:
+    """Configs of topics that do not exist; `orphans`: {topic: zxid of the config's last change}."""
+    return tuple(
+        Finding(
+            f"config:{topic}:{changed}",
+            f"/config/topics/{topic} is there and the topic is not: a creation that broke off, or a deletion",
+            "The next topic of that name would get it. Tick it if nobody is creating the topic.",
+            can_be_cleaned=True,
+            entity=f"topics/{topic}",
+        )
+        for topic, changed in sorted(orphans.items())
+        if topic not in view.deletions
+    )
+
+
+def stray_replicas(
+    held: Mapping[TopicPartition, Collection[int]], before: ClusterView, after: ClusterView
+) -> tuple[Finding, ...]:
+    """Replicas in the brokers' log directories that the assignment, read before and after them, does not have.
+
+    The controller tells a broker once to delete a replica; one that was down then keeps its files for good.
+    """
+    unsettled = before.moving | after.moving
+    deleted = before.deletions | after.deletions
+    found = []
+    for topic_partition, brokers in sorted(held.items()):
+        if topic_partition in unsettled or topic_partition.topic in deleted:
+            continue
+        assigned = {
+            broker
+            for view in (before, after)
+            if (partition := view.partitions.get(topic_partition)) is not None
+            for broker in partition.replicas
+        }
+        found += [
+            Finding(
+                f"replica:{broker}:{topic_partition}",
+                f"broker {broker} has a log directory of {topic_partition} that is not its replica",
+                "It takes disk for good. Stop the broker, remove the directory, and start it again.",
+                can_be_cleaned=False,
+            )
+            for broker in sorted(set(brokers) - assigned)
+        ]
+    return tuple(found)
+
+
+def listed_behind(finding: Finding, value: str, view: ClusterView) -> tuple[str, ...]:
+    """Replicas outside the ISR that the list of this finding throttles: not to be lifted from them by anybody."""
+    topic = finding.entity.partition("/")[2]
+    entries = list_entries(value, finding.key)
+    numbers = {split_entry(entry)[0] for entry in entries if entry != EVERY_REPLICA}
+    return tuple(
+        str(topic_partition)
+        for topic_partition, partition in sorted(view.partitions.items())
+        if topic_partition.topic == topic
+        and (entries == (EVERY_REPLICA,) or topic_partition.partition in numbers)
+        and not set(partition.replicas) <= set(partition.isr)
+    )
+
+
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= 80 else f"{value[:79]}…")

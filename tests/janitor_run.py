@@ -1,0 +1,45 @@
+"""The janitor on a simulated cluster, and what Airflow answers it; simulated, too."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import ErrorResponse
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+from in_process_run import CONNECTION
+from kafka_rebalance.workflow import janitor
+
+
+class Airflow:
+    """What the API server answers; a run without a state does not exist."""
+
+    def __init__(self) -> None:
+        self.states = {"one": "running"}
+        self.paused = False
+        self.away = False
+
+    def dagrun_state(self, dag_id: str, run_id: str) -> str:
+        if self.away or run_id not in self.states:
+            status = None if self.away else 404
+            raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail={"status_code": status}))
+        return self.states[run_id]
+
+    @classmethod
+    def answering(cls, monkeypatch: pytest.MonkeyPatch) -> Airflow:
+        """One that tasks of this process ask; the janitor looks once and does not wait for another look."""
+        made = cls()
+        monkeypatch.setattr(RuntimeTaskInstance, "get_dagrun_state", staticmethod(made.dagrun_state))
+        monkeypatch.setattr(
+            RuntimeTaskInstance, "get_dag", staticmethod(lambda dag_id: SimpleNamespace(is_paused=made.paused))
+        )
+        monkeypatch.setattr(janitor, "WATCH_SECONDS", 0)
+        return made
+
+
+def tend(by: str | None = None, **params: Any) -> dict[str, Any]:
+    given = {"kafka_conn_id": CONNECTION if params else None, "clean": [], "break_lock": None, **params}
+    return janitor.tend(CONNECTION, given, SimpleNamespace(triggering_user_name=by))

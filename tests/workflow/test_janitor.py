@@ -1,0 +1,306 @@
+"""The janitor: what it takes off, what it keeps, whom it alerts, and what it leaves alone. The cluster is simulated."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from fake_zookeeper import REASSIGN
+from in_process_run import CONNECTION
+from janitor_run import Airflow, tend
+from kafka_rebalance.errors import ThrottleError, UnwatchedError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow import janitor, leases, sweeping
+from kafka_rebalance.workflow.approved import read_approved
+from kafka_rebalance.workflow.run_lock import lock_owner
+from kafka_rebalance.workflow.throttling import check_throttle_in_force
+from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper.lock import LockOwner
+from simulated_cluster import RATE, SimulatedCluster, SimulatedRun
+
+CLUSTER = "simulated-cluster-0001"
+LOCK = "/kafka_rebalance/run"
+LEADER_RATE = "leader.replication.throttled.rate"
+LEADERS = "leader.replication.throttled.replicas"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return SimulatedCluster(monkeypatch, {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}})
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    made = SimulatedRun(tmp_path, cluster, monkeypatch)
+    made.plan(job="drain", drain=[2], topics_out=["idle"])
+    made.approve("light", RATE)
+    return made
+
+
+@pytest.fixture
+def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
+    return Airflow.answering(monkeypatch)
+
+
+def in_flight(run: SimulatedRun, cluster: SimulatedCluster) -> dict[str, dict[str, str]]:
+    """Throttled, requested and taken up; returns the throttles."""
+    run.hold()
+    run.request()
+    cluster.step()
+    return cluster.throttles()
+
+
+def silent(run: SimulatedRun, seconds: float) -> None:
+    """As if nobody had done anything for so long."""
+    at = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
+    lease = leases.read_open(CLUSTER)
+    assert lease is not None
+    leases.write(dataclasses.replace(lease, taken_at=at))
+    for name, key in ((artifacts.BATCHES, "batches"), (artifacts.PROGRESS, None)):
+        if (run.folder / name).exists():
+            document = artifacts.read_json(run.folder, name)
+            for batch in document.get("batches", []) if key else []:
+                batch["created_at"] = at
+            if key is None:
+                document["updated_at"] = at
+            document.pop("format_version")
+            artifacts.write_json(run.folder, name, document)
+
+
+def test_a_run_at_work_is_left_alone(run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow) -> None:
+    held = in_flight(run, cluster)
+    report = tend()
+    assert report["alerts"] == []
+    assert "3 partitions are copied" in report["lines"][0]
+    assert cluster.throttles() == held
+    assert report["lock"].startswith("kafka_rebalance/one of airflow (")
+
+
+@pytest.mark.parametrize("fate", ["deleted", "failed", "success"])
+def test_the_throttle_of_a_run_that_is_gone_stays_until_its_last_copy_is_in_sync(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, fate: str
+) -> None:
+    held = in_flight(run, cluster)
+    if fate == "deleted":
+        del airflow.states["one"]
+        shutil.rmtree(run.folder.parent)
+    else:
+        airflow.states["one"] = fate
+    with pytest.raises(UnwatchedError, match=r"Nobody follows the copies of run kafka_rebalance/one .*3 partitions"):
+        tend()
+    assert cluster.throttles() == held
+    assert LOCK in cluster.fake.znodes
+    assert janitor.read_report(CONNECTION)["alerts"]
+    while REASSIGN in cluster.fake.znodes:
+        cluster.step()
+        tend()  # the alert was given
+    report = tend()
+    assert report["alerts"] == []
+    assert cluster.leftovers() == []
+    assert leases.read_open(CLUSTER) is None
+
+
+def test_an_alert_is_given_once_and_again_after_half_an_hour(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    in_flight(run, cluster)
+    airflow.states["one"] = "failed"
+    with pytest.raises(UnwatchedError):
+        tend()
+    assert tend()["alerts"], "it is still said"
+    monkeypatch.setattr(janitor, "REMIND_SECONDS", 0)
+    with pytest.raises(UnwatchedError):
+        tend()
+
+
+def test_what_is_no_longer_copied_is_put_back_while_the_rest_stays(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    held = in_flight(run, cluster)
+    airflow.states["one"] = "failed"
+    cluster.fake.delete("/brokers/topics/audit", recursive=True)
+    cluster.fake.put_json("/config/topics/audit", {"version": 1, "config": {}})
+    with pytest.raises(UnwatchedError):
+        tend()
+    assert "topics/audit" not in cluster.throttles()
+    assert cluster.throttles()["topics/orders"] == held["topics/orders"]
+
+
+def test_a_release_with_copies_in_flight_hands_the_lease_over_and_its_retry_gives_the_lock_back(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    in_flight(run, cluster)
+    with pytest.raises(ThrottleError, match="kafka_throttle_janitor takes their throttle off"):
+        run.release()
+    lease = leases.read_open(CLUSTER)
+    assert lease is not None
+    assert lease.handed_over_at is not None
+    with pytest.raises(ThrottleError, match="so no batch is requested"):
+        check_throttle_in_force(cluster.fake, read_approved(run.decision))  # type: ignore[arg-type]
+    with pytest.raises(UnwatchedError):
+        tend()
+    while REASSIGN in cluster.fake.znodes:
+        cluster.step()
+    tend()
+    assert cluster.throttles() == {}
+    assert LOCK in cluster.fake.znodes, "the run is not over, and its task comes again"
+    run.release()
+    assert cluster.leftovers() == []
+
+
+def test_a_worker_and_a_triggerer_that_died_are_missed_within_a_minute_and_nothing_is_touched(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    held = in_flight(run, cluster)
+    silent(run, 40)
+    with pytest.raises(UnwatchedError, match=r"Nobody has followed the copies of run kafka_rebalance/one"):
+        tend()
+    assert cluster.throttles() == held
+    assert janitor.LOOK_SECONDS + 35 + (60 - 45) <= 60, "silence, the look that notices it, and the gap between tasks"
+
+
+def test_an_airflow_that_does_not_answer_is_not_taken_for_a_deleted_run(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    run.hold()
+    airflow.away = True
+    held = cluster.throttles()
+    assert "(unknown)" in tend()["lines"][0]
+    assert cluster.throttles() == held
+    silent(run, 1000)  # the heartbeat decides: throttle off, the lock stays
+    tend()
+    assert cluster.throttles() == {}
+    assert LOCK in cluster.fake.znodes
+
+
+def test_a_paused_run_between_batches_gets_its_throttle_back_when_it_is_set_again(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    run.hold()
+    airflow.paused = True
+    silent(run, 1000)
+    tend()
+    assert cluster.throttles() == {}
+    assert LOCK in cluster.fake.znodes
+    with pytest.raises(ThrottleError, match="Clear hold_throttle with what follows it"):
+        run.request()
+    run.hold()
+    assert run.reassign() == 1
+    run.finish()
+    assert cluster.leftovers() == []
+
+
+def test_copies_that_start_while_the_throttle_is_put_back_are_throttled_again(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    held = cluster.throttles()
+    airflow.paused = True
+    silent(run, 1000)
+    real = janitor.put_back
+
+    def put_back(*arguments: Any) -> Any:
+        run.request()  # the Dag was unpaused, and had looked at the throttle just before
+        return real(arguments[0], arguments[1], frozenset)
+
+    monkeypatch.setattr(janitor, "put_back", put_back)
+    report = tend()
+    assert cluster.throttles() == held
+    assert any("it was set again" in line for line in report["lines"])
+    assert leases.read_open(CLUSTER) is not None
+
+
+def test_values_of_others_are_left_alone_and_named(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    run.hold()
+    cluster.fake.put_json("/config/brokers/1", {"version": 1, "config": {LEADER_RATE: "123"}})
+    del airflow.states["one"]
+    report = tend()
+    assert report["warnings"] == [f"brokers/1: {LEADER_RATE} is 123, changed by somebody else"]
+    assert cluster.throttles() == {"brokers/1": {LEADER_RATE: "123"}}
+    assert [one["entity"] for one in report["findings"]] == ["brokers/1"]
+
+
+def test_a_lease_that_cannot_be_read_is_an_alert_and_nothing_is_touched(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, tmp_path: Path
+) -> None:
+    run.hold()
+    del airflow.states["one"]
+    (tmp_path / "runs" / "leases" / f"{CLUSTER}.json").write_text("{")
+    before = cluster.tree()
+    with pytest.raises(UnwatchedError, match=r"is not JSON .* touches nothing"):
+        tend()
+    assert cluster.tree() == before
+
+
+def test_a_run_that_died_between_lock_and_lease_gives_its_lock_back(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    lock.acquire(cluster.fake, lock_owner("digest", run.dag_run))  # type: ignore[arg-type]
+    tend()
+    assert LOCK in cluster.fake.znodes
+    airflow.states["one"] = "failed"
+    assert "was given back (over)" in tend()["lines"][0]
+    assert LOCK not in cluster.fake.znodes
+
+
+def test_the_lock_of_another_airflow_is_broken_by_an_approver_who_names_its_owner_alone(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    other = LockOwner("kafka_rebalance/one", "digest", "http://elsewhere (1a2b3c4d)")
+    lock.acquire(cluster.fake, other)  # type: ignore[arg-type]
+    assert tend()["lock"] == other.name
+    with pytest.raises(AirflowFailException, match=r"PolicyError: olive may not clean .* approvers .* are uma"):
+        tend("olive", break_lock=other.name)
+    with pytest.raises(AirflowFailException, match=r"LockHeldError: .*The lock was not broken"):
+        tend("uma", break_lock="kafka_rebalance/one")
+    cluster.fake.put_json(REASSIGN, {"version": 1, "partitions": [{"topic": "idle", "partition": 0, "replicas": [3]}]})
+    assert "kept: a reassignment is in motion" in tend("uma", break_lock=other.name)["lines"][0]
+    assert LOCK in cluster.fake.znodes
+    cluster.fake.delete(REASSIGN)
+    assert "was given back (by uma)" in tend("uma", break_lock=other.name)["lines"][0]
+    assert LOCK not in cluster.fake.znodes
+
+
+def test_a_sweep_comes_now_and_then_and_one_that_fails_holds_up_no_lease(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    swept: list[int] = []
+    real = sweeping.sweep
+    monkeypatch.setattr(sweeping, "sweep", lambda *arguments: swept.append(1) or real(*arguments))
+    run.hold()
+    del airflow.states["one"]
+    cluster.fake.put_json("/config/topics/broken", ["no config"])
+    report = tend()
+    assert "The cluster could not be swept" in report["warnings"][0]
+    cluster.fake.delete("/config/topics/broken")
+    assert cluster.leftovers() == []
+    tend()
+    assert len(swept) == 1
+
+
+def test_the_clusters_are_the_fleet_and_those_of_open_leases(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    assert janitor.clusters('["kafka_eu"]', None) == ["kafka_eu"]
+    run.hold()
+    assert janitor.clusters('["kafka_eu"]', None) == ["kafka_eu", CONNECTION]
+    assert janitor.clusters('["kafka_eu"]', "kafka_us") == ["kafka_us"]
+    run.release()
+    assert janitor.clusters(None, None) == []
+
+
+def test_a_restarted_broker_under_our_throttle_is_a_warning_of_the_report(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    run.hold()
+    state = "/brokers/topics/orders/partitions/0/state"
+    cluster.fake.put_json(state, {**cluster.fake.json(state), "isr": [1]})
+    assert [text.partition(" is outside")[0] for text in tend()["warnings"]] == ["orders-0: replica 2"]
