@@ -98,6 +98,13 @@ def test_a_lease_that_is_not_this_runs_is_not_taken_over(run, digest, rate):
         take_lease(run, digest, MOVES, rate, {}, existing=lease())
 
 
+def test_a_lease_covers_moves_that_were_left_out_since_and_none_that_were_added():
+    both, one = [*MOVES, move("t-2", [1, 2], [1, 4])], MOVES
+    assert take_lease("run-1", DIGEST, one, RATE, {}, existing=lease(moves=both)) == lease(moves=both)
+    with pytest.raises(ThrottleError, match="for other replicas"):
+        take_lease("run-1", DIGEST, both, RATE, {}, existing=lease(moves=one))
+
+
 @pytest.mark.parametrize(
     ("there", "written"),
     [

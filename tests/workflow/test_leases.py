@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -9,8 +10,9 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 from kazoo.exceptions import ConnectionLoss
 
-from kafka_rebalance.errors import WriteError
+from kafka_rebalance.errors import ThrottleError, WriteError
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow import leases, throttling
 from kafka_rebalance.workflow.run_folder import installation
 from simulated_cluster import RATE, SimulatedCluster, SimulatedRun
@@ -172,4 +174,25 @@ def test_a_lost_connection_while_it_is_put_back_leaves_the_lease_open(
     assert LOCK in cluster.fake.znodes
     run.release()
     assert leases.read_open(CLUSTER) is None
+    assert cluster.leftovers() == []
+
+
+def test_a_run_that_takes_its_throttle_again_while_it_is_put_back_keeps_its_lease(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    lease = leases.read_open(CLUSTER)
+    assert lease is not None
+    given = dataclasses.replace(lease, handed_over_at="2026-11-21T00:00:00+00:00")
+    leases.write(given)
+
+    def moving() -> frozenset[TopicPartition]:
+        run.hold()  # somebody has cleared the run
+        return frozenset()
+
+    with pytest.raises(ThrottleError, match="took its throttle again"):
+        throttling.put_back(cluster.fake, given, moving)  # type: ignore[arg-type]
+    assert leases.read_open(CLUSTER) is not None
+    run.hold()
+    run.release()
     assert cluster.leftovers() == []

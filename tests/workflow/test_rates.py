@@ -131,13 +131,18 @@ def test_a_run_that_holds_nothing_has_no_rate_to_change(run: SimulatedRun, clust
 def test_a_rate_at_which_no_copy_could_end_is_refused_before_the_first_write_and_while_running(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with monkeypatch.context() as patched:
-        write_much(patched, 3.0 * MB)
-        with pytest.raises(AirflowFailException, match=r"ThrottleRateError: .*2000000 bytes/s is below the least of"):
-            run.hold()
-    assert cluster.leftovers() == []
-    run.hold()
+    planned = artifacts.read_json(run.folder, artifacts.RATES)
+    assert planned["candidates"]["light"]["least_bytes_per_second"] == 1, "nothing was measured"
     write_much(monkeypatch, 3.0 * MB)
+    (run.folder / artifacts.RATES).unlink()  # of a plan that was made before there was such a file
+    with pytest.raises(AirflowFailException, match=r"ThrottleRateError: .*2000000 bytes/s is below the least of"):
+        run.hold()
+    assert cluster.leftovers() == []
+    del planned["format_version"]
+    artifacts.write_json(run.folder, artifacts.RATES, planned)
+    run.hold()
+    planned["candidates"]["light"]["least_bytes_per_second"] = 3 * MB + 1
+    artifacts.write_json(run.folder, artifacts.RATES, planned)
     with pytest.raises(ThrottleRateError, match="below the least of"):
         throttling.change_rate(run.folder, 3 * MB, by="olive")
     assert set_rates(cluster) == {str(RATE)}

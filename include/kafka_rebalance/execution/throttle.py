@@ -105,8 +105,8 @@ def take_lease(
 
     `existing` is the cluster's lease that nobody has given back yet, if there is one. That of an earlier try of this
     run is returned as it is, with a rate that was changed since: reading `current` again would record our own throttle
-    as what was there before. Raises LockHeldError if it is another run's, ThrottleError if it is of another candidate
-    or was taken at another rate.
+    as what was there before. It may cover moves that were left out since. Raises LockHeldError if it is another run's,
+    ThrottleError if it is of another candidate or was taken at another rate.
     """
     moves = tuple(moves)
     wanted = desired_throttle(moves, bytes_per_second)
@@ -121,7 +121,7 @@ def take_lease(
             "is gone, then clear this task."
         )
     same = existing.candidate_digest == candidate_digest and existing.taken_at_rate == bytes_per_second
-    if not same or _plain(existing.wanted) != desired_throttle(moves, existing.bytes_per_second):
+    if not same or not _covers(existing, desired_throttle(moves, existing.bytes_per_second)):
         raise ThrottleError(
             f"Run {run} already holds a throttle of {existing.bytes_per_second} bytes/s for candidate "
             f"{existing.candidate_digest[:8]}, for other replicas or at another rate than the {bytes_per_second} "
@@ -282,5 +282,13 @@ def _merged(now: str | None, wanted: str, key: str) -> str | None:
     return format_throttled_replicas((*entries, *missing))
 
 
-def _plain(configs: Configs) -> dict[str, dict[str, str]]:
-    return {entity: dict(values) for entity, values in configs.items()}
+def _covers(lease: ThrottleLease, wanted: Configs) -> bool:
+    """Whether the lease throttles all of this."""
+    for entity, values in wanted.items():
+        for key, value in values.items():
+            held = lease.wanted.get(entity, {}).get(key)
+            if key not in LIST_KEYS and held != value:
+                return False
+            if key in LIST_KEYS and not set(list_entries(value, key)) <= set(list_entries(held, key)):
+                return False
+    return True

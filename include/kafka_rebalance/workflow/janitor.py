@@ -173,6 +173,7 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
 
 
 def _set_again(client: KazooClient, lease: ThrottleLease, look: Look) -> None:
+    lease = leases.read(lease.cluster_id) or lease  # with a rate that was changed meanwhile
     leases.write(replace(lease, released_at=None, handed_over_at=None))
     for entity, changes in set_changes(lease, read_configs(client, lease.entities)).items():
         merge_config(client, entity, changes)

@@ -10,7 +10,7 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.proposal import Move, brokers_touched
+from kafka_rebalance.model.proposal import Candidate, brokers_touched
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.arrays import Problem
 from kafka_rebalance.planning.history_table import HISTORY, planned_with
@@ -50,14 +50,17 @@ def _partitions(problem: Problem) -> list[TopicPartition]:
     ]
 
 
-def least_of(folder: RunFolder, moves: Sequence[Move]) -> LeastRate:
-    """The least rate with which every copy of these moves can end."""
-    return least_rate(moves, measured(folder)[1] or {})
+def check_run_rate(folder: RunFolder, candidate: Candidate, bytes_per_second: int, policy: Policy | None) -> None:
+    """Raises ThrottleRateError for a rate outside the policy's range, or at which a copy could never end.
 
-
-def check_run_rate(folder: RunFolder, moves: Sequence[Move], bytes_per_second: int, policy: Policy | None) -> None:
-    """Raises ThrottleRateError for a rate outside the policy's range, or at which a copy could never end."""
-    check_rate(bytes_per_second, least_of(folder, moves), policy)
+    By what was found when the plan was made: measuring again would hold up the first write of a large cluster.
+    """
+    found = read_rates(folder).get(candidate.name)
+    if found is None:
+        least = least_rate(candidate.moves, measured(folder)[1] or {})
+    else:
+        least = LeastRate(int(found["least_bytes_per_second"]), str(found["reason"]))
+    check_rate(bytes_per_second, least, policy)
 
 
 def write_rates(

@@ -75,7 +75,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         if where.in_flight is None:
             plan = check_before_write(connection, plan, view, where)
             check_copies_safe(client, connection, plan)
-            check_run_rate(plan.folder, plan.candidate.moves, plan.throttle_bytes_per_second, None)
+            check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
         owner = lock_owner(plan.candidate.digest, dag_run)
         lock.acquire(client, owner)
         try:
@@ -92,7 +92,7 @@ def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> Thro
     """Writes the lease down before the first config is changed, so that whatever follows can be taken back."""
     moves, rate = plan.candidate.moves, plan.throttle_bytes_per_second
     existing = leases.read_open(plan.snapshot["cluster_id"])
-    current = read_configs(client, desired_throttle(moves, rate))
+    current = read_configs(client, {*desired_throttle(moves, rate), *(existing.entities if existing else ())})
     taken = take_lease(owner.run, plan.candidate.digest, moves, rate, current, owner=owner.owner, existing=existing)
     lease = replace(
         taken,
@@ -103,10 +103,18 @@ def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> Thro
         handed_over_at=None,
     )
     leases.write(lease)
-    for entity, changes in set_changes(lease, current).items():
+    still = _without_gone(plan, lease)
+    for entity, changes in set_changes(still, current).items():
         merge_config(client, entity, changes)
-    check_in_force(lease, read_configs(client, lease.entities))
+    check_in_force(still, read_configs(client, still.entities))
     return lease
+
+
+def _without_gone(plan: ApprovedPlan, lease: ThrottleLease) -> ThrottleLease:
+    """Of a topic that was left out because it is gone, there is nothing left to throttle."""
+    gone = plan.topics - {move.topic_partition.topic for move in plan.candidate.moves}
+    wanted = {entity: values for entity, values in lease.wanted.items() if entity.removeprefix("topics/") not in gone}
+    return replace(lease, wanted=wanted)
 
 
 def _undo(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> None:
@@ -172,6 +180,12 @@ def put_back(client: KazooClient, lease: ThrottleLease, moving: Callable[[], Col
         newest = leases.read_open(lease.cluster_id)
         if newest is None or (newest.run, newest.owner) != (lease.run, lease.owner):
             return result  # somebody else has closed it meanwhile
+        if (newest.taken_at, newest.handed_over_at) != (lease.taken_at, lease.handed_over_at):
+            raise ThrottleError(
+                f"Run {lease.run} took its throttle again at the moment in which it was put back. The lease stays "
+                "open, and no batch is requested unless all of the throttle is in force. Clear hold_throttle of that "
+                "run with what follows it."
+            )
         if newest.rate_changes == lease.rate_changes:
             leases.write(replace(newest, released_at=leases.now()))
             return result
@@ -213,8 +227,9 @@ def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> Throttl
             "Give another rate while copies are in flight."
         )
     connection_id = str(snapshot["connection_id"])
-    moves = read_remaining(folder, artifacts.read_json(folder, artifacts.DECISION)["choice"]).moves
-    check_run_rate(folder, moves, bytes_per_second, read_policy(connection_id))
+    candidate = read_remaining(folder, artifacts.read_json(folder, artifacts.DECISION)["choice"])
+    check_run_rate(folder, candidate, bytes_per_second, read_policy(connection_id))
+    moves = candidate.moves
     changed = with_rate(lease, RateChange(bytes_per_second, by, leases.now()))
     with open_client(read_connection(connection_id).zookeeper) as client:
         leases.write(changed)  # first: whoever puts back at this moment must know both rates for ours
@@ -242,10 +257,7 @@ def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan) -> None:
         raise ThrottleError(
             "No throttle is held for this run, so no batch is requested. Clear hold_throttle with what follows it."
         )
-    # Of a topic that was left out because it is gone, there is nothing left to throttle.
-    gone = plan.topics - {move.topic_partition.topic for move in plan.candidate.moves}
-    wanted = {entity: values for entity, values in lease.wanted.items() if entity.removeprefix("topics/") not in gone}
-    lease = replace(lease, wanted=wanted)
+    lease = _without_gone(plan, lease)
     check_in_force(lease, read_configs(client, lease.entities))
 
 
