@@ -44,11 +44,16 @@ class SimulatedCluster:
         self.controller = SimulatedController(self.fake, version)
         self.fake.after_write.append(self._elect_at_once)
         self.empty_disks: set[int] = set()  # brokers that came back without what they held
+        self.upgraded: set[int] = set()  # brokers with a newer software
+        self.broker_settings: dict[int, dict[str, str]] = {}  # of single brokers, beside DEFAULTS
         self.requests: list[dict[TopicPartition, list[int]]] = []  # what each reassignment znode asked for
         brokers = "kafka_rebalance.brokers"
         monkeypatch.setattr("kafka_rebalance.zookeeper.client.KazooClient", lambda **_: SimulatedClient(self.fake))
         monkeypatch.setattr(f"{brokers}.sizes.read_log_dirs", self._log_dirs)
         monkeypatch.setattr(f"{brokers}.sizes.read_replica_sizes", self._sizes)
+        monkeypatch.setattr(
+            f"{brokers}.versions.read_api_versions", lambda _, asked: {broker: self.spoken(broker) for broker in asked}
+        )
         monkeypatch.setattr(f"{brokers}.metadata.read_end_offsets", lambda _, partitions: dict.fromkeys(partitions, 1))
         monkeypatch.setattr(
             f"{brokers}.metadata.read_start_offsets", lambda _, partitions: dict.fromkeys(partitions, 0)
@@ -67,6 +72,10 @@ class SimulatedCluster:
 
     def step(self) -> bool:
         return self.controller.step()
+
+    def spoken(self, broker: int) -> dict[int, tuple[int, int]]:
+        """The requests that the broker's software speaks."""
+        return {0: (0, 9), 18: (0, 4 if broker in self.upgraded else 3)}
 
     def tree(self) -> Tree:
         """Every znode's content and version."""
@@ -116,7 +125,11 @@ class SimulatedCluster:
 
     def _broker_configs(self, _: object, brokers: Collection[int]) -> dict[int, dict[str, ConfigValue]]:
         values = {key: ConfigValue(value, "DEFAULT_CONFIG") for key, value in DEFAULTS.items()}
-        return dict.fromkeys(brokers, values)
+        own = {
+            broker: {key: ConfigValue(value, "STATIC_BROKER_CONFIG") for key, value in settings.items()}
+            for broker, settings in self.broker_settings.items()
+        }
+        return {broker: values | own.get(broker, {}) for broker in brokers}
 
 
 class SimulatedClient:

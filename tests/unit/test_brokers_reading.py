@@ -72,13 +72,16 @@ def test_sizes_are_by_partition_and_broker_and_future_replicas_are_left_out(answ
     answers[2] = [log_dir("/a", topics=[topic("orders", (0, 90, False))])]
     disks = sizes.read_log_dirs(KAFKA, [1, 2])
     assert disks.replicas == {("orders", 0): {1: 100, 2: 90}, ("orders", 1): {1: 50}}
-    assert disks.log_dirs == {1: (LogDir("/a", 1000, 600), LogDir("/b")), 2: (LogDir("/a"),)}
+    assert disks.log_dirs == {
+        1: (LogDir("/a", 1000, 600, replicas=2), LogDir("/b", replicas=1)),
+        2: (LogDir("/a", replicas=1),),
+    }
 
 
 def test_an_offline_directory_is_there_without_totals(answers):
     answers[1] = [log_dir("/a", error=56), log_dir("/b", topics=[topic("t", (0, 5, False))])]
     disks = sizes.read_log_dirs(KAFKA, [1])
-    assert disks.log_dirs[1] == (LogDir("/a"), LogDir("/b"))
+    assert disks.log_dirs[1] == (LogDir("/a", online=False), LogDir("/b", replicas=1))
     assert disks.replicas == {("t", 0): {1: 5}}
 
 

@@ -20,11 +20,16 @@ _STORAGE_ERROR = 56  # KAFKA_STORAGE_ERROR: this log directory is offline
 
 @dataclass(frozen=True, slots=True)
 class LogDir:
-    """One log directory; totals are known from Kafka 3.3 on (KIP-827), and only while it is online."""
+    """One log directory; totals are known from Kafka 3.3 on (KIP-827), and only while it is online.
+
+    `replicas`: how many lie in it, those that are on their way from another directory of the broker included.
+    """
 
     path: str
     total_bytes: int | None = None
     usable_bytes: int | None = None
+    replicas: int = 0
+    online: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +106,13 @@ def _log_dir(broker: int, answer: Mapping[str, Any]) -> LogDir:
             f"Broker {broker}, log directory {answer['log_dir']}: error {answer['error_code']} of the Kafka protocol. "
             "Look into that broker's log."
         )
-    return LogDir(answer["log_dir"], _known(answer.get("total_bytes")), _known(answer.get("usable_bytes")))
+    return LogDir(
+        path=answer["log_dir"],
+        total_bytes=_known(answer.get("total_bytes")),
+        usable_bytes=_known(answer.get("usable_bytes")),
+        replicas=sum(len(topic["partitions"]) for topic in answer.get("topics") or ()),
+        online=answer["error_code"] == 0,
+    )
 
 
 def _known(size: int | None) -> int | None:

@@ -22,7 +22,12 @@ def check_cluster_ready(
     `may_be_down`: brokers that are to be emptied or replaced, so their absence is expected. `topics`: look for
     partitions without leader, brokers that are down and deletions only there; None: everywhere.
     """
-    findings = readiness_findings(view, expected_cluster_id=expected_cluster_id, may_be_down=may_be_down, topics=topics)
+    refuse(readiness_findings(view, expected_cluster_id=expected_cluster_id, may_be_down=may_be_down, topics=topics))
+
+
+def refuse(findings: Iterable[Finding]) -> None:
+    """Raises ClusterNotReadyError with every finding, if there is one."""
+    findings = tuple(findings)
     if findings:
         listed = "\n".join(f"- {finding}" for finding in findings)
         raise ClusterNotReadyError(f"The cluster is not ready; nothing was planned or written.\n{listed}")
@@ -84,7 +89,12 @@ def _reassignments(view: ClusterView) -> Iterable[Finding]:
             "Wait for its end; if it does not move, see the controller's log. Do not delete the znode: that "
             "cancels nothing",
         )
-    moving = sorted(tp for tp, partition in view.partitions.items() if partition.adding or partition.removing)
+    yield from moving_by_api(tp for tp, partition in view.partitions.items() if partition.adding or partition.removing)
+
+
+def moving_by_api(partitions: Iterable[TopicPartition]) -> Iterable[Finding]:
+    """The finding about partitions to which their topics' znodes say replicas are added, or removed (2.4+)."""
+    moving = sorted(partitions)
     if moving:
         yield Finding(
             "topic znodes",

@@ -143,7 +143,7 @@ def _request(
     closed = window.closed_for(predicted_seconds(batch.moves, rate_in_force(plan.folder)), now)
     if closed is not None:
         raise _stopped(plan, where, f"Batch {batch.number} was not requested: {closed}.")
-    plan = check_before_write(connection, plan, view, where, requesting=batch.number)
+    plan = check_before_write(client, connection, plan, view, where, requesting=batch.number)
     where = position(plan.candidate.batches, view)
     batch_notes.note_done(plan, where.done)
     if where.next is None:

@@ -4,12 +4,26 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from kafka_rebalance.brokers import sizes
-from kafka_rebalance.execution.findings import some
-from kafka_rebalance.execution.readiness import check_cluster_ready
+from kazoo.client import KazooClient
+
+from kafka_rebalance.brokers import configs as broker_configs
+from kafka_rebalance.brokers import sizes, versions
+from kafka_rebalance.execution.findings import Finding, some
+from kafka_rebalance.execution.hazards import (
+    ApiVersions,
+    Configs,
+    LogDirNow,
+    cruise_control,
+    log_dirs_without_room,
+    mixed_versions,
+    too_large_znodes,
+    under_min_isr,
+)
+from kafka_rebalance.execution.readiness import check_cluster_ready, moving_by_api, refuse
 from kafka_rebalance.execution.recovery import Position
 from kafka_rebalance.execution.staleness import (
     Baseline,
@@ -23,21 +37,36 @@ from kafka_rebalance.execution.staleness import (
     drifts,
     named_by_reason,
 )
+from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.partition import TopicAssignment, TopicPartition
 from kafka_rebalance.model.policy import LEAVE_OUT, Policy
 from kafka_rebalance.model.proposal import brokers_touched
+from kafka_rebalance.report.reassignments import rollback_file
 from kafka_rebalance.workflow.approved import ApprovedPlan
-from kafka_rebalance.workflow.baseline import read_baseline, read_held
+from kafka_rebalance.workflow.baseline import read_baseline, read_held, read_min_insync
 from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.left_out import leave_out
 from kafka_rebalance.workflow.policies import read_policy
+from kafka_rebalance.zookeeper.client import read_children
+from kafka_rebalance.zookeeper.reader import check_controller_stable, read_assignments
+from kafka_rebalance.zookeeper.znodes import paths
 
 log = logging.getLogger(__name__)
 
 
+@dataclass(frozen=True, slots=True)
+class _Brokers:
+    """What the brokers say now: disks of those that send or receive copies; configs and versions of all."""
+
+    disks: sizes.BrokerDisks
+    configs: Configs
+    spoken: ApiVersions
+
+
 def check_before_write(
+    client: KazooClient,
     connection: ClusterConnection,
     plan: ApprovedPlan,
     view: ClusterView,
@@ -49,7 +78,7 @@ def check_before_write(
 
     Raises where the cluster is frozen or not ready, policy or partitions are no longer those that were approved, and
     before the first write also where the approval has expired or there is much more to copy. Nothing is written then.
-    `requesting`: the batch that is about to be requested; what differs without harm in it is logged.
+    `requesting`: the batch that is about to be requested; None: none yet, throttles come first.
     """
     check_not_frozen(plan.connection_id)
     policy = read_policy(plan.connection_id)
@@ -59,22 +88,95 @@ def check_before_write(
     if not begun:
         check_approval_fresh(plan.decision["approved_at"], policy.approval_expires_after_seconds, datetime.now(UTC))
     check_cluster_ready(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=())
-    then = read_baseline(plan.folder, plan.topics)
-    disks = _read_disks(connection, plan, view)
+    brokers = _read_brokers(client, connection, plan, view)
     found = drifts(
         plan.candidate.moves,
         view,
-        then,
+        then := read_baseline(plan.folder, plan.topics),
         batches_touched=where.touched,
-        came_back_empty=_came_back_empty(plan, view, then, disks),
+        came_back_empty=_came_back_empty(plan, view, then, brokers.disks),
     )
     plan = _settle(plan, view, policy, found, begun)
     remaining = {move.topic_partition.topic for move in plan.candidate.moves}
     check_cluster_ready(view, may_be_down=plan.leaving, topics=remaining)
+    now = _leader_sizes(plan, view, brokers.disks)
     if not begun:
-        check_growth(plan.candidate.moves, _leader_sizes(plan, view, disks), policy.growth_limit)
+        check_growth(plan.candidate.moves, now, policy.growth_limit)
+    refuse(_hazards(client, plan, view, policy, brokers, now, requesting))
     _log_harmless([one for one in found if one.move.batch == requesting])
     return plan
+
+
+def _read_brokers(
+    client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan, view: ClusterView
+) -> _Brokers:
+    """A request to each broker for its configs and one for its versions; one for its disks where it sends or receives.
+
+    The controller is read before and after: epochs that grow meanwhile are an election storm.
+    """
+    read: list[_Brokers] = []
+
+    def ask() -> None:
+        copied = [move for move in plan.candidate.moves if move.added]
+        effective = broker_configs.read_broker_configs(connection.kafka, sorted(view.brokers))
+        read.append(
+            _Brokers(
+                sizes.read_log_dirs(connection.kafka, sorted(brokers_touched(copied) & set(view.brokers))),
+                {
+                    broker: {key: (value.value, value.source) for key, value in values.items()}
+                    for broker, values in effective.items()
+                },
+                versions.read_api_versions(connection.kafka, sorted(view.brokers)),
+            )
+        )
+
+    check_controller_stable(client, ask)
+    return read[0]
+
+
+def _hazards(
+    client: KazooClient,
+    plan: ApprovedPlan,
+    view: ClusterView,
+    policy: Policy,
+    brokers: _Brokers,
+    now: Mapping[TopicPartition, int | None],
+    requesting: int | None,
+) -> Iterable[Finding]:
+    """What makes a write dangerous, of the batch that is about to be requested; before the first, of all of them."""
+    batches = [batch for batch in plan.candidate.batches if requesting in (None, batch.number)]
+    moves = [move for batch in batches for move in batch.moves]
+    topics = read_children(client, paths.TOPICS)
+    log_dirs = {
+        broker: [LogDirNow(one.path, one.usable_bytes, one.replicas, one.online) for one in found]
+        for broker, found in brokers.disks.log_dirs.items()
+    }
+    yield from mixed_versions(brokers.configs, brokers.spoken)
+    if not policy.beside_cruise_control:
+        yield from cruise_control(topics, brokers.configs)
+    if requesting is None:
+        # Once: on a large cluster these are many znodes, and whoever else moves partitions holds up the next batch.
+        yield from moving_by_api(_moving(read_assignments(client, set(topics) - plan.topics)))
+        yield from _rollback_missing(plan)
+    yield from under_min_isr(moves, view, read_min_insync(plan.folder, plan.topics), plan.leaving)
+    for batch in batches:
+        yield from log_dirs_without_room(batch.moves, now, log_dirs)
+    yield from too_large_znodes(batches, view)
+
+
+def _moving(assignments: Mapping[str, TopicAssignment]) -> Iterable[TopicPartition]:
+    for topic, assignment in assignments.items():
+        yield from (TopicPartition(topic, number) for number in {*assignment.adding, *assignment.removing})
+
+
+def _rollback_missing(plan: ApprovedPlan) -> Iterable[Finding]:
+    name = rollback_file(plan.approved.name)
+    if not (plan.folder / artifacts.REASSIGNMENTS / name).exists():
+        yield Finding(
+            f"{artifacts.REASSIGNMENTS}/{name}",
+            "the lists to go back to are not in the run's folder",
+            "Clear render_report, which writes them, then clear this task",
+        )
 
 
 def _settle(
@@ -102,13 +204,6 @@ def _log_harmless(found: Sequence[MoveDrift]) -> None:
             harmless[0].move.batch,
             some(named_by_reason(harmless)),
         )
-
-
-def _read_disks(connection: ClusterConnection, plan: ApprovedPlan, view: ClusterView) -> sizes.BrokerDisks:
-    """What the brokers that send or receive copies of this plan have on their disks now; one request a broker."""
-    copied = [move for move in plan.candidate.moves if move.added]
-    wanted = brokers_touched(copied) & set(view.brokers)
-    return sizes.read_log_dirs(connection.kafka, sorted(wanted))
 
 
 def _leader_sizes(

@@ -11,7 +11,9 @@ from typing import Any
 import kafka_rebalance
 from kafka_rebalance.errors import ArtifactError, VerificationError
 from kafka_rebalance.execution.decision import OFFERED
+from kafka_rebalance.execution.hazards import cruise_control
 from kafka_rebalance.execution.pacing import read_window
+from kafka_rebalance.execution.readiness import refuse
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare
@@ -75,6 +77,8 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     taken = take_snapshot(connection, asked, internal_topics=internal)
     if auto:
         rates.check_network_known(connection, sorted(taken.view.brokers))
+    if policy is not None and not policy.beside_cruise_control:
+        refuse(cruise_control({tp.topic for tp in taken.view.partitions}, taken.configs["brokers"]))
     if policy is None:
         log.warning(
             "There is no policy file for %s: the cluster is read-only, a plan is made and nothing is written",

@@ -73,7 +73,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         where = position(plan.candidate.batches, view)
         check_position(where)
         if where.in_flight is None:
-            plan = check_before_write(connection, plan, view, where)
+            plan = check_before_write(client, connection, plan, view, where)
             check_copies_safe(client, connection, plan)
             check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
         owner = lock_owner(plan.candidate.digest, dag_run)

@@ -1,0 +1,205 @@
+"""What makes a write dangerous beyond what ZooKeeper's request queues show: brokers, disks, sizes, other tools."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from kafka_rebalance.execution.findings import Finding, some
+from kafka_rebalance.model.amounts import bytes_in_words
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.proposal import Batch, Move
+from kafka_rebalance.model.rules import JUTE_MAXBUFFER_BYTES
+
+Configs = Mapping[int, Mapping[str, tuple[str | None, str]]]  # broker -> key -> (value, Kafka's name of its source)
+ApiVersions = Mapping[int, Mapping[int, tuple[int, int]]]  # broker -> key of the request -> oldest and newest version
+
+PROTOCOL = "inter.broker.protocol.version"
+# Cruise Control's own names (CruiseControlMetricsReporterConfig, KafkaSampleStore) and Strimzi's.
+CRUISE_CONTROL_TOPICS = ("__CruiseControlMetrics", "__KafkaCruiseControl", "strimzi.cruisecontrol.")
+# Path, headers and the controller epoch's check take their part of the request.
+ZNODE_BYTES = JUTE_MAXBUFFER_BYTES - 1024
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirNow:
+    """One log directory of a broker. `usable_bytes` None: not told (before 3.3). `replicas`: how many lie in it."""
+
+    path: str
+    usable_bytes: int | None
+    replicas: int
+    online: bool = True
+
+
+def under_min_isr(
+    moves: Iterable[Move],
+    view: ClusterView,
+    min_insync: Mapping[TopicPartition, int],
+    leaving: Collection[int] = frozenset(),
+) -> Iterable[Finding]:
+    """Partitions to be moved that take no acks=all now: one failure more, and data is lost or unavailable.
+
+    Those that lack only replicas on brokers that are to be emptied are moved to mend just that.
+    """
+    found = []
+    for move in moves:
+        partition = view.partitions.get(move.topic_partition)
+        least = min_insync.get(move.topic_partition, 1)
+        if partition is None or len(partition.isr) >= least:
+            continue
+        missing = set(partition.replicas) - set(partition.isr) - set(leaving)
+        if missing:
+            found.append((move.topic_partition, missing))
+    if found:
+        names = [f"{tp} lacks {sorted(missing)}" for tp, missing in sorted(found)]
+        yield Finding(
+            f"{len(found)} partition{'s' if len(found) > 1 else ''} below min.insync.replicas",
+            some(names),
+            "Bring those replicas back in sync (see the brokers' logs), then clear this task",
+        )
+
+
+def mixed_versions(configs: Configs, apis: ApiVersions) -> Iterable[Finding]:
+    """Brokers of different versions: a rolling upgrade is under way.
+
+    In its first round `inter.broker.protocol.version` is the same on all, and only the software differs: that shows in
+    the requests that brokers speak. Releases that speak the same look the same.
+    """
+    protocols: dict[str, list[int]] = {}
+    for broker, values in sorted(configs.items()):
+        if (version := values.get(PROTOCOL, (None, ""))[0]) is not None:
+            protocols.setdefault(version, []).append(broker)
+    remedy = "Wait until the rolling upgrade has ended, then clear this task"
+    if len(protocols) > 1:
+        said = "; ".join(f"{version} on broker {_listed(brokers)}" for version, brokers in sorted(protocols.items()))
+        yield Finding("brokers", f"they run different {PROTOCOL}: {said}", remedy)
+    speaking: dict[frozenset[tuple[int, tuple[int, int]]], list[int]] = {}
+    for broker, spoken in sorted(apis.items()):
+        speaking.setdefault(frozenset(spoken.items()), []).append(broker)
+    if len(speaking) > 1:
+        said = "; ".join(f"broker {_listed(brokers)}" for brokers in speaking.values())
+        different = frozenset.union(*speaking) - frozenset.intersection(*speaking)
+        yield Finding(
+            "brokers",
+            f"their software is of different versions: {said} speak {len({key for key, _ in different})} of Kafka's "
+            "requests in different versions",
+            remedy,
+        )
+
+
+def cruise_control(topics: Iterable[str], configs: Configs) -> Iterable[Finding]:
+    """Signs of Cruise Control, which moves partitions by its own goals: its topics, and its reporter in the brokers."""
+    signs = [f"topic {topic}" for topic in sorted(topics) if topic.startswith(CRUISE_CONTROL_TOPICS)]
+    reporting = [
+        broker
+        for broker, values in sorted(configs.items())
+        if "cruisecontrol" in (values.get("metric.reporters", (None, ""))[0] or "").lower()
+    ]
+    signs += [f"metric.reporters of broker {_listed(reporting)}"] if reporting else []
+    if signs:
+        yield Finding(
+            "Cruise Control",
+            f"it works on this cluster ({some(signs)}): two that move partitions undo each other's work",
+            "Pause it, and set beside_cruise_control: true in the policy; or remove what it left behind",
+        )
+
+
+def log_dirs_without_room(
+    moves: Iterable[Move], sizes: Mapping[TopicPartition, int | None], log_dirs: Mapping[int, Sequence[LogDirNow]]
+) -> Iterable[Finding]:
+    """Log directories that are offline, or might get more than they take, of brokers that receive these moves at once.
+
+    Kafka puts each new replica where the fewest are, whatever their size (LogManager.nextLogDir in 2.0, nextLogDirs
+    since), and in which order they come nobody knows: so of those that a directory gets, the largest count.
+    """
+    incoming: dict[int, list[int]] = {}
+    for move in moves:
+        now = sizes.get(move.topic_partition)
+        for broker in move.added:
+            incoming.setdefault(broker, []).append(move.size_bytes if now is None else now)
+    for broker, copies in sorted(incoming.items()):
+        dirs = log_dirs.get(broker, ())
+        offline = [one.path for one in dirs if not one.online]
+        if offline:
+            yield Finding(
+                f"broker {broker}",
+                f"log directory {_listed(offline)} is offline, and the broker is to receive {len(copies)} replicas",
+                "Repair the disk and restart the broker, then clear this task",
+            )
+        online = [one for one in dirs if one.online]
+        copies.sort(reverse=True)
+        for one, most in zip(online, _shares([one.replicas for one in online], len(copies)), strict=True):
+            needed = sum(copies[:most])
+            if one.usable_bytes is not None and needed > one.usable_bytes:
+                yield Finding(
+                    f"broker {broker}",
+                    f"log directory {one.path} has {bytes_in_words(one.usable_bytes)} left and may get {most} of "
+                    f"{len(copies)} new replicas, {bytes_in_words(needed)}: Kafka puts them where the fewest are, "
+                    "not where there is room",
+                    "Make room there, or start a new Dag run with fewer partitions_per_batch",
+                )
+
+
+def _shares(replicas: Sequence[int], new: int) -> list[int]:
+    """How many of the new replicas each directory gets at most, each going where the fewest are; ties go either way."""
+    counts, shares = list(replicas), [0] * len(replicas)
+    while counts and new:
+        fewest = min(counts)
+        level = [number for number, count in enumerate(counts) if count == fewest]
+        for number in level:  # all of a level get one; where not enough are left, each of them might
+            counts[number] += 1
+            shares[number] += 1
+        new = max(0, new - len(level))
+    return shares
+
+
+def too_large_znodes(batches: Iterable[Batch], view: ClusterView) -> Iterable[Finding]:
+    """Requests, and topics in the midst of a batch, that ZooKeeper would not take: it closes the connection, and the
+    controller tries for ever. `view` has every partition of the topics.
+    """
+    lists: dict[str, dict[str, list[int]]] = {}
+    for tp, partition in view.partitions.items():
+        lists.setdefault(tp.topic, {})[str(tp.partition)] = list(partition.replicas)
+    remedy = "Raise jute.maxbuffer on ZooKeeper, brokers and here, or start a new Dag run with the topic in topics_out"
+    for batch in batches:
+        asked = [
+            {"topic": m.topic_partition[0], "partition": m.topic_partition[1], "replicas": m.after} for m in batch.moves
+        ]
+        request = _length({"version": 1, "partitions": asked})
+        if request > ZNODE_BYTES:
+            yield Finding(f"batch {batch.number}", f"its request has {request:,} of {ZNODE_BYTES:,} bytes", remedy)
+        for topic in sorted({move.topic_partition.topic for move in batch.moves}):
+            moving = [move for move in batch.moves if move.topic_partition.topic == topic]
+            size = _length(_in_motion(lists.get(topic, {}), moving))
+            if size > ZNODE_BYTES:
+                yield Finding(
+                    f"topic {topic}",
+                    f"its znode grows to {size:,} of {ZNODE_BYTES:,} bytes in batch {batch.number}",
+                    remedy,
+                )
+
+
+def _in_motion(lists: Mapping[str, list[int]], moves: Iterable[Move]) -> dict[str, object]:
+    """The topic's znode while these move, in its longest form: version 3 with a topic id (2.8+)."""
+    now, adding, removing = dict(lists), {}, {}
+    for move in moves:
+        key = str(move.topic_partition.partition)
+        now[key] = [*move.after, *move.removed]
+        adding[key], removing[key] = list(move.added), list(move.removed)
+    return {
+        "version": 3,
+        "topic_id": "x" * 22,
+        "partitions": now,
+        "adding_replicas": adding,
+        "removing_replicas": removing,
+    }
+
+
+def _length(document: object) -> int:
+    return len(json.dumps(document, separators=(",", ":"), ensure_ascii=False).encode())
+
+
+def _listed(names: Iterable[object]) -> str:
+    return ", ".join(map(str, names))

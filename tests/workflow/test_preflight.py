@@ -1,0 +1,120 @@
+"""What keeps a run from writing although all is as approved: seen before each write, and named with a remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from fake_zookeeper import put_topic
+from in_process_run import POLICY
+from kafka_rebalance.brokers.sizes import BrokerDisks, LogDir
+from kafka_rebalance.errors import ClusterNotReadyError, RebalanceError
+from kafka_rebalance.model import artifacts
+from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
+
+STATE = "/brokers/topics/orders/partitions/{}/state"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return SimulatedCluster(monkeypatch, TOPICS)
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    return batched_run(tmp_path, cluster, monkeypatch)
+
+
+def upgrade(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.broker_settings[4] = {"inter.broker.protocol.version": "3.9-IV0"}
+
+
+def upgrade_software(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster.upgraded.add(1)
+
+
+def install_cruise_control(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    put_topic(cluster.fake, "__CruiseControlMetrics", {0: (1, 3)}, version="2.8")
+
+
+def fill_disks(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = cluster._log_dirs
+
+    def full(kafka: object, brokers: list[int]) -> BrokerDisks:
+        return BrokerDisks(read(kafka, brokers).replicas, dict.fromkeys(brokers, (LogDir("/data", 10**9, 1000),)))
+
+    monkeypatch.setattr("kafka_rebalance.brokers.sizes.read_log_dirs", full)
+
+
+def start_a_storm(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = cluster._log_dirs
+
+    def storm(kafka: object, brokers: list[int]) -> BrokerDisks:
+        cluster.fake.znodes["/controller_epoch"].data = b"40"
+        return read(kafka, brokers)
+
+    monkeypatch.setattr("kafka_rebalance.brokers.sizes.read_log_dirs", storm)
+
+
+HAZARDS = [
+    (upgrade, r"different inter\.broker\.protocol\.version: 2\.8-IV1 on broker 1, 2, 3; 3\.9-IV0 on broker 4"),
+    (upgrade_software, r"software is of different versions: broker 1; broker 2, 3, 4 speak"),
+    (install_cruise_control, "it works on this cluster"),
+    (fill_disks, r"log directory /data has 1000 B left and may get \d of \d new replicas"),
+    (start_a_storm, r"epoch grew from \d+ to 40"),
+]
+
+
+@pytest.mark.parametrize(("happens", "named"), HAZARDS, ids=[happens.__name__ for happens, _ in HAZARDS])
+@pytest.mark.parametrize("step", ["hold", "second batch"])
+def test_what_makes_a_write_dangerous_is_named_and_nothing_is_written(
+    run: SimulatedRun,
+    cluster: SimulatedCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    happens: Callable[[SimulatedCluster, pytest.MonkeyPatch], None],
+    named: str,
+    step: str,
+) -> None:
+    if step == "second batch":
+        run.hold()
+        assert run.request() == 1
+        cluster.controller.run()
+    happens(cluster, monkeypatch)
+    writes = len(cluster.fake.writes)
+    with pytest.raises(ClusterNotReadyError, match=named):
+        run.hold() if step == "hold" else run.request()
+    assert len(cluster.fake.writes) == writes
+
+
+def test_a_partition_below_min_isr_waits_for_its_replicas(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    cluster.fake.put_json(STATE.format(1), {**cluster.fake.json(STATE.format(1)), "isr": []})
+    with pytest.raises(RebalanceError, match=r"orders-1 lacks \[3\]"):  # broker 2 is to be emptied
+        run.hold()
+
+
+def test_the_policy_may_allow_cruise_control_beside(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    put_topic(cluster.fake, "__CruiseControlMetrics", {0: (1, 3)}, version="2.8")
+    with pytest.raises(RebalanceError, match="Cruise Control: it works on this cluster"):
+        run.plan()
+    run.policy_file.write_text(POLICY + "beside_cruise_control: true\n")
+    run.plan(job="drain", drain=[2], topics_out=["idle"])
+    run.approve("light", 2_000_000)
+    run.hold()
+    assert run.request() == 1
+
+
+def test_partitions_that_another_tool_moves_by_kafkas_api_are_seen_in_every_topic(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    idle = cluster.fake.json("/brokers/topics/idle")
+    cluster.fake.put_json("/brokers/topics/idle", {**idle, "adding_replicas": {"0": [4]}, "removing_replicas": {}})
+    with pytest.raises(ClusterNotReadyError, match=r"replicas are being added or removed \(idle-0\)"):
+        run.hold()
+
+
+def test_without_the_way_back_nothing_is_written(run: SimulatedRun) -> None:
+    (run.folder / artifacts.REASSIGNMENTS / "light-rollback.json").unlink()
+    with pytest.raises(ClusterNotReadyError, match=r"lists to go back to are not in the run's folder"):
+        run.hold()
