@@ -188,7 +188,7 @@ def _overdue(one: PartitionProgress, seconds: float, planned_seconds: float) -> 
 
 
 def named(
-    movement: Movement, each: Sequence[PartitionProgress], found: Collection[TopicPartition | Pair], most: int = 20
+    movement: Movement, each: Sequence[PartitionProgress], found: Collection[object], most: int = 20
 ) -> tuple[PartitionProgress, ...]:
     """The partitions worth a name: those with an anomaly, then those longest in their phase."""
     under_way = [one for one in each if one.phase in OPEN or one.anomaly is not None]

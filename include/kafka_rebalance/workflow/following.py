@@ -10,8 +10,8 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.brokers import sizes
 from kafka_rebalance.errors import ArtifactError, ExecutionError
-from kafka_rebalance.execution import movement, pacing
-from kafka_rebalance.execution.movement import Movement, Pair
+from kafka_rebalance.execution import detectors, movement, pacing
+from kafka_rebalance.execution.movement import Movement
 from kafka_rebalance.execution.progress import (
     Phase,
     Progress,
@@ -24,7 +24,6 @@ from kafka_rebalance.execution.progress import (
     rate_and_eta,
 )
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import brokers_touched
 from kafka_rebalance.workflow import progress_notes
 from kafka_rebalance.workflow.approved import rate_in_force
@@ -61,6 +60,7 @@ class BatchFollower:
         self._samples: list[Sample] = []
         self._sizes: tuple[float, Sizes, frozenset[int]] | None = None
         self._movement: Movement | None = None
+        self._watch: detectors.Watch | None = None
         self._first_look: float | None = None
         self._unreadable_since: float | None = None
         self._unreadable_for: float | None = None
@@ -85,16 +85,22 @@ class BatchFollower:
             self._first_look = now
             seen = movement.recall(seen, progress_notes.read_movement(self.folder, self.batch.number))
         self._movement = seen
-        odd = movement.anomalies(
+        late = movement.anomalies(
             seen,
             each,
             planned_seconds=self.planned_seconds,
             standing_seconds=min(STANDING_SECONDS, self.stall_seconds),
         )
+        odd: dict[progress_notes.Subject, str] = dict(late.items())
         progress = add_up(each)
         self._samples = [*self._samples, Sample(now, progress.bytes_copied)][-SAMPLES_KEPT:]
         self._rate = rate_and_eta(self._samples, progress.bytes_total)
         state, message = self._verdict(progress, seen, silent)
+        if self._control.cancelled is None:  # a cancel takes entries out of the request itself
+            self._watch, wrong = detectors.detect(self._watch, now, self.batch.moves, view)
+            odd |= {one.kind: one.text for one in wrong}
+            if state == "moving" and (reasons := [one.text for one in wrong if one.stops]):
+                state, message = "stalled", f"Batch {self.batch.number} needs a person: {' '.join(reasons)}"
         self._say(progress, odd, say)
         progress_notes.write_progress(
             self.folder,
@@ -212,7 +218,7 @@ class BatchFollower:
             f"{progress.partitions_total} partitions are in place, the others were taken back."
         )
 
-    def _say(self, progress: Progress, odd: Mapping[TopicPartition | Pair, str], say: Callable[[str], object]) -> None:
+    def _say(self, progress: Progress, odd: Mapping[progress_notes.Subject, str], say: Callable[[str], object]) -> None:
         line = progress_line(progress, self._rate.bytes_per_second, self._rate.eta_seconds)
         if line != self._last_line:
             say(f"batch {self.batch.number} of {len(self.candidate.batches)}: {line}")

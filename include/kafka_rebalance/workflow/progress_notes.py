@@ -10,10 +10,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeAlias
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.execution import movement
+from kafka_rebalance.execution.detectors import Kind
 from kafka_rebalance.execution.movement import Movement, Pair
 from kafka_rebalance.execution.progress import PartitionProgress, Phase, Progress, Rate
 from kafka_rebalance.model import artifacts
@@ -23,6 +24,8 @@ from kafka_rebalance.workflow.control import Control
 from kafka_rebalance.workflow.run_folder import RunFolder
 
 ANOMALIES_SHOWN = 20
+
+Subject: TypeAlias = TopicPartition | Pair | Kind  # what an anomaly is about
 
 
 def write_progress(
@@ -35,7 +38,7 @@ def write_progress(
     state: str,
     seen: Movement,
     each: Sequence[PartitionProgress],
-    odd: Mapping[TopicPartition | Pair, str],
+    odd: Mapping[Subject, str],
     control: Control,
 ) -> None:
     """The whole plan: batches before this one as done and later ones as queued."""
