@@ -162,6 +162,25 @@ def test_a_cancelled_run_requests_no_further_batch(
     assert asked.cancelled.by == "uma"
 
 
+def test_who_follows_sees_the_batch_as_cancelled_and_the_run_stops_there(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    batch = begin(run, cluster)
+    canceller.approved()
+    canceller.cancel()
+    requests = len(cluster.requests)
+    event, _ = run.follow(batch, until=lambda: not (cluster.step() or True))
+    assert event is not None
+    assert event["state"] == "cancelled"
+    assert "was cancelled by uma" in event["message"]
+    with pytest.raises(AirflowFailException, match="was cancelled by uma"):
+        run.resume(event)
+    with pytest.raises(AirflowFailException, match="No further batch was requested"):
+        run.request()  # cleared
+    assert len(cluster.requests) == requests
+    assert lists(cluster) == BEFORE
+
+
 def test_a_cancel_that_is_repeated_finds_nothing_to_do(
     run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
 ) -> None:
