@@ -31,7 +31,7 @@ import kafka_rebalance.workflow.snapshot
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import batches, segment_audit, tasks, throttling, triggers  # noqa: F401
+from kafka_rebalance.workflow import batches, report_files, segment_audit, tasks, throttling, triggers  # noqa: F401
 from kafka_rebalance.workflow.approval import offered_digests, stopped_candidates
 from kafka_rebalance.workflow.reassign import ReassignOperator
 
@@ -121,7 +121,10 @@ def read_retries(state: State) -> dict[str, int]:
 
 
 def approve_plan(state: State) -> dict[str, Any]:
-    """Snapshot, planning and approval; returns the decision. The approved candidate is the plan that was given."""
+    """Snapshot, planning, what `render_report` leaves but for its pages, and approval; returns the decision.
+
+    The approved candidate is the plan that was given.
+    """
     xcom: dict[str, Any] = {}
     # A storm is looked for elsewhere; here it would cost two seconds a case.
     kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS = 0.1
@@ -130,6 +133,7 @@ def approve_plan(state: State) -> dict[str, Any]:
     folder = Path(xcom["run_folder"])
     settings = Settings.from_mapping(artifacts.read_json(folder, artifacts.SETTINGS))
     planner.run(folder / artifacts.SNAPSHOT_FOLDER, folder, settings)
+    report_files.write_reassignments(folder)
     segment_audit.write_audit(folder)
     proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
     choice = "given"
