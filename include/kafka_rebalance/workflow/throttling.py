@@ -106,8 +106,22 @@ def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> Thro
     still = _without_gone(plan, lease)
     for entity, changes in set_changes(still, current).items():
         merge_config(client, entity, changes)
+    _check_still_open(client, plan, lease)
     check_in_force(still, read_configs(client, still.entities))
     return lease
+
+
+def _check_still_open(client: KazooClient, plan: ApprovedPlan, lease: ThrottleLease) -> None:
+    """Raises ThrottleError where the lease was given back while this worker, frozen meanwhile, still set its throttle:
+    nobody would ever take that off. What it set is put back first.
+    """
+    newest = leases.read_open(lease.cluster_id)
+    if newest is None or (newest.run, newest.owner) != (lease.run, lease.owner):
+        _put_back(client, lease, _moving(client, plan))
+        raise ThrottleError(
+            f"The throttle of run {lease.run} was given back by another worker while this one set it. What this one "
+            "set was put back. Clear this task if the run is to go on."
+        )
 
 
 def _without_gone(plan: ApprovedPlan, lease: ThrottleLease) -> ThrottleLease:
