@@ -161,6 +161,28 @@ def test_a_look_reads_little_and_only_what_is_in_flight(run: SimulatedRun, clust
     watching.close()
 
 
+def test_progress_names_the_partitions_of_the_batch_with_their_phase_and_what_comes_next(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    assert run.request() == 1
+    cluster.step()
+    watching = follower(run, stall_seconds=6000)
+    said: list[str] = []
+    for now in (100.0, 130.0, 1000.0):
+        watching.look(now, said.append)
+    watching.close()
+    noted = artifacts.read_json(run.folder, artifacts.PROGRESS)
+    assert {one["partition"]: one["phase"] for one in noted["partitions"]} == {
+        str(move.topic_partition): "copying" for move in run.candidate.batches[0].moves
+    }
+    assert all(one["seconds"] == 900 for one in noted["partitions"])
+    assert noted["partitions"][0]["next"] == "the copy reaches its leader's end and joins the ISR"
+    overdue = [text for text in noted["anomalies"] if "is copying for 15 min, its batch was to take" in text]
+    assert len(overdue) == 2
+    assert [text for text in said if text in overdue], "said as well"
+
+
 def test_a_look_is_soon_followed_by_another_when_a_batch_is_young_or_about_to_end(
     run: SimulatedRun, cluster: SimulatedCluster
 ) -> None:
