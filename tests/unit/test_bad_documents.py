@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from bad_documents import ODD, spoiled_bytes, spoiled_value
+from builders import DIGEST
 from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.execution.throttle import confirm, release, set_changes
 from kafka_rebalance.kafka.reassignment_json import (
@@ -164,6 +165,39 @@ def lease(value: Any) -> None:
     assert {e: {k: v for k, v in values.items() if v is not None} for e, values in after.items()} == before
 
 
+class OneFile:
+    """A run's folder that holds one file."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __truediv__(self, name: str) -> OneFile:
+        return self
+
+    def read_bytes(self) -> bytes:
+        return self.data
+
+
+def decision(data: bytes) -> None:
+    folder: Any = OneFile(data)
+    found = artifacts.read_json(folder, artifacts.DECISION)
+    assert found["format_version"] == artifacts.FORMAT_VERSION
+    assert json.loads(artifacts.canonical_json(found)) == found
+    # The digest that was approved is of every value: what was changed since is another decision.
+    same = json.dumps(found, sort_keys=True) == json.dumps(DECISION, sort_keys=True)  # 1000.0 is another text than 1000
+    assert (artifacts.digest_of(found) == artifacts.digest_of(DECISION)) == same
+
+
+DECISION = {
+    "format_version": 1,
+    "choice": "balanced",
+    "digest": DIGEST,
+    "approved_by": {"id": "uma", "name": "uma"},
+    "throttle_bytes_per_second": 1000,
+    "note": "",
+}
+
+
 class Decoder(NamedTuple):
     bad: Callable[[random.Random], Any]
     take: Callable[[Any], None]
@@ -187,6 +221,7 @@ DECODERS = {
     "topics to move": Decoder(text_of(TOPICS), topics_to_move, 3_000),
     "settings": Decoder(value_of(SETTINGS), settings, 8_000),
     "policy": Decoder(value_of(POLICY), policy, 8_000),
+    "decision": Decoder(bytes_of(DECISION), decision, 8_000),
     "throttle lease": Decoder(value_of(LEASE), lease, 8_000),
 }
 
