@@ -99,7 +99,7 @@ def test_without_a_controller_nobody_is_deaf():
 def test_an_entry_that_somebody_took_away_in_mid_move_leaves_a_deaf_controller(moving, reassigning):
     found = look(seen(moving), seen(moving, reassigning=reassigning))[Kind.DEAF_CONTROLLER]
     assert "Somebody took t-0 out of /admin/reassign_partitions in mid-move" in found.text
-    assert "restart that broker before the next batch" in found.text
+    assert "Let them end before anything is requested" in found.text
     assert not found.stops
     later = [seen(moving), seen(moving, reassigning=reassigning), seen(moving, reassigning=reassigning)]
     assert Kind.DEAF_CONTROLLER in look(*later), "as long as it is so"

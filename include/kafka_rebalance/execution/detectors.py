@@ -209,8 +209,8 @@ def _deleted_by_hand(before: Watch | None, moves: Sequence[Move], view: View) ->
         yield Anomaly(
             Kind.DEAF_CONTROLLER,
             f"Somebody took {some(named)} out of {REQUEST} in mid-move. That cancels nothing, the copies go on. But "
-            f"the controller{broker} hears of no later request: on 2.4 and later until another one is elected, below "
-            "until a running move has ended. Let these end, then restart that broker before the next batch.",
+            f"until they have ended the controller{broker} hears of no other request, and one that is created before "
+            "then may stay unheard until another controller is elected. Let them end before anything is requested.",
         )
 
 
