@@ -180,6 +180,29 @@ def test_the_form_keeps_the_throttle_within_the_policy(make: Callable[..., World
     assert "null" in form["note"]["schema"]["type"]
 
 
+def write_rates(world: World, **by_candidate: dict[str, Any]) -> None:
+    """As `render_report` leaves them."""
+    artifacts.write_json(world.folder, artifacts.RATES, {"candidates": by_candidate})
+
+
+def test_the_form_offers_the_automatic_rate_and_none_at_which_no_copy_could_end(make: Callable[..., World]) -> None:
+    world = make()
+    found = {"least_bytes_per_second": 1_500_000, "reason": "busy", "auto_bytes_per_second": 3_000_000, "why": "free"}
+    write_rates(world, **{candidate["name"]: found for candidate in world.proposals["candidates"]})
+    field = world.ask().serialized_params["throttle_bytes_per_second"]
+    assert (field["value"], field["schema"]["minimum"]) == (3_000_000, 1_500_000)
+    assert "Automatic: free." in field["description"]
+
+
+def test_an_answer_with_a_rate_at_which_its_copies_could_not_end_does_not_count(make: Callable[..., World]) -> None:
+    world = make()
+    write_rates(world, light={"least_bytes_per_second": 2_000_001, "reason": "broker 3 takes in 2,000,000 bytes/s"})
+    world.ask()
+    with pytest.raises(AirflowFailException, match=r"2000000 bytes/s is below the 2000001 bytes/s .*light.*broker 3"):
+        world.answer(world.option("light"))
+    assert not (world.folder / artifacts.DECISION).exists()
+
+
 def test_the_body_names_every_digest_and_stays_short(make: Callable[..., World]) -> None:
     world = make()
     operator = world.ask()
