@@ -1,7 +1,7 @@
 """What goes wrong while a batch is followed, told from ZooKeeper alone. Each anomaly says what to do; none is a write.
 
-`detect` is called at each look with what it returned at the last one. All conditions were produced on real brokers of
-2.0.1, 2.8.2 and 3.9.2; copies that stand still are told from sizes, in `execution.movement`.
+`detect` is called at each look with what it returned at the last one. Copies that stand still are told from sizes, in
+`execution.movement`.
 """
 
 from __future__ import annotations

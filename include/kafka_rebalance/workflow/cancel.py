@@ -141,7 +141,7 @@ def _take_back(client: KazooClient, connection: ClusterConnection, approved: App
         order = out_of_order(plan.moves, view) if not flying and view.reassignments is None else ()
         if order and not {move.topic_partition for move in order} <= reordered:
             # Copies nothing: each list has the same brokers before and after.
-            create_reassignment(client, Batch(1, order, plan.digest), plan.digest, view.brokers)
+            create_reassignment(client, Batch(1, order, plan.digest), plan.digest, view.brokers, view=view)
             reordered |= {move.topic_partition for move in order}
         elif not flying and not [step for step in going if not _stays_disordered(step.move, view)]:
             return cancelled
