@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -28,11 +28,13 @@ Start = Callable[..., dict[str, str]]
 
 
 @pytest.fixture(scope="module")
-def cancel_dag() -> DAG:
+def cancel_dag() -> Iterator[DAG]:
     dag: DAG = DagBag(str(REPOSITORY / "dags")).dags["kafka_rebalance_cancel"]
     for task in dag.tasks:
         task.retries = 0
-    return dag
+    yield dag
+    for name, value in DEFAULTS.items():
+        CANCEL_PARAMS[name].value = value
 
 
 @pytest.fixture

@@ -193,7 +193,7 @@ def test_the_janitor_asks_airflow_and_takes_off_what_a_deleted_run_left(
         raise ExecutionError("lost for the test")
 
     with monkeypatch.context() as patched:
-        patched.setattr(batches, "request_next", lose)
+        patched.setattr(batches, "advance", lose)
         patched.setattr(throttling, "put_back", lose)  # the teardown never came to it
         assert run("kafka_rebalance", choice="balanced", conf={"kafka_conn_id": CONNECTION})["run"] == "failed"
     left = cluster.throttles()

@@ -16,7 +16,7 @@ from kafka_rebalance.execution.pausing import Pause, pause_before
 from kafka_rebalance.execution.recovery import Position, check_position, position
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.proposal import Batch
+from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.workflow import batch_notes
 from kafka_rebalance.workflow.approved import (
     ApprovedPlan,
@@ -191,11 +191,15 @@ def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> N
     A controller answers the same request the same way; a new one reads everything anew.
     """
     note = batch_notes.read_batch_note(plan, batch.number)
+    # What is gone or was moved since was not dropped: `check_before_write` says what is to become of it.
+    dropped = [move for move in batch.moves if _is_as_before(view, move)]
+    if not dropped:
+        return
     if note.get("state") == batch_notes.REQUESTED:
         # Requested, and there is no trace of it: nobody was there to see it dropped.
-        named = ", ".join(str(move.topic_partition) for move in batch.moves[:10])
+        named = ", ".join(str(move.topic_partition) for move in dropped[:10])
         why = (
-            f"{len(batch.moves)} partitions of batch {batch.number} left /admin/reassign_partitions with their "
+            f"{len(dropped)} partitions of batch {batch.number} left /admin/reassign_partitions with their "
             f"replicas unchanged: the controller did not take them up ({named}). Its log says why (KafkaController)."
         )
         _note_refused(plan, batch, view, why)
@@ -211,6 +215,11 @@ def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> N
         f"{why} It was not requested again: the same controller would drop it again. Start a new Dag run to plan from "
         "the current cluster, or clear this task after another controller was elected."
     )
+
+
+def _is_as_before(view: ClusterView, move: Move) -> bool:
+    partition = view.partitions.get(move.topic_partition)
+    return partition is not None and partition.replicas == move.before
 
 
 def _wait(
