@@ -43,6 +43,4 @@ class Groups(LoadScopeScheduling):
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: object) -> Groups:
-    # In the order of folders: xdist would begin with the groups of many tests, and leave the long ones to the end.
-    config.option.loadscopereorder = False
     return Groups(config, log)
