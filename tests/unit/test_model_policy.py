@@ -26,7 +26,7 @@ def test_the_defaults_are_the_documented_ones():
     assert p.max_bytes_share == 0.10
     assert p.max_bytes == 2 * TIB
     assert p.copies_per_broker == 10
-    assert p.partitions_per_batch == 200
+    assert p.partitions_per_batch == 250
     assert not p.requester_may_approve
     assert not p.internal_topics
 

@@ -73,7 +73,7 @@ def test_batches_of_a_huge_topic_are_smaller_than_those_of_many_small_ones() -> 
     small = [row | {"topic": f"orders-{n % 200:03}", "partition": n // 200} for n, row in enumerate(huge)]
     of_huge, of_small = (checked(brokers, rows, "light", **DRAIN_101, **FREE) for rows in (huge, small))
     assert sum(batch_sizes(of_huge)) == sum(batch_sizes(of_small)) == 400
-    assert batch_sizes(of_small) == [100] * 4, "half of as many as are allowed"
+    assert batch_sizes(of_small) == [100] * 4, "two fifths of as many as are allowed"
     assert max(batch_sizes(of_huge)) <= 66, "8 MiB, at 123 KiB a partition and more"
     assert CONTROLLER_BYTES_PER_BATCH / 2 < of_huge.candidate.summary["controller_bytes"] <= CONTROLLER_BYTES_PER_BATCH
 

@@ -124,8 +124,8 @@ def test_what_is_early_comes_together_where_it_makes_no_batch_longer() -> None:
     assert makespan_over_bound(runs) == 1
 
 
-def test_moves_that_one_batch_may_have_are_in_one_and_more_are_in_batches_half_as_large() -> None:
-    for moves, batches in ((20, 1), (21, 3), (60, 6)):
+def test_moves_that_one_batch_may_have_are_in_one_and_more_are_in_smaller_batches() -> None:
+    for moves, batches in ((20, 1), (21, 3), (60, 8)):
         _, runs = scheduled([([1], [2])] * moves, [100] * moves, partitions_per_batch=20, copies_per_broker=20)
         assert len(runs) == batches, moves
 

@@ -32,7 +32,7 @@ class Policy:
     max_bytes_share: float = 0.10  # of the bytes the cluster holds
     max_bytes: int = 2 * TIB
     leader_changes_per_batch: int = 1000
-    partitions_per_batch: int = 200
+    partitions_per_batch: int = 250
     copies_per_broker: int = 10
     partitions_per_topic: int = 1000  # `kafka_topics` makes no topic larger than this
     replicas_per_broker: int = 4000  # and puts no new replica on a broker beyond this

@@ -43,7 +43,7 @@ class Settings:
     candidates: tuple[str, ...] = SEARCHED
     plan: str | None = None  # in kafka-reassign-partitions' JSON, to be measured beside our own candidates
     copies_per_broker: int = 10  # replicas that one broker sends or receives at once
-    partitions_per_batch: int = 200
+    partitions_per_batch: int = 250
     leader_changes_per_batch: int = 1000
     throttle_bytes_per_second: int | None = None
     disk_headroom: float = 0.10  # share of a disk that stays free while both copies exist

@@ -37,7 +37,7 @@ _EARLY_SPREAD = Way(False, False, 1.0, 0.25)
 _EARLY_WORTH = 1.03  # what all batches may last longer in all for what is early to come as early as it can
 _NEAR = 1.02  # of the bound: no further trial
 # Of the partitions that a batch may have, so many are aimed at: with room for more, long batches are filled better.
-_AIM = 0.5
+_AIM = 0.4
 
 
 @dataclass(frozen=True, slots=True)
