@@ -26,6 +26,7 @@ SIZE_BYTES = 1_000_000
 RATE = 2_000_000  # bytes per second
 RACKS = {1: "rack-0", 2: "rack-1", 3: "rack-2", 4: "rack-0"}
 TOPICS = {"orders": {0: (1, 2), 1: (3, 2), 2: (2, 3)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}}
+FEWER_TOPICS = {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}}
 DEFAULTS = KAFKAS_DEFAULTS | {"inter.broker.protocol.version": "2.8-IV1", "min.insync.replicas": "1"}
 
 Tree = dict[str, tuple[bytes, int]]
@@ -173,6 +174,16 @@ class SimulatedRun(InProcessRun):
     @property
     def candidate(self) -> Any:
         return read_candidate(self.folder, self.decision["choice"])
+
+
+def approved_run(
+    folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, run_id: str = "one"
+) -> SimulatedRun:
+    """A run that is to empty broker 2, approved."""
+    made = SimulatedRun(folder, cluster, monkeypatch, run_id)
+    made.plan(job="drain", drain=[2], topics_out=["idle"])
+    made.approve("light", RATE)
+    return made
 
 
 def batched_run(folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:

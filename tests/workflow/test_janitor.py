@@ -22,7 +22,7 @@ from kafka_rebalance.workflow.run_lock import lock_owner
 from kafka_rebalance.workflow.throttling import check_throttle_in_force
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.lock import LockOwner
-from simulated_cluster import RATE, SimulatedCluster, SimulatedRun
+from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
 
 CLUSTER = "simulated-cluster-0001"
 LOCK = "/kafka_rebalance/run"
@@ -32,15 +32,12 @@ LEADERS = "leader.replication.throttled.replicas"
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}})
+    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
 
 
 @pytest.fixture
 def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    made = SimulatedRun(tmp_path, cluster, monkeypatch)
-    made.plan(job="drain", drain=[2], topics_out=["idle"])
-    made.approve("light", RATE)
-    return made
+    return approved_run(tmp_path, cluster, monkeypatch)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from janitor_run import Airflow, tend
 from kafka_rebalance.brokers.sizes import BrokerDisks
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow import sweeping
-from simulated_cluster import RATE, SimulatedCluster, SimulatedRun
+from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
 
 LEADER_RATE = "leader.replication.throttled.rate"
 LEADERS = "leader.replication.throttled.replicas"
@@ -21,15 +21,12 @@ LEADERS = "leader.replication.throttled.replicas"
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}})
+    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
 
 
 @pytest.fixture
 def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    made = SimulatedRun(tmp_path, cluster, monkeypatch)
-    made.plan(job="drain", drain=[2], topics_out=["idle"])
-    made.approve("light", RATE)
-    return made
+    return approved_run(tmp_path, cluster, monkeypatch)
 
 
 @pytest.fixture

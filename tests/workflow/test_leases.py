@@ -15,25 +15,15 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow import leases, throttling
 from kafka_rebalance.workflow.run_folder import installation
-from simulated_cluster import RATE, SimulatedCluster, SimulatedRun
+from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run
 
 LOCK = "/kafka_rebalance/run"
 CLUSTER = "simulated-cluster-0001"
-TOPICS = {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}}
 
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, TOPICS)
-
-
-def approved_run(
-    folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, run_id: str = "one"
-) -> SimulatedRun:
-    made = SimulatedRun(folder, cluster, monkeypatch, run_id)
-    made.plan(job="drain", drain=[2], topics_out=["idle"])
-    made.approve("light", RATE)
-    return made
+    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from in_process_run import CONNECTION
 from kafka_rebalance.errors import ThrottleError, ThrottleRateError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow import leases, rates, throttling
-from simulated_cluster import RATE, SimulatedCluster, SimulatedRun
+from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run
 
 CLUSTER = "simulated-cluster-0001"
 MB = 1_000_000
@@ -21,15 +21,12 @@ MB = 1_000_000
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}})
+    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
 
 
 @pytest.fixture
 def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    made = SimulatedRun(tmp_path, cluster, monkeypatch)
-    made.plan(job="drain", drain=[2], topics_out=["idle"])
-    made.approve("light", RATE)
-    return made
+    return approved_run(tmp_path, cluster, monkeypatch)
 
 
 def set_rates(cluster: SimulatedCluster) -> set[str]:

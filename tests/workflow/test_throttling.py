@@ -13,7 +13,7 @@ from fake_zookeeper import REASSIGN
 from kafka_rebalance.errors import ThrottleError, WriteError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow import throttling
-from simulated_cluster import SimulatedCluster, SimulatedRun, other_dag_run
+from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, other_dag_run
 
 RATE = 2_000_000
 LEADER_LIST, FOLLOWER_LIST = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
@@ -23,16 +23,12 @@ LOCK = "/kafka_rebalance/run"
 
 @pytest.fixture
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
-    return SimulatedCluster(monkeypatch, {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "idle": {0: (1, 3)}})
+    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
 
 
 @pytest.fixture
 def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
-    """A run that is to empty broker 2, approved."""
-    made = SimulatedRun(tmp_path, cluster, monkeypatch)
-    made.plan(job="drain", drain=[2], topics_out=["idle"])
-    made.approve("light", RATE)
-    return made
+    return approved_run(tmp_path, cluster, monkeypatch)
 
 
 def lease(run: SimulatedRun) -> dict[str, Any]:
