@@ -16,7 +16,7 @@ from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.arrays import Floats, Ints, Problem
 from kafka_rebalance.planning.controller import Rewrites, Work, bytes_by_batch, partitions_per_batch
-from kafka_rebalance.planning.filling import Piece, Way, filled, pieces
+from kafka_rebalance.planning.filling import Way, filled, pieces
 from kafka_rebalance.planning.levelling import levelled
 from kafka_rebalance.planning.timeline import (
     LAST,
@@ -94,33 +94,25 @@ def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, 
     aim = _batches_aimed_at(settings, transfers, moves, sizes)
     bound = float(np.concatenate(transfers.totals()).max())
     found = pieces(settings, transfers, moves, ranks)
+
+    def in_way(way: Way) -> tuple[Ints, float]:
+        """([move] batch, how long they last in all)"""
+        work = Work(sizes, 1, settings.partitions_per_batch)
+        batch = filled(settings, transfers, found, ranks, work, way, aim)
+        return batch, _length(transfers, moves, batch)
+
     best, least = moves, math.inf
     for way in _WAYS if len(moves) <= _MANY else _WAYS_OF_MANY:
-        batch, lasts = _in_way(settings, transfers, found, ranks, sizes, way, aim)
+        batch, lasts = in_way(way)
         if lasts < least:
             best, least = batch, lasts
         if least <= _NEAR * bound:
             return best[moves]
     if least > _EARLY_WORTH * bound and (ranks[moves] < ORDINARY).any():
-        batch, lasts = _in_way(settings, transfers, found, ranks, sizes, _EARLY_SPREAD, aim)
+        batch, lasts = in_way(_EARLY_SPREAD)
         if lasts * _EARLY_WORTH < least:
             best = batch
     return levelled(settings, transfers, moves, best, ranks, sizes)[moves]
-
-
-def _in_way(
-    settings: Settings,
-    transfers: Transfers,
-    found: Sequence[Piece],
-    ranks: Ints,
-    sizes: Rewrites,
-    way: Way,
-    aim: int,
-) -> tuple[Ints, float]:
-    """([move] batch, how long they last in all)"""
-    work = Work(sizes, 1, settings.partitions_per_batch)
-    batch = filled(settings, transfers, found, ranks, work, way, aim)
-    return batch, _length(transfers, np.array([piece.number for piece in found], dtype=np.int64), batch)
 
 
 def _length(transfers: Transfers, moves: Ints, batch: Ints) -> float:

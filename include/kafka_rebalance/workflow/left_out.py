@@ -6,10 +6,9 @@ left_out.json is added to and never taken from: what was left out once stays lef
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.execution.staleness import MoveDrift
@@ -60,9 +59,11 @@ def read_remaining(folder: RunFolder, name: str) -> Candidate:
 
 def without(candidate: Candidate, left_out: Sequence[LeftOut]) -> Candidate:
     """The candidate's other moves, under the digest that was approved."""
+    if not left_out:
+        return candidate
     gone = {one.topic_partition for one in left_out}
     moves = tuple(move for move in candidate.moves if move.topic_partition not in gone)
-    return dataclasses.replace(candidate, moves=moves) if gone else candidate
+    return dataclasses.replace(candidate, moves=moves)
 
 
 def leave_out(
@@ -103,7 +104,7 @@ def _scores(
     folder: RunFolder, approved: Candidate, left_out: Sequence[LeftOut], view: ClusterView
 ) -> dict[str, dict[str, dict[str, float]]]:
     """By planning's own scorer: all of the plan, and what remains of it beside the partitions as they are now."""
-    settings = Settings.from_mapping(_plain(artifacts.read_json(folder, artifacts.SETTINGS)))
+    settings = Settings.from_mapping(artifacts.read_json(folder, artifacts.SETTINGS))
     problem = read_problem(folder / artifacts.SNAPSHOT_FOLDER, settings)
     planned = {move.topic_partition: move.after for move in approved.moves}
     kept = {move.topic_partition: move.after for move in without(approved, left_out).moves}
@@ -131,10 +132,6 @@ def check_left_out(left_out: Sequence[LeftOut]) -> tuple[Check, ...]:
         )
         for one in left_out
     )
-
-
-def _plain(document: Mapping[str, Any]) -> dict[str, Any]:
-    return {key: value for key, value in document.items() if key not in ("format_version", "source_digest")}
 
 
 def _unusable(folder: RunFolder, why: str) -> ArtifactError:
