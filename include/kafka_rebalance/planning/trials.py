@@ -22,7 +22,7 @@ from kafka_rebalance.planning.search import Effort, greedy
 
 # A small cluster is searched with several trade-offs and the best kept: there one replica too many is a per cent.
 _SMALL_REPLICAS = 6_000
-_SMALL = Effort(several=1, polish_width=256, polish_patience=25, crowds=True)
+_SMALL = Effort(replicas=120, several=1, polish_width=256, polish_patience=25, crowds=True)
 _SMALL_EFFORTS = (
     replace(_SMALL, costs=(0.25, 0.25)),
     replace(_SMALL, costs=(0.25, 0.25), cost_power=0.8),
