@@ -251,11 +251,12 @@ def in_motion(moves: Sequence[Move], view: AnyView) -> frozenset[TopicPartition]
 
 
 def _copied(move: Move, view: AnyView) -> bool:
-    """Whether the reassignment is over and every added broker in sync."""
+    """Whether nobody asks for the reassignment any more and every added broker is in sync. Below 2.4 the list may then
+    still be the union of old and new: somebody deleted the request in mid-move, and the list may stay for good.
+    """
     partition = view.partitions[move.topic_partition]
     asked = move.topic_partition in (view.reassignments or {})
-    over = partition.replicas == move.after and not (asked or partition.adding or partition.removing)
-    return over and set(move.added) <= set(partition.isr)
+    return not (asked or partition.adding or partition.removing) and set(move.added) <= set(partition.isr)
 
 
 def rate_and_eta(samples: Sequence[Sample], bytes_total: int, *, window_seconds: float = 60.0) -> Rate:
