@@ -32,7 +32,7 @@ class FakeTransaction(TransactionRequest):
         """A failure that waits for one of its writes is that of the whole."""
         for failure in self.fake._failures:
             call, path, took_effect, error = failure
-            if call in ("create", "set") and path in paths:
+            if call in ("create", "set", "delete") and path in paths:
                 self.fake._failures.remove(failure)
                 if took_effect:
                     self._commit(paths)

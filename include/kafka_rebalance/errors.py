@@ -18,6 +18,7 @@ RebalanceError
 ├── StaleProposalError        the cluster is no longer the one that was approved
 ├── LockHeldError             another run holds this cluster
 ├── WriteError                a write to ZooKeeper was refused or its outcome is unknown
+│   └── LockLostError         another worker has taken over, so this one writes nothing more
 ├── ExecutionError            a reassignment that does not go on
 │   ├── RefusedError          the controller dropped what was requested, or somebody else changed it
 │   └── StoppedError          people, or the time they gave, want no further batch
@@ -104,6 +105,10 @@ class LockHeldError(RebalanceError):
 
 class WriteError(RebalanceError):
     """A write to ZooKeeper was refused, or its outcome is unknown."""
+
+
+class LockLostError(WriteError):
+    """Another worker has taken over since this one began: it writes nothing more, and takes nothing back."""
 
 
 class ExecutionError(RebalanceError):

@@ -35,7 +35,8 @@ def test_the_run_that_holds_it_may_take_it_again(fake):
     lock.acquire(fake, OURS)
     fake.writes.clear()
     lock.acquire(fake, OURS)
-    assert fake.writes == []
+    assert lock.read(fake) == OURS
+    assert fake.writes == [("set", "/kafka_rebalance")], "only the fence, which its other workers then stand behind"
 
 
 def test_a_run_approved_anew_holds_it_with_the_newer_digest(fake):

@@ -175,16 +175,19 @@ def test_nothing_of_never_is_broken_in_any_order(tmp_path: Path, monkeypatch: py
         assert any(world.seen[kind, "killed"] for kind in OURS), "nothing was killed"
 
 
-@pytest.mark.parametrize("frozen_before", [-3, -4, -5])
+@pytest.mark.parametrize("killed", [False, True], ids=["goes on", "killed"])
+@pytest.mark.parametrize("frozen_before", [-3, -4, -5, -6])
 def test_a_setup_that_was_frozen_while_its_run_gave_back_leaves_no_throttle(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frozen_before: int
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, frozen_before: int, killed: bool
 ) -> None:
+    """Also where it is killed by its next write, and so puts nothing back itself."""
     world = World(tmp_path, monkeypatch)
     world.load("2.8")
     run = next(iter(world.runs))
-    process = Process(run, {}, {frozen_before: [lambda: world.take(run, "release", Process(run))]})
+    mishaps = {frozen_before: "killed after"} if killed else {}
+    process = Process(run, mishaps, {frozen_before: [lambda: world.take(run, "release", Process(run))]})
     outcome, said = world.take(run, "hold", process)
-    assert outcome == "refused"
-    assert "was given back by another worker" in str(said)
+    assert outcome == ("killed" if killed else "refused")
+    assert killed or "another worker has taken the cluster" in str(said)
     assert world.own_throttle() == {}
     assert world.holder() is None

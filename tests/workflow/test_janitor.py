@@ -16,7 +16,7 @@ from in_process_run import CONNECTION
 from janitor_run import Airflow, tend
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import janitor, leases, sweeping
+from kafka_rebalance.workflow import janitor, leases, sweeping, throttling
 from kafka_rebalance.workflow.approved import read_approved
 from kafka_rebalance.workflow.run_lock import lock_owner
 from kafka_rebalance.workflow.throttling import check_throttle_in_force
@@ -193,23 +193,25 @@ def test_a_paused_run_between_batches_gets_its_throttle_back_when_it_is_set_agai
     assert cluster.leftovers() == []
 
 
-def test_copies_that_start_while_the_throttle_is_put_back_are_throttled_again(
+def test_copies_that_start_while_the_throttle_is_put_back_keep_it(
     run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
     held = cluster.throttles()
     airflow.paused = True
     silent(run, 1000)
-    real = janitor.put_back
+    real, woken = throttling.read_configs, []
 
-    def put_back(*arguments: Any) -> Any:
-        run.request()  # the Dag was unpaused, and had looked at the throttle just before
-        return real(arguments[0], arguments[1], frozenset)
+    def read_configs(*arguments: Any) -> Any:
+        if not woken:
+            woken.append(True)
+            run.request()  # the Dag was unpaused; that nothing is in flight has been read just before
+        return real(*arguments)
 
-    monkeypatch.setattr(janitor, "put_back", put_back)
-    report = tend()
+    monkeypatch.setattr(throttling, "read_configs", read_configs)
+    tend()
+    assert REASSIGN in cluster.fake.znodes
     assert cluster.throttles() == held
-    assert any("it was set again" in line for line in report["lines"])
     assert leases.read_open(CLUSTER) is not None
 
 

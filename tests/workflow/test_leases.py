@@ -72,7 +72,7 @@ def test_a_run_that_was_killed_between_lease_and_first_config_goes_on_where_it_w
     class Killed(BaseException):
         pass
 
-    def die(*_: object) -> None:
+    def die(*_: object, **__: object) -> None:
         raise Killed
 
     with monkeypatch.context() as patched:

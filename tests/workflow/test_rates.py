@@ -72,11 +72,11 @@ def test_a_change_that_broke_off_half_way_leaves_no_rate_behind(
     run.hold()
     real, written = throttling.merge_config, []
 
-    def one_only(client, entity, values):
+    def one_only(client, entity, values, **fence):
         if written:
             raise KeyboardInterrupt  # the worker is gone
         written.append(entity)
-        real(client, entity, values)
+        real(client, entity, values, **fence)
 
     with monkeypatch.context() as patched:
         patched.setattr(throttling, "merge_config", one_only)

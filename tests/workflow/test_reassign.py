@@ -19,6 +19,8 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.elections import elect_preferred
+from kafka_rebalance.workflow.run_lock import lock_owner
+from kafka_rebalance.zookeeper import lock
 from simulated_cluster import TOPICS, SimulatedClient, SimulatedCluster, SimulatedRun, batched_run, batches
 
 STATE = "/brokers/topics/{}/partitions/{}/state"
@@ -129,6 +131,10 @@ def test_leaders_of_a_batch_are_elected_before_the_next_one_is_requested(
 
 
 def test_without_its_throttle_no_batch_is_requested(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match="does not hold the cluster any more"):
+        run.request()
+    lock.acquire(cluster.fake, lock_owner(run.candidate.digest, run.dag_run))  # type: ignore[arg-type]
     before = cluster.tree()
     with pytest.raises(ThrottleError, match="No throttle is held for this run"):
         run.request()

@@ -149,8 +149,9 @@ def _request(
     if where.next is None:
         return Step(plan)  # what was left has been left out
     batch = where.next
+    # First the fence, then the throttle: whoever begins to put that back in between raises the fence.
+    fence = lock.check_held(client, lock_owner(plan.candidate.digest, dag_run))
     check_throttle_in_force(client, plan)
-    held = lock.check_held(client, lock_owner(plan.candidate.digest, dag_run))
     log.info(
         "Batch %d of %d: requesting %d partitions, %d bytes to copy",
         batch.number,
@@ -160,7 +161,7 @@ def _request(
     )
     batch_notes.note_going_on(plan)
     batch_notes.note_batch(plan, batch, batch_notes.REQUESTING)
-    create_reassignment(client, batch, plan.candidate.digest, view.brokers, view=view, lock_version=held)
+    create_reassignment(client, batch, plan.candidate.digest, view.brokers, view=view, fence=fence)
     batch_notes.note_batch(plan, batch, batch_notes.REQUESTED)
     return Step(plan, batch)
 

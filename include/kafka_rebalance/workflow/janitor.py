@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -18,7 +18,6 @@ from kazoo.client import KazooClient
 from kafka_rebalance.errors import ArtifactError, LockHeldError, ReadError, RebalanceError, UnwatchedError
 from kafka_rebalance.execution.janitor import Finding, Standing, copying_of, custody, slowed_catch_up
 from kafka_rebalance.execution.lease import ThrottleLease
-from kafka_rebalance.execution.throttle import set_changes
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.workflow import leases, sweeping
@@ -28,11 +27,10 @@ from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run_folder import file_name, open_run_folder, runs_root
 from kafka_rebalance.workflow.standing import read_standing
 from kafka_rebalance.workflow.sweeping import Asked, read_asked
-from kafka_rebalance.workflow.throttling import put_back, read_configs
+from kafka_rebalance.workflow.throttling import put_back
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.writer import merge_config
 
 log = logging.getLogger(__name__)
 
@@ -165,19 +163,8 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
     look.warnings += result.foreign
     if not result.complete:
         return False
-    if copying_of(lease, read()):  # the run woke up between our look and our write
-        _set_again(client, lease, look)
-        return False
     look.lines.append(f"run {lease.run}: its throttle was put back")
     return decided.release_lock
-
-
-def _set_again(client: KazooClient, lease: ThrottleLease, look: Look) -> None:
-    lease = leases.read(lease.cluster_id) or lease  # with a rate that was changed meanwhile
-    leases.write(replace(lease, released_at=None, handed_over_at=None))
-    for entity, changes in set_changes(lease, read_configs(client, lease.entities)).items():
-        merge_config(client, entity, changes)
-    look.lines.append(f"run {lease.run} started copies while its throttle was put back: it was set again")
 
 
 def _tend_lock(client: KazooClient, asked: Asked, look: Look) -> str | None:

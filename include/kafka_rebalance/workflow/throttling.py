@@ -13,7 +13,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import ThrottleError
+from kafka_rebalance.errors import LockLostError, ThrottleError
 from kafka_rebalance.execution.lease import RateChange, ThrottleLease
 from kafka_rebalance.execution.progress import in_motion
 from kafka_rebalance.execution.recovery import check_position, position
@@ -77,9 +77,11 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             check_copies_safe(client, connection, plan)
             check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
         owner = lock_owner(plan.candidate.digest, dag_run)
-        lock.acquire(client, owner)
+        fence = lock.acquire(client, owner)
         try:
-            lease = _set(client, plan, owner)
+            lease = _set(client, plan, owner, fence)
+        except LockLostError:
+            raise  # whoever took over has it
         except BaseException:
             _undo(client, plan, owner)
             raise
@@ -88,7 +90,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     return {"throttle_bytes_per_second": lease.bytes_per_second, "entities": len(lease.entities)}
 
 
-def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> ThrottleLease:
+def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: lock.Fence) -> ThrottleLease:
     """Writes the lease down before the first config is changed, so that whatever follows can be taken back."""
     moves, rate = plan.candidate.moves, plan.throttle_bytes_per_second
     existing = leases.read_open(plan.snapshot["cluster_id"])
@@ -105,7 +107,7 @@ def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> Thro
     leases.write(lease)
     still = _without_gone(plan, lease)
     for entity, changes in set_changes(still, current).items():
-        merge_config(client, entity, changes)
+        merge_config(client, entity, changes, fence=fence)
     _check_still_open(client, plan, lease)
     check_in_force(still, read_configs(client, still.entities))
     return lease
@@ -117,7 +119,7 @@ def _check_still_open(client: KazooClient, plan: ApprovedPlan, lease: ThrottleLe
     """
     newest = leases.read_open(lease.cluster_id)
     if newest is None or (newest.run, newest.owner) != (lease.run, lease.owner):
-        _put_back(client, lease, _moving(client, plan))
+        _put_back(client, lease, lambda: _moving(client, plan))
         raise ThrottleError(
             f"The throttle of run {lease.run} was given back by another worker while this one set it. What this one "
             "set was put back. Clear this task if the run is to go on."
@@ -188,36 +190,43 @@ def put_back(client: KazooClient, lease: ThrottleLease, moving: Callable[[], Col
     ThrottleError where a value does not stay as it was put back.
     """
     for _ in range(ATTEMPTS):
-        result = _put_back(client, lease, moving())
-        if not result.complete:
+        try:
+            result = _put_back(client, lease, moving)
+        except LockLostError:
+            result = None  # taken again, or moves requested, at this moment: all is read anew
+        if result is not None and not result.complete:
             return result
         newest = leases.read_open(lease.cluster_id)
         if newest is None or (newest.run, newest.owner) != (lease.run, lease.owner):
-            return result  # somebody else has closed it meanwhile
+            return result or Release({}, (), ())  # somebody else has closed it meanwhile
         if (newest.taken_at, newest.handed_over_at) != (lease.taken_at, lease.handed_over_at):
             raise ThrottleError(
                 f"Run {lease.run} took its throttle again at the moment in which it was put back. The lease stays "
                 "open, and no batch is requested unless all of the throttle is in force. Clear hold_throttle of that "
                 "run with what follows it."
             )
-        if newest.rate_changes == lease.rate_changes:
+        if result is not None and newest.rate_changes == lease.rate_changes:
             leases.write(replace(newest, released_at=leases.now()))
             return result
         lease = newest
     raise ThrottleError(
-        f"The rate of run {lease.run}'s throttle is changed again and again while it is put back. The lease stays "
+        f"The throttle of run {lease.run} is taken or changed again and again while it is put back. The lease stays "
         "open. Stop changing it, then clear this task."
     )
 
 
-def _put_back(client: KazooClient, lease: ThrottleLease, moving: Collection[TopicPartition]) -> Release:
-    result = decide_release(lease, read_configs(client, lease.entities), moving)
+def _put_back(client: KazooClient, lease: ThrottleLease, moving: Callable[[], Collection[TopicPartition]]) -> Release:
+    # Raised before the cluster is read: who sets this throttle, or requests moves under it, no longer can, or has and
+    # is seen.
+    fence = lock.raise_fence(client)
+    in_flight = moving()
+    result = decide_release(lease, read_configs(client, lease.entities), in_flight)
     for entity, changes in result.changes.items():
-        merge_config(client, entity, changes)
+        merge_config(client, entity, changes, fence=fence)
     for text in result.foreign:
         log.warning("%s", text)
     # Read back: a config that did not change is a throttle left behind.
-    left = decide_release(lease, read_configs(client, lease.entities), moving)
+    left = decide_release(lease, read_configs(client, lease.entities), in_flight)
     if left.changes:
         raise ThrottleError(
             f"The throttle of {', '.join(sorted(left.changes))} is still there after it was put back: somebody sets it "
@@ -234,30 +243,50 @@ def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> Throttl
     throttle.
     """
     snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
-    lease = leases.read_open(snapshot["cluster_id"])
-    if lease is None or lease.run_folder != str(folder):
-        raise ThrottleError(
-            f"The run of {folder} holds no throttle now, so its rate cannot be changed. Nothing was written. "
-            "Give another rate while copies are in flight."
-        )
+    _lease_of(folder, snapshot["cluster_id"])
     connection_id = str(snapshot["connection_id"])
     candidate = read_remaining(folder, artifacts.read_json(folder, artifacts.DECISION)["choice"])
     check_run_rate(folder, candidate, bytes_per_second, read_policy(connection_id))
-    moves = candidate.moves
-    changed = with_rate(lease, RateChange(bytes_per_second, by, leases.now()))
+    moves, change = candidate.moves, RateChange(bytes_per_second, by, leases.now())
     with open_client(read_connection(connection_id).zookeeper) as client:
-        leases.write(changed)  # first: whoever puts back at this moment must know both rates for ours
-        for entity, values in rate_changes(changed, read_configs(client, changed.entities)).items():
-            merge_config(client, entity, values)
+        changed = _change(client, folder, snapshot["cluster_id"], change)
         now = leases.read(changed.cluster_id)
         if now is None or now.released_at is not None or now.run != changed.run:
             put_back(client, changed, lambda: in_motion(moves, read_cluster_view(client, _topics(moves))))
             raise ThrottleError(
-                f"Run {lease.run} gave its throttle back at this moment. The new rate was taken off again; nothing "
+                f"Run {changed.run} gave its throttle back at this moment. The new rate was taken off again; nothing "
                 "of it is left."
             )
-    log.info("%s: %s changed the rate to %d bytes/s", lease.run, by, bytes_per_second)
+    log.info("%s: %s changed the rate to %d bytes/s", changed.run, by, bytes_per_second)
     return changed
+
+
+def _change(client: KazooClient, folder: RunFolder, cluster_id: str, change: RateChange) -> ThrottleLease:
+    """Writes the lease, then the brokers' configs; again where the run requests a batch at the same moment."""
+    for left in reversed(range(ATTEMPTS)):
+        fence = lock.read_fence(client)  # before the lease: once it is given back, nothing more is written
+        lease = _lease_of(folder, cluster_id)
+        if change not in lease.rate_changes:
+            lease = with_rate(lease, change)
+            leases.write(lease)  # first: whoever puts back at this moment must know both rates for ours
+        try:
+            for entity, values in rate_changes(lease, read_configs(client, lease.entities)).items():
+                merge_config(client, entity, values, fence=fence)
+            break
+        except LockLostError:
+            if not left:
+                raise
+    return lease
+
+
+def _lease_of(folder: RunFolder, cluster_id: str) -> ThrottleLease:
+    lease = leases.read_open(cluster_id)
+    if lease is None or lease.run_folder != str(folder):
+        raise ThrottleError(
+            f"The run of {folder} holds no throttle now, so its rate cannot be changed. Nothing of it is in force. "
+            "Give another rate while copies are in flight."
+        )
+    return lease
 
 
 def _topics(moves: Sequence[Move]) -> set[str]:

@@ -2,10 +2,16 @@
 
 A persistent znode, created exclusively: it outlives the worker, so that a run killed half-way still holds the
 cluster until its own resumption, its teardown or the janitor releases it.
+
+Its parent's version is the fence. It grows whenever somebody takes the cluster, makes a request or begins to put a
+throttle back, and each of these writes, and every config of a throttle, is made in one transaction with a check of it.
+So whoever was frozen while another went on writes nothing when it wakes. The version of the lock's own znode would not
+do: a lock that was given back and taken again begins at 0, as the first one did.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -15,9 +21,11 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl
 
 from kafka_rebalance.errors import LockHeldError, WriteError
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
-from kafka_rebalance.zookeeper.primitives import acl_like, create_znode, delete_znode, repeat, set_znode
+from kafka_rebalance.zookeeper.primitives import acl_like, commit, create_znode, repeat, set_znode
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.parsing import compact_json, parse_object, parse_text, parse_version
+
+Fence = Mapping[str, int]  # {path: version} of what must be as it was, or nothing is written
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,41 +72,48 @@ def encode_lock(owner: LockOwner) -> bytes:
 
 def read(client: KazooClient) -> LockOwner | None:
     """Who holds the cluster, None where nobody does. Raises ReadError, CorruptZnodeError."""
-    znode = _read_znode(client)
+    _, znode = _read_znodes(client)
     return None if znode is None else decode_lock(znode[0])
 
 
-def acquire(client: KazooClient, owner: LockOwner) -> None:
-    """Takes the lock. By the run that holds it already it may be taken again, also with a newer digest.
+def acquire(client: KazooClient, owner: LockOwner) -> Fence:
+    """Takes the lock, and returns the fence for what is written under it. By the run that holds it already it may be
+    taken again, also with a newer digest; what others do for that run is fenced off by it.
 
     Raises LockHeldError naming the holder, WriteError where the outcome stays unknown.
     """
     data = encode_lock(owner)
 
-    def attempt() -> None:
-        znode = _read_znode(client)
+    def attempt() -> Fence:
+        version, znode = _read_znodes(client)
+        if version is None:
+            version = _create_parent(client)
+        transaction = client.transaction()
+        transaction.set_data(paths.RUN_LOCK_PARENT, b"", version)
         if znode is None:
-            acl = _acl(client)
-            with suppress(NodeExistsError):
-                create_znode(client, paths.RUN_LOCK_PARENT, b"", acl)
-            create_znode(client, paths.RUN_LOCK, data, acl)
-            return
-        holder = decode_lock(znode[0])
-        if not holder.is_same_run(owner):
-            raise LockHeldError(_held_by(holder, "Nothing was written."))
-        if holder.digest != owner.digest:
-            set_znode(client, paths.RUN_LOCK, data, znode[1].version)
+            transaction.create(paths.RUN_LOCK, data, acl=_acl(client))
+            held = 0
+        else:
+            holder = decode_lock(znode[0])
+            if not holder.is_same_run(owner):
+                raise LockHeldError(_held_by(holder, "Nothing was written."))
+            held = int(znode[1].version)
+            if holder.digest != owner.digest:
+                transaction.set_data(paths.RUN_LOCK, data, held)
+                held += 1
+        commit(client, paths.RUN_LOCK, transaction)
+        return {paths.RUN_LOCK_PARENT: version + 1, paths.RUN_LOCK: held}
 
-    repeat(paths.RUN_LOCK, attempt)
+    return repeat(paths.RUN_LOCK, attempt)
 
 
-def check_held(client: KazooClient, owner: LockOwner) -> int:
-    """The version of the lock's znode, for writes that must not be made without it.
+def check_held(client: KazooClient, owner: LockOwner) -> Fence:
+    """The fence for writes that must not be made without the lock.
 
     Raises LockHeldError unless this run holds the cluster, with the digest it was approved with.
     """
-    znode = _read_znode(client)
-    if znode is None:
+    version, znode = _read_znodes(client)
+    if znode is None or version is None:
         raise LockHeldError(
             f"Run {owner.run} does not hold the cluster any more ({paths.RUN_LOCK} is gone). No further move was "
             "requested. Clear hold_throttle with what follows it."
@@ -106,28 +121,60 @@ def check_held(client: KazooClient, owner: LockOwner) -> int:
     holder = decode_lock(znode[0])
     if not holder.is_same_run(owner) or holder.digest != owner.digest:
         raise LockHeldError(_held_by(holder, "No further move was requested."))
-    return int(znode[1].version)
+    return {paths.RUN_LOCK_PARENT: version, paths.RUN_LOCK: int(znode[1].version)}
+
+
+def read_fence(client: KazooClient) -> Fence:
+    """The fence as it stands, for somebody who does not hold the lock; empty where nobody ever did."""
+    version, _ = _read_znodes(client)
+    return {} if version is None else {paths.RUN_LOCK_PARENT: version}
+
+
+def raise_fence(client: KazooClient) -> Fence:
+    """A new fence: what anybody has begun before is not written any more. Raises WriteError."""
+
+    def attempt() -> Fence:
+        version, _ = _read_znodes(client)
+        if version is None:
+            version = _create_parent(client)
+        set_znode(client, paths.RUN_LOCK_PARENT, b"", version)
+        return {paths.RUN_LOCK_PARENT: version + 1}
+
+    return repeat(paths.RUN_LOCK_PARENT, attempt)
 
 
 def release(client: KazooClient, owner: LockOwner) -> bool:
     """Gives the lock back; False where nobody held it. Raises LockHeldError where another run does."""
 
     def attempt() -> bool:
-        znode = _read_znode(client)
-        if znode is None:
+        version, znode = _read_znodes(client)
+        if znode is None or version is None:
             return False
         holder = decode_lock(znode[0])
         if not holder.is_same_run(owner):
             raise LockHeldError(_held_by(holder, f"It was not released for run {owner.run}."))
-        delete_znode(client, paths.RUN_LOCK, znode[1].version)
+        transaction = client.transaction()
+        transaction.check(paths.RUN_LOCK_PARENT, version)
+        transaction.delete(paths.RUN_LOCK, znode[1].version)
+        commit(client, paths.RUN_LOCK, transaction)
         return True
 
     return repeat(paths.RUN_LOCK, attempt)
 
 
-def _read_znode(client: KazooClient) -> Znode | None:
+def _read_znodes(client: KazooClient) -> tuple[int | None, Znode | None]:
+    """(version of the parent, the lock). The parent first: a lock that is taken between the two fails its check."""
     sync(client)
-    return read_znodes(client, [paths.RUN_LOCK])[paths.RUN_LOCK]
+    found = read_znodes(client, [paths.RUN_LOCK_PARENT, paths.RUN_LOCK])
+    parent = found[paths.RUN_LOCK_PARENT]
+    return None if parent is None else int(parent[1].version), found[paths.RUN_LOCK]
+
+
+def _create_parent(client: KazooClient) -> int:
+    """Its version; where somebody else was faster, the transaction finds out whether it still is that."""
+    with suppress(NodeExistsError):
+        create_znode(client, paths.RUN_LOCK_PARENT, b"", _acl(client))
+    return 0
 
 
 def _held_by(holder: LockOwner, consequence: str) -> str:

@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from enum import StrEnum
 
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from kazoo.security import ACL
 
-from kafka_rebalance.errors import ApprovalError, ReadError, WriteError
+from kafka_rebalance.errors import ApprovalError, LockLostError, ReadError, WriteError
 from kafka_rebalance.model.cluster import AnyView
 from kafka_rebalance.model.partition import TopicAssignment, TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.model.rules import replica_list_problem
 from kafka_rebalance.zookeeper.client import LOST, REPLY_SECONDS, read_znodes, sync
-from kafka_rebalance.zookeeper.primitives import ATTEMPTS, CHANGED, acl_like, commit, create_znode, set_znode
+from kafka_rebalance.zookeeper.lock import Fence
+from kafka_rebalance.zookeeper.primitives import ATTEMPTS, CHANGED, acl_like, commit, create_znode
 from kafka_rebalance.zookeeper.reader import read_assignments
 from kafka_rebalance.zookeeper.znodes import (
     decode_config,
@@ -51,12 +52,13 @@ def create_reassignment(
     registered: Collection[int],
     *,
     view: AnyView | None = None,
-    lock_version: int | None = None,
+    fence: Fence | None = None,
 ) -> Outcome:
     """Requests the batch's moves of the controller. `registered` are the brokers that are registered now.
 
     `view`: what the decision to request rests on; the request is made only if the batch's topics are still as it has
-    them. `lock_version`: and only if the run's lock is. A worker that was frozen in between thus writes nothing.
+    them. `fence`: and only if nobody has taken the cluster, or begun to put its throttle back, since it was read; it
+    is raised by the request. A worker that was frozen in between thus writes nothing.
 
     Raises ApprovalError where the batch is not of the approved candidate, WriteError where its shape, a target
     broker or its size forbids it, where another reassignment runs, or where the outcome stays unknown. Success says
@@ -91,7 +93,8 @@ def create_reassignment(
         data,
         is_ours=is_ours,
         was_consumed=lambda: _taken_up(client, batch.moves),
-        unchanged=_unchanged(targets, view, lock_version),
+        unchanged=_unchanged(targets, view),
+        fence=fence,
         busy=(
             "Another reassignment is running, not this run's. Nothing of batch "
             f"{batch.number} was written. Wait until it has ended, then clear this task."
@@ -118,13 +121,11 @@ def _moves_to_target(move: Move, assignment: TopicAssignment | None) -> bool:
     return now == move.after or (set(now) == union and union != set(move.before))
 
 
-def _unchanged(
-    partitions: Iterable[TopicPartition], view: AnyView | None, lock_version: int | None = None
-) -> dict[str, int]:
+def _unchanged(partitions: Iterable[TopicPartition], view: AnyView | None) -> dict[str, int]:
     """{path: version} of what a request rests on. The controller writes a topic's znode whenever it moves one of its
     partitions, so a request that was made and ended meanwhile shows there.
     """
-    paths_read = {} if lock_version is None else {paths.RUN_LOCK: lock_version}
+    paths_read: dict[str, int] = {}
     for tp in partitions if view is not None else ():
         partition = view.partitions.get(tp) if view is not None else None
         if partition is not None and len(paths_read) < FENCES:
@@ -174,21 +175,23 @@ def _request(
     is_ours: Callable[[bytes | None], bool],
     was_consumed: Callable[[], bool],
     unchanged: Mapping[str, int],
+    fence: Fence | None = None,
     busy: str,
 ) -> Outcome:
     """Creates the znode, and finds out what happened where the connection was lost over it.
 
-    `unchanged`: {path: version} of znodes that must be as they were read, or nothing is written.
+    `unchanged`: {path: version} of znodes that must be as they were read, or nothing is written. `fence`: the same,
+    and it is raised.
     """
     acl = acl_like(client, paths.DELETE_TOPICS)
     lost: Exception | None = None
     for _ in range(ATTEMPTS):
         if lost is not None:
             found = _read_back(client, path, lost)
-            if found is None and was_consumed():
+            if was_consumed() if found is None else is_ours(found[0]):
                 return Outcome.ALREADY_THERE
         try:
-            _create_if(client, path, data, acl, unchanged)
+            _create_if(client, path, data, acl, unchanged, fence or {})
             return Outcome.CREATED
         except NodeExistsError as exists:
             found = _read_back(client, path, exists)
@@ -198,12 +201,14 @@ def _request(
                 raise WriteError(f"{path} exists already. {busy}") from exists
             lost = exists  # gone between the two: the controller consumed it
         except BadVersionError as changed:
+            if lost is not None:
+                break  # perhaps by our own request, of which there is no trace
             raise WriteError(
                 f"{path}: topics it was about, or the lock of the run, changed between reading and writing. "
                 "Nothing was written. Clear this task: it reads again and goes on."
             ) from changed
         except NoNodeError as missing:
-            if unchanged and client.exists_async("/admin").get(timeout=REPLY_SECONDS):
+            if (unchanged or fence) and client.exists_async("/admin").get(timeout=REPLY_SECONDS):
                 raise WriteError(
                     f"{path}: a topic it was about, or the lock of the run, is gone. Nothing was written. Clear this "
                     "task: it reads again and says which."
@@ -215,21 +220,33 @@ def _request(
         except LOST as connection_lost:
             lost = connection_lost
     raise WriteError(
-        f"{path}: the connection was lost {ATTEMPTS} times; whether the request was made is unknown. "
+        f"{path}: the connection was lost; whether the request was made is unknown. "
         "Clear this task when ZooKeeper answers: it finds out and goes on."
     ) from lost
 
 
-def _create_if(client: KazooClient, path: str, data: bytes, acl: Sequence[ACL], unchanged: Mapping[str, int]) -> None:
+def _create_if(
+    client: KazooClient, path: str, data: bytes, acl: Sequence[ACL], unchanged: Mapping[str, int], fence: Fence
+) -> None:
     """One transaction, so that nothing can come between the check and the write."""
-    if not unchanged:
+    if not (unchanged or fence):
         create_znode(client, path, data, acl)
         return
     transaction = client.transaction()
-    for checked, version in unchanged.items():
-        transaction.check(checked, version)
+    _check(transaction, unchanged)
+    for checked, version in fence.items():
+        if checked == paths.RUN_LOCK_PARENT:
+            # Raised: who began to lift a throttle before this request did not know of its copies.
+            transaction.set_data(checked, b"", version)
+        else:
+            transaction.check(checked, version)
     transaction.create(path, data, acl=list(acl))
     commit(client, path, transaction)
+
+
+def _check(transaction: TransactionRequest, unchanged: Mapping[str, int]) -> None:
+    for path, version in unchanged.items():
+        transaction.check(path, version)
 
 
 def _read_back(client: KazooClient, path: str, cause: Exception) -> tuple[bytes | None, object] | None:
@@ -243,11 +260,15 @@ def _read_back(client: KazooClient, path: str, cause: Exception) -> tuple[bytes 
         ) from unreadable
 
 
-def merge_config(client: KazooClient, entity: str, changes: Mapping[str, str | None]) -> None:
+def merge_config(
+    client: KazooClient, entity: str, changes: Mapping[str, str | None], *, fence: Fence | None = None
+) -> None:
     """Sets throttle keys of `brokers/N` or `topics/T`, keeps all others, and tells the brokers. None removes a key.
 
-    Raises WriteError for any other key, an unfit value, or a topic that does not exist. Repeating it does no harm,
-    and is the cure where the brokers were not told: the notification is sent even where nothing changes.
+    `fence`: nothing is written once somebody else has taken the cluster, requested moves or begun to put throttles
+    back; LockLostError then. Raises WriteError for any other key, an unfit value, or a topic that does not exist.
+    Repeating it does no harm, and is the cure where the brokers were not told: the notification is sent even where
+    nothing changes.
     """
     problem = throttle_problem(entity, changes)
     if problem:
@@ -255,11 +276,13 @@ def merge_config(client: KazooClient, entity: str, changes: Mapping[str, str | N
     failure: Exception | None = None
     for _ in range(ATTEMPTS):
         try:
-            if _merge_once(client, entity, changes):
+            if _merge_once(client, entity, changes, fence or {}):
                 _notify(client, entity)
             return
         except CHANGED as changed:
             failure = changed
+            if fence and not isinstance(changed, LOST):
+                _check_fence(client, entity, fence)
     raise WriteError(
         f"{paths.config_path(entity)}: could not be changed in {ATTEMPTS} attempts ({type(failure).__name__}): "
         "somebody else writes it, or the connection is lost. It may have been written without the brokers being "
@@ -267,7 +290,7 @@ def merge_config(client: KazooClient, entity: str, changes: Mapping[str, str | N
     ) from failure
 
 
-def _merge_once(client: KazooClient, entity: str, changes: Mapping[str, str | None]) -> bool:
+def _merge_once(client: KazooClient, entity: str, changes: Mapping[str, str | None], fence: Fence) -> bool:
     """Whether brokers have to be told. Changes exactly the version it read."""
     path = paths.config_path(entity)
     sync(client)
@@ -275,15 +298,31 @@ def _merge_once(client: KazooClient, entity: str, changes: Mapping[str, str | No
     config = {} if znode is None else decode_config(znode[0], entity)
     merged = {key: value for key, value in {**config, **changes}.items() if value is not None}
     data = encode_config(merged)
+    transaction = client.transaction()
+    _check(transaction, fence)
     if znode is not None:
         if merged != config:
-            set_znode(client, path, data, znode[1].version)
+            transaction.set_data(path, data, znode[1].version)
+            commit(client, path, transaction)
         return True
     if not merged:
         return False
     _check_topic_exists(client, entity)
-    create_znode(client, path, data, acl_like(client, path.rpartition("/")[0]))
+    transaction.create(path, data, acl=acl_like(client, path.rpartition("/")[0]))
+    commit(client, path, transaction)
     return True
+
+
+def _check_fence(client: KazooClient, entity: str, fence: Fence) -> None:
+    """Raises LockLostError where that is why nothing was written."""
+    sync(client)
+    now = read_znodes(client, fence)
+    if any(found is None or found[1].version != fence[path] for path, found in now.items()):
+        raise LockLostError(
+            f"config of {entity}: another worker has taken the cluster, requested moves or put throttles back since "
+            "this one began, so it was not written. What this one set before is in the hands of the other. Clear this "
+            "task if the run is to go on."
+        )
 
 
 def _check_topic_exists(client: KazooClient, entity: str) -> None:

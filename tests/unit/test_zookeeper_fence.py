@@ -1,0 +1,198 @@
+"""Whoever was frozen between reading and writing, while somebody else went on, writes nothing when it wakes."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from builders import move
+from fake_zookeeper import REASSIGN, FakeZooKeeper, fake_cluster
+from kafka_rebalance.errors import LockHeldError, LockLostError, WriteError
+from kafka_rebalance.model.proposal import Batch
+from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper.lock import Fence, LockOwner
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.writer import create_reassignment, merge_config
+
+LOCK = "/kafka_rebalance/run"
+DIGEST = "d" * 64
+RUN, OTHER = (LockOwner(f"kafka_rebalance/{name}", DIGEST, "airflow") for name in ("one", "two"))
+BATCH = Batch(1, (move("orders-0", [1, 2], [3, 4]), move("audit-0", [3, 1], [2, 4])), DIGEST)
+THEIRS = Batch(1, (move("idle-0", [1, 2], [3, 4]),), DIGEST)
+RATE = {"leader.replication.throttled.rate": "1000"}
+LISTED = {"leader.replication.throttled.replicas": "0:1"}
+
+
+@pytest.fixture
+def fake() -> FakeZooKeeper:
+    return fake_cluster({"orders": {0: [1, 2]}, "audit": {0: [3, 1]}, "idle": {0: [1, 2]}})
+
+
+def given_back(fake: Any) -> None:
+    lock.release(fake, RUN)
+
+
+def retaken_by_the_run(fake: Any) -> None:
+    lock.release(fake, RUN)
+    lock.acquire(fake, RUN)
+
+
+def taken_by_another(fake: Any) -> None:
+    lock.release(fake, RUN)
+    lock.acquire(fake, OTHER)
+
+
+def held_by_a_retry(fake: Any) -> None:
+    lock.acquire(fake, RUN)
+
+
+def throttle_is_put_back(fake: Any) -> None:
+    lock.raise_fence(fake)
+
+
+def moves_are_requested(fake: Any) -> None:
+    create_reassignment(fake, THEIRS, DIGEST, {1, 2, 3, 4}, fence=lock.check_held(fake, RUN))
+    fake.delete(REASSIGN)
+
+
+MEANWHILE = (
+    given_back,
+    retaken_by_the_run,
+    taken_by_another,
+    held_by_a_retry,
+    throttle_is_put_back,
+    moves_are_requested,
+)
+
+
+def request(fake: Any, fence: Fence, view: Any = None) -> None:
+    create_reassignment(fake, BATCH, DIGEST, {1, 2, 3, 4}, view=view, fence=fence)
+
+
+def test_a_lock_that_another_run_has_taken_looks_like_the_first_ones_and_the_fence_does_not(fake: Any) -> None:
+    ours = lock.acquire(fake, RUN)
+    taken_by_another(fake)
+    theirs = lock.check_held(fake, OTHER)
+    assert theirs[LOCK] == ours[LOCK], "a znode that is made again begins at version 0"
+    assert theirs != ours
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE, ids=lambda act: act.__name__)
+def test_no_request_is_made_behind_the_fence(fake: Any, meanwhile: Callable[[Any], None]) -> None:
+    lock.acquire(fake, RUN)
+    fence = lock.check_held(fake, RUN)
+    meanwhile(fake)
+    with pytest.raises(WriteError, match="Nothing was written"):
+        request(fake, fence, read_cluster_view(fake))
+    assert REASSIGN not in fake.znodes
+
+
+@pytest.mark.parametrize("topic", ["orders", "audit"])
+def test_no_request_is_made_where_a_topic_of_it_changed_after_it_was_read(fake: Any, topic: str) -> None:
+    fence = lock.acquire(fake, RUN)
+    view = read_cluster_view(fake)
+    path = f"/brokers/topics/{topic}"
+    fake.put_json(path, fake.json(path))  # not even another list: it moved and came back
+    with pytest.raises(WriteError, match="changed between reading and writing"):
+        request(fake, fence, view)
+    assert REASSIGN not in fake.znodes
+
+
+def test_a_topic_that_is_not_in_the_batch_may_change(fake: Any) -> None:
+    fence = lock.acquire(fake, RUN)
+    view = read_cluster_view(fake)
+    fake.put_json("/brokers/topics/idle", fake.json("/brokers/topics/idle"))
+    request(fake, fence, view)
+    assert REASSIGN in fake.znodes
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE, ids=lambda act: act.__name__)
+@pytest.mark.parametrize(("entity", "values"), [("brokers/1", RATE), ("topics/orders", LISTED)])
+def test_no_throttle_is_set_behind_the_fence(
+    fake: Any, entity: str, values: dict[str, str], meanwhile: Callable[[Any], None]
+) -> None:
+    fence = lock.acquire(fake, RUN)
+    before = copy.deepcopy(fake.znodes.get(f"/config/{entity}"))
+    meanwhile(fake)
+    with pytest.raises(LockLostError, match=f"config of {entity}: another worker has taken the cluster"):
+        merge_config(fake, entity, values, fence=fence)
+    assert fake.znodes.get(f"/config/{entity}") == before
+    assert not [path for path in fake.znodes if path.startswith("/config/changes/")]
+
+
+def test_no_throttle_is_taken_off_behind_the_fence(fake: Any) -> None:
+    """A worker that was to put a throttle back, frozen while the run went on, would lift it from copies."""
+    lock.acquire(fake, RUN)
+    merge_config(fake, "topics/orders", LISTED)
+    fence = lock.raise_fence(fake)
+    moves_are_requested(fake)
+    with pytest.raises(LockLostError):
+        merge_config(fake, "topics/orders", dict.fromkeys(LISTED), fence=fence)
+    assert fake.json("/config/topics/orders")["config"] == LISTED
+
+
+def test_a_request_that_was_dropped_while_the_connection_was_lost_is_not_said_to_be_unwritten(fake: Any) -> None:
+    fence = lock.acquire(fake, RUN)
+    fake.after_write.append(lambda call, path: path == REASSIGN and fake.znodes.pop(REASSIGN, None))
+    fake.fail_next("create", REASSIGN, took_effect=True)
+    with pytest.raises(WriteError, match="whether the request was made is unknown") as unknown:
+        request(fake, fence, read_cluster_view(fake))
+    assert "Nothing was written" not in str(unknown.value)
+    assert fake.writes.count(("create", REASSIGN)) == 1
+
+
+@pytest.mark.parametrize("took_effect", [False, True])
+def test_a_lost_connection_is_not_taken_for_a_lost_lock(fake: Any, took_effect: bool) -> None:
+    fence = lock.acquire(fake, RUN)
+    fake.fail_next("commit", "/config/topics/orders", took_effect=took_effect)
+    merge_config(fake, "topics/orders", LISTED, fence=fence)
+    assert fake.json("/config/topics/orders")["config"] == LISTED
+
+
+def test_a_config_that_somebody_else_changes_meanwhile_is_no_lost_lock(fake: Any) -> None:
+    fence = lock.acquire(fake, RUN)
+    real, raced = fake.get, []
+
+    def racing(path: str) -> Any:
+        answer = real(path)
+        if path == "/config/topics/orders" and not raced:
+            raced.append(True)
+            fake.put_json(path, {"version": 1, "config": {"retention.ms": "7"}})
+        return answer
+
+    fake.get = racing
+    merge_config(fake, "topics/orders", LISTED, fence=fence)
+    assert fake.json("/config/topics/orders")["config"] == {"retention.ms": "7", **LISTED}
+
+
+def between_reading_and_writing(fake: Any, act: Callable[[], None]) -> None:
+    """`act` happens when the lock has been read the next time, before anything is made of it."""
+    real, done = fake.get, []
+
+    def racing(path: str) -> Any:
+        answer = real(path)
+        if path == LOCK and not done:
+            done.append(True)
+            act()
+        return answer
+
+    fake.get = racing
+
+
+def test_the_lock_of_another_run_is_not_given_back_by_a_worker_that_was_frozen(fake: Any) -> None:
+    lock.acquire(fake, RUN)
+    between_reading_and_writing(fake, lambda: taken_by_another(fake))
+    with pytest.raises(LockHeldError, match="held by run kafka_rebalance/two"):
+        lock.release(fake, RUN)
+    assert lock.read(fake) == OTHER
+
+
+def test_the_lock_of_another_run_is_not_taken_again_by_a_worker_that_was_frozen(fake: Any) -> None:
+    lock.acquire(fake, RUN)
+    between_reading_and_writing(fake, lambda: taken_by_another(fake))
+    with pytest.raises(LockHeldError, match="held by run kafka_rebalance/two"):
+        lock.acquire(fake, LockOwner(RUN.run, "e" * 64, RUN.owner))
+    assert lock.read(fake) == OTHER
