@@ -105,7 +105,7 @@ class CancelRun:
         event = {
             "chosen_options": [next(option for option in operator.options if option.startswith(choice))],
             "params_input": {"note": None} | ({CONSENT: consent} if CONSENT in operator.params else {}),
-            "responded_at": datetime(2026, 11, 21, tzinfo=UTC),
+            "responded_at": datetime.now(UTC),
             "responded_by_user": {"id": user, "name": user},
         }
         operator.execute_complete(self._context, event)

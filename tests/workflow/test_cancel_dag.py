@@ -66,7 +66,7 @@ def start(cancel_dag: DAG, run: SimulatedRun, monkeypatch: pytest.MonkeyPatch) -
         event = {
             "chosen_options": [next(option for option in operator.options if option.startswith("cancel_now"))],
             "params_input": {"note": None, "i_consent_to": str(schema).partition("word for word: ")[2]},
-            "responded_at": datetime(2026, 11, 21, tzinfo=UTC),
+            "responded_at": datetime.now(UTC),
             "responded_by_user": {"id": "uma", "name": "uma"},
         }
         return operator.execute_complete(context, event)

@@ -70,7 +70,7 @@ def run(cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPat
             event = {
                 "chosen_options": [next(option for option in self.options if option.startswith(choice))],
                 "params_input": {"throttle_bytes_per_second": 2_000_000, "note": None},
-                "responded_at": datetime(2026, 11, 21, tzinfo=UTC),
+                "responded_at": datetime.now(UTC),
                 "responded_by_user": {"id": "uma", "name": "uma"},
             }
             return self.execute_complete(context, event)

@@ -56,7 +56,7 @@ def run(cluster: LocalCluster, topics_dag: DAG, tmp_path: Path, monkeypatch: pyt
             event = {
                 "chosen_options": [next(option for option in operator.options if option.startswith(choice))],
                 "params_input": {"note": None},
-                "responded_at": datetime(2026, 11, 21, tzinfo=UTC),
+                "responded_at": datetime.now(UTC),
                 "responded_by_user": {"id": "uma", "name": "uma"},
             }
             return operator.execute_complete(context, event)
