@@ -253,3 +253,24 @@ def verification(*, passed: bool = False) -> dict[str, Any]:
         "verified_at": "2026-05-03T15:40:00+00:00",
         "checks": checks,
     }
+
+
+def left_out(**changes: Any) -> dict[str, Any]:
+    """One of the balanced candidate's moves that was not made."""
+    one = moves()[3]
+    return {
+        "format_version": FORMAT_VERSION,
+        "partitions": [
+            {
+                "topic": one.topic_partition.topic,
+                "partition": one.topic_partition.partition,
+                "batch": one.batch,
+                "before": list(one.before),
+                "after": list(one.after),
+                "bytes": one.bytes_to_copy,
+                "why": [f"{one.topic_partition}: replicas are now [9, 8], the approved proposal starts from others"],
+                "at": "2026-05-03T15:02:11+00:00",
+                **changes,
+            }
+        ],
+    }

@@ -14,6 +14,7 @@ from xml.etree import ElementTree
 import pytest
 
 import report_samples as samples
+from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.report.page import read_static, render_file, render_message, render_page
 from kafka_rebalance.report.plots import BROKERS_SHOWN, broker_plots
 from kafka_rebalance.report.summary import build_report
@@ -132,6 +133,27 @@ def test_progress_says_phases_bytes_rate_remaining_time_batches_and_anomalies() 
         assert words in text, words
 
 
+@pytest.mark.parametrize("stage", ["approved", "executing", "verified", "failed"])
+def test_what_was_left_out_is_named_with_its_reason_and_what_to_do(stage: str) -> None:
+    text = Outline(page(**STAGES[stage], left_out=samples.left_out())).text.replace("\N{NO-BREAK SPACE}", " ")
+    one = samples.moves()[3]
+    for words in (
+        "1 approved move is not made",
+        str(one.topic_partition),
+        f"{one.topic_partition}: replicas are now [9, 8]",
+        ", ".join(map(str, one.after)),
+        "To move these as well, start a new Dag run",
+    ):
+        assert words in text, words
+    assert "Left out" not in Outline(page(**STAGES[stage])).text
+
+
+@pytest.mark.parametrize("broken", [{"before": None}, {"after": ["1"]}, {"at": "now"}, {"bytes": "5"}, {"topic": 5}])
+def test_a_left_out_json_that_is_not_what_we_write_is_an_error_that_names_it(broken: dict[str, Any]) -> None:
+    with pytest.raises(ArtifactError, match=f"left_out.json: partitions.0.: '{next(iter(broken))}'"):
+        page(**STAGES["executing"], left_out=samples.left_out(**broken))
+
+
 def hostile() -> dict[str, Any]:
     """Every text that the cluster or a person gives is hostile."""
     bad = samples.HOSTILE
@@ -150,6 +172,7 @@ def hostile() -> dict[str, Any]:
         "batches": {"batches": [samples.batches()["batches"][0] | {"state": bad}]},
         "progress": samples.progress(anomalies=[bad], state=bad, phases={bad: 1}),
         "verification": {"passed": False, "checks": checks},
+        "left_out": samples.left_out(topic=bad, why=[bad]),
     }
 
 

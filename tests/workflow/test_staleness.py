@@ -17,6 +17,7 @@ from in_process_run import POLICY
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.workflow.report_files import read_report
 from simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
 
 LENIENT = POLICY + "partitions_per_batch: 2\non_conflict: leave_out\n"
@@ -149,6 +150,7 @@ def test_partitions_in_conflict_are_left_out_and_the_rest_is_done_as_approved(
     warnings = [check for check in verification["checks"] if check["name"] == "left_out"]
     assert [(check["subject"], check["severity"]) for check in warnings] == [("orders-1", "warning")]
     assert "left out on purpose: orders-1: replicas are now [3, 1]" in warnings[0]["finding"]
+    assert [move.partition for move in read_report(lenient.folder).left_out] == ["orders-1"], "the page has it"
     assert cluster.replicas("orders")[1] == [3, 1]
     assert cluster.leftovers() == []
 

@@ -56,6 +56,11 @@ class Document:
             return self._wrong(key, f"a list of {length} integers")
         return tuple(value)
 
+    def ids(self, key: str) -> tuple[int, ...]:
+        """A list of integers, however many."""
+        value = self.content.get(key)
+        return self.counts(key, len(value)) if isinstance(value, list) else self._wrong(key, "a list of integers")
+
     def flag(self, key: str) -> bool:
         value = self.content.get(key)
         return value if type(value) is bool else self._wrong(key, "true or false")

@@ -14,6 +14,7 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.artifacts import (
     BATCHES,
     DECISION,
+    LEFT_OUT,
     PROGRESS,
     PROPOSALS,
     SEGMENTS,
@@ -38,6 +39,7 @@ from kafka_rebalance.report.values import (
     Decision,
     DiskCourse,
     GroupReport,
+    LeftOutMove,
     Load,
     Progress,
     Queue,
@@ -62,6 +64,7 @@ def build_report(
     batches: Mapping[str, object] | None = None,
     progress: Mapping[str, object] | None = None,
     verification: Mapping[str, object] | None = None,
+    left_out: Mapping[str, object] | None = None,
     loads: Mapping[str, Iterable[Mapping[str, object]]] | None = None,
     moves: Mapping[str, Sequence[Move]] | None = None,
     disks: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
@@ -114,6 +117,7 @@ def build_report(
         verification=checks,
         history=history_line(account, document.time("observed_at")) if account is not None else None,
         problems=_contradictions(candidates, answer),
+        left_out=_left_out(Document.of(LEFT_OUT, left_out)) if left_out is not None else (),
     )
     return _with_limits(report)
 
@@ -298,6 +302,20 @@ def _batches(document: Document) -> tuple[BatchReport, ...]:
             part.text("state"),
         )
         for part in document.parts("batches")
+    )
+
+
+def _left_out(document: Document) -> tuple[LeftOutMove, ...]:
+    return tuple(
+        LeftOutMove(
+            f"{part.text('topic')}-{part.count('partition')}",
+            part.ids("before"),
+            part.ids("after"),
+            part.count("bytes"),
+            part.texts("why"),
+            part.time("at"),
+        )
+        for part in document.parts("partitions")
     )
 
 

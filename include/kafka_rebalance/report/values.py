@@ -228,6 +228,18 @@ class ControllerReport:
 
 
 @dataclass(frozen=True, slots=True)
+class LeftOutMove:
+    """One approved move that is not made, since its partition was no longer as approved."""
+
+    partition: str
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    bytes: int
+    why: tuple[str, ...]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
 class RunReport:
     """Everything the page and the approval request say about one run."""
 
@@ -257,6 +269,7 @@ class RunReport:
     verification: Verification | None
     history: str | None  # where bytes in come from, in words; None: planned without the ledger's samples
     problems: tuple[str, ...]  # what contradicts itself in the folder, in words
+    left_out: tuple[LeftOutMove, ...] = ()
 
     @property
     def is_planned(self) -> bool:

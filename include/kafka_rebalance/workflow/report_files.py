@@ -33,6 +33,7 @@ def read_report(folder: RunFolder) -> RunReport:
         batches=_optional(folder, artifacts.BATCHES),
         progress=_optional(folder, artifacts.PROGRESS),
         verification=_optional(folder, artifacts.VERIFICATION),
+        left_out=_optional(folder, artifacts.LEFT_OUT),
     )
 
 
