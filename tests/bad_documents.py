@@ -8,6 +8,8 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import yaml
+
 ODD: tuple[Any, ...] = (
     None,
     True,
@@ -86,6 +88,42 @@ _GARBAGE = (
 )
 
 
+_YAML = (
+    "&a [*a]",
+    "*a",
+    "&a x",
+    "<<: 5",
+    "<<: {max_bytes: 5}",
+    "!!int x",
+    "!!float x",
+    "!!bool x",
+    "!!timestamp x",
+    "!!binary x",
+    "!!set {a, b}",
+    "!!python/object/apply:os.system ['true']",
+    "!own x",
+    "2001-99-99",
+    "2001-12-14t21:59:43.10-99:00",
+    "190:20:30",
+    ".nan",
+    ".inf",
+    "0x" + "f" * 4_000,
+    "9" * 5_000,
+    "0b1",
+    "yes",
+    "~",
+    "---",
+    "...",
+    "%YAML 9.9",
+    "? [1]",
+    "|",
+    ">-",
+    "\t",
+    "{a: 1, a: 2}",
+    "[" * 500,
+)
+
+
 def spoiled(rng: random.Random, valid: Any) -> Any:
     """A copy of the document with one to three things wrong (now and then none)."""
     document = copy.deepcopy(valid)
@@ -104,6 +142,23 @@ def spoiled_bytes(rng: random.Random, valid: Any) -> bytes:
     depth = rng.choice((3, 40, 400, 900, 5_000))
     raw = data.replace(f'"{DEEP}"', "[" * depth + "1" + "]" * depth).encode("utf-8", "surrogatepass")
     return _broken(rng, raw) if way < 0.4 else raw
+
+
+def spoiled_yaml(rng: random.Random, valid: Any) -> bytes:
+    """The same as the bytes of a YAML file: other values, damaged bytes, and what only YAML has."""
+    way = rng.random()
+    if way < 0.02:
+        return rng.choice(_GARBAGE[:-7])  # those that are quickly read
+    whole = valid if rng.random() < 0.5 else spoiled(rng, valid)
+    text = yaml.safe_dump(whole, default_flow_style=rng.choice((False, True, None)), sort_keys=False)
+    if way < 0.4:
+        lines = text.splitlines()
+        at = rng.randrange(len(lines))
+        odd = rng.choice(_YAML)
+        scalar = lines[at].rpartition(" ")[0] + " " + odd
+        text = "\n".join(rng.choice(([*lines[:at], scalar, *lines[at + 1 :]], [*lines, lines[at]], [odd, *lines])))
+    raw = text.encode("utf-8", "surrogatepass")
+    return _broken(rng, raw) if way > 0.7 else raw
 
 
 def spoiled_value(rng: random.Random, valid: Any) -> Any:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from typing import Any
 
 import yaml
 from airflow.sdk.configuration import conf
@@ -39,8 +40,38 @@ def read_policy(connection_id: str) -> Policy | None:
             f"The policy {path} cannot be read ({failed}). Nothing was written to the cluster."
         ) from failed
     try:
-        return Policy.from_mapping(yaml.safe_load(text), f"The policy {path.name}")
-    except yaml.YAMLError as bad:
+        # A subclass of SafeLoader: it makes plain values alone.
+        given = yaml.load(text, _Loader)
+    # PyYAML lets what `int`, `date` and the like say of a scalar through, and gives up on deep nesting.
+    except (yaml.YAMLError, ValueError, KeyError, AttributeError, TypeError, RecursionError) as bad:
         raise PolicyError(
-            f"The policy {path} is not YAML ({bad}). Nothing was written to the cluster. Correct the file."
+            f"The policy {path} is not YAML that can be used ({type(bad).__name__}: {bad}). Nothing was written to the "
+            "cluster. Correct the file."
         ) from bad
+    return Policy.from_mapping(given, f"The policy {path.name}")
+
+
+class _Loader(yaml.SafeLoader):
+    """YAML as people who review a policy read it: a key counts once, and no text stands for another."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None):
+            raise yaml.YAMLError(f"anchors and aliases (& and *) are not for a policy{event.start_mark}")
+        return super().compose_node(parent, index)  # type: ignore[no-untyped-call]
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        names = [key.value for key, _ in node.value if isinstance(key, yaml.ScalarNode)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise yaml.YAMLError(f"{', '.join(twice)} is there more than once{node.start_mark}")
+        return super().construct_mapping(node, deep)
+
+    def construct_yaml_int(self, node: Any) -> int:
+        value = int(super().construct_yaml_int(node))  # type: ignore[no-untyped-call]
+        if abs(value) >= 2**63:
+            raise yaml.YAMLError(f"an integer is beyond 64 bits{node.start_mark}")
+        return value
+
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
