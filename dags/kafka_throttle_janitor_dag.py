@@ -23,6 +23,8 @@ CLUSTERS = "kafka_rebalance_clusters"
     schedule=CronTriggerTimetable("* * * * *", timezone="UTC"),
     catchup=False,
     max_active_runs=1,
+    # Custody must not hang on somebody remembering to unpause it; it writes nothing but what our own leases say.
+    is_paused_upon_creation=False,
     params={
         "kafka_conn_id": Param(
             None, type=["null", "string"], title="Cluster", description="This one alone; empty: all of them."

@@ -24,6 +24,14 @@ SUPERVISOR_INTERVAL_SECONDS = 1  # after which a task's supervisor looks whether
 USERS = {"admin": "admin", "olive": "op", "uma": "user", "vera": "viewer"}  # name: role; passwords are the names
 
 
+# Two tasks every minute would take a part of two cores from what is shown; a policy of this Airflow pauses that Dag.
+LOCAL_SETTINGS = """\
+def dag_policy(dag):
+    if dag.dag_id == "kafka_throttle_janitor":
+        dag.is_paused_upon_creation = True
+"""
+
+
 class LocalAirflow:
     """SQLite, LocalExecutor, the Simple auth manager and free ports. Everything ends with it, however it ends."""
 
@@ -88,6 +96,8 @@ class LocalAirflow:
         self.home.mkdir(parents=True, exist_ok=True)
         self.runs.mkdir(exist_ok=True)
         (self.home / "passwords.json").write_text(json.dumps({name: name for name in USERS}))
+        (self.home / "config").mkdir(exist_ok=True)
+        (self.home / "config" / "airflow_local_settings.py").write_text(LOCAL_SETTINGS)
         self._guard = Guard(self._mark)
         with (self.home / "migrate.log").open("wb") as log:
             subprocess.run(

@@ -106,6 +106,7 @@ def test_the_janitor_comes_every_minute_one_at_a_time_and_fails_at_once(dags: di
     assert janitor.timetable.expression == "* * * * *"
     assert (janitor.catchup, janitor.max_active_runs) == (False, 1)
     assert {task.retries for task in janitor.tasks} == {0}, "a retry would put off the alert"
+    assert janitor.is_paused_upon_creation is False, "nobody has to remember to unpause it"
 
 
 def test_it_starts_by_hand_and_the_check_by_night(dags: dict[str, DAG]) -> None:
