@@ -16,7 +16,7 @@ from typing import Any, Self
 import httpx
 
 from demo.guard import GRACE_SECONDS, MARK_VARIABLE, Guard
-from local_cluster.java import java_home
+from local_cluster.java import SHORT_JOBS, java_home
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROCESSES = ("api-server", "scheduler", "dag-processor", "triggerer")
@@ -71,12 +71,15 @@ class LocalAirflow:
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": str(SUPERVISOR_INTERVAL_SECONDS),
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
             "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "5",
+            # No Dag changes here, and Airflow would read all of them again every 30 seconds.
+            "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
             "AIRFLOW__KAFKA_REBALANCE__RUNS_URL": str(self.runs),
             "AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER": str(home / "policies"),
             "AIRFLOW_CONN_SPARK_DEFAULT": json.dumps({"conn_type": "spark", "host": "local[2]"}),
             "JAVA_HOME": str(java_home()),
             "PYSPARK_PYTHON": sys.executable,
             "PYSPARK_DRIVER_PYTHON": sys.executable,
+            "SPARK_SUBMIT_OPTS": SHORT_JOBS,
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', '')}",
             "NO_PROXY": "localhost,127.0.0.1",

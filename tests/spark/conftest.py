@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from kafka_rebalance.spark import package_zip
-from local_cluster.java import find_java, java_home
+from local_cluster.java import SHORT_JOBS, find_java, java_home
 
 # (job, *its arguments, options=spark-submit's, environment=what is added to it)
 Submit = Callable[..., subprocess.Popen[str]]
@@ -27,6 +27,7 @@ def spark_environment() -> dict[str, str]:
         "JAVA_HOME": str(java_home()),
         "PATH": f"{java.parent}:{Path(sys.executable).parent}:{os.environ['PATH']}",
         "SPARK_LOCAL_IP": "127.0.0.1",
+        "SPARK_SUBMIT_OPTS": SHORT_JOBS,
     }
 
 

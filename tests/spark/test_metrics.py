@@ -124,7 +124,7 @@ def spark(spark_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.delenv("SPARK_HOME", raising=False)
     # A session puts its own reader of Java's answers here, for every gateway of this process: taken back with the test.
     monkeypatch.setattr(py4j.java_gateway, "get_return_value", py4j.java_gateway.get_return_value)
-    for name in ("PATH", "JAVA_HOME", "SPARK_LOCAL_IP", "PYSPARK_PYTHON"):
+    for name in ("PATH", "JAVA_HOME", "SPARK_LOCAL_IP", "SPARK_SUBMIT_OPTS", "PYSPARK_PYTHON"):
         monkeypatch.setenv(name, spark_environment[name])
 
     def session(master: str, **options: object) -> SparkSession:
