@@ -68,6 +68,10 @@ bench-murmur2: setup  ## keys hashed a second: a plain loop, numpy, and Spark wi
 bench-controller: setup  ## how long a batch keeps the controller at work, by the size of its topic
 	$(BIN)/python bench/controller_cost.py
 
+.PHONY: bench-execution
+bench-execution: setup  ## many empty partitions through the product and bare, and a load's latencies beside a move, into docs/
+	$(BIN)/python -m bench.execution
+
 .PHONY: faults
 faults: setup  ## kill -9 of everything at three moments on three versions, an hour, into docs/ (RESUME=1 goes on)
 	$(BIN)/python -m faults $(if $(RESUME),--resume)

@@ -69,16 +69,22 @@ def write_page(docs: Path, name: str, rows: Sequence[Row]) -> tuple[Path, ...]:
 
     Raises ValueError where the page has no such place; nothing is written then.
     """
-    page, picture = docs / PAGE, docs / ("benchmarks-planner.png" if name == "bench" else "benchmarks-planner-xl.png")
+    picture = docs / ("benchmarks-planner.png" if name == "bench" else "benchmarks-planner-xl.png")
+    alternative = "Bytes over the bound and seconds of the search; the figures are in the tables"
+    text = with_section(docs / PAGE, name, [*tables(rows), "", f"![{alternative}]({picture.name})"])
+    draw(rows, picture)
+    (docs / PAGE).write_text(text, encoding="utf-8")
+    return docs / PAGE, picture
+
+
+def with_section(page: Path, name: str, lines: Sequence[str]) -> str:
+    """The page with these lines between `<!-- name -->` and `<!-- /name -->`; ValueError where it has no such place."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     text = page.read_text(encoding="utf-8")
     if not re.search(f"{begin}.*{end}", text, flags=re.DOTALL):
         raise ValueError(f"{page} has no {begin} with an {end} after it. Nothing was written. Put them back.")
-    alternative = "Bytes over the bound and seconds of the search; the figures are in the tables"
-    content = "\n".join([begin, *tables(rows), "", f"![{alternative}]({picture.name})", end])
-    draw(rows, picture)
-    page.write_text(re.sub(f"{begin}.*{end}", lambda _: content, text, flags=re.DOTALL), encoding="utf-8")
-    return page, picture
+    content = "\n".join([begin, *lines, end])
+    return re.sub(f"{begin}.*{end}", lambda _: content, text, flags=re.DOTALL)
 
 
 def _groups(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:

@@ -158,7 +158,11 @@ def approve_plan(state: State) -> dict[str, Any]:
 
 def _operator(state: State) -> ReassignOperator:
     return ReassignOperator(
-        task_id="reassign", decision=state["decision"], poll_seconds=POLL_SECONDS, stall_seconds=STALL_SECONDS
+        task_id="reassign",
+        decision=state["decision"],
+        poll_seconds=POLL_SECONDS,
+        stall_seconds=STALL_SECONDS,
+        stay_seconds=0,  # each batch has its triggerer, which a fault may strike
     )
 
 

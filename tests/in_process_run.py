@@ -63,6 +63,7 @@ class InProcessRun:
         )
         self.xcom: dict[str, Any] = {}
         self.decision: dict[str, Any] = {}
+        self.stay_seconds = 0.0  # `reassign` defers each batch
         self.deferred: TaskDeferred | None = None  # of the last call of `reassign`
 
     @property
@@ -154,7 +155,7 @@ class InProcessRun:
 
     def _deferred(self, call: Callable[[ReassignOperator], None]) -> int | None:
         self.deferred = None
-        operator = ReassignOperator(task_id="reassign", decision=self.decision)
+        operator = ReassignOperator(task_id="reassign", decision=self.decision, stay_seconds=self.stay_seconds)
         try:
             call(operator)
         except TaskDeferred as deferred:

@@ -121,7 +121,9 @@ class SimulatedCluster:
                 }
         return BrokerDisks(replicas, {broker: (LogDir("/data"),) for broker in brokers})
 
-    def _sizes(self, _: object, brokers: Collection[int]) -> tuple[Mapping[TopicPartition, Any], frozenset[int]]:
+    def _sizes(
+        self, _: object, brokers: Collection[int], asked: object
+    ) -> tuple[Mapping[TopicPartition, Any], frozenset[int]]:
         return self._log_dirs(_, brokers).replicas, frozenset()
 
     def _broker_configs(self, _: object, brokers: Collection[int]) -> dict[int, dict[str, ConfigValue]]:

@@ -50,7 +50,7 @@ def answers(monkeypatch):
     by_broker = {}
 
     class Client:
-        def describe_log_dirs(self, brokers):
+        def describe_log_dirs(self, asked, brokers):
             (broker,) = brokers
             if isinstance(by_broker[broker], Exception):
                 raise by_broker[broker]

@@ -195,7 +195,7 @@ def test_a_look_is_soon_followed_by_another_when_a_batch_is_young_or_about_to_en
         waits.append(watching.seconds_to_next_look(0.5, 15))
     cluster.controller.run()
     watching.look(1010.0, lambda _: None)
-    assert [*waits, watching.seconds_to_next_look(0.5, 15)] == [0.5, 0.5, 5.0, 15, 0.25]
+    assert [*waits, watching.seconds_to_next_look(0.5, 15)] == [0.5, 0.5, 5.0, 15, 0.1]
     watching.close()
 
 

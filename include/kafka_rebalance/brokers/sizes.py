@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
@@ -61,19 +61,22 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDis
 
 
 def read_replica_sizes(
-    kafka: KafkaConnection, brokers: Collection[int]
+    kafka: KafkaConnection, brokers: Collection[int], partitions: Collection[TopicPartition]
 ) -> tuple[Mapping[TopicPartition, Mapping[int, int]], frozenset[int]]:
-    """Bytes of each replica by broker, and the brokers that did not tell: one that is away hides none of the others.
+    """Bytes of these replicas by broker, and the brokers that did not tell: one that is away hides none of the others.
 
     For metering what moves. Raises nothing: where no broker can be reached, all of them did not tell.
     """
     replicas: dict[TopicPartition, dict[int, int]] = {}
     silent = set(brokers)
+    asked: dict[str, list[int]] = {}
+    for topic, partition in partitions:
+        asked.setdefault(topic, []).append(partition)
     try:
         with open_kafka_python(kafka) as client:
             for broker in sorted(brokers):
                 with suppress(ReadError):
-                    for answer in _describe(client, broker):
+                    for answer in _describe(client, broker, asked):
                         for topic_partition, size in _sizes(answer):
                             replicas.setdefault(topic_partition, {})[broker] = size
                     silent.discard(broker)
@@ -82,10 +85,12 @@ def read_replica_sizes(
     return replicas, frozenset(silent)
 
 
-def _describe(client: KafkaAdminClient, broker: int) -> list[dict[str, Any]]:
-    # One request a broker, so that a failure has a name.
+def _describe(
+    client: KafkaAdminClient, broker: int, asked: Mapping[str, Sequence[int]] | None = None
+) -> list[dict[str, Any]]:
+    # One request a broker, so that a failure has a name. Without partitions the client first asks for all topics.
     try:
-        answers = client.describe_log_dirs(brokers=[broker])
+        answers = client.describe_log_dirs(asked, brokers=[broker])
     except (KafkaError, OSError) as failed:
         raise ReadError(
             f"Broker {broker} does not tell its log directories ({type(failed).__name__}). "

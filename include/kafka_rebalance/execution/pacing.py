@@ -12,7 +12,7 @@ from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.proposal import Move
 
 STABLE_LOOKS = 3  # a batch is over when this many looks one after the other found every criterion of the end
-SETTLING_SECONDS = 0.25  # between those looks
+SETTLING_SECONDS = 0.1  # between those looks
 YOUNG_SECONDS = 10.0  # most batches of empty or small partitions end within
 CONTROLLER_SECONDS = 5.0  # what taking up and ending a batch takes besides its bytes
 

@@ -100,7 +100,9 @@ def drifts(
     topics = {move.topic_partition.topic for move in moves}
     one_of = {tp.topic: partition for tp, partition in view.partitions.items()}
     gone = {t: d for t in topics if (d := _topic_conflict(t, one_of.get(t), view, then.topics.get(t))) is not None}
-    grown = {t: d for t in topics - set(gone) if (d := _topic_drift(t, view, then, t in touched)) is not None}
+    grown = {
+        t: d for t in topics - set(gone) if (d := _topic_drift(t, one_of[t], view, then, t in touched)) is not None
+    }
     brokers = {
         broker: _target(broker, view, then.brokers.get(broker), broker in came_back_empty)
         for broker in {broker for move in moves for broker in move.after}
@@ -170,13 +172,15 @@ def _topic_conflict(
     return None
 
 
-def _topic_drift(topic: str, view: ClusterView, then: Baseline, touched: bool) -> Difference | None:
-    """What has changed in a topic beside the approved partitions: an expansion, or lists that others rewrote."""
-    known = then.topics[topic].znode_version
-    now = {tp: partition for tp, partition in view.partitions.items() if tp.topic == topic}
-    version = next(iter(now.values())).topic_znode_version
+def _topic_drift(topic: str, one: PartitionView, view: ClusterView, then: Baseline, touched: bool) -> Difference | None:
+    """What has changed in a topic beside the approved partitions: an expansion, or lists that others rewrote.
+
+    `one` is any of its partitions.
+    """
+    known, version = then.topics[topic].znode_version, one.topic_znode_version
     if touched or known is None or version == known:
         return None
+    now = {tp: partition for tp, partition in view.partitions.items() if tp.topic == topic}
     added = sorted(tp for tp in now if tp not in then.partitions)
     other = sorted(tp for tp in now if tp in then.partitions and now[tp].replicas != then.partitions[tp].replicas)
     what = [f"{len(added)} partition{'s' if len(added) > 1 else ''} added ({some(added)})"] if added else []

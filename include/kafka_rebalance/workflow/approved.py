@@ -12,8 +12,10 @@ from kafka_rebalance.errors import ApprovalError, ArtifactError
 from kafka_rebalance.execution.decision import REJECT
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.model.proposal import Candidate
 from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.workflow.baseline import SnapshotTables
 from kafka_rebalance.workflow.left_out import LeftOut, read_left_out, without
 from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, open_run_folder
 from kafka_rebalance.zookeeper.reader import read_cluster_view
@@ -27,7 +29,8 @@ class ApprovedPlan:
     snapshot: Mapping[str, Any]
     decision: Mapping[str, Any]
     approved: Candidate
-    left_out: tuple[LeftOut, ...] = ()
+    left_out: tuple[LeftOut, ...]
+    tables: SnapshotTables
 
     @property
     def candidate(self) -> Candidate:
@@ -63,7 +66,16 @@ def read_approved(decision: Mapping[str, Any]) -> ApprovedPlan:
     snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
     candidate = read_candidate(folder, written["choice"])
     check_digest(f"Candidate {candidate.name}", candidate.digest, written)
-    return ApprovedPlan(folder, snapshot, written, candidate, read_left_out(folder, candidate))
+    return plan_in(folder, snapshot, written, candidate)
+
+
+def plan_in(
+    folder: RunFolder, snapshot: Mapping[str, Any], written: Mapping[str, Any], candidate: Candidate
+) -> ApprovedPlan:
+    """The plan of that folder, with what was left out of it so far and what the snapshot knows of its topics."""
+    topics = {move.topic_partition.topic for move in candidate.moves}
+    left_out, tables = read_left_out(folder, candidate), SnapshotTables(folder, topics)
+    return ApprovedPlan(folder, snapshot, written, candidate, left_out, tables)
 
 
 def read_decision(decision: Mapping[str, Any]) -> tuple[RunFolder, Mapping[str, Any]]:
@@ -102,6 +114,10 @@ def rate_in_force(folder: RunFolder) -> int:
         return int(artifacts.read_json(folder, artifacts.DECISION)["throttle_bytes_per_second"])
 
 
-def read_plan_view(client: KazooClient, plan: ApprovedPlan) -> ClusterView:
-    """ZooKeeper's view of the topics that the approved plan touches, after a `sync`."""
-    return read_cluster_view(client, plan.topics)
+def read_plan_view(
+    client: KazooClient,
+    plan: ApprovedPlan,
+    known: Mapping[TopicPartition, PartitionState | None] | None = None,
+) -> ClusterView:
+    """ZooKeeper's view of the topics that the approved plan touches, after a `sync`; see `read_cluster_view`."""
+    return read_cluster_view(client, plan.topics, known=known)

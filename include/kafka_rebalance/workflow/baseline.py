@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Collection
+from functools import cached_property
 from typing import Any
 
 import pyarrow.compute as pc
@@ -15,6 +16,21 @@ from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
 from kafka_rebalance.workflow.run_folder import RunFolder
 
 _PARTITIONS, _BROKERS = "partitions.parquet", "brokers.parquet"
+
+
+class SnapshotTables:
+    """The snapshot of these topics, read when it is first asked for: its files do not change."""
+
+    def __init__(self, folder: RunFolder, topics: Collection[str]) -> None:
+        self._folder, self._topics = folder, topics
+
+    @cached_property
+    def baseline(self) -> Baseline:
+        return read_baseline(self._folder, self._topics)
+
+    @cached_property
+    def min_insync(self) -> dict[TopicPartition, int]:
+        return read_min_insync(self._folder, self._topics)
 
 
 def read_baseline(folder: RunFolder, topics: Collection[str]) -> Baseline:

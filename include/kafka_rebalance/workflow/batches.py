@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -16,6 +18,7 @@ from kafka_rebalance.execution.pausing import Pause, pause_before
 from kafka_rebalance.execution.recovery import Position, check_position, position
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.workflow import batch_notes
 from kafka_rebalance.workflow.approved import (
@@ -24,11 +27,11 @@ from kafka_rebalance.workflow.approved import (
     read_approved,
     read_plan_view,
 )
-from kafka_rebalance.workflow.baseline import read_min_insync
 from kafka_rebalance.workflow.control import read_control
 from kafka_rebalance.workflow.elections import elect_preferred, led_by_first
 from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.left_out import read_left_out
 from kafka_rebalance.workflow.preflight import check_before_write
 from kafka_rebalance.workflow.run_lock import lock_owner
 from kafka_rebalance.workflow.throttling import check_throttle_in_force
@@ -37,6 +40,10 @@ from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.writer import create_reassignment
 
 log = logging.getLogger(__name__)
+
+# A leader takes a replica that lags out of the ISR after replica.lag.time.max.ms, 10 s or 30 s: what states say of
+# partitions that nobody moves is never newer than that.
+STATES_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +71,70 @@ class Step:
     wait: Wait | None = None
 
 
-def advance(decision: Mapping[str, Any], dag_run: Any, event: Mapping[str, Any] | None = None) -> Step:
-    """The next step; the next batch is requested here. `event`: what a trigger has seen, which may be long ago.
-
-    Whatever the event says, ZooKeeper is read first: asking again, also from two workers at once, requests no batch
-    twice. Raises ExecutionError where the batch in flight does not go on, RefusedError where the controller dropped it,
-    StoppedError where people or their time limit want no further batch.
-    """
+@contextmanager
+def open_visit(decision: Mapping[str, Any]) -> Iterator[Visit]:
+    """A worker's visit: the approved plan is read, and held against what was approved, once."""
     plan = read_approved(decision)
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
-        view = read_plan_view(client, plan)
-        where = position(plan.candidate.batches, view)
+        yield Visit(client, connection, plan)
+
+
+class Visit:
+    """What stays from batch to batch: what was approved, the way to the cluster, and who was in sync a moment ago."""
+
+    def __init__(self, client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan) -> None:
+        self.client, self.connection, self.plan = client, connection, plan
+        self._all_states: tuple[float, ClusterView] | None = None  # since when at the latest, and as they were
+        self._last = 0  # batch that was requested or found in flight
+
+    def advance(self, dag_run: Any, event: Mapping[str, Any] | None = None) -> Step:
+        """The next step; the next batch is requested here. `event`: what a follower has seen, which may be long ago.
+
+        Whatever the event says, ZooKeeper is read first: asking again, also from two workers at once, requests no batch
+        twice. Raises ExecutionError where the batch in flight does not go on, RefusedError where the controller dropped
+        it, StoppedError where people or their time limit want no further batch.
+        """
+        client, plan = self.client, self.plan
+        plan = replace(plan, left_out=read_left_out(plan.folder, plan.approved))
+        view, where = self._look(plan)
         if event is not None:
             _heed(plan, view, where, event)
         check_position(where)
         batch_notes.note_done(plan, where.done)
         if where.in_flight is not None:
             log.info("Batch %d is under way; following it", where.in_flight.number)
+            self._last = where.in_flight.number
             return Step(plan, where.in_flight)
         _elect(client, plan, view, where)
         if where.next is None:
             return Step(plan)
-        return _request(client, connection, plan, view, where, where.next, dag_run)
+        step = _request(client, self.connection, plan, view, where, where.next, dag_run)
+        self._last = step.batch.number if step.batch is not None else 0
+        return step
+
+    def _look(self, plan: ApprovedPlan) -> tuple[ClusterView, Position]:
+        """The cluster now, and where the run stands in it.
+
+        Lists, requests and brokers are always read, and so are the states of the batch that has just ended and of the
+        one that comes; of a plan of many batches the other states only where they were not read for `STATES_SECONDS`.
+        """
+        batches, now = plan.candidate.batches, time.monotonic()
+        if self._last and self._all_states is not None and now - self._all_states[0] < STATES_SECONDS:
+            fresh = {tp for b in batches if 0 <= b.number - self._last <= 1 for tp in _partitions(b)}
+            seen = self._all_states[1].partitions
+            view = read_plan_view(self.client, plan, {tp: one.state for tp, one in seen.items() if tp not in fresh})
+            where = position(batches, view)
+            if _partitions(where.in_flight or where.next) <= fresh:
+                self._all_states = self._all_states[0], view
+                return view, where
+        view = read_plan_view(self.client, plan)
+        self._all_states = now, view
+        return view, position(batches, view)
+
+
+def _partitions(batch: Batch | None) -> set[TopicPartition]:
+    return {move.topic_partition for move in batch.moves} if batch is not None else set()
 
 
 def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, event: Mapping[str, Any]) -> None:
@@ -233,8 +281,6 @@ def _wait(
     begun = [move for move in plan.candidate.moves if move.batch in where.done]
     if not begun:
         return None
-    topics = {move.topic_partition.topic for move in batch.moves}
-    needed = read_min_insync(plan.folder, topics)
-    pause = pause_before(batch.moves, begun, view, min_in_sync=needed, may_be_down=plan.leaving)
+    pause = pause_before(batch.moves, begun, view, min_in_sync=plan.tables.min_insync, may_be_down=plan.leaving)
     late = window.closed_for(0.0, now)
     return Wait(pause, until=window.finish_by) if pause and late is None else None

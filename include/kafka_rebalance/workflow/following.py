@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
+from logging import Logger
 from typing import Any
 
 from kazoo.client import KazooClient
 
 from kafka_rebalance.brokers import sizes
-from kafka_rebalance.errors import ArtifactError, ExecutionError
+from kafka_rebalance.errors import ArtifactError, ExecutionError, ReadError
 from kafka_rebalance.execution import detectors, movement, pacing
 from kafka_rebalance.execution.movement import Movement
 from kafka_rebalance.execution.progress import (
@@ -24,7 +26,7 @@ from kafka_rebalance.execution.progress import (
     rate_and_eta,
 )
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.proposal import brokers_touched
+from kafka_rebalance.model.proposal import Candidate, brokers_touched
 from kafka_rebalance.workflow import progress_notes
 from kafka_rebalance.workflow.approved import rate_in_force
 from kafka_rebalance.workflow.control import Control, read_control
@@ -44,15 +46,22 @@ class BatchFollower:
     """Reads the batch's partitions again and again. Keeps one ZooKeeper client open between looks."""
 
     def __init__(
-        self, connection: ClusterConnection, run_folder: str, candidate: str, batch: int, stall_seconds: float
+        self,
+        connection: ClusterConnection,
+        run_folder: str,
+        candidate: Candidate | str,
+        batch: int,
+        stall_seconds: float,
     ) -> None:
+        """`candidate`: without what was left out of it, or the name under which it is read from the folder."""
         self.connection = connection
         self.folder = open_run_folder(run_folder)
-        self.candidate = read_remaining(self.folder, candidate)
+        self.candidate = read_remaining(self.folder, candidate) if isinstance(candidate, str) else candidate
         batches = {b.number: b for b in self.candidate.batches}
         if batch not in batches:
-            raise ExecutionError(f"Candidate {candidate} has no batch {batch}. Nothing was written.")
+            raise ExecutionError(f"Candidate {self.candidate.name} has no batch {batch}. Nothing was written.")
         self.batch = batches[batch]
+        self._around = progress_notes.around(self.candidate, self.batch)
         self.stall_seconds = stall_seconds
         self.planned_seconds = pacing.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
         self._stack = ExitStack()
@@ -104,8 +113,7 @@ class BatchFollower:
         self._say(progress, odd, say)
         progress_notes.write_progress(
             self.folder,
-            self.candidate,
-            self.batch,
+            self._around,
             progress,
             self._rate,
             state=state,
@@ -170,10 +178,9 @@ class BatchFollower:
         if self._sizes is not None and now - self._sizes[0] < SIZES_SECONDS:
             return
         wanted = registered & brokers_touched(self.batch.moves)
-        found, silent = sizes.read_replica_sizes(self.connection.kafka, wanted)
-        # Every replica of those brokers was told; what is not of this batch is let go at once.
-        ours = {move.topic_partition: found.get(move.topic_partition, {}) for move in self.batch.moves}
-        self._sizes = (now, ours, silent)
+        copied = [move.topic_partition for move in self.batch.moves if move.added]
+        found, silent = sizes.read_replica_sizes(self.connection.kafka, wanted, copied)
+        self._sizes = (now, found, silent)
 
     def _read_control(self, say: Callable[[str], object]) -> None:
         """What people have asked; what cannot be read now stays as it was: no batch is requested from here."""
@@ -233,3 +240,28 @@ class BatchFollower:
         if subject not in self._said:
             self._said.add(subject)
             say(text)
+
+
+def follow_for(
+    follower: BatchFollower, seconds: float, quickest: float, slowest: float, log: Logger
+) -> Mapping[str, Any] | None:
+    """A trigger's looks, taken here for so long at most; None where the batch is still under way then.
+
+    Until the end is in sight it rests for three times as long as a look has taken: what brokers need, it leaves them.
+    """
+    give_up = time.monotonic() + seconds
+    try:
+        while True:
+            began = time.monotonic()
+            try:
+                event = follower.look(time.time(), log.info)
+            except ReadError as away:
+                event = follower.away(time.time(), str(away), log.warning)
+            wait = follower.seconds_to_next_look(quickest, slowest)
+            if wait >= quickest:
+                wait = min(slowest, max(wait, 3 * (time.monotonic() - began)))
+            if event is not None or time.monotonic() + wait > give_up:
+                return event
+            time.sleep(wait)
+    finally:
+        follower.close()

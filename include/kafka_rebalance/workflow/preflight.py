@@ -45,7 +45,7 @@ from kafka_rebalance.model.policy import LEAVE_OUT, Policy
 from kafka_rebalance.model.proposal import brokers_touched
 from kafka_rebalance.report.reassignments import rollback_file
 from kafka_rebalance.workflow.approved import ApprovedPlan
-from kafka_rebalance.workflow.baseline import read_baseline, read_held, read_min_insync
+from kafka_rebalance.workflow.baseline import read_held
 from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.left_out import leave_out
 from kafka_rebalance.workflow.policies import read_policy
@@ -92,7 +92,7 @@ def check_before_write(
     found = drifts(
         plan.candidate.moves,
         view,
-        then := read_baseline(plan.folder, plan.topics),
+        then := plan.tables.baseline,
         batches_touched=where.touched,
         came_back_empty=_came_back_empty(plan, view, then, brokers.disks),
     )
@@ -158,7 +158,7 @@ def _hazards(
         # Once: on a large cluster these are many znodes, and whoever else moves partitions holds up the next batch.
         yield from moving_by_api(_moving(read_assignments(client, set(topics) - plan.topics)))
         yield from _rollback_missing(plan)
-    yield from under_min_isr(moves, view, read_min_insync(plan.folder, plan.topics), plan.leaving)
+    yield from under_min_isr(moves, view, plan.tables.min_insync, plan.leaving)
     for batch in batches:
         yield from log_dirs_without_room(batch.moves, now, log_dirs)
     yield from too_large_znodes(batches, view)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
@@ -28,10 +29,28 @@ ANOMALIES_SHOWN = 20
 Subject: TypeAlias = TopicPartition | Pair | Kind  # what an anomaly is about
 
 
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is before a batch and after it: partitions, and bytes to copy."""
+
+    batch: int
+    batches: int
+    earlier: int
+    later: int
+    bytes_earlier: int
+    bytes_later: int
+
+
+def around(candidate: Candidate, batch: Batch) -> Around:
+    """Counted once for a batch: a plan may have many thousand moves."""
+    earlier = [move.bytes_to_copy for move in candidate.moves if move.batch < batch.number]
+    later = [move.bytes_to_copy for move in candidate.moves if move.batch > batch.number]
+    return Around(batch.number, len(candidate.batches), len(earlier), len(later), sum(earlier), sum(later))
+
+
 def write_progress(
     folder: RunFolder,
-    candidate: Candidate,
-    batch: Batch,
+    around: Around,
     progress: Progress,
     rate: Rate,
     *,
@@ -42,12 +61,10 @@ def write_progress(
     control: Control,
 ) -> None:
     """The whole plan: batches before this one as done and later ones as queued."""
-    earlier = [move for move in candidate.moves if move.batch < batch.number]
-    later = [move for move in candidate.moves if move.batch > batch.number]
-    copied = progress.bytes_copied + sum(move.bytes_to_copy for move in earlier)
-    total = progress.bytes_total + sum(move.bytes_to_copy for move in (*earlier, *later))
+    copied = progress.bytes_copied + around.bytes_earlier
+    total = progress.bytes_total + around.bytes_earlier + around.bytes_later
     phases = Counter({str(phase): count for phase, count in progress.phases.items()})
-    phases.update({str(Phase.DONE): len(earlier), str(Phase.QUEUED): len(later)})
+    phases.update({str(Phase.DONE): around.earlier, str(Phase.QUEUED): around.later})
     speed = rate.bytes_per_second
     shown = movement.named(seen, each, odd)
     anomalies = [*progress.anomalies, *odd.values()]
@@ -57,10 +74,10 @@ def write_progress(
         {
             "updated_at": _text(seen.at),
             "state": state,
-            "batch": batch.number,
-            "batches": len(candidate.batches),
-            "partitions_done": progress.partitions_done + len(earlier),
-            "partitions_total": len(candidate.moves),
+            "batch": around.batch,
+            "batches": around.batches,
+            "partitions_done": progress.partitions_done + around.earlier,
+            "partitions_total": progress.partitions_total + around.earlier + around.later,
             "bytes_copied": copied,
             "bytes_total": total,
             "bytes_per_second": speed,

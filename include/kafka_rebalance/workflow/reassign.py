@@ -13,12 +13,16 @@ from kafka_rebalance.workflow.outcome import fails_without_retry
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from kafka_rebalance.workflow import batches
+
 
 class ReassignOperator(BaseOperator):
     """Deferrable. Where it stands is read from ZooKeeper each time it wakes, so a retry writes no batch twice.
 
     A batch is looked at every `poll_seconds` while it is young or near its end, and up to every
     `slowest_poll_seconds` in the middle of a long copy. After `stall_seconds` without any movement it fails.
+    A batch that should end within `stay_seconds` is followed by the worker itself for so long: the way to the triggerer
+    and back takes Airflow several seconds, in which nothing moves.
     """
 
     template_fields = ("decision",)
@@ -30,6 +34,7 @@ class ReassignOperator(BaseOperator):
         poll_seconds: float = 0.5,
         slowest_poll_seconds: float = 15.0,
         stall_seconds: float = 1800.0,
+        stay_seconds: float = 60.0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
@@ -37,6 +42,7 @@ class ReassignOperator(BaseOperator):
         self.poll_seconds = poll_seconds
         self.slowest_poll_seconds = slowest_poll_seconds
         self.stall_seconds = stall_seconds
+        self.stay_seconds = stay_seconds
 
     @fails_without_retry
     def execute(self, context: Context) -> None:
@@ -50,7 +56,10 @@ class ReassignOperator(BaseOperator):
     def _advance(self, context: Context, event: Mapping[str, Any] | None) -> None:
         from kafka_rebalance.workflow import batches, triggers, waiting
 
-        step = batches.advance(self.decision, context["dag_run"], event)
+        with batches.open_visit(self.decision) as visit:
+            step = visit.advance(context["dag_run"], event)
+            while step.batch is not None and (event := self._stay(visit, step)) is not None:
+                step = visit.advance(context["dag_run"], event)
         common = {
             "connection_id": step.plan.connection_id,
             "run_folder": self.decision["run_folder"],
@@ -79,6 +88,18 @@ class ReassignOperator(BaseOperator):
                 method_name="resume",
             )
         self.log.info("All %d batches are in place", len(step.plan.candidate.batches))
+
+    def _stay(self, visit: batches.Visit, step: batches.Step) -> Mapping[str, Any] | None:
+        """Follows a batch that should soon be over; what a trigger would have seen, or None: one is to go on."""
+        from kafka_rebalance.execution.pacing import predicted_seconds
+        from kafka_rebalance.workflow.approved import rate_in_force
+        from kafka_rebalance.workflow.following import BatchFollower, follow_for
+
+        plan, batch = step.plan, step.batch
+        if batch is None or predicted_seconds(batch.moves, rate_in_force(plan.folder)) > self.stay_seconds:
+            return None
+        follower = BatchFollower(visit.connection, str(plan.folder), plan.candidate, batch.number, self.stall_seconds)
+        return follow_for(follower, self.stay_seconds, self.poll_seconds, self.slowest_poll_seconds, self.log)
 
 
 def _text(at: datetime | None) -> str | None:

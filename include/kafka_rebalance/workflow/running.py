@@ -11,8 +11,7 @@ from kafka_rebalance.errors import LockHeldError
 from kafka_rebalance.execution.decision import REJECT
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.planning.tables import read_candidate
-from kafka_rebalance.workflow.approved import ApprovedPlan, check_digest
-from kafka_rebalance.workflow.left_out import read_left_out
+from kafka_rebalance.workflow.approved import ApprovedPlan, check_digest, plan_in
 from kafka_rebalance.workflow.run_folder import RunFolder, file_name, runs_root
 from kafka_rebalance.workflow.run_lock import this_airflow
 from kafka_rebalance.zookeeper import lock
@@ -93,7 +92,7 @@ def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
     snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
     candidate = read_candidate(folder, written["choice"])
     check_digest(f"Candidate {candidate.name}", candidate.digest, written)
-    return ApprovedPlan(folder, snapshot, written, candidate, read_left_out(folder, candidate))
+    return plan_in(folder, snapshot, written, candidate)
 
 
 def _all_attempts(connection_id: str) -> Iterator[RunFolder]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
+from types import MappingProxyType
 from typing import TypeVar
 
 from kazoo.client import KazooClient
@@ -30,10 +31,16 @@ DEFAULT_BROKER = -1  # stands for /config/brokers/<default>
 EPOCHS_OF_A_STORM = 3  # an ordinary failover between two reads adds one
 
 
-def read_cluster_view(client: KazooClient, topics: Collection[str] | None = None) -> ClusterView:
+def read_cluster_view(
+    client: KazooClient,
+    topics: Collection[str] | None = None,
+    *,
+    known: Mapping[TopicPartition, PartitionState | None] | None = None,
+) -> ClusterView:
     """The cluster as ZooKeeper has it now, all topics or those named; a topic that does not exist is absent.
 
-    Raises ReadError where something cannot be read, CorruptZnodeError where it is not what Kafka writes.
+    The states of partitions in `known` are taken from there and not read. Raises ReadError where something cannot be
+    read, CorruptZnodeError where it is not what Kafka writes.
     """
     sync(client)
     # Before the topics: where it is gone, topics and states read afterwards are those after the reassignment.
@@ -50,7 +57,9 @@ def read_cluster_view(client: KazooClient, topics: Collection[str] | None = None
         cluster_id=decode_cluster_id(cluster_id[0]),
         controller=elected[0] if elected else None,
         brokers=_read_brokers(client),
-        partitions=_read_partitions(client, read_children(client, paths.TOPICS) if topics is None else topics),
+        partitions=_read_partitions(
+            client, read_children(client, paths.TOPICS) if topics is None else topics, known=known or {}
+        ),
         reassignments=None if reassignment is None else decode_reassignment(reassignment[0]),
         elections=None if election is None else decode_election(election[0]),
         deletions=frozenset(read_children(client, paths.DELETE_TOPICS)),
@@ -104,9 +113,12 @@ def _read_controller(client: KazooClient) -> tuple[Controller, int] | None:
 
 
 def _read_partitions(
-    client: KazooClient, topics: Iterable[str], only: Collection[TopicPartition] | None = None
+    client: KazooClient,
+    topics: Iterable[str],
+    only: Collection[TopicPartition] | None = None,
+    known: Mapping[TopicPartition, PartitionState | None] = MappingProxyType({}),
 ) -> dict[TopicPartition, PartitionView]:
-    """All partitions of the topics, or those of them that are in `only`."""
+    """All partitions of the topics, or those of them that are in `only`; states as in `known`, where they are."""
     found = _read_topics(client, topics)
     listed = [
         topic_partition
@@ -114,9 +126,9 @@ def _read_partitions(
         for partition in assignment.partitions
         if (topic_partition := TopicPartition(topic, partition)) and (only is None or topic_partition in only)
     ]
-    states = _read_states(client, listed)
+    states = {**known, **_read_states(client, [tp for tp in listed if tp not in known])}
     # A missing state is either a partition the controller has not initialised or one of a topic deleted meanwhile.
-    doubtful = {topic_partition.topic for topic_partition, state in states.items() if state is None}
+    doubtful = {topic_partition.topic for topic_partition in listed if states[topic_partition] is None}
     remaining = read_znodes(client, map(paths.topic_path, sorted(doubtful)))
     deleted = {
         topic

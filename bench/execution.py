@@ -1,0 +1,196 @@
+"""What execution costs: `make bench-execution`, into docs/benchmarks.md.
+
+First thousands of empty partitions in one plan, through the product, and between its batches the same kind of batches
+bare: written as soon as the one before has gone, and nothing else. Then produce and fetch latencies of a steady load,
+while nothing moves and while data moves with and without throttle. Every cluster is three real brokers on this machine.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.execution_cluster import BROKERS, Bare, FirstRequest, elsewhere, make_topics, move, started
+from bench.execution_load import Latencies, load, table
+from bench.execution_ours import Ours, set_up_airflow
+from bench.pages import PAGE, with_section
+
+DOCS = Path(__file__).parents[1] / "docs"
+SECTION = "bench-execution"
+BARE_EVERY = 4  # of our batches, one bare batch
+WARM_UP, TRIPS = 4, 4
+NO_THROTTLE = 100_000_000  # bytes per second; there are no bytes
+BULK, MOVED_PARTITIONS, MOVED_BYTES, THROTTLE = "bulk", 6, 300_000_000, 5_000_000
+LOAD, LOAD_PARTITIONS, QUIET_SECONDS, REST_SECONDS = "load", 6, 20.0, 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """Of one plan. Seconds and bytes."""
+
+    partitions: int
+    batches: int
+    ours_seconds: float
+    bare_partitions: int
+    bare: tuple[float, ...]  # of each bare batch
+    hold_seconds: float
+    first_request_seconds: float  # from the approval, with `hold_seconds`
+    trips: tuple[float, ...]  # of each batch that the triggerer followed
+    memory: dict[str, int]
+
+    @property
+    def ratio(self) -> float:
+        return (self.ours_seconds / self.partitions) / (sum(self.bare) / self.bare_partitions)
+
+    def lines(self) -> Iterator[str]:
+        yield ""
+        yield f"{self.partitions:,} empty partitions of one replica, each moved to another broker:"
+        yield ""
+        yield "| | partitions | batches | seconds | partitions a second | seconds a batch |"
+        yield "|---|---:|---:|---:|---:|---:|"
+        for name, partitions, batches, seconds in (
+            ("bare, between ours", self.bare_partitions, len(self.bare), sum(self.bare)),
+            ("through the product", self.partitions, self.batches, self.ours_seconds),
+        ):
+            yield (
+                f"| {name} | {partitions:,} | {batches} | {seconds:,.1f} | {partitions / seconds:.1f} | "
+                f"{seconds / batches:.2f} |"
+            )
+        mb = {name: value / 1e6 for name, value in self.memory.items()}
+        yield ""
+        yield f"- A partition takes **{self.ratio:.2f} times** as long through the product as bare."
+        yield (
+            f"- From the approval to the first request: {self.first_request_seconds:.1f} s, of which `hold_throttle` "
+            f"took {self.hold_seconds:.1f} s; Airflow's start of two tasks comes on top."
+        )
+        yield (
+            f"- The triggerer's process holds {mb['before']:.0f} MB before its first trigger of ours, "
+            f"{mb['loaded']:.0f} MB with its modules, and {mb['most']:.0f} MB at most while it follows "
+            f"{len(self.trips)} batches of this plan: **{mb['most'] - mb['before']:.0f} MB** more."
+        )
+
+
+def seconds_of(call: Callable[[], object]) -> float:
+    began = time.monotonic()
+    call()
+    return time.monotonic() - began
+
+
+def say(text: str) -> None:
+    print(text, flush=True)
+
+
+def measure_batches(version: str, partitions: int, topics: int, per_batch: int) -> Costs:
+    with tempfile.TemporaryDirectory() as name, started(version) as (cluster, client):
+        set_up_airflow(Path(name), cluster, per_batch)
+        before, after = make_topics(cluster, partitions, topics)
+        run = Ours("there", after, NO_THROTTLE)
+        run.approve()
+        say(f"{partitions:,} partitions in {len(run.batches)} batches")
+        bare = Bare(client, cluster, run.batches[::BARE_EVERY])
+        bare.warm_up(WARM_UP)
+        turn = 0
+
+        def between() -> None:
+            nonlocal turn
+            if turn % BARE_EVERY == 1:
+                bare.batch()
+                say(f"before batch {turn + 1}: {bare.seconds[-1]:.2f} s bare")
+            turn += 1
+
+        first, approved = FirstRequest(client), time.monotonic()
+        hold = seconds_of(run.hold)
+        took = run.reassign(between)
+        run.finish()
+        say(f"{took:.1f} s through the product")
+        back = Ours("back", before, NO_THROTTLE)
+        back.approve()
+        back.hold()
+        trips = back.reassign_by_triggers(TRIPS)
+        return Costs(
+            partitions,
+            len(run.batches),
+            took,
+            bare.partitions,
+            tuple(bare.seconds),
+            hold,
+            first.later_than(approved),
+            tuple(trips),
+            dict(back.memory),
+        )
+
+
+def measure_load(version: str) -> dict[str, tuple[Latencies, str]]:
+    with tempfile.TemporaryDirectory() as name, started(version) as (cluster, client):
+        set_up_airflow(Path(name), cluster, MOVED_PARTITIONS)
+        lists = {p: tuple(elsewhere_by(p, step) for step in range(BROKERS)) for p in range(LOAD_PARTITIONS)}
+        cluster.create_topic(LOAD, lists, {"min.insync.replicas": 2})
+        cluster.create_topic(BULK, {p: (p % BROKERS + 1,) for p in range(MOVED_PARTITIONS)})
+        cluster.produce(BULK, dict.fromkeys(range(MOVED_PARTITIONS), MOVED_BYTES // MOVED_PARTITIONS))
+        before = {(BULK, p): (p % BROKERS + 1,) for p in range(MOVED_PARTITIONS)}
+        after = {entry: elsewhere(replicas) for entry, replicas in before.items()}
+        run = Ours("throttled", after, THROTTLE)
+        run.approve()
+        windows: dict[str, tuple[float, float]] = {}
+        with load(cluster.bootstrap_servers, LOAD, LOAD_PARTITIONS) as running:
+            time.sleep(REST_SECONDS)
+            windows["nothing moves"] = _rest(QUIET_SECONDS)
+            run.hold()
+            first = FirstRequest(client)
+            began = time.monotonic()
+            run.reassign()
+            windows["throttled"] = began + first.later_than(began), time.monotonic()
+            run.finish()
+            time.sleep(REST_SECONDS)
+            windows["nothing moves, again"] = _rest(QUIET_SECONDS)
+            windows["the same move back, without throttle"] = move(client, before)
+            seen = running.stop()
+        if seen.refused:
+            raise SystemExit(f"{seen.refused} records were refused.")
+        moved = {
+            window: f"{MOVED_BYTES / 1e6:.0f} MB in {end - start:.0f} s" for window, (start, end) in windows.items()
+        }
+        return {
+            window: (seen.during(span), "–" if window.startswith("nothing") else moved[window])
+            for window, span in windows.items()
+        }
+
+
+def elsewhere_by(partition: int, step: int) -> int:
+    return (partition + step) % BROKERS + 1
+
+
+def _rest(seconds: float) -> tuple[float, float]:
+    began = time.monotonic()
+    time.sleep(seconds)
+    return began, time.monotonic()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--version", default="3.9.2")
+    parser.add_argument("--partitions", type=int, default=10_000)
+    parser.add_argument("--topics", type=int, default=50)
+    parser.add_argument("--per-batch", type=int, default=250, help="partitions a batch at most, as the policy says")
+    parser.add_argument("--only", choices=("batches", "load"))
+    parser.add_argument("--print-only", action="store_true", help="leave docs/ as it is")
+    asked = parser.parse_args()
+    logging.disable(logging.WARNING)
+    lines: list[str] = []
+    if asked.only != "load":
+        lines += measure_batches(asked.version, asked.partitions, asked.topics, asked.per_batch).lines()
+    if asked.only != "batches":
+        lines += ["", *table(measure_load(asked.version))]
+    say("\n".join(lines))
+    if not (asked.print_only or asked.only):
+        page = DOCS / PAGE
+        page.write_text(with_section(page, SECTION, lines), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

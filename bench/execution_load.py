@@ -1,0 +1,163 @@
+"""Produce and fetch latencies of a steady load, while nothing moves and while data does.
+
+The load is a process of its own: a producer at a fixed rate with acks=all, and a consumer of the same topic. A record
+carries the time at which it was given to the producer; that clock is the same in every process of a machine.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import struct
+import threading
+import time
+from array import array
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from multiprocessing.connection import Connection
+from typing import Any
+
+RECORDS_PER_SECOND = 200
+RECORD_BYTES = 1_000
+_STAMP = struct.Struct(">d")
+
+
+@dataclass(frozen=True, slots=True)
+class Latencies:
+    """Milliseconds at the 50th and 99th percentile, over the records of a window."""
+
+    records: int
+    produced: tuple[float, float]  # until acknowledged by all replicas in sync
+    fetched: tuple[float, float]  # until a consumer has it
+
+
+class Load:
+    """The process that writes and reads. `stop` gives what it has seen."""
+
+    def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        arguments = (bootstrap_servers, topic, partitions, theirs)
+        self._process = context.Process(target=write_and_read, args=arguments, daemon=True)
+        self._process.start()
+
+    def stop(self) -> Seen:
+        self._connection.send("stop")
+        seen: Seen = self._connection.recv()
+        self._process.join(30)
+        return seen
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """[sent at, milliseconds, ...] of each record that was acknowledged, and of each that was read."""
+
+    acknowledged: array[float]
+    fetched: array[float]
+    refused: int
+
+    def during(self, window: tuple[float, float]) -> Latencies:
+        produced, fetched = (_within(pairs, window) for pairs in (self.acknowledged, self.fetched))
+        return Latencies(len(produced), _percentiles(produced), _percentiles(fetched))
+
+
+def _within(pairs: array[float], window: tuple[float, float]) -> list[float]:
+    return sorted(ms for at, ms in zip(pairs[::2], pairs[1::2], strict=True) if window[0] <= at < window[1])
+
+
+def _percentiles(found: Sequence[float]) -> tuple[float, float]:
+    if not found:
+        raise SystemExit("No record was written and read in a window.")
+    return found[len(found) // 2], found[len(found) * 99 // 100]
+
+
+@contextmanager
+def load(bootstrap_servers: str, topic: str, partitions: int) -> Iterator[Load]:
+    running = Load(bootstrap_servers, topic, partitions)
+    try:
+        yield running
+    finally:
+        running._process.kill()
+
+
+def write_and_read(bootstrap_servers: str, topic: str, partitions: int, connection: Connection) -> None:
+    """The process. Its own pauses would be taken for Kafka's, so that it collects no garbage."""
+    from confluent_kafka import Producer
+
+    gc.disable()
+    stop, fetched, acknowledged, refused = threading.Event(), array("d"), array("d"), 0
+    reader = threading.Thread(target=_read, args=(bootstrap_servers, topic, partitions, stop, fetched), daemon=True)
+    reader.start()
+    producer = Producer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "acks": "all",
+            "linger.ms": 5,
+            "broker.address.family": "v4",
+            "log_level": 0,
+        }
+    )
+
+    def delivered(error: object, message: Any) -> None:
+        nonlocal refused
+        now = time.monotonic()
+        if error is not None:
+            refused += 1
+            return
+        (sent,) = _STAMP.unpack_from(message.value())
+        acknowledged.extend((sent, (now - sent) * 1000))
+
+    filling = bytes(range(256)) * (RECORD_BYTES // 256 + 1)
+    began, number = time.monotonic(), 0
+    while not connection.poll():
+        due = began + number / RECORDS_PER_SECOND
+        while (left := due - time.monotonic()) > 0:
+            producer.poll(left)
+        value = _STAMP.pack(time.monotonic()) + filling[: RECORD_BYTES - _STAMP.size]
+        producer.produce(topic, value, partition=number % partitions, on_delivery=delivered)
+        producer.poll(0)
+        number += 1
+    producer.flush(30)
+    time.sleep(0.5)  # what was acknowledged last is read as well
+    stop.set()
+    reader.join(30)
+    connection.send(Seen(acknowledged, fetched, refused))
+
+
+def _read(bootstrap_servers: str, topic: str, partitions: int, stop: threading.Event, fetched: array[float]) -> None:
+    from confluent_kafka import OFFSET_END, Consumer, TopicPartition
+
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "bench",
+            "enable.auto.commit": False,
+            "broker.address.family": "v4",
+            "fetch.wait.max.ms": 100,
+            "log_level": 0,
+        }
+    )
+    try:
+        consumer.assign([TopicPartition(topic, partition, OFFSET_END) for partition in range(partitions)])
+        while not stop.is_set():
+            message = consumer.poll(0.1)
+            if message is not None and message.error() is None:
+                now = time.monotonic()
+                (sent,) = _STAMP.unpack_from(message.value())
+                fetched.extend((sent, (now - sent) * 1000))
+    finally:
+        consumer.close()
+
+
+def table(found: Mapping[str, tuple[Latencies, str]]) -> Iterator[str]:
+    """One line a window; `found` also says what moved in it. The ratio is to the first window."""
+    quiet = next(iter(found.values()))[0]
+    yield "| while | moved | records | produce p50 ms | p99 ms | ÷ quiet | fetch p50 ms | p99 ms | ÷ quiet |"
+    yield "|---|---|---:|---:|---:|---:|---:|---:|---:|"
+    for name, (one, moved) in found.items():
+        yield (
+            f"| {name} | {moved} | {one.records:,} | {one.produced[0]:.1f} | {one.produced[1]:.1f} | "
+            f"{one.produced[1] / quiet.produced[1]:.2f} | {one.fetched[0]:.1f} | {one.fetched[1]:.1f} | "
+            f"{one.fetched[1] / quiet.fetched[1]:.2f} |"
+        )

@@ -1,0 +1,153 @@
+"""The Dag's own tasks from plan to verification, as a worker would run them, and a triggerer in a process of its own.
+
+Replaced is what Airflow does around them: XCom, the answer to the approval, and the messages between worker, scheduler
+and triggerer. What those cost is not in the figures.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+from airflow.sdk.exceptions import TaskDeferred
+
+from bench.execution_cluster import Entry, Lists
+from bench.execution_triggerer import Triggerer
+from faults import product
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.workflow import batches
+from kafka_rebalance.workflow.reassign import ReassignOperator
+from local_cluster import LocalCluster
+
+KNOWN_SECONDS = 120
+POLICY = (
+    "approvers: [uma]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 100000000\ncopies_per_broker: 100000\n"
+    "leader_changes_per_batch: 100000\npartitions_per_batch: {partitions}\n"
+)
+
+
+def set_up_airflow(folder: Path, cluster: LocalCluster, partitions_per_batch: int) -> None:
+    """The environment of this process and of those it starts: connection, policy, and a folder for runs."""
+    policies = folder / "policies"
+    policies.mkdir(parents=True)
+    (policies / f"{product.CONNECTION}.yaml").write_text(POLICY.format(partitions=partitions_per_batch))
+    connection = {
+        "conn_type": "kafka_zookeeper",
+        "host": cluster.zookeeper,
+        "extra": {"bootstrap_servers": cluster.bootstrap_servers},
+    }
+    os.environ |= {
+        f"AIRFLOW_CONN_{product.CONNECTION.upper()}": json.dumps(connection),
+        "AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE": "false",  # there is no database that could say so
+        "AIRFLOW__KAFKA_REBALANCE__RUNS_URL": str(folder / "runs"),
+        "AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER": str(policies),
+    }
+
+
+class Ours:
+    """One run. Steps are called in order."""
+
+    def __init__(self, run_id: str, lists: Lists, bytes_per_second: int) -> None:
+        plan = [{"topic": topic, "partition": p, "replicas": list(replicas)} for (topic, p), replicas in lists.items()]
+        self.state: dict[str, Any] = {
+            "run_id": run_id,
+            "bytes_per_second": bytes_per_second,
+            "params": {
+                "topics_in": sorted({topic for topic, _ in lists}),
+                "plan": json.dumps({"version": 1, "partitions": plan}),
+                "candidates": ["leaders_only"],
+                "throttle_bytes_per_second": bytes_per_second,
+                # Empty copies load no broker, so that partitions alone limit a batch.
+                "copies_per_broker": 100_000,
+            },
+        }
+        self.memory: Mapping[str, int] = {}
+
+    def approve(self) -> None:
+        """Plans and approves. Brokers may not know yet of partitions that ZooKeeper has: that is tried again."""
+        give_up = time.monotonic() + KNOWN_SECONDS
+        while "decision" not in self.state:
+            try:
+                self.state["decision"] = product.approve_plan(self.state)
+            except ReadError:
+                if time.monotonic() > give_up:
+                    raise
+                time.sleep(1)
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.state["decision"]["run_folder"])
+
+    @property
+    def batches(self) -> list[list[Entry]]:
+        """What each batch moves."""
+        return [
+            [tuple(move.topic_partition) for move in batch.moves]
+            for batch in read_candidate(self.folder, "given").batches
+        ]
+
+    def hold(self) -> None:
+        product.STEPS["hold_throttle"](self.state)
+
+    def reassign(self, between: Callable[[], None] = lambda: None) -> float:
+        """The task `reassign` in one worker; its seconds, but for those of `between`, called before each batch."""
+        advance, elsewhere = batches.Visit.advance, 0.0
+
+        def advance_later(visit: batches.Visit, dag_run: Any, event: Any = None) -> batches.Step:
+            nonlocal elsewhere
+            began = time.monotonic()
+            between()
+            elsewhere += time.monotonic() - began
+            return advance(visit, dag_run, event)
+
+        batches.Visit.advance = advance_later  # type: ignore[method-assign]
+        try:
+            began = time.monotonic()
+            self._operator().execute(self._context)
+            return time.monotonic() - began - elsewhere
+        finally:
+            batches.Visit.advance = advance  # type: ignore[method-assign]
+
+    def reassign_by_triggers(self, trips: int) -> list[float]:
+        """The first batches, each followed by the triggerer, which tells its memory; seconds of each."""
+        method, arguments = self._operator(stay_seconds=0).execute, ()
+        seconds = []
+        with Triggerer() as triggerer:
+            for _ in range(trips):
+                began = time.monotonic()
+                try:
+                    method(self._context, *arguments)
+                except TaskDeferred as deferred:
+                    event = triggerer.fire(deferred.trigger)
+                    method = getattr(self._operator(stay_seconds=0), deferred.method_name)
+                    arguments = (event,)
+                seconds.append(time.monotonic() - began)
+        self.memory = triggerer.memory
+        return seconds
+
+    def _operator(self, **options: Any) -> ReassignOperator:
+        return ReassignOperator(task_id="reassign", decision=self.state["decision"], **options)
+
+    @property
+    def _context(self) -> Any:
+        dag_run = SimpleNamespace(
+            dag_id="kafka_rebalance", run_id=self.state["run_id"], triggering_user_name="olive", run_type="manual"
+        )
+        return {"dag_run": dag_run}
+
+    def release(self) -> None:
+        product.STEPS["release_throttle"](self.state)
+
+    def finish(self) -> None:
+        """Elections, release and verification, which raises where the end is not as approved."""
+        for step in ("elect_leaders", "release_throttle", "verify"):
+            product.STEPS[step](self.state)
+        if not artifacts.read_json(self.folder, artifacts.VERIFICATION)["passed"]:
+            raise SystemExit("The verification did not pass.")
