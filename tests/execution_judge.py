@@ -29,6 +29,7 @@ class Process:
     run: str
     mishaps: dict[int, str] = field(default_factory=dict)
     meanwhile: dict[int, list[Callable[[], None]]] = field(default_factory=dict)
+    kind: str = ""  # of task
     calls: int = 0
     tried: int = 0  # writes
     dead: bool = False
@@ -47,11 +48,14 @@ class Judge:
     foreign: dict[str, set[tuple[str, str]]]  # entries of lists that are not the runs', by entity
     strangers: int
     fake: FakeZooKeeper
+    version: str
 
     def _judge_write(self, process: Process, call: str, path: str, before: bytes | None) -> None:
         """Design, 6 "Never", for one write of a run."""
         said = f"{process.run} {call} {path}"
-        if path == REASSIGN:
+        if process.kind == "cancel" and path in (REASSIGN, "/controller"):
+            self._judge_cancel(call, path, said)
+        elif path == REASSIGN:
             assert call == "create", f"{said}: the request is created, never set or deleted"
             self._judge_request(process, said)
         elif path == ELECTION:
@@ -82,6 +86,17 @@ class Judge:
                 move = approved[entry["topic"], entry["partition"]]
                 left = [text for text in self._wanted(move) if text not in self._entries(f"topics/{entry['topic']}")]
                 assert not left, f"{said}: {left} of {move.topic_partition} are not throttled"
+
+    def _judge_cancel(self, call: str, path: str, said: str) -> None:
+        """Only what cancelling may do beside: below 2.4 both deletions, and requests for lists that were recorded."""
+        assert call == "create" or (call == "delete" and self.version == "2.0"), said
+        if call == "create":
+            assert path == REASSIGN, said
+            data = self.fake.znodes[REASSIGN].data
+            assert REQUEST.fullmatch(data), f"{said}: {data!r}"
+            recorded = [{key: list(move.before) for key, move in moves.items()} for moves in self.moves.values()]
+            asked = {(e["topic"], e["partition"]): e["replicas"] for e in json.loads(data)["partitions"]}
+            assert any(asked.items() <= lists.items() for lists in recorded), f"{said}: {asked} was never recorded"
 
     def _judge_config(self, process: Process, path: str, before: bytes | None, said: str) -> None:
         entity = path.removeprefix("/config/")
@@ -142,6 +157,15 @@ class Judge:
             left = self.own_throttle()
             assert not left or any(lease["run"] != self.owner(run) for lease in self._open()), f"{run} verified: {left}"
 
+    def _judge_cancelled(self, run: str) -> None:
+        """What is said to be cancelled is whole: each list the recorded or the approved one, nothing in motion."""
+        for key, move in self.moves[run].items():
+            document = self.fake.json(f"/brokers/topics/{key[0]}")
+            replicas = document["partitions"][str(key[1])]
+            assert replicas in (list(move.before), list(move.after)), f"{run} is cancelled, and {key} is at {replicas}"
+            assert not any(document.get(name, {}).get(str(key[1])) for name in ("adding_replicas", "removing_replicas"))
+        assert self.holder() != run, f"{run} is cancelled and holds the cluster"
+
     def _open(self) -> list[Any]:
         return [lease for lease in self._lease_texts().values() if not lease["released_at"]]
 
@@ -169,7 +193,11 @@ class Judge:
         return {int(name) for name in self.fake.get_children("/brokers/ids")}
 
     def _copies(self, run: str, key: Key) -> bool:
-        """Whether the run's move of this partition is in force and a new replica is not in sync."""
+        """Whether the run's move of this partition (the janitor's: any run's) is in force and a new replica is not in
+        sync.
+        """
+        if run not in self.moves:
+            return any(self._copies(name, key) for name in self.moves)
         move = self.moves[run].get(key)
         path = f"/brokers/topics/{key[0]}/partitions/{key[1]}/state"
         if move is None or path not in self.fake.znodes or self.controller.targets.get(key) != list(move.after):

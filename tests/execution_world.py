@@ -21,8 +21,8 @@ from kazoo.exceptions import ConnectionLoss, KazooException
 from kazoo.protocol.serialization import Create, Delete, SetData
 from kazoo.retry import KazooRetry
 
+from execution_custodians import Custodians
 from execution_judge import RATE, Process
-from execution_others import Others
 from fake_transaction import FakeTransaction
 from fake_zookeeper import Answer, FakeZooKeeper
 from in_process_run import CONNECTION, POLICY
@@ -42,13 +42,14 @@ PLANS: tuple[dict[str, list[int]], ...] = (
     {"orders-0": [4, 1], "audit-0": [3, 4]},
 )
 OURS = ("hold", "request", "look", "resume", "elect", "release", "verify")
+OUTSIDE = ("ask", "cancel", "end", "stop", "sweep")  # by people and the janitor, whichever run holds the cluster
 
 
 class Killed(BaseException):
     """kill -9: nothing more of this process happens."""
 
 
-class World(Others):
+class World(Custodians):
     """Everything there is. `load` starts it anew for a version, without planning again."""
 
     def __init__(self, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -61,6 +62,7 @@ class World(Others):
         monkeypatch.setattr("kafka_rebalance.model.artifacts.os.fsync", lambda _: None)
         monkeypatch.setattr("kafka_rebalance.workflow.freeze._stored", lambda: None)
         self.process: Process | None = None
+        self._make_custodians()
         self.seen: Counter[tuple[str, str]] = Counter()  # how the tasks ended
         self.said: Counter[tuple[str, str]] = Counter()
         self.templates: dict[str, tuple[dict[str, Any], dict[str, SimulatedRun]]] = {}
@@ -96,15 +98,23 @@ class World(Others):
         self.fake.znodes = copy.deepcopy(znodes)
         self.fake.zxid = max(znode.mzxid for znode in znodes.values())
         self.fake.after_write.clear()
-        for path in self.folder.glob("runs/leases/*"):
+        self.fake.after_write.append(self._elect_another)
+        for path in (*self.folder.glob("runs/leases/*"), *self.folder.glob("runs/janitor/*")):
             path.unlink()
         for run in self.runs.values():
-            for name in (artifacts.THROTTLE, artifacts.BATCHES, artifacts.PROGRESS, artifacts.VERIFICATION):
+            for name in (
+                artifacts.THROTTLE,
+                artifacts.BATCHES,
+                artifacts.PROGRESS,
+                artifacts.VERIFICATION,
+                artifacts.CONTROL,
+            ):
                 (run.folder / name).unlink(missing_ok=True)
         self.moves: dict[str, dict[Key, Move]] = {
             name: {tuple(move.topic_partition): move for move in run.candidate.moves} for name, run in self.runs.items()
         }  # type: ignore[misc]
         self.process = None
+        self.airflow.states, self.airflow.paused = dict.fromkeys(self.runs, "running"), False
         self.broken: list[AssertionError] = []
         self.zombies: list[ModelController] = []
         self.controller = ModelController(self.fake, version)
@@ -123,7 +133,8 @@ class World(Others):
 
     def take(self, run: str, kind: str, process: Process, argument: Any = None) -> tuple[str, Any]:
         """One call of a task: ("ok", its result), ("refused", our own error) or ("killed", None)."""
-        made = self.runs[run]
+        made = self.runs.get(run)
+        process.kind = kind
         process.registered = self.live()
         process.strangers = self.strangers
         outer, self.process = self.process, process
@@ -147,6 +158,8 @@ class World(Others):
             self._judge_leases(leases_before if self.takes == takes else {})
         if kind == "verify" and not process.meanwhile:
             self._judge_success(run)
+        if kind == "end" and not process.meanwhile:
+            self._judge_cancelled(argument.document["plan"]["run"].rpartition("/")[2])
         return "ok", result
 
     def _hold(self, run: SimulatedRun, _: Any) -> None:

@@ -100,6 +100,8 @@ class ModelController:
                 yield from self._elect()
             case "isr" if about in self.targets and self._complete(about):
                 yield from self._advance(about)
+            case "cancel" if about in self.targets:
+                yield from self._cancel(about)
             case "up" | "down":
                 yield from self._brokers(event, about)
             case "deletion":
@@ -180,6 +182,21 @@ class ModelController:
             yield self._state(key, leaves=broker)
         yield self._write_list(key, target, [], [])
         yield from self._settle([key], {key: target})
+
+    def _cancel(self, key: Key) -> Iterator[tuple[str, str, Any]]:
+        """AlterPartitionReassignments with None (2.4+): back to the list without what was added, in its order."""
+        replicas, new, _ = self._list(key)
+        back = [broker for broker in replicas if broker not in new]
+        yield from self._settle([key], {})
+        yield self._write_list(key, back, [], [])
+        state = self.fake.json(self._state_path(key))
+        if state["leader"] not in back or state["leader"] not in self._live():
+            leaders = [broker for broker in back if broker in self._live() and broker in state["isr"]]
+            if not leaders:
+                return
+            yield self._state(key, leader=leaders[0])
+        for broker in self.ordered([broker for broker in state["isr"] if broker not in back]):
+            yield self._state(key, leaves=broker)
 
     def _settle(self, done: Sequence[Key], asked: dict[Key, list[int]]) -> Iterator[tuple[str, str, Any]]:
         """Takes what is over out of its memory and out of the znode, which goes when it is empty."""

@@ -17,7 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
-from execution_world import OURS, Process, World
+from execution_world import OURS, OUTSIDE, Process, World
 
 FEWEST = 25  # histories, below which not every task comes to an end in one of them
 RUNS = int(os.environ.get("KAFKA_REBALANCE_MODEL_RUNS", FEWEST))
@@ -32,6 +32,8 @@ OTHERS = st.tuples(st.sampled_from((*BROKERS, *BROKERS, *STRANGERS)), NUMBERS)
 TROUBLE = st.one_of(st.just({}), st.just({}), st.dictionaries(CALLS, st.sampled_from(MISHAPS), min_size=1, max_size=2))
 MEANWHILE = st.one_of(OTHERS, OTHERS, st.tuples(st.just("beside"), st.integers(0, 20)))
 BETWEEN = st.one_of(st.just([]), st.just([]), st.lists(st.tuples(CALLS, MEANWHILE), min_size=1, max_size=4))
+SILENT = {"sweep": 0.0, "sweep late": 100.0, "sweep very late": 1000.0}  # seconds in which nobody has followed
+WAYS = ("ask", "cancel", "end", "stop", *SILENT, *SILENT, "pause", "pause", "delete")
 NEXT = {"hold": "request", "request": "elect", "elect": "release", "release": "verify", "verify": "over"}
 
 
@@ -49,6 +51,8 @@ class ExecutionModel(RuleBasedStateMachine):
         self.stage = dict.fromkeys(self.names, "hold")
         self.batch: dict[str, Any] = {}
         self.event: dict[str, Any] = {}
+        self.cancelling: Any = None
+        self.silent = 0.0
         for _ in range(min(begun, 2)):
             self.task(self.names[0], self.stage[self.names[0]], {}, [])
         for _ in range((0, 0, 0, 3, 30)[begun]):
@@ -75,6 +79,32 @@ class ExecutionModel(RuleBasedStateMachine):
         """Any task is run again, or beside the one that runs."""
         self.task(self.names[0 if number else 1], kind, trouble, between)
 
+    @rule(what=st.sampled_from(WAYS), trouble=TROUBLE, between=BETWEEN)
+    def from_outside(self, what: str, trouble: dict[int, str], between: list[Any]) -> None:
+        """People stop or cancel whoever holds the cluster, a step at a time; the janitor comes, and sees a run that is
+        slow or silent; the Dag is paused and unpaused; a run is deleted, with nobody to put anything back.
+        """
+        airflow = self.world.airflow
+        if what == "pause":
+            airflow.paused = not airflow.paused
+        elif what == "delete":
+            run = self.names[len(airflow.states) % 2]
+            airflow.states.pop(run, None)
+            self.stage[run] = "over"
+        elif what in SILENT:
+            self.silent = SILENT[what]
+            self.task("janitor", "sweep", trouble, between)
+        elif what in ("ask", "stop") or self.cancelling is not None:
+            self.task("people", what, trouble, between)
+
+    @rule(trouble=TROUBLE, between=BETWEEN)
+    def is_cancelled(self, trouble: dict[int, str], between: list[Any]) -> None:
+        """What a person approved is done, perhaps by a worker that dies and another."""
+        self.task("people", "ask", {}, [])
+        if self.cancelling is not None:
+            self.task("people", "cancel", trouble, between)
+            self.task("people", "cancel", {}, [])
+
     @rule(what=st.lists(OTHERS, min_size=1, max_size=6))
     def others(self, what: list[tuple[str, int]]) -> None:
         for one, number in what:
@@ -94,6 +124,9 @@ class ExecutionModel(RuleBasedStateMachine):
             self.world.act(what, number)
 
     def task(self, run: str, kind: str, trouble: dict[int, str], between: list[Any]) -> tuple[str, Any]:
+        airflow = self.world.airflow
+        if kind not in OUTSIDE and (airflow.paused or run not in airflow.states):
+            return "nothing", None
         process = Process(run, dict(trouble))
         for call, (what, number) in between:
             process.meanwhile.setdefault(call, []).append(functools.partial(self.other, what, number))
@@ -104,12 +137,18 @@ class ExecutionModel(RuleBasedStateMachine):
         if (kind == "look" and run not in self.batch) or (kind == "resume" and run not in self.event):
             return "nothing", None
         argument = self.batch.get(run) if kind == "look" else self.event.get(run)
+        if kind in OUTSIDE:
+            argument = self.silent if kind == "sweep" else self.cancelling
         outcome, result = self.world.take(run, kind, process, argument)
         self.after(run, kind, outcome, result)
         return outcome, result
 
     def after(self, run: str, kind: str, outcome: str, result: Any) -> None:
         """Where Airflow has the run then: what was killed is tried again, what is refused goes to the teardown."""
+        if kind == "ask" and outcome == "ok":
+            self.cancelling = result
+        if kind in OUTSIDE:
+            return
         if kind == "look":
             if result is not None:
                 self.event[run] = result
@@ -134,8 +173,11 @@ class ExecutionModel(RuleBasedStateMachine):
         """In the end, with nothing going wrong any more: every run gives back what it took."""
         if not hasattr(self, "names"):
             return
+        self.world.airflow.paused = False
+        self.silent = 1000.0
         self.world.act("failover", 0)
         self.world.settle()
+        self.task("janitor", "sweep", {}, [])  # what nobody else can put back
         for run in sorted(self.names, key=lambda name: name != self.world.holder()):
             self.batch.pop(run, None)
             self.event.pop(run, None)
@@ -150,6 +192,8 @@ class ExecutionModel(RuleBasedStateMachine):
             self.world.settle()
             self.task(run, "release", {}, [])
             self.task(run, "verify", {}, [])
+        if self.cancelling is not None:
+            self.task("people", "end", {}, [])
         assert self.world.own_throttle() == {}
         assert self.world.holder() is None
 
@@ -172,6 +216,7 @@ def test_nothing_of_never_is_broken_in_any_order(tmp_path: Path, monkeypatch: py
     )
     if RUNS >= FEWEST:
         assert all(world.seen[kind, "ok"] for kind in OURS), "some task has never come to its end"
+        assert all(world.seen[kind, "ok"] for kind in OUTSIDE), "something from outside has never come to its end"
         assert any(world.seen[kind, "killed"] for kind in OURS), "nothing was killed"
 
 

@@ -140,8 +140,11 @@ def _take_back(client: KazooClient, connection: ClusterConnection, approved: App
             cancelled |= _cancel_in_flight(client, connection, approved, [step.move for step in flying])
         order = out_of_order(plan.moves, view) if not flying and view.reassignments is None else ()
         if order and not {move.topic_partition for move in order} <= reordered:
-            # Copies nothing: each list has the same brokers before and after.
-            create_reassignment(client, Batch(1, order, plan.digest), plan.digest, view.brokers, view=view)
+            # Copies nothing: each list has the same brokers before and after. Not beside another run: the fence first.
+            fence = lock.read_fence(client)
+            still_running(client, plan.run, plan.candidate_digest)
+            batch = Batch(1, order, plan.digest)
+            create_reassignment(client, batch, plan.digest, view.brokers, view=view, fence=fence)
             reordered |= {move.topic_partition for move in order}
         elif not flying and not [step for step in going if not _stays_disordered(step.move, view)]:
             return cancelled
