@@ -95,7 +95,7 @@ class Judge:
             data = self.fake.znodes[REASSIGN].data
             assert REQUEST.fullmatch(data), f"{said}: {data!r}"
             recorded = [{key: list(move.before) for key, move in moves.items()} for moves in self.moves.values()]
-            asked = {(e["topic"], e["partition"]): e["replicas"] for e in json.loads(data)["partitions"]}
+            asked = self._asked()
             assert any(asked.items() <= lists.items() for lists in recorded), f"{said}: {asked} was never recorded"
 
     def _judge_config(self, process: Process, path: str, before: bytes | None, said: str) -> None:
@@ -193,14 +193,17 @@ class Judge:
         return {int(name) for name in self.fake.get_children("/brokers/ids")}
 
     def _copies(self, run: str, key: Key) -> bool:
-        """Whether the run's move of this partition (the janitor's: any run's) is in force and a new replica is not in
-        sync.
+        """Whether the run's move of this partition (the janitor's: any run's) is requested or in force, and a new
+        replica is not in sync.
         """
         if run not in self.moves:
             return any(self._copies(name, key) for name in self.moves)
         move = self.moves[run].get(key)
         path = f"/brokers/topics/{key[0]}/partitions/{key[1]}/state"
-        if move is None or path not in self.fake.znodes or self.controller.targets.get(key) != list(move.after):
+        if move is None or path not in self.fake.znodes:
+            return False
+        asked = self._asked() if REASSIGN in self.fake.znodes else {}
+        if list(move.after) not in (self.controller.targets.get(key), asked.get(key)):
             return False
         return not set(move.added) <= set(self.fake.json(path)["isr"])
 
@@ -219,6 +222,9 @@ class Judge:
         return [(key, text) for key in LIST_KEYS for text in split(config.get(key))]
 
     _entries = _pairs
+
+    def _asked(self) -> dict[Key, list[int]]:
+        return {(e["topic"], e["partition"]): e["replicas"] for e in self.fake.json(REASSIGN)["partitions"]}
 
     def _named(self, path: str) -> set[Key]:
         return {(e["topic"], e["partition"]) for e in self.fake.json(path)["partitions"]}
