@@ -33,7 +33,7 @@ from kafka_rebalance.workflow.control import Control, read_control
 from kafka_rebalance.workflow.left_out import read_remaining
 from kafka_rebalance.workflow.run_folder import open_run_folder
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_batch_view
+from kafka_rebalance.zookeeper.reader import is_reassignment_requested, read_batch_view
 
 SAMPLES_KEPT = 120  # the rate is taken over the last minute of them
 SIZES_SECONDS = 2.0  # a broker answers with every replica it holds, so it is asked less often than ZooKeeper
@@ -74,6 +74,7 @@ class BatchFollower:
         self._unreadable_since: float | None = None
         self._unreadable_for: float | None = None
         self._complete_looks = 0
+        self._requested = False
         self._rate = Rate(None, None)
         self._control = Control()
         self._said: set[str] = set()
@@ -84,6 +85,7 @@ class BatchFollower:
         self._read_control(say)
         view = read_batch_view(self._zookeeper(), [move.topic_partition for move in self.batch.moves])
         self._unreadable_since = self._unreadable_for = None
+        self._requested = view.reassignments is not None
         each = [partition_progress(move, view, {}) for move in self.batch.moves]
         if any(one.phase is Phase.COPYING for one in each):
             self._read_sizes(now, view.brokers)
@@ -162,6 +164,17 @@ class BatchFollower:
             "batch": self.batch.number,
             "message": f"The cluster could not be read for {self.stall_seconds:.0f} s: {why}",
         }
+
+    def rest(self, seconds: float) -> None:
+        """Waits so long, or until the controller has deleted the request that was there at the last look."""
+        over = time.monotonic() + seconds
+        while (left := over - time.monotonic()) > 0:
+            time.sleep(min(left, pacing.SETTLING_SECONDS))
+            try:
+                if self._requested and not is_reassignment_requested(self._zookeeper()):
+                    return
+            except ReadError:
+                return  # the next look says so
 
     def close(self) -> None:
         """Closes the ZooKeeper client; the next look opens another."""
@@ -247,21 +260,20 @@ def follow_for(
 ) -> Mapping[str, Any] | None:
     """A trigger's looks, taken here for so long at most; None where the batch is still under way then.
 
-    Until the end is in sight it rests for three times as long as a look has taken: what brokers need, it leaves them.
+    They become rarer as the batch goes on, which leaves the brokers what they need; its end is asked for between them.
     """
-    give_up = time.monotonic() + seconds
+    began = time.monotonic()
     try:
         while True:
-            began = time.monotonic()
             try:
                 event = follower.look(time.time(), log.info)
             except ReadError as away:
                 event = follower.away(time.time(), str(away), log.warning)
-            wait = follower.seconds_to_next_look(quickest, slowest)
+            now, wait = time.monotonic(), follower.seconds_to_next_look(quickest, slowest)
             if wait >= quickest:
-                wait = min(slowest, max(wait, 3 * (time.monotonic() - began)))
-            if event is not None or time.monotonic() + wait > give_up:
+                wait = min(slowest, max(wait, (now - began) / 3))
+            if event is not None or now + wait > began + seconds:
                 return event
-            time.sleep(wait)
+            follower.rest(wait)
     finally:
         follower.close()

@@ -121,6 +121,11 @@ def read_children(client: KazooClient, path: str) -> list[str]:
     return sorted(children or [])
 
 
+def exists(client: KazooClient, path: str) -> bool:
+    """Whether the znode is there. Raises ReadError."""
+    return _pipelined(client, client.exists_async, [path])[path] is not None
+
+
 def read_acl(client: KazooClient, path: str) -> list[ACL]:
     """The znode's ACL; empty where it does not exist. Raises ReadError."""
     answer = _pipelined(client, client.get_acls_async, [path])[path]

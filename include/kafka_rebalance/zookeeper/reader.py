@@ -11,7 +11,7 @@ from kazoo.client import KazooClient
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError
 from kafka_rebalance.model.cluster import BatchView, BrokerRegistration, ClusterView, Controller, SettledController
 from kafka_rebalance.model.partition import PartitionState, PartitionView, TopicAssignment, TopicPartition
-from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
+from kafka_rebalance.zookeeper.client import Znode, exists, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.znodes import (
     decode_broker,
     decode_cluster_id,
@@ -84,6 +84,11 @@ def read_batch_view(client: KazooClient, partitions: Collection[TopicPartition])
         controller=elected[0] if elected else None,
         deletions=frozenset(read_children(client, paths.DELETE_TOPICS)),
     )
+
+
+def is_reassignment_requested(client: KazooClient) -> bool:
+    """Whether the controller still has a request; one small read. Raises ReadError."""
+    return exists(client, paths.REASSIGN_PARTITIONS)
 
 
 def _read_broker_ids(client: KazooClient) -> list[int]:
