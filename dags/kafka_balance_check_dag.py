@@ -24,6 +24,7 @@ CLUSTERS = "kafka_rebalance_clusters"
     schedule=CronTriggerTimetable("15 2 * * *", timezone="UTC"),
     catchup=False,
     max_active_runs=1,
+    allowed_run_types=["scheduled", "manual"],  # no backfill: a look at the past sees today
     tags=["kafka"],
     doc_md=__doc__,
     default_args={"retries": 2, "retry_delay": timedelta(minutes=2)},

@@ -50,7 +50,7 @@ def rebalance_cancel() -> None:
 
         return work.set_throttle(run_folder, dag_run)
 
-    @task(retries=5, retry_exponential_backoff=True, max_retry_delay=timedelta(minutes=5))
+    @task(retries=5, retry_exponential_backoff=2, max_retry_delay=timedelta(minutes=5))
     def cancel(decision: dict[str, Any]) -> dict[str, Any]:
         from kafka_rebalance.workflow import cancel as work
 

@@ -27,6 +27,12 @@ METRICS = "{{ ti.xcom_pull(task_ids='snapshot', key='metrics') }}"
 AFTER_APPROVAL = "all_done_min_one_success"
 
 
+def check_not_begun(context: Any) -> None:
+    from kafka_rebalance.workflow import tasks
+
+    tasks.check_not_begun(context)
+
+
 @dag(
     dag_id="kafka_rebalance",
     description="Rebalance one Kafka cluster: plan, approval, reassignment, verification.",
@@ -80,6 +86,12 @@ def rebalance() -> None:
 
         return tasks.verify(decision)
 
+    @task
+    def check_verified(dag_run: Any = None) -> None:
+        from kafka_rebalance.workflow import tasks
+
+        tasks.check_verified(dag_run)
+
     @task(trigger_rule=AFTER_APPROVAL)
     def record(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import tasks
@@ -106,6 +118,7 @@ def rebalance() -> None:
             NONCE,
         ],
         name="kafka_rebalance plan",
+        pre_execute=check_not_begun,
         retries=1,
     )
     reported = render_report(run_folder)
@@ -121,11 +134,14 @@ def rebalance() -> None:
     released = release_throttle(decision).as_teardown(setups=held, on_failure_fail_dagrun=True)
     elected = elect_leaders(decision)
     verified = verify(decision)
+    # Whoever marks the whole run skips all but teardowns, and Airflow calls a run green whose last task is skipped.
+    checked = check_verified().as_teardown(setups=held, on_failure_fail_dagrun=True)
     recorded = record(decision)
 
     taken >> planned >> reported >> approved >> held >> moved >> released
     moved >> elected
     [approved, elected, released] >> verified
+    released >> checked
     [approved, verified] >> recorded
 
 

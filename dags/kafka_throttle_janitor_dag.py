@@ -25,6 +25,7 @@ CLUSTERS = "kafka_rebalance_clusters"
     max_active_runs=1,
     # Custody must not hang on somebody remembering to unpause it; it writes nothing but what our own leases say.
     is_paused_upon_creation=False,
+    allowed_run_types=["scheduled", "manual"],  # no backfill: a look at the past sees today
     params={
         "kafka_conn_id": Param(
             None, type=["null", "string"], title="Cluster", description="This one alone; empty: all of them."

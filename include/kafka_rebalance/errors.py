@@ -8,6 +8,7 @@ RebalanceError
 │   └── ThrottleRateError     a rate outside the policy, or at which a copy could never end
 ├── KafkaRuleError            a rule of Kafka itself; carries Kafka's own message
 ├── ArtifactError             a file of the run's folder: missing, unreadable, of another version or digest
+│   ├── FormatVersionError    a file whose format has changed since this version
 │   └── RunFolderError        the run's folder itself: not writable, not shared, outside its root
 ├── ReadError                 the cluster could not be read: never the same as "nothing is there"
 │   └── CorruptZnodeError     a znode whose content is not what Kafka writes
@@ -65,6 +66,10 @@ class KafkaRuleError(RebalanceError):
 
 class ArtifactError(RebalanceError):
     """A file of the run's folder cannot be used."""
+
+
+class FormatVersionError(ArtifactError):
+    """A file has a major version that this code does not know."""
 
 
 class RunFolderError(ArtifactError):

@@ -28,6 +28,7 @@ CHAIN = {  # task: what comes directly before it
     "release_throttle": {"approve", "hold_throttle", "reassign"},
     "elect_leaders": {"approve", "reassign"},
     "verify": {"approve", "elect_leaders", "release_throttle"},
+    "check_verified": {"hold_throttle", "release_throttle"},
     "record": {"approve", "verify"},
 }
 
@@ -77,6 +78,14 @@ def test_what_follows_an_approval_runs_whatever_failed_but_never_without_one(reb
         assert task.trigger_rule == "all_done_min_one_success"
         assert "approve" in task.upstream_task_ids
         assert not set(task.upstream_task_ids) & {"snapshot", "plan", "render_report"}
+
+
+def test_a_run_that_somebody_marks_still_has_a_task_that_can_fail_it(rebalance: DAG) -> None:
+    """Airflow skips all but teardowns then, and a run whose last tasks are skipped is green."""
+    check = rebalance.get_task("check_verified")
+    assert check.is_teardown
+    assert check.on_failure_fail_dagrun
+    assert not check.downstream_task_ids
 
 
 def test_an_approval_is_asked_once_for_each_run_of_its_task(rebalance: DAG) -> None:
@@ -136,6 +145,7 @@ def test_cancelling_now_is_approved_before_it_is_done_and_each_action_has_its_ta
     assert set(NEXT.values()) == set(cancel.get_task("route").downstream_task_ids)
     assert cancel.get_task("approve").retries == 0
     assert (cancel.get_task("cancel").retries, cancel.get_task("verify").retries) == (5, 3)
+    assert cancel.get_task("cancel").retry_exponential_backoff > 1
     assert cancel.get_task("roll_back").trigger_dag_id == "kafka_rebalance"
     assert cancel.params["action"] == "stop_after_batch"  # the harmless one, for who only presses the button
     assert type(cancel.timetable).__name__ == "NullTimetable"

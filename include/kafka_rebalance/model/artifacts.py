@@ -2,6 +2,9 @@
 
 A folder is anything with pathlib's `/`, `read_bytes` and `write_bytes`: a `Path`, or an `ObjectStoragePath` on a
 bucket. Every JSON file carries `format_version` and, where it comes from another file, that file's digest.
+
+`format_version` is the major version: another one is refused. What a later version only adds are keys, perhaps with a
+`format_minor` that says so, and nobody who reads a file asks for its other keys.
 """
 
 from __future__ import annotations
@@ -14,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, Self
 
-from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.errors import ArtifactError, FormatVersionError
 
 FORMAT_VERSION = 1
 
@@ -125,9 +128,9 @@ def _no_constant(name: str) -> NoReturn:
 
 
 def check_format_version(version: object, where: str) -> None:
-    """Refuses a file of a major version that this code does not know."""
+    """Refuses a file of a major version that this code does not know. Raises FormatVersionError."""
     if type(version) is not int or version != FORMAT_VERSION:
-        raise ArtifactError(
+        raise FormatVersionError(
             f"{where} has format_version {version!r}; this version reads {FORMAT_VERSION}. "
             "Nothing was written to the cluster. Start a new Dag run with the version that is deployed."
         )

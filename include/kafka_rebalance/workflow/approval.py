@@ -150,6 +150,9 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
     def _decide(self, context: Context, folder: RunFolder, offer: Offer, decision: Mapping[str, Any]) -> None:
         """decision.json, and what later tasks need of it; pushed before `skip()`, which raises."""
         decision_digest = artifacts.write_json(folder, artifacts.DECISION, decision, source_digest=offer.source_digest)
+        self._push(context, decision, decision_digest)
+
+    def _push(self, context: Context, decision: Mapping[str, Any], decision_digest: str) -> None:
         context["ti"].xcom_push(
             "decision",
             {
@@ -221,11 +224,31 @@ class CandidateApprovalOperator(DigestApprovalOperator):
         )
 
     def execute(self, context: Context) -> Any:
-        if (self._open() / artifacts.BATCHES).exists():
-            raise AirflowFailException(
-                "The approval cannot be asked again: batches of this plan were already started. Start a new Dag run."
-            )
+        folder = self._open()
+        if (folder / artifacts.BATCHES).exists():
+            self._go_on(context, folder)
+            return
         super().execute(context)
+
+    def _go_on(self, context: Context, folder: RunFolder) -> None:
+        """Gives the decision once more, if the cluster's lock says that this run executes it."""
+        from kafka_rebalance.workflow.hooks import read_connection  # heavy, and this file is read with the Dag
+        from kafka_rebalance.workflow.running import held_digest
+
+        held, why = None, ""
+        try:
+            decision = artifacts.read_json(folder, artifacts.DECISION)
+            connection = read_connection(artifacts.read_json(folder, artifacts.SNAPSHOT)["connection_id"])
+            held = held_digest(connection, context["dag_run"])
+        except RebalanceError as unreadable:
+            why = f" {unreadable}"
+        if held is None or held != decision.get("digest"):
+            raise AirflowFailException(
+                f"The approval cannot be asked again: batches of this plan were already started.{why} Start a new Dag "
+                "run."
+            )
+        self._push(context, decision, artifacts.digest_of(decision))
+        self.log.warning("Nothing is asked again: batches of the approved plan %s were already started", held[:8])
 
     def form(self, folder: RunFolder, policy: Policy) -> ParamsDict:
         least, most = policy.min_throttle_bytes_per_second, policy.max_throttle_bytes_per_second

@@ -1,4 +1,7 @@
-"""batches.json: when each batch was requested and how it ended, and why none followed. ZooKeeper stays the truth."""
+"""batches.json: when each batch was requested and how it ended, and why none followed. ZooKeeper stays the truth.
+
+Notes of a version that this one does not know are neither read nor written over: FormatVersionError.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +9,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.errors import ArtifactError, FormatVersionError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.proposal import Batch
@@ -91,6 +94,8 @@ def _read(plan: ApprovedPlan) -> dict[str, Any]:
     """What was noted; an empty document where there are no readable notes."""
     try:
         return artifacts.read_json(plan.folder, artifacts.BATCHES)
+    except FormatVersionError:
+        raise
     except ArtifactError:
         return {}
 

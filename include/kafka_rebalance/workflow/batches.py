@@ -5,14 +5,14 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import ExecutionError, RefusedError, StoppedError
+from kafka_rebalance.errors import ExecutionError, FormatVersionError, RefusedError, StoppedError
 from kafka_rebalance.execution.pacing import Window, predicted_seconds, read_window
 from kafka_rebalance.execution.pausing import Pause, pause_before
 from kafka_rebalance.execution.recovery import Position, check_position, position
@@ -101,11 +101,13 @@ class Visit:
         if event is not None:
             _heed(plan, view, where, event)
         check_position(where)
-        batch_notes.note_done(plan, where.done)
         if where.in_flight is not None:
+            with suppress(FormatVersionError):  # what runs is followed to its end; nothing is written after it
+                batch_notes.note_done(plan, where.done)
             log.info("Batch %d is under way; following it", where.in_flight.number)
             self._last = where.in_flight.number
             return Step(plan, where.in_flight)
+        batch_notes.note_done(plan, where.done)
         _elect(client, plan, view, where)
         if where.next is None:
             return Step(plan)
@@ -142,7 +144,7 @@ def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, event: Mapping
     stands at is of the past.
     """
     at = where.in_flight or where.next
-    number, state = event.get("batch"), event.get("state")
+    number, state, message = event.get("batch"), event.get("state"), str(event.get("message", ""))
     if state in ("ready", "done", batch_notes.UNREADABLE):
         return  # ZooKeeper could be read just now, and says itself what is done
     # Whoever follows a batch gives a stall up while it runs, and everything else when nothing of it runs any more.
@@ -150,13 +152,13 @@ def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, event: Mapping
         log.warning("Batch %s was seen as %s, which it is no longer; going on from ZooKeeper", number, state)
         return
     if state == batch_notes.REFUSED:
-        _note_refused(plan, at, view, event["message"])
-        raise RefusedError(event["message"])
+        _note_refused(plan, at, view, message)
+        raise RefusedError(message)
     if state == batch_notes.CANCELLED:
         batch_notes.note_batch(plan, at, batch_notes.CANCELLED)
-        raise _stopped(plan, where, event["message"])
+        raise _stopped(plan, where, message)
     batch_notes.note_batch(plan, at, str(state))
-    raise ExecutionError(event["message"])
+    raise ExecutionError(message)
 
 
 def _note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str) -> None:

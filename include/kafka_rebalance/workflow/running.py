@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import LockHeldError
+from kafka_rebalance.errors import ApprovalError, LockHeldError
 from kafka_rebalance.execution.decision import REJECT
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.workflow.approved import ApprovedPlan, check_digest, plan_in
 from kafka_rebalance.workflow.run_folder import RunFolder, file_name, runs_root
-from kafka_rebalance.workflow.run_lock import this_airflow
+from kafka_rebalance.workflow.run_lock import lock_owner, this_airflow
 from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper.client import open_client
 
 REBALANCE = "kafka_rebalance"
+GOING_ON = (
+    "Copies in flight go on. To let the run go on, mark its task approve as success: it keeps what was approved. To "
+    "plan anew, start a new Dag run when this one has ended."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +69,32 @@ def still_running(client: KazooClient, run: str, digest: str) -> bool:
             "Start a new run of kafka_rebalance_cancel to see what that one does."
         )
     return True
+
+
+def held_digest(connection: ClusterConnection, dag_run: Any) -> str | None:
+    """The digest under which this very run holds the cluster; None where it does not."""
+    with open_client(connection.zookeeper) as client:
+        holder = lock.read(client)
+    return holder.digest if holder is not None and holder.is_same_run(lock_owner("-", dag_run)) else None
+
+
+def check_plans_nothing_meanwhile(connection: ClusterConnection, dag_run: Any) -> None:
+    """Raises LockHeldError while this run executes a plan: another one is not put under its moves."""
+    digest = held_digest(connection, dag_run)
+    if digest is not None:
+        raise LockHeldError(
+            f"This run holds the cluster with the plan {digest[:8]} that was approved in it, so nothing else is "
+            f"planned in it now. Nothing was written. {GOING_ON}"
+        )
+
+
+def check_not_begun(folder: RunFolder) -> None:
+    """Raises ApprovalError where batches of the plan in this folder were requested: it is not made again."""
+    if (folder / artifacts.BATCHES).exists():
+        raise ApprovalError(
+            f"Batches of the plan in {folder} were already started, so it is not made again. Nothing was written. "
+            f"{GOING_ON}"
+        )
 
 
 def find_moved(connection_id: str, run_id: str | None) -> ApprovedPlan | None:

@@ -39,6 +39,19 @@ def read_standing(run: str, owner: str) -> Standing:
     return Standing.PAUSED if dag.is_paused else Standing.RUNNING
 
 
+def is_skipped(dag_run: Any, task_id: str) -> bool:
+    """Whether Airflow has skipped that task of the run; False where it does not tell."""
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    try:
+        states = RuntimeTaskInstance.get_task_states(dag_run.dag_id, task_ids=[task_id], run_ids=[dag_run.run_id])
+    except Exception as failed:
+        log.warning("Airflow does not tell of %s (%s: %s)", task_id, type(failed).__name__, failed)
+        return False
+    state = (states.get(dag_run.run_id) or {}).get(task_id)
+    return str(getattr(state, "value", state)) == "skipped"
+
+
 def warn_without_janitor() -> None:
     """Says in the log that nobody will take care of a throttle that is left, where the janitor is paused or missing."""
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance

@@ -29,7 +29,9 @@ from kafka_rebalance.workflow import (
     plans,
     rates,
     report_files,
+    running,
     segment_audit,
+    standing,
     throttling,
 )
 from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
@@ -70,6 +72,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     window = read_window(params)
     policy = read_policy(connection_id)
     connection = read_connection(connection_id)
+    running.check_plans_nothing_meanwhile(connection, dag_run)
     folder, nonce = create_run_folder(connection_id, dag_run.run_id)
     ti.xcom_push("run_folder", str(folder))
     ti.xcom_push("nonce", nonce)
@@ -122,6 +125,12 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     ledger.append("metrics", connection_id, dag_run.run_id, observed_at, metric_rows(taken))
     ti.xcom_push("metrics", str(ledger.folder_of("metrics", connection_id)))
     return {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
+
+
+@fails_without_retry
+def check_not_begun(context: Mapping[str, Any]) -> None:
+    """Before `plan`: what is being executed is not planned again."""
+    running.check_not_begun(open_run_folder(context["ti"].xcom_pull(task_ids="snapshot", key="run_folder")))
 
 
 @fails_without_retry
@@ -185,6 +194,16 @@ def elect_leaders(decision: Mapping[str, Any]) -> list[str]:
             client, plan.candidate.moves, allowed=lambda: check_not_frozen(plan.connection_id)
         )
     return [str(tp) for tp in left]
+
+
+@fails_without_retry
+def check_verified(dag_run: Any) -> None:
+    """Raises VerificationError where Airflow has skipped `verify`: somebody has marked the run, or a task before it."""
+    if standing.is_skipped(dag_run, "verify"):
+        raise VerificationError(
+            "The run was ended by hand, so whether the approved end was reached was not verified. Its throttle is put "
+            "back by release_throttle or the janitor. To go on, clear hold_throttle with what follows it."
+        )
 
 
 @fails_without_retry

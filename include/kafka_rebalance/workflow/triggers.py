@@ -1,4 +1,8 @@
-"""Follows one batch from the triggerer, or waits for the next one: reads, notes, and says when it is over."""
+"""Follows one batch from the triggerer, or waits for the next one: reads, notes, and says when it is over.
+
+A trigger outlives a deployment: Airflow makes it from the arguments that an older or newer version wrote down. So each
+beyond the first has a default, and those that this version does not know are passed over.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +20,8 @@ from kafka_rebalance.workflow.following import BatchFollower
 from kafka_rebalance.workflow.hooks import KafkaClusterHook, cluster_connection
 from kafka_rebalance.workflow.waiting import Waiter, from_arguments
 
+POLL_SECONDS = 0.5
+STALL_SECONDS = 1800.0
 SLOWEST_POLL_SECONDS = 15.0  # twice within the half minute after which a janitor misses the heartbeat
 
 
@@ -62,6 +68,10 @@ class _WatchingTrigger(BaseTrigger):
         except ReadError as away:
             return watcher.away(time.time(), str(away), self.log.warning)
 
+    def _pass_over(self, unknown: Mapping[str, Any]) -> None:
+        if unknown:
+            self.log.warning("Arguments of another version are passed over: %s", ", ".join(sorted(unknown)))
+
     def _serialize(self, *names: str) -> tuple[str, dict[str, Any]]:
         path = f"{type(self).__module__}.{type(self).__qualname__}"
         return path, {name: getattr(self, name) for name in names}
@@ -77,11 +87,13 @@ class BatchTrigger(_WatchingTrigger):
         run_folder: str,
         candidate: str,
         batch: int,
-        poll_seconds: float,
-        stall_seconds: float,
+        poll_seconds: float = POLL_SECONDS,
+        stall_seconds: float = STALL_SECONDS,
         slowest_poll_seconds: float = SLOWEST_POLL_SECONDS,
+        **unknown: Any,
     ) -> None:
         super().__init__()
+        self._pass_over(unknown)
         self.connection_id = connection_id
         self.run_folder = run_folder
         self.candidate = candidate
@@ -116,16 +128,18 @@ class PauseTrigger(_WatchingTrigger):
         *,
         connection_id: str,
         run_folder: str,
-        pause: Mapping[str, Any],
-        not_before: str | None,
-        until: str | None,
-        poll_seconds: float,
-        slowest_poll_seconds: float,
+        pause: Mapping[str, Any] | None = None,
+        not_before: str | None = None,
+        until: str | None = None,
+        poll_seconds: float = POLL_SECONDS,
+        slowest_poll_seconds: float = SLOWEST_POLL_SECONDS,
+        **unknown: Any,
     ) -> None:
         super().__init__()
+        self._pass_over(unknown)
         self.connection_id = connection_id
         self.run_folder = run_folder
-        self.pause = pause
+        self.pause = pause or {}
         self.not_before = not_before
         self.until = until
         self.poll_seconds = poll_seconds

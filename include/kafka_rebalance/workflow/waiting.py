@@ -99,8 +99,8 @@ def to_arguments(pause: Pause) -> dict[str, Any]:
 
 
 def from_arguments(arguments: Mapping[str, Any]) -> Pause:
-    """The other way round."""
+    """The other way round; what is missing is not waited for here, and `reassign` looks itself before it writes."""
     return Pause(
-        tuple(arguments["brokers"]),
-        tuple((TopicPartition(topic, partition), count) for topic, partition, count in arguments["in_sync"]),
+        tuple(arguments.get("brokers", ())),
+        tuple((TopicPartition(topic, partition), count) for topic, partition, count in arguments.get("in_sync", ())),
     )
