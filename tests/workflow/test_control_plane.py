@@ -118,6 +118,12 @@ CELLS = [
         for state in ("success", "failed")
     ),
     Cell("mark record failed", AFTER, "failed", 2, then=("clear record",)),
+    # a task that is marked before it could run is not run, until it is cleared
+    *(
+        Cell(f"mark {task} success", BEFORE, "running", 0, then=(*ASK, *GO_ON))
+        for task in ("hold_throttle", "reassign", "verify")
+    ),
+    Cell("mark verify success", IN_FLIGHT, "failed", 2, says="did not reach", then=GO_ON),
     # mark or delete the whole run
     *(
         Cell(f"mark run {state}", moment, "success", 0)
