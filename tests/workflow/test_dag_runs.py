@@ -138,7 +138,7 @@ def test_a_run_whose_moves_fail_puts_the_throttle_back_and_is_red(
     def refuse(*_: object) -> None:
         raise ExecutionError("refused for the test")
 
-    monkeypatch.setattr(batches, "advance", refuse)
+    monkeypatch.setattr(batches.Visit, "advance", refuse)
     states = run("kafka_rebalance", choice="balanced", conf={"kafka_conn_id": CONNECTION})
     assert states["reassign"] == "failed"
     assert states["release_throttle"] == "success"
@@ -193,7 +193,7 @@ def test_the_janitor_asks_airflow_and_takes_off_what_a_deleted_run_left(
         raise ExecutionError("lost for the test")
 
     with monkeypatch.context() as patched:
-        patched.setattr(batches, "advance", lose)
+        patched.setattr(batches.Visit, "advance", lose)
         patched.setattr(throttling, "put_back", lose)  # the teardown never came to it
         assert run("kafka_rebalance", choice="balanced", conf={"kafka_conn_id": CONNECTION})["run"] == "failed"
     left = cluster.throttles()
