@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Two processes take the groups of tests/conftest.py in this order: first where a mistake shows soonest, and the longest
 # group not at the end.
-TESTS := --numprocesses=2 --no-loadscope-reorder tests/unit tests/workflow tests/spark tests/e2e tests/integration
+TESTS := --numprocesses=2 --no-loadscope-reorder -m "not control_plane" tests/unit tests/workflow tests/spark tests/e2e tests/integration
 SOURCES := $(wildcard include dags plugins demo bench faults scripts tests)
 
 .PHONY: help
@@ -36,6 +36,10 @@ format: setup  ## rewrite the sources in the house's format
 .PHONY: test
 test: setup test-tools  ## every test: unit, Spark, workflow, real brokers, four Airflow processes and a browser
 	$(BIN)/pytest $(TESTS)
+
+.PHONY: test-control-plane
+test-control-plane: setup test-tools  ## a run that is marked and deleted in mid-copy, on a whole Airflow and real brokers
+	$(BIN)/pytest -q -m control_plane tests/e2e
 
 .PHONY: test-fast
 test-fast: setup  ## the unit tests alone

@@ -16,7 +16,8 @@ from selenium.webdriver import Chrome
 
 from browser import open_browser
 from demo.local_airflow import LocalAirflow
-from demo.runs import wait_for_dag
+from demo.runs import DagRun, trigger, wait_for_dag
+from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from local_cluster import LocalCluster
 from local_cluster.jars import spark_source_jars
 
@@ -26,6 +27,7 @@ APPROVERS = "approvers: [uma, olive]\nmax_bytes_share: 0.9\nmax_throttle_bytes_p
 POLICIES = {
     "kafka_spark": APPROVERS,
     "kafka_local": APPROVERS,
+    "kafka_slow": APPROVERS + "min_throttle_bytes_per_second: 100000\n",
     "kafka_brief": APPROVERS + "approval_expires_after_seconds: 5\n",
 }
 FLEET = ["kafka_local"]
@@ -82,6 +84,8 @@ def requester(airflow: LocalAirflow) -> httpx.Client:
     wait_for_dag(client, "kafka_rebalance")
     wait_for_dag(client, "kafka_balance_check")
     wait_for_dag(client, "kafka_topics")
+    wait_for_dag(client, "kafka_rebalance_cancel")
+    wait_for_dag(client, "kafka_throttle_janitor")
     return client
 
 
@@ -89,6 +93,16 @@ def requester(airflow: LocalAirflow) -> httpx.Client:
 def approver(airflow: LocalAirflow) -> httpx.Client:
     """uma, who answers."""
     return airflow.login("uma")
+
+
+@pytest.fixture(scope="session")
+def interrupted(requester: httpx.Client, cluster: LocalCluster) -> DagRun:
+    """A run that is to move one partition of a topic of its own."""
+    cluster.create_topic("interrupted", {0: (1, 2)})
+    cluster.produce("interrupted", {0: 8_000_000})
+    plan = format_reassignment({("interrupted", 0): (3, 4)})
+    asked = {"kafka_conn_id": "kafka_slow", "plan": plan, "candidates": ["light"], "reason": "to be interrupted"}
+    return trigger(requester, "kafka_rebalance", asked)
 
 
 @pytest.fixture
