@@ -15,7 +15,7 @@ from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.planning.scoring import Score
-from kafka_rebalance.workflow import balance
+from kafka_rebalance.workflow import balance, ledger
 from simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun
 
 LIMIT = 0.25  # a power of two, so that "at the limit" can be written down
@@ -115,6 +115,15 @@ def test_a_check_measures_decides_keeps_both_and_writes_nothing_to_the_cluster(
     assert (written["controller"]["broker"], written["controller"]["epochs_read"]) == (1, [1, 1])
     found = pyarrow.dataset.dataset(tmp_path / "runs" / "ledger" / "metrics", partitioning="hive").to_table()
     assert found["size_bytes"].to_pylist() == [SIZE_BYTES] * 4
+    ((kept,), unreadable) = ledger.read("balance", CONNECTION, 1)
+    assert unreadable == ()
+    assert (kept["run_id"], kept["skew_leaders"], kept["skew_bytes_in"]) == (
+        "scheduled__1",
+        verdict["skew"]["leaders"],
+        None,
+    )
+    same = ("imbalance", "resource", "rack_violations", "limit", "past_limit")
+    assert {key: kept[key] for key in same} == {key: verdict[key] for key in same}
 
 
 def test_a_balanced_cluster_is_left_alone(run: SimulatedRun, cluster: SimulatedCluster) -> None:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 import pyarrow.dataset
+import pyarrow.parquet
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from in_process_run import CONNECTION
+from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.ledger_files import SOURCE_FILE, compacted_name
 from kafka_rebalance.workflow import ledger, tasks
 from simulated_cluster import RATE, SIZE_BYTES, TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
@@ -26,14 +29,14 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "ledger"
 
 
-def read(root: Path, table: str) -> pyarrow.Table:
+def read_all(root: Path, table: str) -> pyarrow.Table:
     return pyarrow.dataset.dataset(root / table, partitioning="hive").to_table()
 
 
 def test_rows_are_found_by_cluster_and_day(root: Path) -> None:
     ledger.append("metrics", "kafka_eu", "one", DAY, [ROW])
     ledger.append("metrics", "kafka_us", "one", DAY.replace(day=22), [ROW, ROW])
-    found = read(root, "metrics")
+    found = read_all(root, "metrics")
     assert sorted(zip(found["cluster"].to_pylist(), map(str, found["day"].to_pylist()), strict=True)) == [
         ("kafka_eu", "2026-11-21"),
         ("kafka_us", "2026-11-22"),
@@ -50,7 +53,7 @@ def test_a_task_that_is_cleared_counts_once_and_another_run_beside_it(root: Path
     for _ in range(2):
         ledger.append("metrics", "kafka_eu", "manual__2026-11-21T00:00:00+00:00", DAY, [ROW])
     ledger.append("metrics", "kafka_eu", "manual__2026-11-21T00:00:00-00:00", DAY, [ROW])
-    assert read(root, "metrics").num_rows == 2
+    assert read_all(root, "metrics").num_rows == 2
 
 
 @pytest.mark.parametrize("table", list(ledger.TABLES))
@@ -59,6 +62,108 @@ def test_a_table_keeps_its_columns_when_a_run_has_nothing_to_say(root: Path, tab
     found = pyarrow.dataset.dataset(str(path)).to_table()
     assert found.schema.equals(ledger.TABLES[table])
     assert found.num_rows == 0
+
+
+def add(run_id: str, at: datetime, size: int, connection: str = "kafka_eu") -> Path:
+    return Path(str(ledger.append("metrics", connection, run_id, at, [{**ROW, "size_bytes": size}])))
+
+
+def sizes(days: float = 28) -> list[int]:
+    found = ledger.read("metrics", "kafka_eu", days, now=DAY)
+    assert found.unreadable == ()
+    return [row["size_bytes"] for row in found.rows]
+
+
+def test_a_clusters_rows_of_the_last_days_come_newest_first(root: Path) -> None:
+    for age in (3, 0, 40, 1):
+        add(f"run-{age}", DAY - timedelta(days=age), age)
+    add("other", DAY, 99, connection="kafka_us")
+    assert sizes() == [0, 1, 3]
+    assert sizes(days=2) == [0, 1]
+    assert sizes(days=2.999) == [0, 1], "the day's folder is read, and what is older in it is left out"
+    row = ledger.read("metrics", "kafka_eu", 1, now=DAY).rows[0]
+    assert (list(row), row["observed_at"]) == (ledger.TABLES["metrics"].names, DAY)
+
+
+def test_a_cluster_of_which_nothing_was_written_has_no_rows(root: Path) -> None:
+    assert ledger.read("outcomes", "kafka_eu", 28) == ([], ())
+
+
+def test_a_file_that_cannot_be_read_is_named_and_takes_no_other_with_it(
+    root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = add("sound", DAY, 1).parent
+    (folder / "cut.parquet").write_bytes(b"PAR1")
+    pyarrow.parquet.write_table(pyarrow.table({"topic": ["orders"]}), folder / "foreign.parquet")
+    pyarrow.parquet.write_table(
+        pyarrow.table({"observed_at": [DAY], "size_bytes": ["much"]}), folder / "text-for-a-number.parquet"
+    )
+    (folder / ".sound.parquet.part").write_bytes(b"half")
+    found = ledger.read("metrics", "kafka_eu", 1, now=DAY)
+    assert [row["size_bytes"] for row in found.rows] == [1]
+    assert found.unreadable == tuple(
+        f"day=2026-11-21/{name}.parquet" for name in ("cut", "foreign", "text-for-a-number")
+    )
+    assert "cut.parquet cannot be read and is left out" in caplog.text
+
+
+def test_a_folder_that_cannot_be_listed_is_an_error_and_not_nothing(root: Path) -> None:
+    place = Path(str(ledger.folder_of("balance", "kafka_eu")))
+    place.parent.mkdir(parents=True)
+    place.write_bytes(b"a file where the cluster's folder should be")
+    with pytest.raises(ReadError, match="cannot be listed"):
+        ledger.read("balance", "kafka_eu", 28)
+
+
+def test_columns_that_an_earlier_version_did_not_write_are_null(root: Path) -> None:
+    path = add("old", DAY, 7)
+    pyarrow.parquet.write_table(pyarrow.parquet.read_table(path).drop_columns(["topic_czxid"]), path)
+    (row,) = ledger.read("metrics", "kafka_eu", 1, now=DAY).rows
+    assert (row["size_bytes"], row["topic_czxid"]) == (7, None)
+
+
+def compacted(folder: Path, number: int, sizes_by_file: dict[str, int]) -> None:
+    schema = ledger.TABLES["metrics"].append(pyarrow.field(SOURCE_FILE, pyarrow.string()))
+    rows = [{**ROW, "observed_at": DAY, "size_bytes": size, SOURCE_FILE: name} for name, size in sizes_by_file.items()]
+    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), folder / compacted_name(number))
+
+
+def test_wherever_compaction_stopped_a_row_counts_once(root: Path) -> None:
+    folder = add("a", DAY, 1).parent
+    add("b", DAY, 2)
+    compacted(folder, 1, {"a.parquet": 1, "b.parquet": 2})
+    assert sorted(sizes()) == [1, 2], "before any of them is removed"
+    (folder / "a.parquet").unlink()
+    assert sorted(sizes()) == [1, 2], "after one of them"
+    (folder / "b.parquet").unlink()
+    assert sorted(sizes()) == [1, 2]
+    add("c", DAY, 3)
+    compacted(folder, 10, {"a.parquet": 1, "b.parquet": 2, "c.parquet": 3})
+    assert sorted(sizes()) == [1, 2, 3], "the newer one has all of the older one, by number and not by name"
+    add("a", DAY, 100)
+    assert sorted(sizes()) == [2, 3, 100], "a cleared task has written its file again"
+
+
+def test_rows_that_compaction_takes_away_while_the_day_is_read_are_found_in_its_file(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = add("a", DAY, 1).parent
+    add("b", DAY, 2)
+    listed = ledger._names
+    looks = []
+
+    def compacts_after_the_first_look(place: Path) -> list[str]:
+        names = listed(place)
+        if place == folder:
+            looks.append(names)
+            if len(looks) == 1:
+                compacted(folder, 1, {"a.parquet": 1, "b.parquet": 2})
+                (folder / "b.parquet").unlink()
+        return names
+
+    monkeypatch.setattr(ledger, "_names", compacts_after_the_first_look)
+    assert sorted(sizes()) == [1, 2]
+    assert len(looks) == 2
 
 
 @pytest.fixture
@@ -72,7 +177,7 @@ def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPat
 
 
 def only_row(tmp_path: Path, table: str) -> dict[str, Any]:
-    (row,) = read(tmp_path / "runs" / "ledger", table).to_pylist()
+    (row,) = read_all(tmp_path / "runs" / "ledger", table).to_pylist()
     return dict(row)
 
 
@@ -80,13 +185,13 @@ def test_a_run_leaves_what_was_measured_proposed_and_reached(run: SimulatedRun, 
     run.hold()
     run.reassign()
     run.finish()
-    measured = read(tmp_path / "runs" / "ledger", "metrics").to_pylist()
+    measured = read_all(tmp_path / "runs" / "ledger", "metrics").to_pylist()
     assert {
         (row["topic"], row["partition"], row["size_bytes"], row["start_offset"], row["end_offset"]) for row in measured
     } == {(topic, partition, SIZE_BYTES, 0, 1) for topic, partitions in TOPICS.items() for partition in partitions}
     assert all(row["topic_czxid"] is not None for row in measured)
     proposals = artifacts.read_json(run.folder, artifacts.PROPOSALS)
-    planned = {row["candidate"]: row for row in read(tmp_path / "runs" / "ledger", "plans").to_pylist()}
+    planned = {row["candidate"]: row for row in read_all(tmp_path / "runs" / "ledger", "plans").to_pylist()}
     assert {name: row["digest"] for name, row in planned.items()} == {
         candidate["name"]: candidate["digest"] for candidate in proposals["candidates"]
     }

@@ -118,6 +118,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
         self.options = list(labels(offer.digests))
         self.params = self.form(folder, policy)
         if "error" in event:
+            self._note(context, offer, expired=event.get("error_type") == "timeout")
             self._fail_expired(folder, event, policy)
         user = event.get("responded_by_user") or {}
         form = event.get("params_input") or {}
@@ -131,6 +132,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
             choice = check_answer(answer, offer.digests, policy, requester_of(context["dag_run"]))
             self.check_choice(folder, choice, answer)
         except ApprovalError as refused:
+            self._note(context, offer, by=answer.user_id, note=form.get("note"), refused=str(refused))
             raise AirflowFailException(str(refused)) from refused
         decision = {
             "choice": choice,
@@ -142,6 +144,16 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
             **self.details(folder, answer),
         }
         self._decide(context, folder, offer, decision)
+        self._note(
+            context,
+            offer,
+            choice=choice,
+            digest=decision["digest"],
+            by=user["id"],
+            at=datetime.fromisoformat(decision["approved_at"]),
+            note=decision["note"],
+            throttle_bytes_per_second=decision.get("throttle_bytes_per_second"),
+        )
         self.log.info("%s chose %s", user["id"], answer.option)
         if choice == REJECT:
             self._skip_rest(context, f"Rejected by {user['id']}. Nothing was written to the cluster.")
@@ -163,6 +175,16 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
                 "nonce": self.nonce,
             },
         )
+
+    def _note(self, context: Context, offer: Offer, *, expired: bool = False, **answer: Any) -> None:
+        """A row of the ledger: every answer, also one that does not count, and every request that ended without one."""
+        from kafka_rebalance.workflow import ledger  # heavy, and this file is read with the Dag
+
+        now, dag_run = datetime.now(UTC), context["dag_run"]
+        row = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id, "expired": expired, **answer}
+        # A cleared request is answered again: that is another row. The same answer noted twice is one.
+        file = f"{dag_run.dag_id}.{dag_run.run_id}.{answer.get('at') or now}"
+        ledger.append("decisions", offer.connection_id, file, now, [row])
 
     def _open(self) -> RunFolder:
         try:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
@@ -75,10 +76,21 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
     written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat()}
     artifacts.write_json(folder, VERDICT, written, source_digest=digest)
     ledger.append("metrics", connection_id, dag_run.run_id, now, metric_rows(taken))
+    ledger.append("balance", connection_id, dag_run.run_id, now, [_balance_row(result, dag_run.run_id)])
     ledger.append("audits", connection_id, dag_run.run_id, now, audit_rows(audit))
     log.info("%s: %s", connection_id, result["text"])
     _log_audit(connection_id, audit)
     return result
+
+
+def _balance_row(result: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+    """The verdict's figures; the skew of a resource that is not known is null."""
+    same = ("imbalance", "resource", "rack_violations", "limit", "past_limit")
+    return {
+        "run_id": run_id,
+        **{key: result[key] for key in same},
+        **{f"skew_{resource}": skew for resource, skew in result["skew"].items()},
+    }
 
 
 def _log_audit(connection_id: str, audit: SegmentAudit) -> None:

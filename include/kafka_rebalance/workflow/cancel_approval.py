@@ -6,9 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 from airflow.sdk.definitions.param import ParamsDict
-from airflow.sdk.exceptions import AirflowFailException
 
-from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.execution.cancel import CancelPlan, check_consent
 from kafka_rebalance.execution.decision import REJECT, Answer
 from kafka_rebalance.model import artifacts
@@ -57,13 +55,12 @@ class CancelApprovalOperator(DigestApprovalOperator):
         return approval_subject(written), approval_body(written)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        if "error" not in event and event["chosen_options"][0] != REJECT:
-            self._consent = (event.get("params_input") or {}).get(CONSENT)
-            try:
-                check_consent(_plan(self._open()), self._consent)
-            except ApprovalError as refused:
-                raise AirflowFailException(str(refused)) from refused
+        self._consent = (event.get("params_input") or {}).get(CONSENT)
         return super().execute_complete(context, event)
+
+    def check_choice(self, folder: RunFolder, choice: str, answer: Answer) -> None:
+        if choice != REJECT:
+            check_consent(_plan(folder), self._consent)
 
     def details(self, folder: RunFolder, answer: Answer) -> dict[str, Any]:
         return {CONSENT: self._consent}
