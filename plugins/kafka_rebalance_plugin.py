@@ -1,4 +1,4 @@
-"""Registers the web app and the run's tab with Airflow. Airflow runs this file in each of its processes and tasks."""
+"""Registers web app, tab and overview with Airflow, which runs this file in each of its processes and tasks."""
 
 from __future__ import annotations
 
@@ -37,5 +37,12 @@ class KafkaRebalancePlugin(AirflowPlugin):
             "href": f"{BASE_PATH}{MOUNT}/run/{{DAG_ID}}/{{RUN_ID}}",
             "destination": "dag_run",
             "url_route": "rebalance",
-        }
+        },
+        {
+            "name": "Kafka balance",
+            "href": f"{BASE_PATH}{MOUNT}/clusters",
+            "destination": "nav",
+            "category": "browse",
+            "url_route": "kafka-balance",
+        },
     ]

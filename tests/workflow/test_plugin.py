@@ -25,11 +25,17 @@ def found_plugin() -> Any:
 def test_airflow_finds_the_plugin_with_its_app_and_its_tab() -> None:
     plugin = found_plugin()
     (app,) = plugin.fastapi_apps
-    (view,) = plugin.external_views
+    view, _ = plugin.external_views
     assert app["url_prefix"] == "/kafka-rebalance"
     assert view["destination"] == "dag_run"
     assert view["name"] == "Rebalance"
     assert view["href"] == "/kafka-rebalance/run/{DAG_ID}/{RUN_ID}"
+
+
+def test_airflow_finds_the_overview_under_browse() -> None:
+    _, view = found_plugin().external_views
+    assert (view["name"], view["destination"], view["category"]) == ("Kafka balance", "nav", "browse")
+    assert view["href"] == "/kafka-rebalance/clusters"
 
 
 def test_the_plugin_and_the_web_app_agree_on_the_mount() -> None:
@@ -68,7 +74,7 @@ import importlib.util, json, sys
 spec = importlib.util.spec_from_file_location("plugin_file", {path!r})
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
-print(json.dumps({{"href": module.KafkaRebalancePlugin.external_views[0]["href"], "heavy": sorted(
+print(json.dumps({{"hrefs": [view["href"] for view in module.KafkaRebalancePlugin.external_views], "heavy": sorted(
     name for name in ("kafka_rebalance.workflow.web", "airflow.api_fastapi.core_api.security", "matplotlib", "fastapi")
     if name in sys.modules)}}))
 """
@@ -80,8 +86,11 @@ def loaded_behind_a_prefix() -> dict[str, Any]:
     return in_a_new_process(LOAD.format(path=path), AIRFLOW__API__BASE_URL="https://airflow.example.org/team/airflow")
 
 
-def test_the_tab_links_below_the_prefix_of_the_base_url(loaded_behind_a_prefix: dict[str, Any]) -> None:
-    assert loaded_behind_a_prefix["href"] == "/team/airflow/kafka-rebalance/run/{DAG_ID}/{RUN_ID}"
+def test_tab_and_overview_link_below_the_prefix_of_the_base_url(loaded_behind_a_prefix: dict[str, Any]) -> None:
+    assert loaded_behind_a_prefix["hrefs"] == [
+        "/team/airflow/kafka-rebalance/run/{DAG_ID}/{RUN_ID}",
+        "/team/airflow/kafka-rebalance/clusters",
+    ]
 
 
 def test_a_task_that_loads_the_plugin_does_not_pay_for_the_web_app(loaded_behind_a_prefix: dict[str, Any]) -> None:

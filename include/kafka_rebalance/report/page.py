@@ -14,13 +14,26 @@ from kafka_rebalance.model.artifacts import REASSIGNMENTS
 from kafka_rebalance.report import units
 from kafka_rebalance.report.approval import approval_body, approval_subject
 from kafka_rebalance.report.disk_plot import disk_plot
+from kafka_rebalance.report.overview import Link, Overview
 from kafka_rebalance.report.plots import Plot, broker_plots
 from kafka_rebalance.report.reassignments import plan_file, rollback_file
 from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
 
-__all__ = ["approval_body", "approval_subject", "read_static", "render_file", "render_message", "render_page"]
+__all__ = [
+    "approval_body",
+    "approval_subject",
+    "read_static",
+    "render_file",
+    "render_message",
+    "render_overview",
+    "render_page",
+]
 
-STATIC = {"report.css": "text/css", "refresh.js": "text/javascript"}  # name: media type; nothing else is ever served
+STATIC = {
+    "report.css": "text/css",
+    "refresh.js": "text/javascript",
+    "links.js": "text/javascript",
+}  # name: media type; nothing else is ever served
 OTHER_MOVES_SHOWN = 50
 FINDINGS_SHOWN, TOPICS_SHOWN = 30, 5  # of the segment settings, and of the topics of one finding
 REFRESH_SECONDS = 5
@@ -111,6 +124,20 @@ def _render(report: RunReport, *, static_url: str | None, files_url: str, is_liv
         title=f"Rebalance of {report.connection_id}",
         **_assets(static_url),
     )  # fmt: skip
+
+
+def render_overview(overview: Overview, *, static_url: str, janitor_url: str) -> str:
+    """The page of the fleet."""
+    return (
+        _environment()
+        .get_template("overview.html")
+        .render(
+            overview=overview,
+            title="Kafka balance",
+            janitor_link=Link("The Dag kafka_throttle_janitor", janitor_url),
+            **_assets(static_url),
+        )
+    )
 
 
 def render_message(heading: str, text: str, *, static_url: str) -> str:

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
@@ -20,6 +18,7 @@ from kafka_rebalance.planning.tables import write_snapshot
 from kafka_rebalance.verification.segment_audit import SegmentAudit
 from kafka_rebalance.workflow import ledger
 from kafka_rebalance.workflow.controller import controller_document
+from kafka_rebalance.workflow.fleet import VERDICT, fleet
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
@@ -27,28 +26,12 @@ from kafka_rebalance.workflow.run_folder import create_run_folder
 from kafka_rebalance.workflow.segment_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
 from kafka_rebalance.workflow.snapshot import metric_rows, take_snapshot
 
+__all__ = ["VERDICT", "check", "fleet", "verdict"]
+
 log = logging.getLogger(__name__)
 
-VERDICT = "verdict.json"
 FINDINGS_LOGGED = 20
 _WORDS = {"replicas": "replicas", "disk": "bytes on disk", "leaders": "leaders", "bytes_in": "bytes in"}
-
-
-def fleet(variable: Any) -> list[str]:
-    """The connection ids of the Variable `kafka_rebalance_clusters`. Raises SettingsError where it is no such list."""
-    if variable is None:
-        log.warning("The Variable kafka_rebalance_clusters is not set: no cluster is checked")
-        return []
-    try:
-        names = json.loads(variable) if isinstance(variable, str) else variable
-    except ValueError:
-        names = None
-    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
-        raise SettingsError(
-            "The Variable kafka_rebalance_clusters must be a JSON list of connection ids, as in "
-            '["kafka_eu", "kafka_us"]. No cluster was checked. Correct it under Admin, Variables.'
-        )
-    return list(dict.fromkeys(names))
 
 
 @fails_without_retry

@@ -21,7 +21,7 @@ from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.workflow import leases, sweeping
-from kafka_rebalance.workflow.balance import fleet
+from kafka_rebalance.workflow.fleet import fleet
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run_folder import file_name, open_run_folder, runs_root

@@ -1,0 +1,31 @@
+"""The clusters that the nightly check, the janitor and the overview look at."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+from kafka_rebalance.errors import SettingsError
+
+log = logging.getLogger(__name__)
+
+CLUSTERS = "kafka_rebalance_clusters"  # an Airflow Variable
+VERDICT = "verdict.json"  # what the nightly check leaves in its run's folder
+
+
+def fleet(variable: Any) -> list[str]:
+    """The connection ids of the Variable `kafka_rebalance_clusters`. Raises SettingsError where it is no such list."""
+    if variable is None:
+        log.warning("The Variable kafka_rebalance_clusters is not set: no cluster is checked")
+        return []
+    try:
+        names = json.loads(variable) if isinstance(variable, str) else variable
+    except ValueError:
+        names = None
+    if not isinstance(names, list) or not all(isinstance(name, str) and name for name in names):
+        raise SettingsError(
+            "The Variable kafka_rebalance_clusters must be a JSON list of connection ids, as in "
+            '["kafka_eu", "kafka_us"]. No cluster was checked. Correct it under Admin, Variables.'
+        )
+    return list(dict.fromkeys(names))

@@ -1,0 +1,106 @@
+"""The "Rebalance" tab of a Dag run, and the files that it links to. The app has checked login and permission."""
+
+from __future__ import annotations
+
+import logging
+
+from fastapi.responses import HTMLResponse, Response
+from sqlalchemy.orm import Session
+
+from kafka_rebalance.errors import RebalanceError, RunFolderError
+from kafka_rebalance.model.artifacts import REASSIGNMENTS, SNAPSHOT, read_json
+from kafka_rebalance.report.page import render_message, render_page
+from kafka_rebalance.workflow.report_files import read_reassignment, read_report
+from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, file_name, open_run_folder
+from kafka_rebalance.workflow.run_records import (
+    FOLDER_KEY,
+    NONCE_KEY,
+    SNAPSHOT_TASK,
+    DagRun,
+    is_rebalance,
+    read_pushed,
+    read_run,
+)
+from kafka_rebalance.workflow.urls import run_page_url, static_url
+
+log = logging.getLogger(__name__)
+
+ACTIVE_STATES = frozenset({"queued", "running"})
+
+
+class _NotServed(Exception):
+    """Why there is nothing to show, as a status and a page in words."""
+
+    def __init__(self, status: int, heading: str, text: str) -> None:
+        super().__init__(text)
+        self.status, self.heading, self.text = status, heading, text
+
+
+def run_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
+    """The run's report, or a page that says in words why there is none. The caller has checked the permission."""
+    try:
+        folder, dag_run = _open_folder(dag_id, run_id, session)
+        report = read_report(folder)
+        is_live = report.changes_by_itself and str(dag_run.state) in ACTIVE_STATES
+        files_url = f"{run_page_url(dag_id, run_id)}/{REASSIGNMENTS}"
+        return HTMLResponse(render_page(report, static_url=static_url(), files_url=files_url, is_live=is_live))
+    except _NotServed as why:
+        return _message(why.status, why.heading, why.text)
+    except (RebalanceError, OSError) as unusable:
+        log.warning("%s %s: the report cannot be shown: %s", dag_id, run_id, unusable)
+        return _message(503, "The report cannot be shown", str(unusable))
+
+
+def reassignment_file(dag_id: str, run_id: str, name: str, session: Session) -> Response:
+    """A candidate or its way back in Kafka's JSON, as a download. The caller has checked the permission."""
+    try:
+        folder, _ = _open_folder(dag_id, run_id, session)
+        content = read_reassignment(folder, name)
+        if content is None:
+            raise _NotServed(404, "There is no such file", "It is not of a candidate of this run that moves something.")
+        saved_as = file_name(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
+    except _NotServed as why:
+        return _message(404 if why.status == 200 else why.status, why.heading, why.text)
+    except (RebalanceError, OSError) as unusable:
+        log.warning("%s %s: %s cannot be given: %s", dag_id, run_id, name, unusable)
+        return _message(503, "The file cannot be given", str(unusable))
+    headers = {"Content-Disposition": f'attachment; filename="{saved_as}"'}
+    return Response(content, media_type="application/json", headers=headers)
+
+
+def _open_folder(dag_id: str, run_id: str, session: Session) -> tuple[RunFolder, DagRun]:
+    """The run's folder and the run. Raises _NotServed, and ArtifactError where its snapshot.json cannot be used."""
+    dag_run = read_run(session, dag_id, run_id)
+    if dag_run is None:
+        raise _NotServed(404, "Unknown Dag run", f"There is no run {run_id} of the Dag {dag_id}.")
+    url, nonce = (read_pushed(session, dag_run, key) for key in (FOLDER_KEY, NONCE_KEY))
+    if url is None or nonce is None:
+        if is_rebalance(session, dag_run):
+            raise _NotServed(
+                200,
+                "No snapshot yet",
+                f"The task {SNAPSHOT_TASK} has not written this run's folder. The run is {dag_run.state}. "
+                "Reload the page when the task is done; if it failed, its log says why.",
+            )
+        raise _NotServed(
+            404,
+            "This run is not a rebalance",
+            f"The Dag {dag_id} does not plan a rebalance of a Kafka cluster, so there is nothing to show here.",
+        )
+    try:
+        folder = open_run_folder(url)
+    except RunFolderError as outside:
+        raise _NotServed(403, "This folder is not served", str(outside)) from outside
+    try:
+        check_shared(folder, nonce)
+    except (RunFolderError, OSError) as unshared:
+        raise _NotServed(503, "The run folder is not shared with the API server", str(unshared)) from unshared
+    written = read_json(folder, SNAPSHOT)
+    if (written.get("dag_id"), written.get("run_id")) != (dag_run.dag_id, dag_run.run_id):
+        # An XCom can be edited by whoever may edit that Dag; the permission was checked for this Dag only.
+        raise _NotServed(403, "This folder is not served", "The folder that this run names belongs to another run.")
+    return folder, dag_run
+
+
+def _message(status: int, heading: str, text: str) -> HTMLResponse:
+    return HTMLResponse(render_message(heading, text, static_url=static_url()), status_code=status)

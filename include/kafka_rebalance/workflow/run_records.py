@@ -1,0 +1,185 @@
+"""What the web app asks of Airflow's database. Reads only.
+
+The imports from `airflow.models` are not public interface: they are kept in this one module, and a test holds them
+against the installed version.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from airflow.models.dagrun import DagRun
+from airflow.models.hitl import HITLDetail
+from airflow.models.taskinstance import TaskInstance
+from airflow.models.variable import Variable
+from airflow.models.xcom import XComModel
+from airflow.utils.state import TaskInstanceState
+from sqlalchemy import select
+from sqlalchemy.orm import Session
+
+__all__ = [
+    "FOLDER_KEY",
+    "NONCE_KEY",
+    "SNAPSHOT_TASK",
+    "CheckRecord",
+    "DagRun",
+    "RebalanceRecord",
+    "RequestRecord",
+    "is_rebalance",
+    "open_requests",
+    "read_pushed",
+    "read_run",
+    "read_variable",
+    "recent_checks",
+    "recent_rebalances",
+]
+
+SNAPSHOT_TASK = "snapshot"  # pushes folder and nonce; a Dag that has both tasks is one of ours
+REPORT_TASK = "render_report"
+FOLDER_KEY, NONCE_KEY = "run_folder", "nonce"
+
+
+def read_run(session: Session, dag_id: str, run_id: str) -> DagRun | None:
+    """The run; None where Airflow has none of that name."""
+    return session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
+
+
+def read_pushed(session: Session, dag_run: DagRun, key: str) -> str | None:
+    """What the snapshot pushed, as text; None where it pushed nothing, or something that is not text."""
+    value = session.scalar(
+        select(XComModel.value).where(
+            XComModel.dag_id == dag_run.dag_id,
+            XComModel.run_id == dag_run.run_id,
+            XComModel.task_id == SNAPSHOT_TASK,
+            XComModel.map_index == -1,
+            XComModel.key == key,
+        )
+    )
+    return _text(value)
+
+
+def _text(value: Any) -> str | None:
+    """An XCom's text, None where it is something else."""
+    # Tasks store the value itself; XComModel.set stores its JSON text. Not XComModel.deserialize_value: it would make a
+    # number of a nonce that happens to be all digits, and an object of whatever class the text names.
+    if isinstance(value, str) and value.startswith('"'):
+        try:
+            value = json.loads(value)
+        except ValueError:
+            return None
+    return value if isinstance(value, str) else None
+
+
+def is_rebalance(session: Session, dag_run: DagRun) -> bool:
+    """Whether the run is one of a Dag of ours, by its tasks."""
+    tasks = session.scalars(
+        select(TaskInstance.task_id).where(
+            TaskInstance.dag_id == dag_run.dag_id,
+            TaskInstance.run_id == dag_run.run_id,
+            TaskInstance.task_id.in_((SNAPSHOT_TASK, REPORT_TASK)),
+        )
+    )
+    return len(set(tasks)) == 2
+
+
+@dataclass(frozen=True, slots=True)
+class RebalanceRecord:
+    """One run of `kafka_rebalance` as Airflow has it: `folder` is what its snapshot pushed, `conf` what was asked."""
+
+    dag_id: str
+    run_id: str
+    state: str
+    run_after: datetime | None
+    folder: str | None
+    conf: Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class RequestRecord:
+    """A request that nobody has answered yet."""
+
+    run_id: str
+    task_id: str
+    subject: str
+    created_at: datetime
+    people: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRecord:
+    """One run of the nightly check. `tasks` is {connection id: (map index, state)}, of those that have begun."""
+
+    run_id: str
+    run_after: datetime | None
+    tasks: Mapping[str, tuple[int, str | None]]
+
+
+def recent_rebalances(session: Session, dag_id: str, most: int) -> tuple[RebalanceRecord, ...]:
+    """The newest runs first."""
+    of_snapshot = (
+        (XComModel.dag_run_id == DagRun.id)
+        & (XComModel.task_id == SNAPSHOT_TASK)
+        & (XComModel.map_index == -1)
+        & (XComModel.key == FOLDER_KEY)
+    )
+    found = session.execute(
+        select(DagRun, XComModel.value)
+        .outerjoin(XComModel, of_snapshot)
+        .where(DagRun.dag_id == dag_id)
+        .order_by(DagRun.id.desc())
+        .limit(most)
+    )
+    return tuple(
+        RebalanceRecord(run.dag_id, run.run_id, str(run.state), run.run_after, _text(value), run.conf or {})
+        for run, value in found
+    )
+
+
+def open_requests(session: Session, dag_id: str) -> tuple[RequestRecord, ...]:
+    """What waits for a person's answer in this Dag, oldest first."""
+    found = session.scalars(
+        select(HITLDetail)
+        .join(TaskInstance, TaskInstance.id == HITLDetail.ti_id)
+        .where(
+            TaskInstance.dag_id == dag_id,
+            TaskInstance.state == TaskInstanceState.AWAITING_INPUT,
+            HITLDetail.responded_at.is_(None),
+        )
+        .order_by(HITLDetail.created_at)
+    ).unique()
+    return tuple(
+        RequestRecord(
+            one.task_instance.run_id,
+            one.task_instance.task_id,
+            one.subject,
+            one.created_at,
+            tuple(user["name"] or user["id"] for user in one.assigned_users),
+        )
+        for one in found
+    )
+
+
+def recent_checks(session: Session, dag_id: str, task_id: str, most: int) -> tuple[CheckRecord, ...]:
+    """The newest runs first, with the mapped task by the name that its `map_index_template` gives it."""
+    runs = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id).order_by(DagRun.id.desc()).limit(most)).all()
+    tasks: dict[str, dict[str, tuple[int, str | None]]] = {run.run_id: {} for run in runs}
+    found = session.scalars(
+        select(TaskInstance).where(
+            TaskInstance.dag_id == dag_id, TaskInstance.task_id == task_id, TaskInstance.run_id.in_(tasks)
+        )
+    ).unique()
+    for one in found:
+        if one.rendered_map_index is not None:
+            state = None if one.state is None else str(one.state)
+            tasks[one.run_id][one.rendered_map_index] = (one.map_index, state)
+    return tuple(CheckRecord(run.run_id, run.run_after, tasks[run.run_id]) for run in runs)
+
+
+def read_variable(key: str) -> str | None:
+    """The Variable's text, from whichever secrets backend has it; None where none does."""
+    value = Variable.get(key, default_var=None)
+    return None if value is None else str(value)

@@ -1,0 +1,29 @@
+"""Addresses of our pages and of Airflow's own, below the path of Airflow's base URL."""
+
+from __future__ import annotations
+
+from urllib.parse import quote, urlsplit
+
+from airflow.configuration import conf
+
+MOUNT = "/kafka-rebalance"  # the plugin's url_prefix
+
+
+def base_path() -> str:
+    """The path of Airflow's base URL without a slash at its end: absolute links break behind a prefix without it."""
+    return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+
+
+def static_url() -> str:
+    """The folder of the pages' own files."""
+    return f"{base_path()}{MOUNT}/static"
+
+
+def run_page_url(dag_id: str, run_id: str) -> str:
+    """Our own page of the run: what its tab shows."""
+    return f"{base_path()}{MOUNT}/run/{quote(dag_id, safe='')}/{quote(run_id, safe='')}"
+
+
+def run_url(dag_id: str, run_id: str) -> str:
+    """The Dag run in Airflow."""
+    return f"{base_path()}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}"

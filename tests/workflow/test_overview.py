@@ -1,0 +1,276 @@
+"""The page "Kafka balance", served by the real Airflow app: what is known of each cluster, and what is not."""
+
+from __future__ import annotations
+
+import json
+import re
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.models.dagrun import DagRun
+from airflow.models.hitl import HITLDetail
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
+from fastapi.testclient import TestClient
+from sqlalchemy import insert
+
+import report_samples as samples
+from airflow_home import RUNS
+from kafka_rebalance.model.artifacts import VERIFICATION, write_json
+from kafka_rebalance.workflow import overview
+from kafka_rebalance.workflow.fleet import VERDICT
+from web_run import Run
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+URL = "/kafka-rebalance/clusters"
+CLUSTER = "orders-prod"  # where web_run puts its folders
+
+
+@pytest.fixture(autouse=True)
+def _fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps([CLUSTER]))
+    yield
+    with create_session() as session:  # the newest runs of a test must not be those of another
+        session.query(DagRun).delete()
+
+
+def verdict(**changes: Any) -> dict[str, Any]:
+    return {
+        "connection_id": CLUSTER,
+        "imbalance": 0.31,
+        "limit": 0.2,
+        "rack_violations": 0,
+        "skew": {"disk": 0.31, "leaders": 0.05},
+        "text": "bytes on disk are 31% off their share on the worst broker, the limit is 20%",
+        "segment_errors": 1,
+        "segment_warnings": 0,
+        "segments": {"findings": [{"severity": "error", "text": "x", "words": f"topic {samples.HOSTILE}: too small"}]},
+        "controller": samples.controller(),
+        "observed_at": datetime.now(UTC).isoformat(),
+        **changes,
+    }
+
+
+def checked(name: str = CLUSTER, state: str = "success", **changes: Any) -> str:
+    """A nightly check of one cluster; returns its run's id."""
+    run_id = f"scheduled__{uuid4().hex}"
+    with create_session() as session:
+        session.add(DagRun(dag_id="kafka_balance_check", run_id=run_id, run_type="scheduled", state="success",
+                           run_after=datetime.now(UTC)))  # fmt: skip
+        session.flush()
+        session.execute(insert(TaskInstance).values(
+            id=uuid4(), task_id="cluster.check", dag_id="kafka_balance_check", run_id=run_id, map_index=0, state=state,
+            _rendered_map_index=name, pool="default_pool", try_number=1, max_tries=0, pool_slots=1, priority_weight=1,
+            queue="default",
+        ))  # fmt: skip
+    if state == "success":
+        folder = RUNS / name / run_id / "1"
+        folder.mkdir(parents=True)
+        write_json(folder, VERDICT, verdict(**changes))
+    return run_id
+
+
+def rebalanced(state: str = "running", **documents: Any) -> Run:
+    """A run in Airflow's state, with these documents in its folder (`runs / connection / run / attempt`)."""
+    run = Run(state=state)
+    run.folder = RUNS / CLUSTER / uuid4().hex / "1"
+    run.ready()
+    for name, content in documents.items():
+        write_json(run.folder, f"{name}.json", content)
+    return run
+
+
+def waiting(run: Run, subject: str = "Rebalance of orders-prod: 12 GiB") -> None:
+    with create_session() as session:
+        ti_id = uuid4()
+        session.execute(insert(TaskInstance).values(
+            id=ti_id, task_id="approve", dag_id=run.dag_id, run_id=run.run_id, map_index=-1, state="awaiting_input",
+            pool="default_pool", try_number=1, max_tries=0, pool_slots=1, priority_weight=1, queue="default",
+        ))  # fmt: skip
+        session.add(HITLDetail(ti_id=ti_id, options=["light"], subject=subject, params={},
+                               assignees=[{"id": "7", "name": "omar"}]))  # fmt: skip
+
+
+def words(page: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_who_may_read_the_rebalances_sees_the_fleet(get: Any) -> None:
+    checked()
+    answer = get(URL)
+    assert answer.status_code == 200, answer.text
+    seen = words(answer.text)
+    for known in ("orders-prod", "past its limit", "broker 2 (kafka-2.orders.example)", "31 %", "none of ours"):
+        assert known in seen, known
+
+
+@pytest.mark.parametrize(("user", "status"), [(None, 401), ("nora", 403)])
+def test_nobody_else_gets_anything(get: Any, user: str | None, status: int) -> None:
+    checked()
+    answer = get(URL, user=user)
+    assert answer.status_code == status
+    assert CLUSTER not in answer.text
+
+
+def test_the_permission_is_asked_for_the_dag_that_rebalances(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def refuse(self: Any, *, method: str, user: Any, access_entity: Any = None, details: Any = None) -> bool:
+        asked.append((method, access_entity.name, details.id))
+        return False
+
+    monkeypatch.setattr(type(get_auth_manager()), "is_authorized_dag", refuse)
+    assert get(f"{URL}?dag_id=mine", user="admin").status_code == 403
+    assert asked == [("GET", "XCOM", "kafka_rebalance")]
+
+
+def test_the_page_keeps_to_the_strict_policy_and_escapes_the_cluster(get: Any) -> None:
+    checked(text=samples.HOSTILE)
+    waiting(rebalanced(), samples.HOSTILE)
+    answer = get(URL)
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    for forbidden in ("<script>", " style=", "<style", "<script>alert"):
+        assert forbidden not in answer.text, forbidden
+    assert not re.search(r"<[^>]*\son\w+=", answer.text)
+    assert answer.text.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3
+
+
+def test_behind_a_prefix_every_link_stays_below_it(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/team/airflow/")
+    checked()
+    waiting(rebalanced())
+    links = re.findall(r'(?:href|src)="([^"#]+)"', get(URL).text)
+    assert len(links) > 4
+    assert [link for link in links if not link.startswith("/team/airflow/")] == []
+
+
+def test_each_run_and_request_leads_to_its_page(get: Any) -> None:
+    run = rebalanced()
+    waiting(run)
+    page = get(URL).text
+    assert f'href="{run.url}"' in page
+    assert get(run.url).status_code == 200
+    quoted = run.url.rpartition("/")[2]
+    assert f'href="/dags/kafka_rebalance/runs/{quoted}/tasks/approve/required_actions" data-airflow' in page
+    assert "omar may answer" in words(page)
+
+
+PASSED, FAILED = samples.verification(passed=True), samples.verification(passed=False)
+
+
+@pytest.mark.parametrize(
+    ("airflow_state", "documents", "ours", "differs"),
+    [
+        ("success", {"decision": samples.decision(), "verification": FAILED}, "verification failed", "by hand"),
+        ("failed", {"decision": samples.decision(), "verification": PASSED}, "done and verified", "as failed"),
+        ("success", {"decision": samples.decision(), "batches": samples.batches()}, "end not verified", "by hand"),
+        ("running", {"decision": samples.decision(), "batches": samples.batches()}, "reassigning", ""),
+        ("success", {"decision": {"choice": "Reject"}}, "rejected", ""),
+        ("failed", {"decision": {"choice": None}}, "expired without an answer", ""),
+        ("failed", {}, "ended without a decision", ""),
+    ],
+)
+def test_our_state_of_a_run_is_shown_beside_airflows(
+    get: Any, airflow_state: str, documents: dict[str, Any], ours: str, differs: str
+) -> None:
+    rebalanced(airflow_state, **documents)
+    seen = words(get(URL).text)
+    assert ours in seen
+    assert ("Airflow has the run" in seen) == bool(differs)
+    assert differs in seen
+
+
+def test_a_broken_file_of_one_cluster_is_named_and_hides_no_other(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps([CLUSTER, "other"]))
+    run = rebalanced()
+    (run.folder / VERIFICATION).write_text("{")
+    run_id = checked("other")
+    (RUNS / CLUSTER / run_id / "1").mkdir(parents=True)
+    (RUNS / CLUSTER / run_id / "1" / VERDICT).write_text('{"format_version": 9}')
+    seen = words(get(URL).text)
+    assert "its folder cannot be read" in seen
+    assert f"The check of {run_id} cannot be read" in seen
+    assert "past its limit" in seen
+
+
+def test_a_folder_that_hangs_is_said_so_hides_no_other_and_is_not_asked_twice(
+    get: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["hangs", "other"]))
+    checked("other")
+    asked, answers = [], threading.Event()
+    read = overview._verdicts
+
+    def hang(records: overview.Records, problems: list[str]) -> Any:
+        if records.connection_id == "hangs":
+            asked.append(records.connection_id)
+            answers.wait(60)
+        return read(records, problems)
+
+    monkeypatch.setattr(overview, "_verdicts", hang)
+    with create_session() as session:
+        for _ in range(2):
+            seen = overview.read_overview(session, patience_seconds=0.2)
+            by_name = {cluster.connection_id: cluster for cluster in seen.clusters}
+            assert "did not answer in time" in by_name["hangs"].problems[0]
+    assert asked == ["hangs"]
+    answers.set()
+    assert by_name["other"].check is not None
+
+
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [('"one"', "must be a JSON list of connection ids"), ("[]", "names no cluster. Set it under Admin, Variables")],
+)
+def test_a_fleet_that_is_not_set_or_wrong_is_said_with_what_to_do(
+    get: Any, monkeypatch: pytest.MonkeyPatch, variable: str, said: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", variable)
+    answer = get(URL)
+    assert answer.status_code == 200
+    assert said in words(answer.text)
+
+
+def test_a_check_that_failed_is_shown_although_an_older_one_is_there(get: Any) -> None:
+    checked(observed_at=(datetime.now(UTC) - timedelta(days=2)).isoformat())
+    run_id = checked(state="failed")
+    page = get(URL).text
+    assert "the last check failed" in words(page)
+    assert f"/dags/kafka_balance_check/runs/{run_id}/tasks/cluster.check/mapped/0" in page
+
+
+def test_a_freeze_of_one_or_of_all_is_shown(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "frozen" not in words(get(URL).text).lower()
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", f'["{CLUSTER}"]')
+    assert "Frozen nothing is written" in words(get(URL).text)
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "true")
+    assert "All clusters are frozen" in words(get(URL).text)
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "perhaps")
+    assert "it must be JSON: true (all clusters), false, or a list" in words(get(URL).text)
+
+
+def test_a_request_in_a_folder_of_another_cluster_is_not_mixed_in(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["other"]))
+    waiting(rebalanced(), "not for these eyes")
+    assert "not for these eyes" not in get(URL).text
+
+
+def test_the_web_server_asks_no_cluster(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("the overview opened a connection to a cluster")
+
+    monkeypatch.setattr("kafka_rebalance.zookeeper.client.KazooClient", never)
+    monkeypatch.setattr("kafka_rebalance.workflow.hooks.read_connection", never)
+    checked()
+    assert get(URL).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_the_overview_answers_get_alone(client: TestClient, login: dict[str, dict[str, str]], method: str) -> None:
+    assert client.request(method, URL, headers=login["admin"]).status_code == 405
