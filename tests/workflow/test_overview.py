@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import shutil
 import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -22,7 +23,7 @@ from sqlalchemy import insert
 import report_samples as samples
 from airflow_home import RUNS
 from kafka_rebalance.model.artifacts import VERIFICATION, write_json
-from kafka_rebalance.workflow import overview
+from kafka_rebalance.workflow import ledger, overview
 from kafka_rebalance.workflow.fleet import VERDICT
 from web_run import Run
 
@@ -38,6 +39,7 @@ def _fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     with create_session() as session:  # the newest runs of a test must not be those of another
         session.query(DagRun).delete()
+    shutil.rmtree(RUNS / "ledger", ignore_errors=True)
 
 
 def verdict(**changes: Any) -> dict[str, Any]:
@@ -72,7 +74,10 @@ def checked(name: str = CLUSTER, state: str = "success", **changes: Any) -> str:
     if state == "success":
         folder = RUNS / name / run_id / "1"
         folder.mkdir(parents=True)
-        write_json(folder, VERDICT, verdict(**changes))
+        found = verdict(**changes)
+        write_json(folder, VERDICT, found)
+        skew = {f"skew_{resource}": value for resource, value in found["skew"].items()}
+        ledger.append("balance", name, run_id, datetime.now(UTC), [{"limit": found["limit"], **skew}])
     return run_id
 
 
@@ -205,7 +210,7 @@ def test_a_folder_that_hangs_is_said_so_hides_no_other_and_is_not_asked_twice(
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["hangs", "other"]))
     checked("other")
     asked, answers = [], threading.Event()
-    read = overview._verdicts
+    read = overview._newest_verdict
 
     def hang(records: overview.Records, problems: list[str]) -> Any:
         if records.connection_id == "hangs":
@@ -213,7 +218,7 @@ def test_a_folder_that_hangs_is_said_so_hides_no_other_and_is_not_asked_twice(
             answers.wait(60)
         return read(records, problems)
 
-    monkeypatch.setattr(overview, "_verdicts", hang)
+    monkeypatch.setattr(overview, "_newest_verdict", hang)
     with create_session() as session:
         for _ in range(2):
             seen = overview.read_overview(session, patience_seconds=0.2)
@@ -241,8 +246,20 @@ def test_a_check_that_failed_is_shown_although_an_older_one_is_there(get: Any) -
     checked(observed_at=(datetime.now(UTC) - timedelta(days=2)).isoformat())
     run_id = checked(state="failed")
     page = get(URL).text
-    assert "the last check failed" in words(page)
+    assert "The last check failed" in words(page)
     assert f"/dags/kafka_balance_check/runs/{run_id}/tasks/cluster.check/mapped/0" in page
+
+
+def test_a_file_of_the_ledger_that_cannot_be_read_is_said_and_the_others_are_drawn(get: Any) -> None:
+    for skew in (0.31, 0.25):
+        checked(skew={"disk": skew})
+    ledger.append("balance", CLUSTER, "broken", datetime.now(UTC), []).write_bytes(b"no parquet")
+    page = get(URL).text
+    assert "1 files of the ledger cannot be read" in words(page)
+    assert "over 2 checks; dashed: the limit, 20 %" in words(page)
+    (points,) = re.findall(r'<polyline class="skew" points="([^"]+)"', page)
+    assert len(points.split()) == 2
+    assert "Bytes on disk: 31 %" in page.replace("\N{NO-BREAK SPACE}", " "), "the numbers are there as text, too"
 
 
 def test_a_freeze_of_one_or_of_all_is_shown(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -94,6 +94,10 @@ class Check:
     findings: tuple[str, ...]
     controller: str
 
+    @property
+    def sentence(self) -> str:
+        return f"{self.text[:1].upper()}{self.text[1:]}."
+
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
@@ -234,7 +238,8 @@ class Cluster:
     @property
     def health(self) -> str:
         """In a few words, what is worst first."""
-        return "; ".join([*self._bad, *self._attention]) or "balanced, nothing to do"
+        said = "; ".join([*self._bad, *self._attention]) or "balanced, nothing to do"
+        return said[0].upper() + said[1:]
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,12 +18,12 @@ from urllib.parse import quote
 from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
-from kafka_rebalance.errors import ArtifactError, RebalanceError
+from kafka_rebalance.errors import ArtifactError, ReadError, RebalanceError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.report import overview as report
 from kafka_rebalance.report.overview import Approval, CheckRun, Cluster, Janitor, Lease, Link, Overview, Run
 from kafka_rebalance.report.page import render_overview
-from kafka_rebalance.workflow import freeze, leases
+from kafka_rebalance.workflow import freeze, leases, ledger
 from kafka_rebalance.workflow.fleet import CLUSTERS, VERDICT, fleet
 from kafka_rebalance.workflow.leases import StoredLease
 from kafka_rebalance.workflow.run_folder import RunFolder, file_name, open_run_folder, runs_root
@@ -47,6 +47,7 @@ REBALANCE_DAG, CHECK_DAG, CHECK_TASK, JANITOR_DAG = (
     "kafka_throttle_janitor",
 )
 RUNS_READ, RUNS_SHOWN, CHECKS_READ = 300, 3, 14
+SKEW = "skew_"  # columns of the ledger's table `balance`
 PATIENCE_SECONDS = 4.0  # for all folders together
 
 T = TypeVar("T")
@@ -92,8 +93,10 @@ def read_overview(session: Session, patience_seconds: float = PATIENCE_SECONDS) 
     stored = _in_time({"": leases.stored}, patience_seconds / 2).get("")
     if not isinstance(stored, tuple):
         problems.append(f"The throttle leases cannot be read: {stored}")
-        stored = ()
-    problems += [f"The throttle lease {one.name} cannot be read: {one.problem}" for one in stored if one.lease is None]
+        stored = None
+    problems += [
+        f"The throttle lease {one.name} cannot be read: {one.problem}" for one in stored or () if one.lease is None
+    ]
     reads = {one.connection_id: lambda one=one: _read_cluster(one, stored, now) for one in records}
     found = _in_time(reads, patience_seconds)
     clusters = [
@@ -181,7 +184,7 @@ def _in_time(reads: Mapping[str, Callable[[], Any]], seconds: float) -> dict[str
     return found
 
 
-def _unread(records: Records, stored: Sequence[StoredLease], now: datetime, why: str) -> Cluster:
+def _unread(records: Records, stored: Sequence[StoredLease] | None, now: datetime, why: str) -> Cluster:
     """What is known without the cluster's folder."""
     return Cluster(
         records.connection_id,
@@ -194,37 +197,48 @@ def _unread(records: Records, stored: Sequence[StoredLease], now: datetime, why:
     )
 
 
-def _read_cluster(records: Records, stored: Sequence[StoredLease], now: datetime) -> Cluster:
+def _read_cluster(records: Records, stored: Sequence[StoredLease] | None, now: datetime) -> Cluster:
     problems: list[str] = []
-    verdicts = _verdicts(records, problems)
-    checks = [report.read_check(verdict) for verdict in verdicts[:1]]
-    observed = [
-        (datetime.fromisoformat(str(verdict["observed_at"])), resource, float(skew), float(verdict["limit"]))
-        for verdict in verdicts
-        for resource, skew in verdict["skew"].items()
-    ]
+    newest = _newest_verdict(records, problems)
     return replace(
         _unread(records, stored, now, ""),
-        check=checks[0] if checks else None,
-        trends=report.trends(observed),
+        check=None if newest is None else report.read_check(newest),
+        trends=report.trends(_observed(records.connection_id, now, problems)),
         runs=tuple(_run(record, records) for record in records.rebalances[:RUNS_SHOWN]),
         janitor=_janitor(records.connection_id, problems),
         problems=tuple(problems),
     )
 
 
-def _verdicts(records: Records, problems: list[str]) -> list[dict[str, Any]]:
-    """Of the newest checks that have one, newest first."""
-    found = []
+def _newest_verdict(records: Records, problems: list[str]) -> dict[str, Any] | None:
+    """Of the newest check that has come to one."""
     for check in records.checks:
         run = runs_root() / file_name(records.connection_id) / file_name(check.run_id)
         try:
             folder = newest_attempt(run)
             if folder is not None and (folder / VERDICT).exists():
-                found.append(artifacts.read_json(folder, VERDICT))
+                return artifacts.read_json(folder, VERDICT)
         except (ArtifactError, OSError) as unreadable:
             problems.append(f"The check of {check.run_id} cannot be read: {unreadable}")
-    return found
+    return None
+
+
+def _observed(connection_id: str, now: datetime, problems: list[str]) -> list[tuple[datetime, str, float, float]]:
+    """(time, resource, skew, limit) of the ledger's table `balance`; a resource that was not known has no row."""
+    try:
+        found = ledger.read("balance", connection_id, report.NIGHTS, now=now)
+    except ReadError as unreadable:
+        problems.append(str(unreadable))
+        return []
+    if found.unreadable:
+        files = ", ".join(found.unreadable[:3])
+        problems.append(f"{len(found.unreadable)} files of the ledger cannot be read, so checks are missing: {files}")
+    return [
+        (row["observed_at"], column.removeprefix(SKEW), row[column], row["limit"])
+        for row in found.rows
+        for column in row
+        if column.startswith(SKEW) and row[column] is not None and row["limit"] is not None
+    ]
 
 
 def newest_attempt(run: RunFolder) -> RunFolder | None:
@@ -295,7 +309,9 @@ def _approvals(records: Records) -> tuple[Approval, ...]:
     )
 
 
-def _lease(records: Records, stored: Sequence[StoredLease]) -> Lease | None:
+def _lease(records: Records, stored: Sequence[StoredLease] | None) -> Lease | None:
+    if stored is None:
+        return Lease("", None, None, None, None, problem="not known: the leases cannot be read")
     for one in stored:
         lease = one.lease
         if lease is None or lease.connection_id != records.connection_id or lease.released_at is not None:
