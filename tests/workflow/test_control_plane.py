@@ -118,6 +118,11 @@ CELLS = [
         for state in ("success", "failed")
     ),
     Cell("mark record failed", AFTER, "failed", 2, then=("clear record",)),
+    Cell("mark record success", BEFORE, "running", 0, then=ASK),
+    Cell("mark record success", AFTER, "success", 2),
+    # what is done and read-only is not asked again
+    *(Cell(f"mark {task} failed", BEFORE, "running", 0, then=ASK) for task in ("snapshot", "plan", "render_report")),
+    *(Cell(f"mark {task} failed", IN_FLIGHT, "success", 2) for task in ("snapshot", "plan", "render_report")),
     # a task that is marked before it could run is not run, until it is cleared
     *(
         Cell(f"mark {task} success", BEFORE, "running", 0, then=(*ASK, *GO_ON))
@@ -176,6 +181,13 @@ def test_a_cleared_approval_is_given_again_for_no_digest_but_the_one_that_the_cl
     assert plane.go_on() == "failed"
     assert "cannot be asked again" in plane.said["approve"]
     assert len(plane.cluster.requests) == 1
+
+
+def test_a_task_that_succeeded_cannot_be_marked_as_success_again(plane: ControlPlane) -> None:
+    plane.moment(BEFORE)
+    for task in ("snapshot", "plan", "render_report"):
+        with pytest.raises(AssertionError, match="409"):
+            plane.do(f"mark {task} success")
 
 
 # Pausing
