@@ -16,7 +16,7 @@ from in_process_run import CONNECTION
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.ledger_files import SOURCE_FILE, compacted_name
-from kafka_rebalance.workflow import ledger, tasks
+from kafka_rebalance.workflow import estimate, ledger, tasks
 from simulated_cluster import RATE, SIZE_BYTES, TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
 DAY = datetime(2026, 11, 21, 23, 59, tzinfo=UTC)
@@ -204,6 +204,49 @@ def test_a_run_leaves_what_was_measured_proposed_and_reached(run: SimulatedRun, 
     assert (outcome["approved_by"], outcome["throttle_bytes_per_second"]) == ("uma", RATE)
     assert outcome["digest"] == planned["light"]["digest"]
     assert outcome["cluster"] == CONNECTION
+
+
+def outcome(run_id: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "run_id": run_id,
+        "candidate": "light",
+        "verified": True,
+        "predicted_seconds": 600.0,
+        "actual_seconds": 900.0,
+        **changes,
+    }
+
+
+def test_a_plan_is_estimated_by_the_clusters_earlier_runs_and_names_what_it_could_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cluster: SimulatedCluster
+) -> None:
+    made = SimulatedRun(tmp_path, cluster, monkeypatch)
+    now = datetime.now(UTC)
+    for age in range(1, 8):
+        ledger.append("outcomes", CONNECTION, f"run-{age}", now - timedelta(days=30 * age), [outcome(f"run-{age}")])
+    ledger.append("outcomes", CONNECTION, "one", now - timedelta(hours=1), [outcome("one", actual_seconds=9e9)])
+    ledger.append("outcomes", "other", "other", now, [outcome("other", actual_seconds=9e9)])
+    (Path(str(ledger.folder_of("outcomes", CONNECTION))) / f"day={now:%Y-%m-%d}").mkdir(exist_ok=True)
+    (Path(str(ledger.folder_of("outcomes", CONNECTION))) / f"day={now:%Y-%m-%d}" / "cut.parquet").write_bytes(b"")
+    made.plan(job="drain", drain=[2], topics_out=["idle"])
+    found = artifacts.read_json(made.folder, artifacts.ESTIMATE)
+    assert found["ratios"] == [1.5] * 7, "neither this run's own, before it was cleared, nor another cluster's"
+    assert [run["run_id"] for run in found["last"]] == [f"run-{age}" for age in range(1, 6)]
+    assert found["problems"] == [f"day={now:%Y-%m-%d}/cut.parquet of the ledger's outcomes cannot be read"]
+    assert "Last runs here" in (made.folder / artifacts.REPORT).read_text()
+
+
+def test_a_ledger_that_cannot_be_listed_stops_no_plan_and_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(tmp_path))
+    place = Path(str(ledger.folder_of("outcomes", CONNECTION)))
+    place.parent.mkdir(parents=True)
+    place.write_bytes(b"no folder")
+    estimate.write_estimate(tmp_path, CONNECTION, "one", DAY)
+    found = artifacts.read_json(tmp_path, artifacts.ESTIMATE)
+    assert (found["ratios"], found["last"]) == ([], [])
+    assert "cannot be listed" in found["problems"][0]
 
 
 def test_a_lower_throttle_than_planned_is_predicted_to_take_longer(

@@ -32,6 +32,7 @@ TIMINGS = "timings.json"
 SEGMENTS = "segments.json"
 REPORT = "report.html"
 REASSIGNMENTS = "reassignments"  # a folder: every candidate and its way back, for kafka-reassign-partitions
+ESTIMATE = "estimate.json"  # what the cluster's earlier runs tell about the time a run takes
 RATES = "rates.json"  # of each candidate: the least rate of the throttle, and that of `auto`
 DECISION = "decision.json"
 THROTTLE = "throttle.json"  # the page's copy of the cluster's lease, which is kept apart from the runs:
@@ -83,12 +84,13 @@ def write_json(folder: Folder, name: str, content: Mapping[str, Any], *, source_
     if source_digest is not None:
         document["source_digest"] = source_digest
     text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
-    _write(folder / name, text.encode("utf-8", "surrogatepass"))
+    write_whole(folder / name, text.encode("utf-8", "surrogatepass"))
     # Of what a reader gets: keys that were numbers have become text, and sort differently.
     return digest_of(json.loads(text))
 
 
-def _write(file: Folder, data: bytes) -> None:
+def write_whole(file: Folder, data: bytes) -> None:
+    """Whoever reads meanwhile, or after a crash, finds the file as it was before or as it is now."""
     if not isinstance(file, Path):  # an object of a bucket appears whole
         file.write_bytes(data)
         return

@@ -126,8 +126,10 @@ def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
     said = [code(report.bound_of(focus), 160)] if report.bound_of(focus) else []
     if focus.makespan_seconds is not None:
         least = focus.makespan_bound_seconds
+        finishes = report.finishes_in(focus)
         said.append(
             f"takes about {format_duration(focus.makespan_seconds)}"
+            + (f" by the plan, finishes in {finishes}" if finishes else "")
             + (f", at least {format_duration(least)}" if least is not None else "")
         )
     if focus.peak_disk_fraction is not None:

@@ -14,6 +14,7 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.artifacts import (
     BATCHES,
     DECISION,
+    ESTIMATE,
     LEFT_OUT,
     PROGRESS,
     PROPOSALS,
@@ -26,6 +27,7 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.documents import Document
+from kafka_rebalance.report.estimate import read_estimate
 from kafka_rebalance.report.history import history_line
 from kafka_rebalance.report.limits import limit_uses
 from kafka_rebalance.report.segments import segment_report
@@ -65,6 +67,7 @@ def build_report(
     progress: Mapping[str, object] | None = None,
     verification: Mapping[str, object] | None = None,
     left_out: Mapping[str, object] | None = None,
+    estimate: Mapping[str, object] | None = None,
     loads: Mapping[str, Iterable[Mapping[str, object]]] | None = None,
     moves: Mapping[str, Sequence[Move]] | None = None,
     disks: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
@@ -118,6 +121,7 @@ def build_report(
         history=history_line(account, document.time("observed_at")) if account is not None else None,
         problems=_contradictions(candidates, answer),
         left_out=_left_out(Document.of(LEFT_OUT, left_out)) if left_out is not None else (),
+        estimate=read_estimate(Document.of(ESTIMATE, estimate)) if estimate is not None else None,
     )
     return _with_limits(report)
 

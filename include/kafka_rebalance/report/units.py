@@ -40,6 +40,15 @@ def format_duration(seconds: float | None) -> str:
     return f"{days} d {hours} h" if hours else f"{days} d"
 
 
+def format_range(low_seconds: float, high_seconds: float) -> str:
+    """Two durations, the unit once where it is the same: `38–52 min`, `50 min–1 h 10 min`."""
+    low, high = format_duration(low_seconds), format_duration(high_seconds)
+    if low == high:
+        return low
+    number, _, unit = low.partition(" ")
+    return f"{number}–{high}" if high.partition(" ")[2] == unit and " " not in unit else f"{low}–{high}"
+
+
 def format_count(count: float | None, one: str = "", many: str = "") -> str:
     """`1,234`, or with words `1 partition`, `1,234 partitions`."""
     if count is None:

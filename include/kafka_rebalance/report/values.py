@@ -10,6 +10,7 @@ from kafka_rebalance.model.amounts import bound_in_words, bytes_in_words
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.report.estimate import Estimate
 from kafka_rebalance.report.limits import LimitUse
 from kafka_rebalance.report.segments import SegmentReport
 
@@ -270,6 +271,7 @@ class RunReport:
     history: str | None  # where bytes in come from, in words; None: planned without the ledger's samples
     problems: tuple[str, ...]  # what contradicts itself in the folder, in words
     left_out: tuple[LeftOutMove, ...] = ()
+    estimate: Estimate | None = None  # None: the run is of a version that made none
 
     @property
     def is_planned(self) -> bool:
@@ -307,6 +309,10 @@ class RunReport:
         is_even = candidate.status == "ok" and candidate.name in ("balanced", "optimal")
         tolerance = self.settings.tolerance if is_even else None
         return bound_in_words(candidate.moved_bytes, candidate.moved_bytes_bound, tolerance)
+
+    def finishes_in(self, candidate: CandidateReport) -> str:
+        """The range of time in which such a plan ends here, in words; empty where nothing can be said."""
+        return self.estimate.finishes_in(candidate.makespan_seconds) if self.estimate else ""
 
     @property
     def state(self) -> str:

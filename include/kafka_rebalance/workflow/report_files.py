@@ -34,6 +34,7 @@ def read_report(folder: RunFolder) -> RunReport:
         progress=_optional(folder, artifacts.PROGRESS),
         verification=_optional(folder, artifacts.VERIFICATION),
         left_out=_optional(folder, artifacts.LEFT_OUT),
+        estimate=_optional(folder, artifacts.ESTIMATE),
     )
 
 

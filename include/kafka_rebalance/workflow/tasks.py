@@ -25,6 +25,7 @@ from kafka_rebalance.verification.placement import check_placement
 from kafka_rebalance.workflow import (
     batch_notes,
     elections,
+    estimate,
     ledger,
     plans,
     rates,
@@ -139,10 +140,11 @@ def render_report(run_folder: str, dag_run: Any) -> dict[str, Any]:
     folder = open_run_folder(run_folder)
     report_files.write_reassignments(folder)
     segment_audit.write_audit(folder)
-    report_files.write_report(folder)
     proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
     written = artifacts.read_json(folder, artifacts.SNAPSHOT)
     connection_id = written["connection_id"]
+    estimate.write_estimate(folder, connection_id, dag_run.run_id, datetime.now(UTC))
+    report_files.write_report(folder)
     offered = [c["name"] for c in proposals["candidates"] if c["status"] in OFFERED]
     rates.write_rates(folder, offered, read_connection(connection_id), read_policy(connection_id))
     ledger.append(

@@ -1,0 +1,56 @@
+"""When a rebalance will be over, as a range: the plan's own time, times what such plans took in this cluster before."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+RUNS_COUNTED = 50  # the newest: older ones are of another cluster, or of an older version of this
+DAYS_COUNTED = 365  # and none older than a year
+MIN_RUNS = 5  # below, tenth and ninetieth percentile are the single runs themselves
+# A plan of less than a minute is over when elections and looks at ZooKeeper are: it tells nothing of copying.
+MIN_SECONDS = 60.0
+# The plan counts bytes at the throttle. It cannot know pauses between batches, followers that share a disk with
+# producers, and bytes written meanwhile; all of them make a run longer. Assumed, not measured.
+ASSUMED = (0.9, 1.5)
+
+
+@dataclass(frozen=True, slots=True)
+class EtaRange:
+    """Between `low` and `high` seconds, by `runs` earlier runs; below MIN_RUNS by assumption."""
+
+    low: float
+    high: float
+    runs: int
+
+    @property
+    def is_measured(self) -> bool:
+        return self.runs >= MIN_RUNS
+
+
+def run_ratios(outcomes: Iterable[Mapping[str, Any]]) -> tuple[float, ...]:
+    """Actual over predicted seconds, of rows of the ledger's table `outcomes` in their order (newest first).
+
+    Of runs that reached the approved end, and were long enough to tell: at most RUNS_COUNTED.
+    """
+    found = []
+    for row in outcomes:
+        predicted, actual = row["predicted_seconds"], row["actual_seconds"]
+        if row["verified"] and predicted is not None and predicted >= MIN_SECONDS and actual is not None and actual > 0:
+            found.append(actual / predicted)
+    return tuple(found[:RUNS_COUNTED])
+
+
+def eta_range(seconds: float, ratios: Sequence[float]) -> EtaRange:
+    """The tenth to the ninetieth percentile of what a plan of `seconds` takes, by earlier runs' ratios."""
+    low, high = (_quantile(ratios, 0.1), _quantile(ratios, 0.9)) if len(ratios) >= MIN_RUNS else ASSUMED
+    return EtaRange(seconds * low, seconds * high, len(ratios))
+
+
+def _quantile(values: Sequence[float], share: float) -> float:
+    """Between the two values that it lies between, in proportion."""
+    ordered = sorted(values)
+    below, part = divmod(share * (len(ordered) - 1), 1)
+    above = ordered[min(int(below) + 1, len(ordered) - 1)]
+    return ordered[int(below)] + part * (above - ordered[int(below)])
