@@ -76,9 +76,9 @@ def _outcome(call: Callable[[], Any]) -> dict[str, Any]:
 def _kill_later(seconds: float, writes: int = 0) -> None:
     """kill -9 of this process so long after its n-th write was handed to ZooKeeper's client, answered or not.
 
-    Without writes: so long after now.
+    A transaction is one write. Without writes: so long after now.
     """
-    from kazoo.client import KazooClient
+    from kazoo.client import KazooClient, TransactionRequest
 
     left = [writes]
 
@@ -100,8 +100,9 @@ def _kill_later(seconds: float, writes: int = 0) -> None:
         timer = threading.Timer(seconds, kill)
         timer.daemon = True
         timer.start()
-    for name in ("create_async", "set_async", "delete_async") if writes else ():
-        setattr(KazooClient, name, counted(getattr(KazooClient, name)))
+    plain = [(KazooClient, name) for name in ("create_async", "set_async", "delete_async")]
+    for owner, name in (*plain, (TransactionRequest, "commit_async")) if writes else ():
+        setattr(owner, name, counted(getattr(owner, name)))
 
 
 def _dag_run(state: State) -> Any:
