@@ -89,6 +89,15 @@ def test_a_phase_that_takes_minutes_instead_of_seconds_is_an_anomaly_with_a_reme
     )
 
 
+def test_a_copy_that_is_overdue_names_the_leader_that_may_keep_it_out_of_the_isr():
+    """Seen on 2.8.2: the controller died while a leader asked it for another ISR, and that leader never asked again."""
+    movement = each = None
+    for number in range(4):
+        movement, each = look(movement, 100 * number, (number, number))
+    texts = anomalies(movement, each, planned_seconds=60, standing_seconds=300).values()
+    assert any("broker 1, which leads it, does not bring it into the ISR: restart that broker" in t for t in texts)
+
+
 def test_the_slowest_and_the_odd_have_names():
     movement, each = looks((1, 1), (2, 2))
     movement, each = look(movement, 15, (3, 3), {**BEGUN, "t-0": partition([2, 3, 1], [1, 2, 3], 1)})

@@ -181,8 +181,10 @@ def _overdue(one: PartitionProgress, seconds: float, planned_seconds: float) -> 
     if one.phase is Phase.COPYING and not one.dead_targets and seconds >= limit:
         return (
             f"{tp} is copying for {duration_text(seconds)}, its batch was to take {duration_text(planned_seconds)}. If "
-            "its bytes grow, the throttle is too low for what is produced to it: raise it. If not, see the log of the "
-            f"brokers that copy it ({', '.join(map(str, one.missing))})."
+            "its bytes grow, the throttle is too low for what is produced to it: raise it. If they are the leader's "
+            f"already, broker {one.leader}, which leads it, does not bring it into the ISR: restart that broker, or "
+            "move the lead away from it. If they stand, see the log of the brokers that copy it "
+            f"({', '.join(map(str, one.missing))})."
         )
     return None
 
