@@ -5,10 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
+import py4j.java_gateway
 import pytest
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
 
 from kafka_rebalance.spark import package_zip
 from local_cluster.java import SHORT_JOBS, find_java, java_home
@@ -55,3 +59,31 @@ def start_submit(tmp_path_factory: pytest.TempPathFactory, spark_environment: Ma
         )
 
     return start
+
+
+@pytest.fixture(scope="module")
+def spark(spark_environment: dict[str, str]) -> Iterator[Any]:
+    """Makes sessions, one after the other, in one Java process that ends with the module."""
+    patched = pytest.MonkeyPatch()
+    patched.delenv("SPARK_HOME", raising=False)
+    # A session puts its own reader of Java's answers here, for every gateway of this process: taken back in the end.
+    patched.setattr(py4j.java_gateway, "get_return_value", py4j.java_gateway.get_return_value)
+    for name in ("PATH", "JAVA_HOME", "SPARK_LOCAL_IP", "SPARK_SUBMIT_OPTS", "PYSPARK_PYTHON"):
+        patched.setenv(name, spark_environment[name])
+
+    def session(master: str, **options: object) -> SparkSession:
+        builder = SparkSession.builder.master(master).config("spark.ui.enabled", False)
+        for name, value in options.items():
+            builder = builder.config(f"spark.sql.{name.replace('_', '.')}", value)
+        return builder.getOrCreate()
+
+    yield session
+    if SparkSession._instantiatedSession is not None:  # else the next module finds one whose Java is gone
+        SparkSession._instantiatedSession.stop()
+    gateway = SparkContext._gateway
+    if gateway is not None:
+        gateway.shutdown()
+        gateway.proc.stdin.close()
+        gateway.proc.wait(60)
+        SparkContext._gateway = SparkContext._jvm = None
+    patched.undo()

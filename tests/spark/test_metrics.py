@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-import py4j.java_gateway
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from pyspark import SparkContext
-from pyspark.sql import SparkSession
 
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.settings import Settings
@@ -21,6 +17,7 @@ from kafka_rebalance.planning.history_table import HISTORY, SAMPLES_SCHEMA, exis
 from kafka_rebalance.planning.planner import prepare, run
 from kafka_rebalance.planning.tables import write_snapshot
 from kafka_rebalance.spark import job
+from kafka_rebalance.spark.compaction import merge, publish
 from kafka_rebalance.spark.metrics import newest_days, read_metrics
 from snapshots import broker_rows
 
@@ -118,30 +115,6 @@ FIGURES = {
 }
 
 
-@pytest.fixture
-def spark(spark_environment: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """Makes sessions, one after the other, in one Java process that ends with the test."""
-    monkeypatch.delenv("SPARK_HOME", raising=False)
-    # A session puts its own reader of Java's answers here, for every gateway of this process: taken back with the test.
-    monkeypatch.setattr(py4j.java_gateway, "get_return_value", py4j.java_gateway.get_return_value)
-    for name in ("PATH", "JAVA_HOME", "SPARK_LOCAL_IP", "SPARK_SUBMIT_OPTS", "PYSPARK_PYTHON"):
-        monkeypatch.setenv(name, spark_environment[name])
-
-    def session(master: str, **options: object) -> SparkSession:
-        builder = SparkSession.builder.master(master).config("spark.ui.enabled", False)
-        for name, value in options.items():
-            builder = builder.config(f"spark.sql.{name.replace('_', '.')}", value)
-        return builder.getOrCreate()
-
-    yield session
-    gateway = SparkContext._gateway
-    if gateway is not None:
-        gateway.shutdown()
-        gateway.proc.stdin.close()
-        gateway.proc.wait(60)
-        SparkContext._gateway = SparkContext._jvm = None
-
-
 def test_samples_become_figures_that_a_hand_can_check_however_spark_is_spread(
     ledger: Path, snapshot: Path, tmp_path: Path, spark: Any
 ) -> None:
@@ -160,6 +133,13 @@ def test_samples_become_figures_that_a_hand_can_check_however_spark_is_spread(
         "of-no-day.parquet",
     )
     content = write_history(tmp_path / "one", found.rows, found.files, found.unreadable)
+
+    # One day compacted, by a driver that died before it removed the first of the files.
+    day = ledger / "day=2026-11-20"
+    files = {path.name: path.read_bytes() for path in day.iterdir()}
+    publish(day, merge(files))
+    (day / "a.parquet").write_bytes(files["a.parquet"])
+    assert sorted(path.name for path in day.iterdir()) == ["a.parquet", "compacted~1.parquet"]
 
     spark("local[2]", shuffle_partitions=5, files_maxPartitionBytes=2000, files_openCostInBytes=100)
     two, here = tmp_path / "two", tmp_path / "here"

@@ -49,10 +49,18 @@ def test_every_dag_is_read_without_an_error(dags: dict[str, DAG]) -> None:
     assert set(dags) == {
         "kafka_rebalance",
         "kafka_balance_check",
+        "kafka_ledger",
         "kafka_rebalance_cancel",
         "kafka_throttle_janitor",
         "kafka_topics",
     }
+
+
+def test_the_ledger_is_compacted_by_one_run_at_a_time_and_only_where_it_is(dags: dict[str, DAG]) -> None:
+    dag = dags["kafka_ledger"]
+    assert dag.max_active_runs == 1
+    assert dag.get_task("compact").upstream_task_ids == {"locate"}
+    assert dag.get_task("compact").trigger_rule == "all_success"
 
 
 def test_the_chain_is_the_designs(rebalance: DAG) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow
@@ -120,6 +122,18 @@ def test_columns_that_an_earlier_version_did_not_write_are_null(root: Path) -> N
     pyarrow.parquet.write_table(pyarrow.parquet.read_table(path).drop_columns(["topic_czxid"]), path)
     (row,) = ledger.read("metrics", "kafka_eu", 1, now=DAY).rows
     assert (row["size_bytes"], row["topic_czxid"]) == (7, None)
+
+
+def test_the_job_is_told_where_the_ledger_is_and_nothing_where_there_is_none(root: Path) -> None:
+    told: dict[str, str] = {}
+    instance = SimpleNamespace(xcom_push=told.__setitem__)
+    assert ledger.locate(instance) is False
+    assert told == {}
+    add("a", DAY, 1)
+    assert ledger.locate(instance) is True
+    assert told["ledger"] == str(root)
+    with zipfile.ZipFile(told["package"]) as package:
+        assert "kafka_rebalance/spark/compaction.py" in package.namelist()
 
 
 def compacted(folder: Path, number: int, sizes_by_file: dict[str, int]) -> None:

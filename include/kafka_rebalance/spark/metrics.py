@@ -11,7 +11,6 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from pathlib import Path
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -21,16 +20,18 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as sql
 
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.ledger_files import SOURCE_FILE, compacted_number
 from kafka_rebalance.planning.history import MIN_INTERVALS
 from kafka_rebalance.planning.history_table import HISTORY_SCHEMA
 from kafka_rebalance.spark.driver import said_by
-from kafka_rebalance.spark.tables import PARQUET, folder_at, parquet_files
+from kafka_rebalance.spark.ledger import counting, rows_that_count
+from kafka_rebalance.spark.tables import PARQUET, folder_at, parquet_files, url_of
 
 DAYS = 28  # four weeks have each day of the week four times, and forget what the cluster was before
 PERCENTILE = 0.95
 
 _COLUMNS = """observed_at timestamp, topic string, partition int, size_bytes long, end_offset long, start_offset long,
-    topic_czxid long"""
+    topic_czxid long, source_file string"""
 _KEY = ("topic", "partition")
 _DAY = re.compile(r"day=(\d{4}-\d{2}-\d{2})/.+")
 
@@ -40,7 +41,7 @@ class Samples:
     """What a ledger has: rows in the columns of HISTORY_SCHEMA, in any order, and the files they are from."""
 
     rows: pa.Table
-    files: int  # that gave samples; one a snapshot
+    files: int  # that gave samples, one a snapshot, also where compaction made one of several
     unreadable: tuple[str, ...]  # names of the others, below the folder
 
 
@@ -51,20 +52,25 @@ def read_metrics(spark: SparkSession, place: str, existing: pa.Table) -> Samples
     samples to tell anything, Spark has no work. Raises ReadError where the folder cannot be read.
     """
     try:
-        files, foreign = newest_days(parquet_files(folder_at(place, spark)), DAYS)
-        if len(files) <= MIN_INTERVALS:
+        listed, foreign = newest_days(parquet_files(folder_at(place, spark)), DAYS)
+        files = counting(listed)
+        are_single = all(compacted_number(name.rpartition("/")[2]) is None for name in files)
+        if are_single and len(files) <= MIN_INTERVALS:
             return Samples(HISTORY_SCHEMA.empty_table(), len(files), tuple(foreign))
-        url = place.rstrip("/") if "://" in place else f"file://{Path(place).absolute()}"
-        samples = _read(spark, sorted({f"{url}/{name.partition('/')[0]}" for name in files}))
+        url = url_of(place)
+        found = _read(spark, sorted({f"{url}/{name.partition('/')[0]}" for name in files}))
+        samples = rows_that_count(found, sql.regexp_extract(sql.input_file_name(), r"(day=[^/]+/[^/]+)$", 1), listed)
         rows = aggregate(samples, spark.createDataFrame(existing)).toArrow()
-        told = {_name(row["file"]) for row in _sound(samples).select(_file()).distinct().collect()}
+        sound = _sound(samples).select(_file(), SOURCE_FILE).distinct().collect()
+        told = {_name(row["file"]) for row in sound}
+        snapshots = {(_name(row["file"]).partition("/")[0], row[SOURCE_FILE] or row["file"]) for row in sound}
     except (OSError, Py4JJavaError, PySparkException) as failed:
         raise ReadError(
             f"The ledger's samples below {place} cannot be read ({said_by(failed)}). Nothing was planned. Let the "
             "Spark driver and its executors read that folder, or plan without --metrics."
         ) from None
     silent = [name for name in files if name not in told]
-    return Samples(rows, len(files) - len(silent), tuple(sorted([*foreign, *silent])))
+    return Samples(rows, len(snapshots), tuple(sorted([*foreign, *silent])))
 
 
 def newest_days(names: Iterable[str], days: int) -> tuple[list[str], list[str]]:

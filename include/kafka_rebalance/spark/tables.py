@@ -81,6 +81,25 @@ class HadoopFolder:
             raise OSError(_text(wrong)) from wrong
         return len(data)
 
+    def write_new(self, data: bytes) -> None:
+        """A file that nobody finds before it is whole."""
+        parent, _, name = self._url.rpartition("/")
+        part = HadoopFolder(self._spark, f"{parent}/_{name}.part")
+        part.write_bytes(data)
+        try:
+            system, path = self._opened()
+            if not system.rename(part._opened()[1], path):
+                raise FileExistsError(f"{self._url} is there, or its folder is not")
+        except Py4JJavaError as wrong:
+            raise OSError(_text(wrong)) from wrong
+
+    def unlink(self) -> None:
+        try:
+            system, path = self._opened()
+            system.delete(path, False)
+        except Py4JJavaError as wrong:
+            raise OSError(_text(wrong)) from wrong
+
 
 def parquet_files(folder: Folder) -> list[str]:
     """The names, below the folder, of all Parquet files at any depth, sorted. Raises OSError."""
@@ -95,6 +114,11 @@ def parquet_files(folder: Folder) -> list[str]:
 def _text(wrong: Py4JJavaError) -> str:
     """Java's own message, without its stack."""
     return str(wrong.java_exception.toString())
+
+
+def url_of(place: str) -> str:
+    """The folder as Spark's readers name it."""
+    return place.rstrip("/") if "://" in place else f"file://{Path(place).absolute()}"
 
 
 def folder_at(place: str, spark: SparkSession | None = None) -> Folder:

@@ -16,7 +16,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.artifacts import PACKAGE_ZIP
 from kafka_rebalance.model.ledger_files import SOURCE_FILE, files_that_count
+from kafka_rebalance.spark import package_zip
 from kafka_rebalance.workflow.ledger_tables import TABLES
 from kafka_rebalance.workflow.run_folder import RunFolder, file_name, runs_root
 
@@ -56,6 +58,16 @@ def append(
     path = folder / f"{file_name(run_id)}.parquet"
     path.write_bytes(buffer.getvalue())
     return path
+
+
+def locate(ti: Any) -> bool:
+    """Where the ledger and the package for Spark are, into XCom; False where there is no ledger yet."""
+    place = runs_root() / LEDGER
+    if not _names(place):
+        return False
+    ti.xcom_push("ledger", str(place))
+    ti.xcom_push("package", str(package_zip.build(place / PACKAGE_ZIP)))
+    return True
 
 
 def read(table: str, connection_id: str, days: float, *, now: datetime | None = None) -> Found:

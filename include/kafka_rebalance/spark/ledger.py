@@ -1,0 +1,59 @@
+"""The ledger's tables as Spark reads them: for notebooks, and for whatever else asks of many clusters and days."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as sql
+
+from kafka_rebalance.model.ledger_files import SOURCE_FILE, compacted_number, files_that_count
+from kafka_rebalance.spark.tables import folder_at, parquet_files, url_of
+
+_BELOW = r"(cluster=[^/]+/day=[^/]+/[^/]+)$"
+
+
+def read_ledger(spark: SparkSession, runs: str, table: str) -> DataFrame:
+    """The rows of a table below `runs_url`, of all clusters, with the columns `cluster` and `day`; each row once.
+
+    Files that cannot be read are left out, as Spark's `ignoreCorruptFiles` does. Raises OSError where the folder cannot
+    be listed or is not there.
+    """
+    place = f"{runs.rstrip('/')}/ledger/{table}"
+    names = parquet_files(folder_at(place, spark))
+    url = url_of(place)
+    reader = spark.read.options(basePath=url, mergeSchema=True, ignoreCorruptFiles=True, ignoreMissingFiles=True)
+    found = reader.parquet(*(f"{url}/{name}" for name in counting(names)))
+    file = sql.regexp_extract(sql.col("_metadata.file_path"), _BELOW, 1)
+    return rows_that_count(found, file, names).drop(SOURCE_FILE)
+
+
+def counting(names: Iterable[str]) -> list[str]:
+    """Of a table's files those that count, day by day."""
+    days: dict[str, list[str]] = defaultdict(list)
+    for path in names:
+        day, _, name = path.rpartition("/")
+        days[day].append(name)
+    return [f"{day}/{name}" if day else name for day, files in days.items() for name in files_that_count(files)]
+
+
+def rows_that_count(rows: DataFrame, file: Column, names: Iterable[str]) -> DataFrame:
+    """Without those of compacted files that a newer one has, or that are in a run's own file as well.
+
+    `names` are all files there are, and `file` is the one that a row is from, named alike.
+    """
+    listed = set(names)
+    outdated = sorted(listed - set(counting(listed)))
+    if outdated:
+        rows = rows.where(~file.isin(outdated))
+    compacted = {name.rpartition("/")[0] for name in listed if compacted_number(name.rpartition("/")[2]) is not None}
+    own = sorted(
+        name
+        for name in listed
+        if name.rpartition("/")[0] in compacted and compacted_number(name.rpartition("/")[2]) is None
+    )
+    if own and SOURCE_FILE in rows.columns:
+        source = sql.concat(sql.regexp_extract(file, r"^(.*/)", 1), sql.col(SOURCE_FILE))
+        rows = rows.where(sql.col(SOURCE_FILE).isNull() | ~source.isin(own))
+    return rows
