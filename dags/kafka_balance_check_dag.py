@@ -14,6 +14,8 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import Asset, CronTriggerTimetable, Variable, dag, task, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
+from kafka_rebalance.workflow.notices import FAILED, Notice
+
 BALANCE = Asset("kafka_balance")
 CLUSTERS = "kafka_rebalance_clusters"
 
@@ -27,7 +29,7 @@ CLUSTERS = "kafka_rebalance_clusters"
     allowed_run_types=["scheduled", "manual"],  # no backfill: a look at the past sees today
     tags=["kafka"],
     doc_md=__doc__,
-    default_args={"retries": 2, "retry_delay": timedelta(minutes=2)},
+    default_args={"retries": 2, "retry_delay": timedelta(minutes=2), "on_failure_callback": Notice(FAILED)},
 )
 def balance_check() -> None:
     @task

@@ -14,6 +14,7 @@ from airflow.sdk import XComArg, dag, task
 
 from kafka_rebalance.workflow.cancel_approval import CancelApprovalOperator
 from kafka_rebalance.workflow.cancel_params import CANCEL_PARAMS
+from kafka_rebalance.workflow.notices import FAILED, Notice
 
 
 @dag(
@@ -24,7 +25,7 @@ from kafka_rebalance.workflow.cancel_params import CANCEL_PARAMS
     params=CANCEL_PARAMS,
     tags=["kafka"],
     doc_md=__doc__,
-    default_args={"retries": 0, "retry_delay": timedelta(seconds=30)},
+    default_args={"retries": 0, "retry_delay": timedelta(seconds=30), "on_failure_callback": Notice(FAILED)},
 )
 def rebalance_cancel() -> None:
     @task(retries=2)

@@ -16,6 +16,7 @@ from airflow.sdk import XComArg, dag, task
 import kafka_rebalance
 from kafka_rebalance.workflow.approval import CandidateApprovalOperator
 from kafka_rebalance.workflow.dag_params import REBALANCE_PARAMS
+from kafka_rebalance.workflow.notices import FAILED, FINISHED, Notice
 from kafka_rebalance.workflow.reassign import ReassignOperator
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "job.py"
@@ -41,7 +42,7 @@ def check_not_begun(context: Any) -> None:
     params=REBALANCE_PARAMS,
     tags=["kafka"],
     doc_md=__doc__,
-    default_args={"retries": 0, "retry_delay": timedelta(seconds=30)},
+    default_args={"retries": 0, "retry_delay": timedelta(seconds=30), "on_failure_callback": Notice(FAILED)},
 )
 def rebalance() -> None:
     @task(retries=2)
@@ -92,7 +93,7 @@ def rebalance() -> None:
 
         tasks.check_verified(dag_run)
 
-    @task(trigger_rule=AFTER_APPROVAL)
+    @task(trigger_rule=AFTER_APPROVAL, on_success_callback=Notice(FINISHED))
     def record(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import tasks
 

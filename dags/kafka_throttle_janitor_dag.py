@@ -14,6 +14,8 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param, Variable, dag, task
 
+from kafka_rebalance.workflow.notices import UNWATCHED, Notice
+
 CLUSTERS = "kafka_rebalance_clusters"
 
 
@@ -47,7 +49,7 @@ CLUSTERS = "kafka_rebalance_clusters"
     },
     tags=["kafka"],
     doc_md=__doc__,
-    default_args={"retries": 0, "execution_timeout": timedelta(minutes=10)},
+    default_args={"retries": 0, "execution_timeout": timedelta(minutes=10), "on_failure_callback": Notice(UNWATCHED)},
 )
 def throttle_janitor() -> None:
     @task

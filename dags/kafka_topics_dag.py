@@ -13,6 +13,7 @@ from airflow.sdk import XComArg, dag, task
 
 import kafka_rebalance
 from kafka_rebalance.workflow.keys_submit import KeysSubmitOperator
+from kafka_rebalance.workflow.notices import FAILED, Notice
 from kafka_rebalance.workflow.topic_approval import TopicApprovalOperator
 from kafka_rebalance.workflow.topic_params import TOPICS_PARAMS
 
@@ -29,7 +30,7 @@ NONCE = "{{ ti.xcom_pull(task_ids='request', key='nonce') }}"
     params=TOPICS_PARAMS,
     tags=["kafka"],
     doc_md=__doc__,
-    default_args={"retries": 0, "retry_delay": timedelta(seconds=30)},
+    default_args={"retries": 0, "retry_delay": timedelta(seconds=30), "on_failure_callback": Notice(FAILED)},
 )
 def topics() -> None:
     @task(retries=2)

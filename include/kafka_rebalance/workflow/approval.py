@@ -28,6 +28,7 @@ from kafka_rebalance.execution.decision import (
 from kafka_rebalance.execution.staleness import check_policy_unchanged
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.workflow.notices import WAITS, Notice
 from kafka_rebalance.workflow.policies import read_policy
 from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, open_run_folder
 
@@ -58,7 +59,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
     template_fields = ("run_folder", "nonce")
 
     def __init__(self, *, run_folder: str, nonce: str, **kwargs: Any) -> None:
-        super().__init__(subject="Approval", options=[REJECT], **kwargs)
+        super().__init__(subject="Approval", options=[REJECT], notifiers=Notice(WAITS), **kwargs)
         self.run_folder = run_folder
         self.nonce = nonce
 

@@ -1,0 +1,184 @@
+"""What people are told through Airflow's notifiers: `[kafka_rebalance] notifiers`, a JSON object {class: arguments}.
+
+The arguments are the notifier's own; in its templated fields `{{ notice.subject }}`, `.text`, `.html`, `.link`,
+`.event` and `.connection_id` stand for what happened. An option and not a Variable: it names code that is run. Nothing
+here ever fails a task: what cannot be sent is an error in its log.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import logging
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from importlib import import_module
+from typing import Any
+from urllib.parse import quote
+
+from airflow.providers.standard.exceptions import HITLTimeoutError
+from airflow.sdk.bases.notifier import BaseNotifier
+from airflow.sdk.configuration import conf
+from airflow.sdk.log import redact
+
+from kafka_rebalance.errors import SettingsError, UnwatchedError
+from kafka_rebalance.model.amounts import bytes_in_words
+
+log = logging.getLogger(__name__)
+
+SECTION, OPTION = "kafka_rebalance", "notifiers"
+WAITS, EXPIRED, FINISHED, FAILED, UNWATCHED = "waits", "expired", "finished", "failed", "unwatched"
+REBALANCE_DAG, LAST_TASK = "kafka_rebalance", "record"
+LONGEST_TEXT = 3000  # an exception can have a command's whole output
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """What happened, in words; `html` is the same, escaped."""
+
+    event: str
+    connection_id: str
+    subject: str  # one line
+    text: str
+    link: str
+    html: str = ""
+
+
+class Notice(BaseNotifier):
+    """Tells of an event whatever notifiers are configured: for callbacks of tasks, and for approval requests.
+
+    `failed` becomes `expired` for a request without an answer. `unwatched` tells of nothing but UnwatchedError: the
+    janitor comes every minute, and would tell of any other trouble as often.
+    """
+
+    def __init__(self, event: str) -> None:
+        super().__init__()
+        self.event = event
+
+    def __call__(self, *args: Any) -> None:
+        self.notify(args[0])
+
+    def notify(self, context: Any) -> None:
+        """Never raises."""
+        try:
+            configured = read_configured()
+            message = message_of(self.event, context) if configured else None
+        except Exception as wrong:
+            log.error("No notification was sent: %s", redact(str(wrong)))
+            return
+        if message is None:
+            return
+        for path, arguments in configured.items():
+            try:
+                _notifier(path, arguments)({**context, "notice": asdict(message)})
+                log.info("%s was told: %s", path, message.subject)
+            except Exception as failed:
+                log.error(
+                    "%s could not tell %r (%s: %s). The run goes on. Correct [%s] %s.",
+                    path, message.subject, type(failed).__name__, redact(str(failed)), SECTION, OPTION,
+                )  # fmt: skip
+
+
+def read_configured() -> dict[str, dict[str, Any]]:
+    """{dotted path of a notifier: its arguments}; empty where nobody is to be told. Raises SettingsError."""
+    text = conf.get(SECTION, OPTION, fallback="") or ""
+    if not text.strip():
+        return {}
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, dict) or not all(isinstance(arguments, dict) for arguments in found.values()):
+        raise SettingsError(
+            f"[{SECTION}] {OPTION} must be a JSON object of notifiers and their arguments, as in "
+            '{"airflow.providers.smtp.notifications.smtp.SmtpNotifier": {"to": "kafka@example.org"}}. Correct it.'
+        )
+    return found
+
+
+def _notifier(path: str, arguments: Mapping[str, Any]) -> BaseNotifier:
+    module, _, name = path.rpartition(".")
+    made = getattr(import_module(module), name)
+    if not (isinstance(made, type) and issubclass(made, BaseNotifier)):
+        raise SettingsError(f"{path} is no notifier of Airflow's (airflow.sdk.BaseNotifier)")
+    return made(**arguments)
+
+
+def message_of(event: str, context: Mapping[str, Any]) -> Message | None:
+    """The words for an event; None where nobody needs to hear of it."""
+    exception, dag_run = context.get("exception"), context["dag_run"]
+    task = context["task"]
+    if event == UNWATCHED and not isinstance(exception, UnwatchedError):
+        return None
+    if event == FAILED and isinstance(exception, HITLTimeoutError):
+        event = EXPIRED
+    if event == FAILED and task.task_id == LAST_TASK and "VerificationError" in str(exception):
+        return None  # `verify` has told it
+    connection_id = _connection_id(context)
+    heading, text = _words(event, context)
+    subject = " ".join(f"Kafka {connection_id}: {heading}".split())
+    text = str(redact(text))[:LONGEST_TEXT]
+    link = _link(event, dag_run, task.task_id)
+    page = f'<p>{html.escape(text)}</p><p><a href="{html.escape(link)}">{html.escape(link)}</a></p>'
+    return Message(event, connection_id, subject, text, link, page)
+
+
+def _words(event: str, context: Mapping[str, Any]) -> tuple[str, str]:
+    """What happened in a few words, and in as many as it needs."""
+    task, dag_id, exception = context["task"], context["dag_run"].dag_id, context.get("exception")
+    what = "rebalance" if dag_id == REBALANCE_DAG else dag_id
+    if event == WAITS:
+        return f"{what} waits for approval", _waits(task)
+    if event == EXPIRED:
+        return f"{what} expired without an answer", str(exception)
+    if event == FINISHED:
+        return f"{what} is done and verified", _finished(context)
+    if event == UNWATCHED:
+        return "nobody watches a throttle", str(exception)
+    return f"{what} failed in {task.task_id}", _failed(exception)
+
+
+def _connection_id(context: Mapping[str, Any]) -> str:
+    """Of the run's params, or of the mapped task; one that is not known is said so."""
+    asked = (getattr(context["task"], "op_kwargs", None) or {}).get("connection_id")
+    return str(asked or (context.get("params") or {}).get("kafka_conn_id") or "(all clusters)")
+
+
+def _waits(task: Any) -> str:
+    people = ", ".join(person["name"] or person["id"] for person in task.assigned_users or ())
+    until = ""
+    if task.response_timeout is not None:
+        until = f" It expires at {datetime.now(UTC) + task.response_timeout:%Y-%m-%d %H:%M} UTC."
+    return f"{task.subject} {people or 'Anybody who may answer'} may approve or reject it.{until}"
+
+
+def _finished(context: Mapping[str, Any]) -> str:
+    row = context["ti"].xcom_pull(task_ids=LAST_TASK) or {}
+    if not row:
+        return "The cluster is as approved: every check of the verification passed."
+    took = row.get("actual_seconds")
+    predicted = row.get("predicted_seconds")
+    time = f" in {took / 60:.0f} min" if took is not None else ""
+    against = f" ({predicted / 60:.0f} min predicted)" if took is not None and predicted is not None else ""
+    return (
+        f"Candidate {row['candidate']}, approved by {row['approved_by']}: {row['partitions']} partitions, "
+        f"{bytes_in_words(row['copied_bytes'])} copied{time}{against}. Every check of the verification passed."
+    )
+
+
+def _failed(exception: object) -> str:
+    """Our own errors say what happened, what was not changed and what to do."""
+    if exception is None:
+        return (
+            "The task was ended from outside, by a person or Airflow. Its log and the run's page say how far it came."
+        )
+    return str(exception)
+
+
+def _link(event: str, dag_run: Any, task_id: str) -> str:
+    base = conf.get("api", "base_url", fallback="").rstrip("/")
+    run = f"{base}/dags/{quote(dag_run.dag_id, safe='')}/runs/{quote(dag_run.run_id, safe='')}"
+    if event == WAITS:
+        return f"{run}/tasks/{quote(task_id, safe='')}/required_actions"
+    return f"{run}/plugin/rebalance" if dag_run.dag_id == REBALANCE_DAG else run
