@@ -1,8 +1,9 @@
 """`kafka_balance_check`: every night, how far each cluster is from balance. Never writes to a cluster.
 
 The clusters are the connection ids in the Airflow Variable `kafka_rebalance_clusters` (a JSON list). One that is past
-its policy's `imbalance_limit` gets a run of `kafka_rebalance`, which waits for approval. A cluster that cannot be read
-fails its own part of the run and holds up no other.
+its policy's `imbalance_limit` gets a run of `kafka_rebalance`, which waits for approval; not while another is open, nor
+where a person has rejected one and nothing material has changed since, nor where no rebalance could help. A cluster
+that cannot be read, or not within `CHECK_TIMEOUT`, fails its own part of the run and holds up no other.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from kafka_rebalance.workflow.notices import FAILED, Notice
 
 BALANCE = Asset("kafka_balance")
 CLUSTERS = "kafka_rebalance_clusters"
+CHECK_TIMEOUT = timedelta(minutes=20)  # of one try: 150,000 partitions take minutes, a dead cluster would take for ever
 
 
 @dag(
@@ -38,7 +40,9 @@ def balance_check() -> None:
 
         return balance.fleet(Variable.get(CLUSTERS, default=None))
 
-    @task(outlets=[BALANCE], map_index_template="{{ task.op_kwargs['connection_id'] }}")
+    @task(
+        outlets=[BALANCE], execution_timeout=CHECK_TIMEOUT, map_index_template="{{ task.op_kwargs['connection_id'] }}"
+    )
     def check(connection_id: str, dag_run: Any = None, outlet_events: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import balance
 
@@ -48,8 +52,8 @@ def balance_check() -> None:
 
     @task
     def request(verdict: dict[str, Any]) -> dict[str, Any]:
-        if not verdict["past_limit"]:
-            raise AirflowSkipException(f"No rebalance is proposed: {verdict['text']}")
+        if not verdict["propose"]:
+            raise AirflowSkipException(f"No rebalance is proposed for {verdict['connection_id']}: {verdict['text']}")
         return {"kafka_conn_id": verdict["connection_id"], "reason": verdict["text"]}
 
     @task_group

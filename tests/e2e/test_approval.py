@@ -116,7 +116,7 @@ def test_the_nightly_check_proposes_past_the_limit_and_writes_nothing(nightly: D
     events = nightly.client.get("/api/v2/assets/events", params={"source_dag_id": nightly.dag_id}).json()[
         "asset_events"
     ]
-    assert [event["extra"]["connection_id"] for event in events] == ["kafka_local"]
+    assert [event["extra"]["connection_id"] for event in events] == ["kafka_nightly"]
     assert events[0]["extra"]["skew"]["disk"] > 0.2
     runs = nightly.client.get("/api/v2/dags/kafka_rebalance/dagRuns", params={"run_type": "operator_triggered"}).json()
     assert [run["triggering_user_name"] for run in runs["dag_runs"]] == ["olive"]

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.dataset
 import pytest
-from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from in_process_run import CONNECTION, POLICY
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.planning.hot_spots import HotSpot, Reach
 from kafka_rebalance.planning.scoring import Score
-from kafka_rebalance.workflow import balance, ledger
-from simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun
+from kafka_rebalance.workflow import balance, ledger, proposing, tasks
+from kafka_rebalance.zookeeper.lock import LockOwner, encode_lock
+from simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun, other_dag_run
 
 LIMIT = 0.25  # a power of two, so that "at the limit" can be written down
 EVEN = Score(1.0, 1.0, 0.0)
@@ -191,3 +195,142 @@ def test_a_check_of_a_sound_cluster_keeps_that_there_was_no_finding(
 def test_a_name_in_the_fleet_that_is_no_connection_is_named(run: SimulatedRun, connection_id: str) -> None:
     with pytest.raises(AirflowFailException, match=connection_id):
         balance.check(connection_id, run.dag_run)
+
+
+@pytest.fixture
+def active(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The runs of `kafka_rebalance` that Airflow would call running."""
+    running: set[str] = set()
+    monkeypatch.setattr(proposing, "is_active", lambda dag_id, run_id: run_id in running)
+    return running
+
+
+def answered(choice: str | None, cluster: SimulatedCluster, days_ago: float = 1, **params: Any) -> None:
+    """A rebalance that was planned and answered: its snapshot, and its rows of the ledger."""
+    run_id = f"manual__{choice}"
+    made = other_dag_run(run_id)
+    pushed: dict[str, Any] = {}
+    tasks.snapshot({"kafka_conn_id": CONNECTION, **params}, made, SimpleNamespace(xcom_push=pushed.__setitem__))
+    at = datetime.now(UTC) - timedelta(days=days_ago)
+    ledger.append("plans", CONNECTION, run_id, at, [{"run_id": run_id, "candidate": "light"}])
+    if choice is not None:
+        row = {
+            "dag_id": "kafka_rebalance",
+            "run_id": run_id,
+            "choice": choice,
+            "by": "uma",
+            "at": at,
+            "note": "not now",
+        }
+        ledger.append("decisions", CONNECTION, run_id, at, [row])
+
+
+def test_past_the_limit_a_rebalance_is_proposed(run: SimulatedRun, active: set[str]) -> None:
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert (verdict["past_limit"], verdict["propose"], verdict["not_proposed"]) == (True, True, None)
+
+
+def test_what_was_rejected_is_not_proposed_again_and_the_text_says_who_and_until_when(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    answered("Reject", cluster)
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert (verdict["past_limit"], verdict["propose"]) == (True, False)
+    assert "uma rejected this on " in verdict["text"]
+    assert '("not now"), and nothing material has changed. It is proposed again when' in verdict["text"]
+
+
+def a_broker_came(run: SimulatedRun, cluster: SimulatedCluster) -> str:
+    cluster.fake.put_json("/brokers/ids/5", cluster.fake.json("/brokers/ids/4"))
+    return "broker 5 came"
+
+
+def the_policy_changed(run: SimulatedRun, cluster: SimulatedCluster) -> str:
+    run.policy_file.write_text(POLICY + "imbalance_limit: 0.3\n")
+    return "the policy has changed"
+
+
+@pytest.mark.parametrize("change", [a_broker_came, the_policy_changed])
+def test_a_material_change_brings_it_back_and_the_approver_reads_which(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str], change: Any
+) -> None:
+    answered("Reject", cluster)
+    expected = change(run, cluster)
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert verdict["propose"] is True
+    assert "proposed again although uma rejected it on" in verdict["text"]
+    assert expected in verdict["text"]
+
+
+def test_a_rejection_is_forgotten_after_a_fortnight(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    answered("Reject", cluster, days_ago=14.1)
+    assert "14 days have passed" in balance.check(CONNECTION, run.dag_run)["text"]
+
+
+@pytest.mark.parametrize("params", [{"job": "drain", "drain": [2]}, {"topics_in": ["orders*"]}])
+def test_a_rejection_of_another_job_says_nothing_about_balance(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str], params: dict[str, Any]
+) -> None:
+    answered("Reject", cluster, **params)
+    assert balance.check(CONNECTION, run.dag_run)["propose"] is True
+
+
+def test_what_expired_or_was_approved_later_is_proposed_again(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    answered("Reject", cluster, days_ago=3)
+    answered("light", cluster, days_ago=2)
+    answered(None, cluster)
+    assert balance.check(CONNECTION, run.dag_run)["propose"] is True
+
+
+def test_nothing_is_proposed_while_another_run_is_open(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    answered(None, cluster)
+    active.add("manual__None")
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert verdict["propose"] is False
+    assert "the run manual__None of kafka_rebalance is open" in verdict["text"]
+
+
+def held(cluster: SimulatedCluster) -> None:
+    owner = LockOwner("kafka_rebalance/one", "d" * 64, "https://airflow", "2026-05-03T14:31:58+00:00")
+    cluster.fake.create("/kafka_rebalance", b"", makepath=True)
+    cluster.fake.create("/kafka_rebalance/run", encode_lock(owner))
+
+
+def test_nothing_is_proposed_while_a_run_holds_the_cluster(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    held(cluster)
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert verdict["propose"] is False
+    assert "kafka_rebalance/one holds the cluster" in verdict["text"]
+
+
+def test_a_cluster_that_a_run_moves_is_skipped_and_not_failed(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    held(cluster)
+    moving = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [3, 4]}]}
+    cluster.fake.put_json("/admin/reassign_partitions", moving)
+    with pytest.raises(AirflowSkipException, match="kafka_in_process is not checked: kafka_rebalance/one"):
+        balance.check(CONNECTION, run.dag_run)
+
+
+def test_where_no_rebalance_could_help_none_is_proposed_and_what_would_help_is_said(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spot = HotSpot("orders", 0, 3.2)
+    monkeypatch.setattr(proposing, "reach", lambda *_: {"disk": Reach(False, (spot,))})
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert verdict["propose"] is False
+    assert "a rebalance cannot help: of bytes on disk, orders-0 alone is 3.20 times" in verdict["text"]
+    assert "More partitions (kafka_topics, alter)" in verdict["text"]
+
+
+def test_a_broken_rack_rule_is_worth_a_proposal_even_beside_a_hot_spot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proposing, "reach", lambda *_: {"disk": Reach(False, ())})
+    result = {"limit": 0.2, "skew": {"disk": 0.5}, "rack_violations": 1}
+    assert proposing.cannot_help(None, result) is None  # type: ignore[arg-type]

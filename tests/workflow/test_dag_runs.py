@@ -17,6 +17,7 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from airflow_home import REPOSITORY
 from fake_zookeeper import put_topic
@@ -25,7 +26,7 @@ from kafka_rebalance.execution.janitor import Standing
 from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import batches, janitor, leases, throttling
+from kafka_rebalance.workflow import balance, batches, janitor, leases, throttling
 from kafka_rebalance.workflow.following import BatchFollower
 from kafka_rebalance.workflow.standing import read_standing
 from simulated_cluster import SimulatedCluster
@@ -169,11 +170,21 @@ def test_the_check_proposes_past_the_limit_only_and_never_writes(
 ) -> None:
     if balanced:
         put_topic(cluster.fake, "orders", {0: (1, 2), 1: (2, 4), 2: (3, 1), 3: (4, 3)})
-    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps([CONNECTION]))
+    fleet = [CONNECTION] if balanced else ["kafka_dead", CONNECTION]
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEAD", '{"conn_type": "kafka_zookeeper", "host": "dead:2181"}')
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(fleet))
+    take_snapshot = balance.take_snapshot
+
+    def take(connection: Any, settings: Settings) -> Any:
+        if connection.connection_id == "kafka_dead":
+            raise AirflowTaskTimeout("ZooKeeper did not answer until the time was up")
+        return take_snapshot(connection, settings)
+
+    monkeypatch.setattr(balance, "take_snapshot", take)
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(TriggerDagRunOperator, "execute", lambda self, context: asked.append(self.conf))
     before = cluster.tree()
-    assert run("kafka_balance_check")["run"] == "success"
+    assert run("kafka_balance_check")["run"] == ("success" if balanced else "failed")  # a dead cluster is to be seen
     assert [conf["kafka_conn_id"] for conf in asked] == ([] if balanced else [CONNECTION])
     assert all("off their share" in conf["reason"] for conf in asked)
     assert cluster.tree() == before

@@ -11,6 +11,7 @@ from datetime import timedelta
 import pytest
 from airflow.dag_processing.dagbag import DagBag
 from airflow.sdk import DAG
+from airflow.sdk.definitions.taskgroup import MappedTaskGroup
 from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_home import REPOSITORY
@@ -130,6 +131,14 @@ def test_it_starts_by_hand_and_the_check_by_night(dags: dict[str, DAG]) -> None:
     assert type(dags["kafka_rebalance"].timetable).__name__ == "NullTimetable"
     assert dags["kafka_balance_check"].timetable.expression == "15 2 * * *"
     assert dags["kafka_balance_check"].catchup is False
+
+
+def test_a_slow_cluster_is_given_up_and_each_is_proposed_on_its_own(dags: dict[str, DAG]) -> None:
+    check = dags["kafka_balance_check"].get_task("cluster.check")
+    assert check.execution_timeout == timedelta(minutes=20)
+    group = check.task_group
+    assert isinstance(group, MappedTaskGroup)
+    assert set(group.children) == {"cluster.check", "cluster.request", "cluster.propose"}
 
 
 def test_the_forms_defaults_are_the_settings_defaults(rebalance: DAG) -> None:

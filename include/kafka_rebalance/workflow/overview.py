@@ -26,7 +26,7 @@ from kafka_rebalance.report.page import render_overview
 from kafka_rebalance.workflow import freeze, leases, ledger
 from kafka_rebalance.workflow.fleet import CLUSTERS, VERDICT, fleet
 from kafka_rebalance.workflow.leases import StoredLease
-from kafka_rebalance.workflow.run_folder import RunFolder, file_name, open_run_folder, runs_root
+from kafka_rebalance.workflow.run_folder import file_name, newest_attempt, open_run_folder, runs_root
 from kafka_rebalance.workflow.run_records import (
     CheckRecord,
     RebalanceRecord,
@@ -239,14 +239,6 @@ def _observed(connection_id: str, now: datetime, problems: list[str]) -> list[tu
         for column in row
         if column.startswith(SKEW) and row[column] is not None and row["limit"] is not None
     ]
-
-
-def newest_attempt(run: RunFolder) -> RunFolder | None:
-    """The folder of the run's last attempt; None where there is none."""
-    if not run.exists():
-        return None
-    numbers = [int(path.name) for path in run.iterdir() if path.name.isdigit()]
-    return run / str(max(numbers)) if numbers else None
 
 
 def _run(record: RebalanceRecord, records: Records) -> Run:

@@ -67,6 +67,14 @@ def create_run_folder(connection_id: str, run_id: str) -> tuple[RunFolder, str]:
     return folder, nonce
 
 
+def newest_attempt(run: RunFolder) -> RunFolder | None:
+    """The folder of the run's last attempt; None where there is none."""
+    if not run.exists():
+        return None
+    numbers = [int(path.name) for path in run.iterdir() if path.name.isdigit()]
+    return run / str(max(numbers)) if numbers else None
+
+
 def installation() -> str:
     """Eight characters that tell this Airflow's storage of runs from any other; made where there are none yet.
 

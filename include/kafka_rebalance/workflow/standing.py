@@ -52,6 +52,16 @@ def is_skipped(dag_run: Any, task_id: str) -> bool:
     return str(getattr(state, "value", state)) == "skipped"
 
 
+def is_active(dag_id: str, run_id: str) -> bool:
+    """Whether the run is queued or running, by Airflow's word; a run that does not exist is not. Raises what Airflow
+    raises where it does not tell.
+    """
+    from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+    state = _asked(lambda: RuntimeTaskInstance.get_dagrun_state(dag_id, run_id))
+    return state is not None and str(getattr(state, "value", state)) in ("queued", "running")
+
+
 def warn_without_janitor() -> None:
     """Says in the log that nobody will take care of a throttle that is left, where the janitor is paused or missing."""
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
