@@ -272,6 +272,21 @@ def test_a_freeze_of_one_or_of_all_is_shown(get: Any, monkeypatch: pytest.Monkey
     assert "it must be JSON: true (all clusters), false, or a list" in words(get(URL).text)
 
 
+def test_a_run_whose_folder_lies_outside_the_root_is_not_read(get: Any) -> None:
+    run = Run().with_tasks("snapshot").with_xcom(run_folder=f"/elsewhere/{CLUSTER}/one/1", nonce="x")
+    seen = words(get(URL).text)
+    assert "its folder cannot be read" in seen
+    assert "is not below runs_url" in seen
+    assert run.url in get(URL).text
+
+
+def test_a_run_that_failed_before_its_folder_is_shown_at_the_cluster_that_was_asked_for(get: Any) -> None:
+    run = Run(state="failed")
+    with create_session() as session:
+        session.query(DagRun).filter_by(run_id=run.run_id).update({"conf": {"kafka_conn_id": CLUSTER}})
+    assert "ended before there was a plan" in words(get(URL).text)
+
+
 def test_a_request_in_a_folder_of_another_cluster_is_not_mixed_in(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["other"]))
     waiting(rebalanced(), "not for these eyes")

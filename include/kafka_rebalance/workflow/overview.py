@@ -77,13 +77,13 @@ def read_overview(session: Session, patience_seconds: float = PATIENCE_SECONDS) 
     nobody: bool | frozenset[str] = False
     names: list[str] = _or_problem(lambda: fleet(read_variable(CLUSTERS)), problems, list[str]())
     frozen = _or_problem(lambda: freeze.frozen_clusters(read_variable(freeze.VARIABLE)), problems, nobody)
-    rebalances = recent_rebalances(session, REBALANCE_DAG, RUNS_READ)
+    rebalances = _by_connection(recent_rebalances(session, REBALANCE_DAG, RUNS_READ))
     requests = {request.run_id: request for request in open_requests(session, REBALANCE_DAG)}
     checks = recent_checks(session, CHECK_DAG, CHECK_TASK, CHECKS_READ)
     records = [
         Records(
             name,
-            tuple(one for one in rebalances if _connection_name(one) == file_name(name)),
+            tuple(rebalances.get(file_name(name), ())),
             requests,
             checks,
             frozen is True or (frozen is not False and name in frozen),
@@ -125,15 +125,18 @@ def _or_problem(read: Callable[[], T], problems: list[str], otherwise: T) -> T:
         return otherwise
 
 
-def _connection_name(record: RebalanceRecord) -> str | None:
-    """The name of the connection's folder: of the run's own, else of what was asked for."""
-    if record.folder is not None:
-        try:
-            return open_run_folder(record.folder).parent.parent.name
-        except RebalanceError:
-            return None
-    asked = record.conf.get("kafka_conn_id")
-    return file_name(asked) if isinstance(asked, str) else None
+def _by_connection(records: Sequence[RebalanceRecord]) -> dict[str, list[RebalanceRecord]]:
+    """By the name of the connection's folder: that of the run's own folder, else of what was asked for.
+
+    From the texts alone: storage that hangs is met only in a cluster's own thread, where the folder is also checked.
+    """
+    found: dict[str, list[RebalanceRecord]] = {}
+    for record in records:
+        parts = (record.folder or "").rstrip("/").split("/")
+        asked = record.conf.get("kafka_conn_id")
+        name = parts[-3] if len(parts) > 3 else file_name(asked) if isinstance(asked, str) else ""
+        found.setdefault(name, []).append(record)
+    return found
 
 
 # --- folders, each cluster in a thread of its own
