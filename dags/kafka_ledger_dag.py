@@ -15,6 +15,7 @@ from airflow.sdk import CronTriggerTimetable, XComArg, dag, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 import kafka_rebalance
+from kafka_rebalance.workflow.notices import FAILED, Notice
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "ledger_job.py"
 LEDGER = "{{ ti.xcom_pull(task_ids='locate', key='ledger') }}"
@@ -29,7 +30,7 @@ PACKAGE = "{{ ti.xcom_pull(task_ids='locate', key='package') }}"
     max_active_runs=1,  # two at a time would each write a day's next file
     tags=["kafka"],
     doc_md=__doc__,
-    default_args={"retries": 1, "retry_delay": timedelta(minutes=10)},
+    default_args={"retries": 1, "retry_delay": timedelta(minutes=10), "on_failure_callback": Notice(FAILED)},
 )
 def ledger() -> None:
     @task
