@@ -50,6 +50,9 @@ def answers(monkeypatch):
     by_broker = {}
 
     class Client:
+        def describe_topics(self):
+            return []
+
         def describe_log_dirs(self, asked, brokers):
             (broker,) = brokers
             if isinstance(by_broker[broker], Exception):

@@ -51,8 +51,9 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDis
     replicas: dict[TopicPartition, dict[int, int]] = {}
     log_dirs: dict[int, tuple[LogDir, ...]] = {}
     with open_kafka_python(kafka) as client:
+        asked = _every_partition(client)
         for broker in brokers:
-            answers = _describe(client, broker)
+            answers = _describe(client, broker, asked)
             log_dirs[broker] = tuple(_log_dir(broker, answer) for answer in answers)
             for answer in answers:
                 for topic_partition, size in _sizes(answer):
@@ -85,10 +86,20 @@ def read_replica_sizes(
     return replicas, frozenset(silent)
 
 
-def _describe(
-    client: KafkaAdminClient, broker: int, asked: Mapping[str, Sequence[int]] | None = None
-) -> list[dict[str, Any]]:
-    # One request a broker, so that a failure has a name. Without partitions the client first asks for all topics.
+def _every_partition(client: KafkaAdminClient) -> dict[str, list[int]]:
+    # Asked for no partitions, the client would do this again for each broker.
+    try:
+        topics = client.describe_topics()
+    except (KafkaError, OSError) as failed:
+        raise ReadError(
+            f"The brokers do not list their topics ({type(failed).__name__}). "
+            "Check that they are up and that the Kafka user may describe topics."
+        ) from failed
+    return {topic["name"]: [one["partition_index"] for one in topic["partitions"]] for topic in topics}
+
+
+def _describe(client: KafkaAdminClient, broker: int, asked: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
+    # One request a broker, so that a failure has a name.
     try:
         answers = client.describe_log_dirs(asked, brokers=[broker])
     except (KafkaError, OSError) as failed:

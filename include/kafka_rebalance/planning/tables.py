@@ -6,11 +6,10 @@ Columns are those of the README's "Tables"; columns beyond them are left alone, 
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_rebalance.errors import ArtifactError, RunFolderError
@@ -201,7 +200,7 @@ def read_candidate(run_folder: Folder, name: str) -> Candidate:
         names = ", ".join(str(entry.get("name")) for entry in proposals.get("candidates", ()))
         raise ArtifactError(f"{run_folder / PROPOSALS} has no candidate {name!r}; there are {names}.")
     entry = found[0]
-    moves = tuple(_move(row) for row in _rows(run_folder, "moves", MOVES_SCHEMA) if row["candidate"] == name)
+    moves = tuple(_move(row) for row in _rows_of(run_folder, "moves", MOVES_SCHEMA, name))
     digest = candidate_digest(name, proposals["snapshot_digest"], proposals["settings"], moves)
     if digest != entry["digest"]:
         raise ArtifactError(
@@ -222,6 +221,8 @@ def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dic
 
     Full is against the capacity where all of them are known, else in bytes. Nothing, for a run that has no such table.
     """
+    import pyarrow.compute as pc  # 9 MB, which whoever follows a batch does not need
+
     if not (run_folder / "disk" / PART).exists():
         return []
     table = parquet_table(read_file(run_folder / "disk", PART), f"{run_folder / 'disk' / PART}")
@@ -236,12 +237,23 @@ def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dic
 
 
 def _rows(run_folder: Folder, table: str, schema: pa.Schema) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = _table(run_folder, table, schema).to_pylist()
+    return rows
+
+
+def _rows_of(run_folder: Folder, table: str, schema: pa.Schema, candidate: str) -> Iterator[dict[str, Any]]:
+    """One candidate's, a few at a time: as Python objects a large plan takes many times its bytes."""
+    for some in _table(run_folder, table, schema).to_batches(max_chunksize=1000):
+        # Arrow's own filter would cost the triggerer 50 MB of modules.
+        yield from (row for row in some.to_pylist() if row["candidate"] == candidate)
+
+
+def _table(run_folder: Folder, table: str, schema: pa.Schema) -> pa.Table:
     found = parquet_table(read_file(run_folder / table, PART), f"{run_folder / table / PART}")
     missing = [column for column in schema.names if column not in found.column_names]
     if missing:
         raise ArtifactError(f"{run_folder / table / PART} lacks {', '.join(missing)}. Clear the task that wrote it.")
-    rows: list[dict[str, Any]] = found.select(schema.names).to_pylist()
-    return rows
+    return found.select(schema.names)
 
 
 def _move(row: Mapping[str, Any]) -> Move:

@@ -56,12 +56,12 @@ class BatchFollower:
         """`candidate`: without what was left out of it, or the name under which it is read from the folder."""
         self.connection = connection
         self.folder = open_run_folder(run_folder)
-        self.candidate = read_remaining(self.folder, candidate) if isinstance(candidate, str) else candidate
-        batches = {b.number: b for b in self.candidate.batches}
+        plan = read_remaining(self.folder, candidate) if isinstance(candidate, str) else candidate
+        batches = {b.number: b for b in plan.batches}
         if batch not in batches:
-            raise ExecutionError(f"Candidate {self.candidate.name} has no batch {batch}. Nothing was written.")
+            raise ExecutionError(f"Candidate {plan.name} has no batch {batch}. Nothing was written.")
         self.batch = batches[batch]
-        self._around = progress_notes.around(self.candidate, self.batch)
+        self._around = progress_notes.around(plan, self.batch)  # of the plan itself nothing is kept
         self.stall_seconds = stall_seconds
         self.planned_seconds = pacing.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
         self._stack = ExitStack()
@@ -241,7 +241,7 @@ class BatchFollower:
     def _say(self, progress: Progress, odd: Mapping[progress_notes.Subject, str], say: Callable[[str], object]) -> None:
         line = progress_line(progress, self._rate.bytes_per_second, self._rate.eta_seconds)
         if line != self._last_line:
-            say(f"batch {self.batch.number} of {len(self.candidate.batches)}: {line}")
+            say(f"batch {self.batch.number} of {self._around.batches}: {line}")
             self._last_line = line
         for subject, text in odd.items():
             self._say_once(str(subject), text, say)  # its time grows with each look

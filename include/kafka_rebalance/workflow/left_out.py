@@ -17,8 +17,6 @@ from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Candidate
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.reading import read_problem
-from kafka_rebalance.planning.rescore import scores_with
 from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.verification.checks import Check
 from kafka_rebalance.workflow.run_folder import RunFolder
@@ -104,6 +102,10 @@ def _scores(
     folder: RunFolder, approved: Candidate, left_out: Sequence[LeftOut], view: ClusterView
 ) -> dict[str, dict[str, dict[str, float]]]:
     """By planning's own scorer: all of the plan, and what remains of it beside the partitions as they are now."""
+    # Here, since the triggerer reads what was left out and scores nothing: 10 MB of modules.
+    from kafka_rebalance.planning.reading import read_problem
+    from kafka_rebalance.planning.rescore import scores_with
+
     settings = Settings.from_mapping(artifacts.read_json(folder, artifacts.SETTINGS))
     problem = read_problem(folder / artifacts.SNAPSHOT_FOLDER, settings)
     planned = {move.topic_partition: move.after for move in approved.moves}
