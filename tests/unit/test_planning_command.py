@@ -114,7 +114,7 @@ def test_a_candidate_that_is_not_there_is_named_with_those_that_are(snapshot: Pa
         ("{", ["SettingsError", "cannot be read"]),
         ('{"drain": ' + "[" * 100_000, ["SettingsError", "cannot be read", "recursion"]),
         ('{"throttle_bytes_per_second": 1' + "0" * 400 + "}", ["SettingsError", "at most 9223372036854775807"]),
-        ('{"format_version": 2}', ["ArtifactError", "settings.json has format_version 2"]),
+        ('{"format_version": 2}', ["FormatVersionError", "settings.json has format_version 2"]),
         ('{"job": "drain", "drain": [9]}', ["PlanningError", "broker 9 does not exist"]),
     ],
 )

@@ -92,6 +92,14 @@ def test_replicas_that_share_a_rack_have_to_part() -> None:
     assert 999 <= found.bytes <= 1000
 
 
+def test_more_replicas_than_racks_may_share_one_when_the_dead_broker_that_has_none_is_emptied() -> None:
+    racks = {1: "a", 2: "a", 3: "b", 4: "c"}
+    brokers = broker_rows([1, 2, 3, 4, 9], racks, state={9: "drain"})
+    problem = problem_of(brokers, partition_rows([[1, 2, 9, 3]]), tolerance=0.1)
+    found = relaxed_bound(problem, Bands(np.zeros((5, 3)), np.full((5, 3), 1e9)), np.array([True]))
+    assert found is None or found.bytes <= 1000, "the copy of broker 9 to broker 4 is enough"
+
+
 @pytest.mark.parametrize("seed", [1, 2])
 def test_prices_from_coarse_cells_prove_nearly_as_much_and_never_more(
     seed: int, monkeypatch: pytest.MonkeyPatch

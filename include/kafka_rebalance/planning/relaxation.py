@@ -197,9 +197,9 @@ def _repairs(problem: Problem, rule: RackRule, sound: Bools, free: Bools, forced
     needs: list[int] = []
     for row in broken:
         domains = domains_of(rule, problem.replicas[row : row + 1])[0]
-        there = domains >= 0
-        if there.sum() > rule.racks:  # more replicas than racks: any of them may be the one that goes
-            parts = [(there, int(rule.racks - distinct(domains[None])[0]))]
+        there, held = domains >= 0, problem.replicas[row] >= 0  # a dead broker that is emptied may have no rack
+        if held.sum() > rule.racks:  # more replicas than racks: any of them may be the one that goes
+            parts = [(held, int(rule.racks - distinct(domains[None])[0]))]
         else:
             parts = [(domains == rack, int((domains == rack).sum()) - 1) for rack in np.unique(domains[there])]
         for those, apart in parts:
