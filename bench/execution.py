@@ -26,7 +26,7 @@ BARE_EVERY = 4  # of our batches, one bare batch
 WARM_UP, TRIPS = 4, 4
 NO_THROTTLE = 100_000_000  # bytes per second; there are no bytes
 BULK, MOVED_PARTITIONS, MOVED_BYTES, THROTTLE = "bulk", 6, 300_000_000, 5_000_000
-LOAD, LOAD_PARTITIONS, QUIET_SECONDS, REST_SECONDS = "load", 6, 20.0, 5.0
+LOAD, LOAD_PARTITIONS, QUIET_SECONDS, REST_SECONDS = "load", 6, 20.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,8 +126,8 @@ def measure_batches(version: str, partitions: int, topics: int, per_batch: int) 
 
 
 def measure_load(version: str) -> dict[str, tuple[Latencies, str]]:
-    with tempfile.TemporaryDirectory() as name, started(version) as (cluster, client):
-        set_up_airflow(Path(name), cluster, MOVED_PARTITIONS)
+    with tempfile.TemporaryDirectory() as folder, started(version) as (cluster, client):
+        set_up_airflow(Path(folder), cluster, MOVED_PARTITIONS)
         lists = {p: tuple(elsewhere_by(p, step) for step in range(BROKERS)) for p in range(LOAD_PARTITIONS)}
         cluster.create_topic(LOAD, lists, {"min.insync.replicas": 2})
         cluster.create_topic(BULK, {p: (p % BROKERS + 1,) for p in range(MOVED_PARTITIONS)})
@@ -136,29 +136,27 @@ def measure_load(version: str) -> dict[str, tuple[Latencies, str]]:
         after = {entry: elsewhere(replicas) for entry, replicas in before.items()}
         run = Ours("throttled", after, THROTTLE)
         run.approve()
-        windows: dict[str, tuple[float, float]] = {}
+        quiet, windows = [], {}
         with load(cluster.bootstrap_servers, LOAD, LOAD_PARTITIONS) as running:
+            running.wait_until_steady()
             time.sleep(REST_SECONDS)
-            windows["nothing moves"] = _rest(QUIET_SECONDS)
+            quiet.append(_rest(QUIET_SECONDS))
             run.hold()
             first = FirstRequest(client)
             began = time.monotonic()
             run.reassign()
-            windows["throttled"] = began + first.later_than(began), time.monotonic()
+            windows["a throttled move"] = began + first.later_than(began), time.monotonic()
             run.finish()
             time.sleep(REST_SECONDS)
-            windows["nothing moves, again"] = _rest(QUIET_SECONDS)
+            quiet.append(_rest(QUIET_SECONDS))
             windows["the same move back, without throttle"] = move(client, before)
             seen = running.stop()
         if seen.refused:
             raise SystemExit(f"{seen.refused} records were refused.")
-        moved = {
-            window: f"{MOVED_BYTES / 1e6:.0f} MB in {end - start:.0f} s" for window, (start, end) in windows.items()
-        }
-        return {
-            window: (seen.during(span), "–" if window.startswith("nothing") else moved[window])
-            for window, span in windows.items()
-        }
+        found = {"nothing moves, before and between": (seen.during(quiet), "–")}
+        for name, (start, end) in windows.items():
+            found[name] = seen.during([(start, end)]), f"{MOVED_BYTES / 1e6:.0f} MB in {end - start:.0f} s"
+        return found
 
 
 def elsewhere_by(partition: int, step: int) -> int:

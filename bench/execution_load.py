@@ -20,6 +20,7 @@ from typing import Any
 
 RECORDS_PER_SECOND = 200
 RECORD_BYTES = 1_000
+START_SECONDS = 120
 _STAMP = struct.Struct(">d")
 
 
@@ -42,6 +43,12 @@ class Load:
         self._process = context.Process(target=write_and_read, args=arguments, daemon=True)
         self._process.start()
 
+    def wait_until_steady(self) -> None:
+        """Returns when records are written and read."""
+        if not self._connection.poll(START_SECONDS):
+            raise SystemExit(f"The load has not begun within {START_SECONDS} s.")
+        self._connection.recv()
+
     def stop(self) -> Seen:
         self._connection.send("stop")
         seen: Seen = self._connection.recv()
@@ -57,13 +64,14 @@ class Seen:
     fetched: array[float]
     refused: int
 
-    def during(self, window: tuple[float, float]) -> Latencies:
-        produced, fetched = (_within(pairs, window) for pairs in (self.acknowledged, self.fetched))
+    def during(self, windows: Sequence[tuple[float, float]]) -> Latencies:
+        produced, fetched = (_within(pairs, windows) for pairs in (self.acknowledged, self.fetched))
         return Latencies(len(produced), _percentiles(produced), _percentiles(fetched))
 
 
-def _within(pairs: array[float], window: tuple[float, float]) -> list[float]:
-    return sorted(ms for at, ms in zip(pairs[::2], pairs[1::2], strict=True) if window[0] <= at < window[1])
+def _within(pairs: array[float], windows: Sequence[tuple[float, float]]) -> list[float]:
+    each = zip(pairs[::2], pairs[1::2], strict=True)
+    return sorted(ms for at, ms in each if any(begin <= at < end for begin, end in windows))
 
 
 def _percentiles(found: Sequence[float]) -> tuple[float, float]:
@@ -109,7 +117,7 @@ def write_and_read(bootstrap_servers: str, topic: str, partitions: int, connecti
         acknowledged.extend((sent, (now - sent) * 1000))
 
     filling = bytes(range(256)) * (RECORD_BYTES // 256 + 1)
-    began, number = time.monotonic(), 0
+    began, number, steady = time.monotonic(), 0, False
     while not connection.poll():
         due = began + number / RECORDS_PER_SECOND
         while (left := due - time.monotonic()) > 0:
@@ -118,6 +126,9 @@ def write_and_read(bootstrap_servers: str, topic: str, partitions: int, connecti
         producer.produce(topic, value, partition=number % partitions, on_delivery=delivered)
         producer.poll(0)
         number += 1
+        if not steady and acknowledged and fetched:
+            steady = True
+            connection.send("steady")
     producer.flush(30)
     time.sleep(0.5)  # what was acknowledged last is read as well
     stop.set()
