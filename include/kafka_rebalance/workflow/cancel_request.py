@@ -35,11 +35,12 @@ from kafka_rebalance.report.cancel import lines
 from kafka_rebalance.workflow.approved import ApprovedPlan, read_plan_view
 from kafka_rebalance.workflow.baseline import read_baseline
 from kafka_rebalance.workflow.cancel_params import CANCEL_NOW, ROLL_BACK, SET_THROTTLE, STOP
+from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.policies import read_policy
 from kafka_rebalance.workflow.run_folder import create_run_folder
-from kafka_rebalance.workflow.running import REBALANCE, Running, find_moved, find_running
+from kafka_rebalance.workflow.running import Running, find_moved, find_running
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 
@@ -126,7 +127,7 @@ def _target(
         raise _skip(
             f"{which} has moved {'nothing' if run_id else 'anything'} on {connection_id}: nothing to roll back."
         )
-    return moved, f"{REBALANCE}/{moved.snapshot['run_id']}"
+    return moved, f"{REBALANCE_DAG}/{moved.snapshot['run_id']}"
 
 
 def _check_same_cluster(target: ApprovedPlan, cluster_id: str) -> None:

@@ -1,4 +1,4 @@
-"""The clusters that the nightly check, the janitor and the overview look at."""
+"""The clusters that the nightly check, the janitor and the overview look at, and the ids of our Dags."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from kafka_rebalance.errors import SettingsError
 
 log = logging.getLogger(__name__)
 
+REBALANCE_DAG = "kafka_rebalance"
+CHECK_DAG = "kafka_balance_check"
+JANITOR_DAG = "kafka_throttle_janitor"
 CLUSTERS = "kafka_rebalance_clusters"  # an Airflow Variable
 VERDICT = "verdict.json"  # what the nightly check leaves in its run's folder
 

@@ -24,12 +24,13 @@ from airflow.sdk.log import redact
 
 from kafka_rebalance.errors import SettingsError, UnwatchedError
 from kafka_rebalance.model.amounts import bytes_in_words
+from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 
 log = logging.getLogger(__name__)
 
 SECTION, OPTION = "kafka_rebalance", "notifiers"
 WAITS, EXPIRED, FINISHED, FAILED, UNWATCHED = "waits", "expired", "finished", "failed", "unwatched"
-REBALANCE_DAG, LAST_TASK = "kafka_rebalance", "record"
+LAST_TASK = "record"
 LONGEST_TEXT = 3000  # an exception can have a command's whole output
 
 

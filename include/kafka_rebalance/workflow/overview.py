@@ -24,7 +24,7 @@ from kafka_rebalance.report import overview as report
 from kafka_rebalance.report.overview import Approval, CheckRun, Cluster, Janitor, Lease, Link, Overview, Run
 from kafka_rebalance.report.page import render_overview
 from kafka_rebalance.workflow import freeze, leases, ledger
-from kafka_rebalance.workflow.fleet import CLUSTERS, VERDICT, fleet
+from kafka_rebalance.workflow.fleet import CHECK_DAG, CLUSTERS, JANITOR_DAG, REBALANCE_DAG, VERDICT, fleet
 from kafka_rebalance.workflow.leases import StoredLease
 from kafka_rebalance.workflow.run_folder import file_name, newest_attempt, open_run_folder, runs_root
 from kafka_rebalance.workflow.run_records import (
@@ -40,12 +40,7 @@ from kafka_rebalance.workflow.urls import base_path, run_page_url, run_url, stat
 
 log = logging.getLogger(__name__)
 
-REBALANCE_DAG, CHECK_DAG, CHECK_TASK, JANITOR_DAG = (
-    "kafka_rebalance",
-    "kafka_balance_check",
-    "cluster.check",
-    "kafka_throttle_janitor",
-)
+CHECK_TASK = "cluster.check"
 RUNS_READ, RUNS_SHOWN, CHECKS_READ = 300, 3, 14
 SKEW = "skew_"  # columns of the ledger's table `balance`
 PATIENCE_SECONDS = 4.0  # for all folders together

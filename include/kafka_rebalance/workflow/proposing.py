@@ -19,12 +19,12 @@ from kafka_rebalance.planning.hot_spots import Reach, reach
 from kafka_rebalance.planning.reading import read_problem
 from kafka_rebalance.planning.scoring import Score, scores
 from kafka_rebalance.workflow import ledger
+from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.run_folder import file_name, newest_attempt, runs_root
 from kafka_rebalance.workflow.standing import is_active
 
 log = logging.getLogger(__name__)
 
-REBALANCE_DAG = "kafka_rebalance"
 WORDS = {"replicas": "replicas", "disk": "bytes on disk", "leaders": "leaders", "bytes_in": "bytes in"}
 _DAY_SECONDS = 86_400
 

@@ -14,12 +14,12 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.workflow.approved import ApprovedPlan, check_digest, plan_in
+from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.run_folder import RunFolder, file_name, runs_root
 from kafka_rebalance.workflow.run_lock import lock_owner, this_airflow
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 
-REBALANCE = "kafka_rebalance"
 GOING_ON = (
     "Copies in flight go on. To let the run go on, mark its task approve as success: it keeps what was approved. To "
     "plan anew, start a new Dag run when this one has ended."
@@ -41,14 +41,14 @@ def find_running(client: KazooClient, connection_id: str) -> Running | None:
     be reached from here.
     """
     holder = lock.read(client)
-    if holder is None or not holder.run.startswith(f"{REBALANCE}/"):
+    if holder is None or not holder.run.startswith(f"{REBALANCE_DAG}/"):
         return None
     if holder.owner != this_airflow():
         raise LockHeldError(
             f"The cluster is held by run {holder.run} of {holder.owner}, and this is {this_airflow()}. Nothing was "
             "changed. Cancel it from the Airflow that runs it."
         )
-    for folder in _attempts(connection_id, holder.run.removeprefix(f"{REBALANCE}/")):
+    for folder in _attempts(connection_id, holder.run.removeprefix(f"{REBALANCE_DAG}/")):
         plan = approved_in(folder, holder.digest)
         if plan is not None:
             return Running(holder, plan)

@@ -8,13 +8,12 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from kafka_rebalance.execution.janitor import Standing
+from kafka_rebalance.workflow.fleet import JANITOR_DAG
 from kafka_rebalance.workflow.run_lock import this_airflow
 
 log = logging.getLogger(__name__)
 
 T = TypeVar("T")
-
-JANITOR = "kafka_throttle_janitor"
 
 
 def read_standing(run: str, owner: str) -> Standing:
@@ -67,15 +66,15 @@ def warn_without_janitor() -> None:
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
     try:
-        dag = _asked(lambda: RuntimeTaskInstance.get_dag(JANITOR))
+        dag = _asked(lambda: RuntimeTaskInstance.get_dag(JANITOR_DAG))
     except Exception as failed:
-        log.info("Airflow does not tell whether %s is paused (%s)", JANITOR, type(failed).__name__)
+        log.info("Airflow does not tell whether %s is paused (%s)", JANITOR_DAG, type(failed).__name__)
         return
     if dag is None or dag.is_paused:
         log.warning(
             "The Dag %s is %s: if this run goes away while copies are in flight, nobody takes their throttle off. "
             "Unpause it.",
-            JANITOR,
+            JANITOR_DAG,
             "missing" if dag is None else "paused",
         )
 

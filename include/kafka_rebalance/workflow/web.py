@@ -16,13 +16,13 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kafka_rebalance.report.page import STATIC, read_static
+from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.overview import overview_page
 from kafka_rebalance.workflow.run_pages import reassignment_file, run_page
 from kafka_rebalance.workflow.urls import MOUNT
 
 __all__ = ["HEADERS", "MOUNT", "create_app"]
 
-REBALANCE_DAG = "kafka_rebalance"
 
 HEADERS = {
     # No inline script and no inline style: what comes from the cluster could do nothing even if it were not escaped.
