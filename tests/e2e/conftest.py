@@ -63,6 +63,8 @@ def airflow(
     home = tmp_path_factory.mktemp("airflow")
     variables = {
         "AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS": json.dumps(FLEET),
+        # What runs here is what a test starts, at whatever hour: no tick of the nightly check beside its own.
+        "AIRFLOW__SCHEDULER__USE_JOB_SCHEDULE": "False",
         "AIRFLOW__KAFKA_REBALANCE__SPARK_KAFKA_JARS": ",".join(map(str, spark_source_jars())),
     }
     running = LocalAirflow(home, connections=dict.fromkeys(POLICIES, connection), env=variables)

@@ -27,14 +27,18 @@ def airflow_home() -> Iterator[Path]:
     from airflow.utils.db import initdb
 
     initdb()
-    # Alembic's logging set-up disables the loggers that tests of other folders have made before.
-    for name, logger in logging.root.manager.loggerDict.items():
-        if name.startswith("kafka_rebalance") and isinstance(logger, logging.Logger):
-            logger.disabled = False
     yield HOME
     from airflow import settings
 
     settings.dispose_orm()
+
+
+@pytest.fixture(autouse=True)
+def _loggers_enabled(airflow_home: Path) -> None:
+    """Alembic's logging set-up, at `initdb` and in the api-server's requests, disables every logger made before it."""
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("kafka_rebalance") and isinstance(logger, logging.Logger):
+            logger.disabled = False
 
 
 @pytest.fixture(scope="module")
