@@ -27,6 +27,7 @@ from kafka_rebalance.workflow.reassign import ReassignOperator
 from local_cluster import LocalCluster
 
 KNOWN_SECONDS = 120
+Call = Callable[[Any], None]  # of a method of the operator, with Airflow's context
 POLICY = (
     "approvers: [uma]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 100000000\ncopies_per_broker: 100000\n"
     "leader_changes_per_batch: 100000\npartitions_per_batch: {partitions}\n"
@@ -97,7 +98,10 @@ class Ours:
         product.STEPS["hold_throttle"](self.state)
 
     def reassign(self, between: Callable[[], None] = lambda: None) -> float:
-        """The task `reassign` in one worker; its seconds, but for those of `between`, called before each batch."""
+        """The task `reassign` to its end; its seconds, but for those of `between`, called before each batch.
+
+        The worker follows the batches, and the triggerer goes on with one that takes it too long.
+        """
         advance, elsewhere = batches.Visit.advance, 0.0
 
         def advance_later(visit: batches.Visit, dag_run: Any, event: Any = None) -> batches.Step:
@@ -109,28 +113,37 @@ class Ours:
 
         batches.Visit.advance = advance_later  # type: ignore[method-assign]
         try:
-            began = time.monotonic()
-            self._operator().execute(self._context)
-            return time.monotonic() - began - elsewhere
+            with Triggerer() as triggerer:
+                next_call: Call | None = self._operator().execute
+                began = time.monotonic()
+                while next_call is not None:
+                    next_call = self._go_on(next_call, triggerer, self._operator())
+                return time.monotonic() - began - elsewhere
         finally:
             batches.Visit.advance = advance  # type: ignore[method-assign]
 
     def reassign_by_triggers(self, trips: int) -> list[float]:
         """The first batches, each followed by the triggerer, which tells its memory; seconds of each."""
-        method, arguments = self._operator(stay_seconds=0).execute, ()
-        seconds = []
+        operator = self._operator(stay_seconds=0)
+        seconds: list[float] = []
+        next_call: Call | None = operator.execute
         with Triggerer() as triggerer:
-            for _ in range(trips):
+            while next_call is not None and len(seconds) < trips:
                 began = time.monotonic()
-                try:
-                    method(self._context, *arguments)
-                except TaskDeferred as deferred:
-                    event = triggerer.fire(deferred.trigger)
-                    method = getattr(self._operator(stay_seconds=0), deferred.method_name)
-                    arguments = (event,)
+                next_call = self._go_on(next_call, triggerer, operator)
                 seconds.append(time.monotonic() - began)
         self.memory = triggerer.memory
         return seconds
+
+    def _go_on(self, call: Call, triggerer: Triggerer, operator: ReassignOperator) -> Call | None:
+        """The task until it defers and its trigger has fired; how it then resumes, None where it has ended."""
+        try:
+            call(self._context)
+        except TaskDeferred as deferred:
+            event = triggerer.fire(deferred.trigger)
+            method = getattr(operator, deferred.method_name)
+            return lambda context: method(context, event)
+        return None
 
     def _operator(self, **options: Any) -> ReassignOperator:
         return ReassignOperator(task_id="reassign", decision=self.state["decision"], **options)
