@@ -69,6 +69,7 @@ class Problem:
     nic_in: Floats | None  # bytes a second
     nic_out: Floats | None
     lasting_bytes: Ints | None = None  # of size_bytes, what retention will have left; None: all of it
+    growth_bytes_per_day: Floats | None = None  # of one replica, by the ledger's samples; 0 where they do not reach
     history: Mapping[str, Any] | None = None  # what the ledger's samples gave to this problem
 
     @property

@@ -90,7 +90,13 @@ def with_history(problem: Problem, retention: Retention, history: History) -> Pr
         "expiring_bytes": int(((problem.size_bytes - lasting) * replication(problem.replicas)).sum()),
     }
     known = bool((enough | own).any())
-    return replace(problem, bytes_in=rates if known else None, lasting_bytes=lasting, history=account)
+    return replace(
+        problem,
+        bytes_in=rates if known else None,
+        lasting_bytes=lasting,
+        growth_bytes_per_day=_growth(history, at),
+        history=account,
+    )
 
 
 def describe_history(problem: Problem) -> str:
@@ -194,6 +200,20 @@ def _samples(problem: Problem, history: History, at: Ints) -> dict[str, Any]:
         "unreadable_files": len(history.unreadable),
         "unreadable_first": list(history.unreadable[:FILES_NAMED]),
     }
+
+
+def _growth(history: History, at: Ints) -> Floats | None:
+    """[partition row] Bytes a day that a replica grew by; 0 where samples span less than a day. None: all do."""
+    row = np.maximum(at, 0)
+    if not len(history.partition):
+        return None
+    seconds = np.where(at >= 0, (history.last_at[row] - history.first_at[row]) / _SECOND_US, 0.0)
+    grown = (history.last_size_bytes[row] - history.first_size_bytes[row]) * 86_400.0
+    long_enough = seconds >= MIN_SECONDS
+    if not long_enough.any():
+        return None
+    growth: Floats = np.divide(grown, seconds, out=np.zeros(len(row)), where=long_enough)
+    return growth
 
 
 def _coverage(problem: Problem, measured: Bools, own: Bools, by_topic: Bools, by_cluster: Bools) -> Mapping[str, Any]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +22,6 @@ from kafka_rebalance.planning.arrays import (
     all_loads,
     known_metrics,
     leader_weights,
-    replica_loads,
     replica_weights,
     replication,
     shares,
@@ -30,6 +30,7 @@ from kafka_rebalance.planning.arrays import (
 from kafka_rebalance.planning.batches import schedule
 from kafka_rebalance.planning.bounds import makespan_bound, moved_bytes_bound
 from kafka_rebalance.planning.caveats import caveats
+from kafka_rebalance.planning.consequences import consequences
 from kafka_rebalance.planning.constraints import RackRule, rack_rule, violations
 from kafka_rebalance.planning.controller import rewrites, too_large
 from kafka_rebalance.planning.crowding import Crowding
@@ -37,7 +38,7 @@ from kafka_rebalance.planning.jobs import Goal, goal_of
 from kafka_rebalance.planning.placement import Budget
 from kafka_rebalance.planning.reasons import LEADERS, MoveGroup, Reasons, move_groups, rack_limits
 from kafka_rebalance.planning.relief import Relief
-from kafka_rebalance.planning.room import disk_shares, held_bytes
+from kafka_rebalance.planning.room import disk_shares, held_bytes, used_bytes
 from kafka_rebalance.planning.scoring import Score, outside_band, scores
 from kafka_rebalance.planning.timeline import ORDINARY, RELIEVING, URGENT, DiskUse, disk_limits_meanwhile
 
@@ -76,6 +77,7 @@ class Plan:
     disks: DiskUse | None = None  # None where nothing is offered
     groups: tuple[MoveGroup, ...] = ()
     rack_limits: tuple[str, ...] = ()  # how even the racks let brokers be, in words
+    consequences: Mapping[str, Any] = field(default_factory=dict)  # further keys of proposals.json; see there
 
 
 def infeasible(problem: Problem, name: str, note: str) -> Plan:
@@ -96,7 +98,7 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
     reachable = np.hstack([placed.targets * placed.scale, placed.leader_targets])
     was_broken = violations(placed.rule, problem.replicas)
     is_broken = violations(placed.rule, placed.replicas)
-    used = _used(problem)
+    used = used_bytes(problem)
     # Leaders are balanced after replicas have moved, so that is what their reasons compare.
     compared = np.hstack([before[:, :LEADERS], all_loads(problem, placed.unordered)[:, LEADERS:]])
     relative = np.divide(compared, reachable, out=np.where(compared > 0, np.inf, 1.0), where=reachable > 0)
@@ -136,13 +138,8 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         planned.disks,
         tuple(move_groups(problem, planned.moves, before, after, reachable)),
         rack_limits(problem, placed.rule, reachable),
+        consequences(problem, placed.replicas, planned.moves),
     )
-
-
-def _used(problem: Problem) -> Floats:
-    """[broker] Bytes on its disks now. What retention will take is still there while the first copies run."""
-    held = replica_loads(problem.replicas, problem.size_bytes[:, None].astype(np.float64), len(problem.brokers))[:, 0]
-    return held if problem.disk_used is None else np.maximum(held, problem.disk_used)
 
 
 def _summary(

@@ -12,6 +12,12 @@ def held_bytes(problem: Problem) -> Floats:
     return replica_loads(problem.replicas, replica_weights(problem), len(problem.brokers))[:, DISK]
 
 
+def used_bytes(problem: Problem) -> Floats:
+    """[broker] Bytes on its disks now. What retention will take is still there while the first copies run."""
+    held = replica_loads(problem.replicas, problem.size_bytes[:, None].astype(np.float64), len(problem.brokers))[:, 0]
+    return held if problem.disk_used is None else np.maximum(held, problem.disk_used)
+
+
 def disk_limits_in_the_end(problem: Problem) -> Floats:
     """[broker] Bytes of replicas that a broker may hold in the end, if it is to receive any; inf where nothing says so.
 

@@ -18,6 +18,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Candidate, Move, candidate_digest
 from kafka_rebalance.planning.arrays import METRICS, Problem
 from kafka_rebalance.planning.outcome import Plan
+from kafka_rebalance.planning.outlook import outlook
 from kafka_rebalance.planning.scoring import Score
 
 BROKERS, PARTITIONS = "brokers.parquet", "partitions.parquet"
@@ -182,6 +183,7 @@ def write_results(
         "recommended": recommended,
         "ranking": list(ranking),
         "candidates": [_proposal(plan) for plan in plans],
+        "outlook": outlook(problem),
         **({} if problem.history is None else {"history": dict(problem.history)}),
     }
     write_json(folder, PROPOSALS, content)
@@ -344,6 +346,7 @@ def _proposal(plan: Plan) -> dict[str, Any]:
         "status": candidate.status,
         "note": candidate.note,
         **candidate.summary,
+        **plan.consequences,
         "rack_limits": list(plan.rack_limits),
         "groups": [{"text": group.text, "moves": group.moves, "bytes": group.bytes} for group in plan.groups],
         "scores": {phase: {metric: _figures(score) for metric, score in found.items()} for phase, found in phases},

@@ -1,0 +1,164 @@
+"""What the loss of one broker or one rack would do while a plan runs, and afterwards.
+
+Between two batches every partition that has moved is in sync on its new replicas. While a batch runs, its partitions
+are in sync on the old ones: a new replica counts when the batch is over (the controller drops old replicas only once
+all new ones are in the ISR: KafkaController.onPartitionReassignment). So what holds in a batch is what held before it.
+Partitions that do not move are as in sync as the snapshot found them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from kafka_rebalance.planning.arrays import Bools, Ints, Problem, replication, widened
+
+TOPICS_NAMED = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """The broker, or rack, whose loss would hurt most at one moment."""
+
+    batch: int  # while this one runs; 0: while none does
+    lost: int | str  # a broker's id, or a rack
+    partitions: int
+    topics: tuple[str, ...]  # TOPICS_NAMED at most, those with most of these partitions first
+    topic_count: int
+
+
+@dataclass(frozen=True, slots=True)
+class Course:
+    """The worst loss today, while the batches run, and after them; `during` None: there are no batches."""
+
+    today: Loss
+    during: Loss | None
+    after: Loss
+    batches_worse: int  # of how many batches the worst loss is worse than today's
+
+
+@dataclass(frozen=True, slots=True)
+class WorstCase:
+    """By brokers: partitions that would have fewer replicas in sync than min.insync.replicas, so that acks=all fails.
+
+    By racks: partitions that would have no replica in sync at all. None where nothing can be said: no
+    min.insync.replicas is known, or there are not two racks.
+    """
+
+    broker: Course | None
+    rack: Course | None
+    min_insync_unknown: int  # partitions
+    under_now: int  # partitions below min.insync.replicas with every broker up
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {
+            "broker": _course(self.broker),
+            "rack": _course(self.rack),
+            "min_insync_unknown": self.min_insync_unknown,
+            "under_now": self.under_now,
+        }
+
+
+def _course(course: Course | None) -> dict[str, Any] | None:
+    if course is None:
+        return None
+    return {
+        "today": _loss(course.today),
+        "during": None if course.during is None else _loss(course.during),
+        "after": _loss(course.after),
+        "batches_worse": course.batches_worse,
+    }
+
+
+def _loss(loss: Loss) -> dict[str, Any]:
+    return {
+        "batch": loss.batch,
+        "lost": loss.lost,
+        "partitions": loss.partitions,
+        "topics": list(loss.topics),
+        "topic_count": loss.topic_count,
+    }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Exposure:
+    """Which losses each partition does not survive. `hit` is [row, position] what is lost (an index), -1 for none."""
+
+    before: Ints
+    after: Ints
+
+
+def worst_case(problem: Problem, replicas: Ints, batch: Ints) -> WorstCase:
+    """The worst single losses. `replicas` are the lists in the end; `batch` is [partition row], 0: it does not move."""
+    least = problem.min_insync
+    known = least > 0
+    moved = batch > 0
+    after = np.where(moved[:, None], replicas, -1)
+    in_sync_before = np.where(problem.in_sync, problem.replicas, -1)
+    counts_before, counts_after = replication(in_sync_before), replication(after)
+    by_broker = _Exposure(
+        _where(known & (counts_before <= least), in_sync_before), _where(known & (counts_after <= least), after)
+    )
+    racks = sorted({rack for rack, here in zip(problem.racks, problem.registered, strict=True) if here and rack})
+    number = {rack: index for index, rack in enumerate(racks)}
+    rack_of = np.array([number.get(rack, -1) if rack else -1 for rack in problem.racks], dtype=np.int64)
+    by_rack = _Exposure(_only_rack(rack_of, in_sync_before), _only_rack(rack_of, after))
+    brokers: list[int | str] = list(problem.brokers.tolist())
+    return WorstCase(
+        _worst(problem, by_broker, brokers, batch) if known.any() else None,
+        _worst(problem, by_rack, list(racks), batch) if len(racks) > 1 else None,
+        int((~known).sum()),
+        int((known & (counts_before < least)).sum()),
+    )
+
+
+def _where(rows: Bools, lists: Ints) -> Ints:
+    return np.where(rows[:, None], lists, -1)
+
+
+def _only_rack(rack_of: Ints, lists: Ints) -> Ints:
+    """[row, 1] The rack in which all replicas of a list lie; -1 where they lie in several, or in none that is known."""
+    racks = np.where(lists >= 0, rack_of[lists], -2)  # -2: past the end
+    first = racks[np.arange(len(racks)), (lists >= 0).argmax(axis=1)] if racks.size else np.empty(0, dtype=np.int64)
+    same = ((racks == first[:, None]) | (racks == -2)).all(axis=1) & (first >= 0)
+    return np.where(same, first, -1)[:, None]
+
+
+def _worst(problem: Problem, exposure: _Exposure, names: list[int | str], batch: Ints) -> Course:
+    """`names` are what may be lost. State k is after k batches: the one in which batch k + 1 runs."""
+    states, moved = int(batch.max(initial=0)) + 1, np.flatnonzero(batch > 0)
+    change = np.zeros(states * len(names), dtype=np.int64)
+    change[: len(names)] = np.bincount(exposure.before[exposure.before >= 0], minlength=len(names))
+    for lists, sign in ((exposure.before[moved], -1), (exposure.after[moved], 1)):
+        rows, columns = np.nonzero(lists >= 0)
+        cells = batch[moved][rows] * len(names) + lists[rows, columns]
+        change += sign * np.bincount(cells, minlength=len(change))
+    hit = np.cumsum(change.reshape(states, len(names)), axis=0)
+    most = hit.max(axis=1)
+    before, after = _same_width(exposure)
+
+    def loss(state: int, number: int) -> Loss:
+        lost = int(hit[state].argmax())
+        held = np.where(((batch > state) | (batch == 0))[:, None], before, after)
+        rows = np.flatnonzero((held == lost).any(axis=1))
+        topics, counts = np.unique(problem.topic[rows], return_counts=True)
+        first = sorted(range(len(topics)), key=lambda at: (-counts[at], topics[at]))[:TOPICS_NAMED]
+        named = tuple(problem.topics[topics[at]] for at in first)
+        return Loss(number, names[lost], int(most[state]), named, len(topics))
+
+    worst = int(most[:-1].argmax()) if states > 1 else 0
+    return Course(
+        loss(0, 0),
+        loss(worst, worst + 1) if states > 1 else None,
+        loss(states - 1, 0),
+        int((most[:-1] > most[0]).sum()),
+    )
+
+
+def _same_width(exposure: _Exposure) -> tuple[Ints, Ints]:
+    """(before, after) with as many positions each."""
+    width = max(exposure.before.shape[1], exposure.after.shape[1])
+    return widened(exposure.before, width), widened(exposure.after, width)
