@@ -103,6 +103,7 @@ def proposals(**changes: Any) -> dict[str, Any]:
                 "peak_disk_fraction": None if name == "leaders_only" else 0.71,
                 "controller_bytes": 118_000,
                 "cross_rack_bytes": sum(move.bytes_to_copy for move in made) // 3,
+                **stakes(),
                 "rack_limits": [
                     "rack rack-1 has 2 of 6 brokers: they carry at least 1.035 of an even share of replicas"
                 ],
@@ -128,8 +129,87 @@ def proposals(**changes: Any) -> dict[str, Any]:
         "settings": snapshot()["settings"],
         "recommended": "balanced",
         "candidates": candidates,
+        "outlook": outlook(),
         **changes,
     }
+
+
+def outlook(**changes: Any) -> dict[str, Any]:
+    """`outlook` of proposals.json: four brokers too full, two empty."""
+    off = [
+        {
+            "metric": metric,
+            "above": 4,
+            "below": 2,
+            "highest": {"broker": 1, "share": 1.62},
+            "lowest": {"broker": 5, "share": 0.0},
+        }
+        for metric in ("disk", "leaders")
+    ]
+    return {
+        "tolerance": 0.1,
+        "off": off,
+        "rack_violations": 0,
+        "fullest_disk": {"broker": 1, "used_bytes": 930 * GIB, "capacity_bytes": 1024 * GIB},
+        "first_full": {"broker": 1, "days": 11.7, "growth_bytes_per_day": 8 * GIB},
+        "leaving": None,
+        **changes,
+    }
+
+
+def loss(
+    lost: Any, partitions: int, batch: int = 0, topics: tuple[str, ...] = ("orders.payments", "audit", "b")
+) -> Any:
+    return {"lost": lost, "partitions": partitions, "batch": batch, "topics": list(topics), "topic_count": 5}
+
+
+def stakes(**worst_case: Any) -> dict[str, Any]:
+    """What proposals.json says of a candidate's worst case, way back, and the topics that it holds up."""
+    broker = {"today": loss(3, 35), "during": loss(1, 37, 2), "after": loss(2, 30), "batches_worse": 2}
+    rack = {"today": loss("rack-0", 4), "during": loss("rack-0", 4, 1), "after": loss("rack-1", 0), "batches_worse": 0}
+    known = {"broker": broker, "rack": rack, "min_insync_unknown": 0, "under_now": 0}
+    listed = {"topic": "orders.payments", "partitions": 30, "first_batch": 1, "last_batch": 3}
+    return {
+        "worst_case": known | worst_case,
+        "way_back": {"bytes": 287 * GIB, "seconds": 5600.0},
+        "held_up": {"topics": 2, "internal": ["__consumer_offsets"], "listed": [listed]},
+    }
+
+
+def rates(**network: Any) -> dict[str, Any]:
+    """rates.json: broker 3's network carries most."""
+    tightest = [
+        {"broker": broker, "way": "in", "network_bytes_per_second": 125_000_000.0, "used_bytes_per_second": used}
+        for broker, used in ((3, 60_000_000.0), (1, 20_000_000.0))
+    ]
+    found = {
+        "least_bytes_per_second": 1_300_000,
+        "reason": "broker 3 takes in 1,299,999 bytes/s of them in batch 2",
+        "network": {"brokers": 6, "known": 6, "tightest": tightest} | network,
+    }
+    return {"format_version": FORMAT_VERSION, "candidates": dict.fromkeys(DIGESTS, found)}
+
+
+def rejection(**changes: Any) -> dict[str, Any]:
+    """rejection.json: two weeks ago omar rejected a larger plan of a cluster without broker 6."""
+    then = {"candidate": "balanced", "bytes": 412 * GIB, "partitions": 41, "highest": 1.48, "brokers": [1, 2, 3, 4, 5]}
+    now = {
+        "candidate": "balanced",
+        "bytes": 287 * GIB,
+        "partitions": 34,
+        "highest": 1.62,
+        "brokers": [1, 2, 3, 4, 5, 6],
+    }
+    rejected = {
+        "run_id": "scheduled__2026-04-19",
+        "by": "omar",
+        "at": "2026-04-19T08:00:00+00:00",
+        "note": "Not before the sale",
+        "then": then,
+        "now": now,
+        "same_moves": 0.31,
+    }
+    return {"format_version": FORMAT_VERSION, "rejected": rejected | changes}
 
 
 def loads(brokers: int = 6, rack: str | None = "rack-") -> dict[str, list[dict[str, Any]]]:

@@ -147,6 +147,38 @@ def auto_rate(
     return rate, why
 
 
+@dataclass(frozen=True, slots=True)
+class NetworkUse:
+    """What one broker's network carries without us, the way of it that has less left; bytes a second."""
+
+    broker: int
+    way: str  # in | out
+    network: float
+    used: float
+
+    @property
+    def free(self) -> float:
+        """Up to NIC_SHARE of the network; negative where more is in use."""
+        return NIC_SHARE * self.network - self.used
+
+
+def network_uses(
+    brokers: Iterable[int], capacities: Mapping[int, BrokerCapacity], now: Mapping[int, Traffic]
+) -> tuple[NetworkUse, ...]:
+    """The brokers whose network is known, the one with least left first."""
+    found = []
+    for broker in brokers:
+        capacity = capacities.get(broker)
+        if capacity is not None and _has_network(capacity):
+            idle = now.get(broker, Traffic(0.0, 0.0))
+            ways = (
+                NetworkUse(broker, "in", capacity.nic_in_bytes_per_second or 0.0, idle.bytes_in),
+                NetworkUse(broker, "out", capacity.nic_out_bytes_per_second or 0.0, idle.bytes_out),
+            )
+            found.append(min(ways, key=lambda use: use.free))
+    return tuple(sorted(found, key=lambda use: (use.free, use.broker)))
+
+
 def _has_network(capacity: BrokerCapacity | None) -> bool:
     return capacity is not None and None not in (capacity.nic_in_bytes_per_second, capacity.nic_out_bytes_per_second)
 

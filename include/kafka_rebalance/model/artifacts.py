@@ -34,6 +34,7 @@ REPORT = "report.html"
 REASSIGNMENTS = "reassignments"  # a folder: every candidate and its way back, for kafka-reassign-partitions
 ESTIMATE = "estimate.json"  # what the cluster's earlier runs tell about the time a run takes
 RATES = "rates.json"  # of each candidate: the least rate of the throttle, and that of `auto`
+REJECTION = "rejection.json"  # the cluster's last rejected proposal, beside this one
 DECISION = "decision.json"
 THROTTLE = "throttle.json"  # the page's copy of the cluster's lease, which is kept apart from the runs:
 LEASES = "leases"  # a folder below runs_url: one file a cluster

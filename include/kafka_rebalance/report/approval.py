@@ -9,6 +9,8 @@ from __future__ import annotations
 import unicodedata
 
 from kafka_rebalance.execution.decision import BUTTONS
+from kafka_rebalance.report.brief import Brief, brief
+from kafka_rebalance.report.rejection import Rejection
 from kafka_rebalance.report.segments import SegmentFinding
 from kafka_rebalance.report.units import (
     format_bytes,
@@ -41,7 +43,7 @@ def approval_subject(report: RunReport) -> str:
 
 
 def approval_body(report: RunReport, *, link: str = "") -> str:
-    """Markdown of at most 8 KiB: why, the candidates, the limits, the largest moves, digest.
+    """Markdown of at most 8 KiB: why, the verdict, what can go wrong, candidates, limits, the largest moves, digest.
 
     `link` is our own address of the report, percent-encoded.
     """
@@ -67,20 +69,68 @@ def _body(report: RunReport, moves_shown: int, link: str) -> str:
         f"{format_bytes(report.cluster_bytes)} · as of {format_time(report.observed_at)}",
         f"**Asked by** {who} · **Reason** {code(report.reason, 400) if report.reason else 'none given'}",
     ]
-    if report.controller is not None:
-        parts.append(_controller(report.controller))
-    if report.history is not None:
-        parts.append(f"**Bytes in** {report.history}")
     focus = report.focus
     if focus is None:
         parts.append("There is no candidate to approve.")
     else:
-        parts += [_candidates(report), *_figures(report, focus), *_scores(focus), _limits(report)]
-        parts += [*_segments(report), *_moves(focus, moves_shown)]
+        said = brief(report, lambda name: code(name, 60))
+        parts += [*_why(said), *_figures(report, focus), *_stakes(report, said), _candidates(report), _limits(report)]
+        parts += [*_scores(focus), *_racks_and_groups(focus), *_segments(report)]
+    if report.controller is not None:
+        parts.append(_controller(report.controller))
+    if report.history is not None:
+        parts.append(f"**Bytes in** {report.history}")
+    if focus is not None:
+        parts += _moves(focus, moves_shown)
         parts.append(f"**Digest** of {code(focus.name, 40)}: {code(focus.digest, 80)}")
     if link:
         parts.append(f"[Open the full report]({link})")
     return "\n\n".join(parts)
+
+
+def _why(said: Brief) -> list[str]:
+    lines = [f"**Why** {' '.join(said.why)}"] if said.why else []
+    return [*lines, f"**If nothing is done** {' '.join(said.otherwise)}"] if said.otherwise else lines
+
+
+def _stakes(report: RunReport, said: Brief) -> list[str]:
+    """The window, the worst case, what clients may feel, what waits meanwhile, and what was rejected before."""
+    facts = dict(said.verdict)
+    lines = [f"**Window** {facts['Window']}"] if "Window" in facts else []
+    lines += [f"**Worst case** {' '.join(said.worst)}"] if said.worst else []
+    cost = [f"{name.lower()}: {text}" for name, text in said.cost]
+    lines += [f"**Cost to clients** {' · '.join(cost)}"] if cost else []
+    stakes = report.focus.stakes if report.focus is not None else None
+    if stakes is not None and stakes.topics:
+        internal = (
+            f", among them {' and '.join(code(topic, 40) for topic in stakes.internal)}" if stakes.internal else ""
+        )
+        takes = f" in about {format_duration(stakes.back_seconds)}" if stakes.back_seconds is not None else ""
+        lines.append(
+            f"**Meanwhile** {format_count(stakes.topics, 'topic', 'topics')} can be neither expanded nor "
+            f"deleted{internal} · the way back from the end copies {format_bytes(stakes.back_bytes)}{takes}"
+        )
+    return [*lines, *_rejected(report.deciding.rejection)]
+
+
+def _rejected(rejection: Rejection | None) -> list[str]:
+    if rejection is None:
+        return []
+    who = code(rejection.by, 80) if rejection.by else "somebody"
+    note = f": {code(rejection.note, 200)}" if rejection.note else ""
+    changed = []
+    if rejection.then is not None:
+        then, now = rejection.then, rejection.now
+        changed.append(f"{format_bytes(then.bytes)} to copy then, {format_bytes(now.bytes)} now")
+        if then.highest is not None and now.highest is not None:
+            high = f"{format_factor(then.highest)} → {format_factor(now.highest)}"
+            changed.append(f"bytes on disk of the highest broker {high} of its share")
+    changed += [f"broker {_ids(rejection.came)} came"] if rejection.came else []
+    changed += [f"broker {_ids(rejection.went)} went"] if rejection.went else []
+    if rejection.same_moves is not None:
+        changed.append(f"{format_share(rejection.same_moves)} of the moves are the same")
+    since = f" · since then: {', '.join(changed)}" if changed else ""
+    return [f"**Rejected before** by {who} on {format_time(rejection.at)}{note}{since}"]
 
 
 def _controller(controller: ControllerReport) -> str:
@@ -121,7 +171,7 @@ def _aside(report: RunReport) -> list[str]:
 
 
 def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
-    """Why this one, its bytes beside the bound, time and disks, and its moves by broker."""
+    """The verdict: why this one, its bytes beside the bound, time and disks."""
     lines = [code(report.recommendation, 240)] if report.recommendation else []
     said = [code(report.bound_of(focus), 160)] if report.bound_of(focus) else []
     if focus.makespan_seconds is not None:
@@ -136,7 +186,11 @@ def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
         said.append(f"fullest disk meanwhile {format_share(focus.peak_disk_fraction)}")
     if said:
         lines.append(f"**{focus.title}** " + " · ".join(said))
-    lines += [f"Racks: {code('; '.join(focus.rack_limits[:2]), 240)}"] if focus.rack_limits else []
+    return lines
+
+
+def _racks_and_groups(focus: CandidateReport) -> list[str]:
+    lines = [f"Racks: {code('; '.join(focus.rack_limits[:2]), 240)}"] if focus.rack_limits else []
     groups = [f"- {code(group.text, 160)}" for group in focus.groups[:GROUPS_SHOWN]]
     return [*lines, "\n".join(groups)] if groups else lines
 

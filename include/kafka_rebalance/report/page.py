@@ -13,6 +13,7 @@ from markupsafe import Markup
 from kafka_rebalance.model.artifacts import REASSIGNMENTS
 from kafka_rebalance.report import units
 from kafka_rebalance.report.approval import approval_body, approval_subject
+from kafka_rebalance.report.brief import brief
 from kafka_rebalance.report.disk_plot import disk_plot
 from kafka_rebalance.report.overview import Link, Overview
 from kafka_rebalance.report.plots import Plot, broker_plots
@@ -109,6 +110,7 @@ def _render(report: RunReport, *, static_url: str | None, files_url: str, is_liv
     tone, words = STATES[report.state]
     return _environment().get_template("report.html").render(
         report=report,
+        brief=brief(report),
         focus=focus,
         details=details,
         metrics=METRICS,

@@ -26,11 +26,13 @@ from kafka_rebalance.model.artifacts import (
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.report.deciding import read_deciding
 from kafka_rebalance.report.documents import Document
 from kafka_rebalance.report.estimate import read_estimate
 from kafka_rebalance.report.history import history_line
 from kafka_rebalance.report.limits import limit_uses
 from kafka_rebalance.report.segments import segment_report
+from kafka_rebalance.report.stakes import read_stakes
 from kafka_rebalance.report.values import (
     METRICS,
     BatchReport,
@@ -68,6 +70,8 @@ def build_report(
     verification: Mapping[str, object] | None = None,
     left_out: Mapping[str, object] | None = None,
     estimate: Mapping[str, object] | None = None,
+    rates: Mapping[str, object] | None = None,
+    rejection: Mapping[str, object] | None = None,
     loads: Mapping[str, Iterable[Mapping[str, object]]] | None = None,
     moves: Mapping[str, Sequence[Move]] | None = None,
     disks: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
@@ -122,6 +126,7 @@ def build_report(
         problems=_contradictions(candidates, answer),
         left_out=_left_out(Document.of(LEFT_OUT, left_out)) if left_out is not None else (),
         estimate=read_estimate(Document.of(ESTIMATE, estimate)) if estimate is not None else None,
+        deciding=read_deciding(document, plan, rates, rejection),
     )
     return _with_limits(report)
 
@@ -224,6 +229,7 @@ def _candidate(
         ),
         rack_limits=part.texts("rack_limits") if "rack_limits" in part.content else (),
         fullest_disks=_disk_courses(part.text("name"), disks, brokers),
+        stakes=read_stakes(part),
     )
 
 

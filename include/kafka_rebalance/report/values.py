@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from kafka_rebalance.execution.decision import OFFERED, on_buttons
@@ -10,9 +10,11 @@ from kafka_rebalance.model.amounts import bound_in_words, bytes_in_words
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.report.deciding import Deciding
 from kafka_rebalance.report.estimate import Estimate
 from kafka_rebalance.report.limits import LimitUse
 from kafka_rebalance.report.segments import SegmentReport
+from kafka_rebalance.report.stakes import Stakes
 
 REJECT = "Reject"
 BATCH_DONE = "done"  # state of a batch that ended as approved
@@ -116,6 +118,7 @@ class CandidateReport:
     groups: tuple[GroupReport, ...]  # the moves by broker
     rack_limits: tuple[str, ...]  # how even the racks let brokers be
     fullest_disks: tuple[DiskCourse, ...]
+    stakes: Stakes | None = None  # None: the plan is of a version that did not look at this
 
     @property
     def title(self) -> str:
@@ -272,6 +275,7 @@ class RunReport:
     problems: tuple[str, ...]  # what contradicts itself in the folder, in words
     left_out: tuple[LeftOutMove, ...] = ()
     estimate: Estimate | None = None  # None: the run is of a version that made none
+    deciding: Deciding = field(default_factory=Deciding)
 
     @property
     def is_planned(self) -> bool:

@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka_rebalance.execution.rates import LeastRate, Rates, Traffic, auto_rate, check_rate, least_rate, traffic
+from kafka_rebalance.execution.rates import (
+    LeastRate,
+    Rates,
+    Traffic,
+    auto_rate,
+    check_rate,
+    least_rate,
+    network_uses,
+    traffic,
+)
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
@@ -18,6 +27,8 @@ from kafka_rebalance.planning.reading import read_problem
 from kafka_rebalance.planning.tables import PART, read_candidate
 from kafka_rebalance.workflow.dag_params import AUTO
 from kafka_rebalance.workflow.run_folder import RunFolder
+
+NETWORKS_LISTED = 20
 
 
 def measured(folder: RunFolder) -> tuple[Mapping[TopicPartition, tuple[int, ...]], Rates | None, Rates]:
@@ -75,11 +86,31 @@ def write_rates(
         moves = read_candidate(folder, name).moves
         least = least_rate(moves, written or {})
         found[name] = {"least_bytes_per_second": least.bytes_per_second, "reason": least.reason}
+        touched = sorted(brokers_touched(moves))
+        found[name]["network"] = None if now is None else _network(touched, connection, now)
         if auto and policy is not None:
-            rate, why = auto_rate(sorted(brokers_touched(moves)), connection.capacities, now, least, policy)
+            rate, why = auto_rate(touched, connection.capacities, now, least, policy)
             found[name] |= {"auto_bytes_per_second": rate, "why": why}
     artifacts.write_json(folder, artifacts.RATES, {"candidates": found})
     return found
+
+
+def _network(brokers: Sequence[int], connection: ClusterConnection, now: Mapping[int, Traffic]) -> dict[str, Any]:
+    """What the networks of these brokers carry without the plan: those with least left, and of how many it is known."""
+    uses = network_uses(brokers, connection.capacities, now)
+    return {
+        "brokers": len(brokers),
+        "known": len(uses),
+        "tightest": [
+            {
+                "broker": use.broker,
+                "way": use.way,
+                "network_bytes_per_second": use.network,
+                "used_bytes_per_second": round(use.used, 1),
+            }
+            for use in uses[:NETWORKS_LISTED]
+        ],
+    }
 
 
 def read_rates(folder: RunFolder) -> Mapping[str, Mapping[str, Any]]:

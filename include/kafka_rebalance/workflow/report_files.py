@@ -35,6 +35,8 @@ def read_report(folder: RunFolder) -> RunReport:
         verification=_optional(folder, artifacts.VERIFICATION),
         left_out=_optional(folder, artifacts.LEFT_OUT),
         estimate=_optional(folder, artifacts.ESTIMATE),
+        rates=_optional(folder, artifacts.RATES),
+        rejection=_optional(folder, artifacts.REJECTION),
     )
 
 

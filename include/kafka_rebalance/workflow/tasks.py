@@ -29,6 +29,7 @@ from kafka_rebalance.workflow import (
     ledger,
     plans,
     rates,
+    rejection,
     report_files,
     running,
     segment_audit,
@@ -144,9 +145,10 @@ def render_report(run_folder: str, dag_run: Any) -> dict[str, Any]:
     written = artifacts.read_json(folder, artifacts.SNAPSHOT)
     connection_id = written["connection_id"]
     estimate.write_estimate(folder, connection_id, dag_run.run_id, datetime.now(UTC))
-    report_files.write_report(folder)
+    rejection.write_rejection(folder, connection_id, dag_run.run_id, datetime.now(UTC))
     offered = [c["name"] for c in proposals["candidates"] if c["status"] in OFFERED]
     rates.write_rates(folder, offered, read_connection(connection_id), read_policy(connection_id))
+    report_files.write_report(folder)
     ledger.append(
         "plans",
         connection_id,

@@ -1,0 +1,150 @@
+"""The first screen in words, the same for the page and the approval request: why, the verdict, the risk, the cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kafka_rebalance.execution.eta import MIN_SECONDS, eta_range
+from kafka_rebalance.execution.pacing import Window
+from kafka_rebalance.report.cost import network_words
+from kafka_rebalance.report.outlook import otherwise_words, why_words
+from kafka_rebalance.report.stakes import Named, worst_case_words
+from kafka_rebalance.report.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_factor,
+    format_rate,
+    format_share,
+    format_time,
+)
+from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
+
+
+@dataclass(frozen=True, slots=True)
+class Brief:
+    """Sentences, and facts as (name, text). Empty where nothing is known of it."""
+
+    why: tuple[str, ...] = ()
+    otherwise: tuple[str, ...] = ()
+    verdict: tuple[tuple[str, str], ...] = ()
+    worst: tuple[str, ...] = ()
+    cost: tuple[tuple[str, str], ...] = ()
+
+
+def brief(report: RunReport, named: Named = str) -> Brief:
+    """Of the candidate in focus. `named` puts what the cluster calls its racks and topics into a sentence."""
+    focus, outlook = report.focus, report.deciding.outlook
+    stakes = focus.stakes if focus is not None else None
+    worst = stakes.worst_case if stakes is not None else None
+    return Brief(
+        why_words(outlook) if outlook is not None else (),
+        otherwise_words(outlook, worst, named) if outlook is not None else (),
+        _verdict(report, focus) if focus is not None else (),
+        worst_case_words(worst, named) if worst is not None else (),
+        _cost(report, focus) if focus is not None else (),
+    )
+
+
+def throttle_of(report: RunReport, candidate: CandidateReport) -> float | None:
+    """Bytes a second and broker: as approved, else as found for this candidate, else as asked for."""
+    if report.decision is not None and report.decision.throttle_bytes_per_second is not None:
+        return report.decision.throttle_bytes_per_second
+    cost = report.deciding.costs.get(candidate.name)
+    auto = cost.auto_bytes_per_second if cost is not None else None
+    return auto if auto is not None else report.settings.throttle_bytes_per_second
+
+
+def _verdict(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], ...]:
+    moves = format_count(focus.partitions, "move", "moves")
+    batches = format_count(focus.batches, "batch", "batches")
+    facts = [("Copies", f"{format_bytes(focus.moved_bytes)} in {moves}, {batches}{_above_bound(focus)}")]
+    facts.append(("Preferred leaders", f"{format_count(focus.leader_changes)} change"))
+    if focus.makespan_seconds is not None:
+        finishes = report.finishes_in(focus)
+        facts.append(("Takes", finishes or f"about {format_duration(focus.makespan_seconds)} by the plan"))
+        window = _window(report, focus.makespan_seconds)
+        facts += [("Window", window)] if window else []
+    if focus.peak_disk_fraction is not None:
+        facts.append(("Fullest disk meanwhile", format_share(focus.peak_disk_fraction)))
+    gain = _gain(focus)
+    return (*facts, *([("Gain", gain)] if gain else []))
+
+
+def _above_bound(focus: CandidateReport) -> str:
+    if not focus.moved_bytes or not focus.moved_bytes_bound:
+        return ""
+    above = focus.moved_bytes / focus.moved_bytes_bound - 1
+    return "; the least possible" if above <= 0 else f"; within {format_share(_up(above))} of the least possible"
+
+
+def _up(share: float) -> float:
+    """The next whole percent: within it, it is."""
+    return max(0.01, -(-round(share * 1e6) // 10_000) / 100)
+
+
+def _gain(focus: CandidateReport) -> str:
+    """How the highest broker comes down, of the resource of which it does so most."""
+    known = [(score.metric, score.before[1], score.after[1]) for score in focus.scores]
+    falls = [(before - after, metric, before, after) for metric, before, after in known if before and after]
+    if not falls:
+        return ""
+    fall, metric, before, after = max(falls)
+    if fall < 0.005:
+        return ""
+    return (
+        f"{METRICS[metric].lower()} of the highest broker {format_factor(before)} → {format_factor(after)} of its share"
+    )
+
+
+def _window(report: RunReport, seconds: float) -> str:
+    low, high = seconds, seconds
+    if report.estimate is not None and seconds >= MIN_SECONDS:
+        found = eta_range(seconds, report.estimate.ratios)
+        low, high = found.low, found.high
+    return window_words(report.deciding.window, report.observed_at, low, high)
+
+
+def window_words(window: Window, observed_at: datetime, low: float, high: float) -> str:
+    """Whether a plan that takes `low` to `high` seconds fits its window; empty where it has none."""
+    said = []
+    if window.not_before is not None:
+        said.append(f"begins {format_time(window.not_before)} at the earliest")
+    if window.finish_by is not None:
+        earliest = max(observed_at, window.not_before or observed_at)
+        end, slow, quick = window.finish_by, timedelta(seconds=high), timedelta(seconds=low)
+        if end - slow >= earliest:
+            said.append(f"begun by {format_time(end - slow)} it is over by {format_time(end)}, slow or not")
+        else:
+            how = "may not be" if end - quick >= earliest else "cannot be"
+            said.append(f"{how} over by {format_time(end)}: batches that would end later are not begun")
+    return "; ".join(said)
+
+
+def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], ...]:
+    throttle, cost = throttle_of(report, focus), report.deciding.costs.get(focus.name)
+    if not focus.moved_bytes:
+        return ()
+    facts = []
+    if throttle is not None:
+        facts.append(("Throttle of one broker", f"{format_rate(throttle)} in and {format_rate(throttle)} out"))
+    if cost is not None:
+        least = format_rate(cost.least_bytes_per_second)
+        facts.append(("Smallest at which every copy can end", f"{least} ({cost.least_because})"))
+        facts.append(("Networks", network_words(cost, throttle)))
+    if focus.peak_disk_fraction is not None:
+        facts.append(("Disks", _disks(focus)))
+    return tuple(facts)
+
+
+def _disks(focus: CandidateReport) -> str:
+    """What the fullest disk has left at its peak."""
+    share = focus.peak_disk_fraction or 0.0
+    for disk in focus.fullest_disks:
+        if disk.capacity_bytes:
+            peak, batch = disk.fullest
+            left = format_bytes(max(0, disk.capacity_bytes - peak))
+            when = f"in batch {batch}" if batch else "before the first batch"
+            return f"broker {disk.broker} is fullest, {format_share(peak / disk.capacity_bytes)} {when}: {left} left"
+    return f"the fullest is at {format_share(share)}"

@@ -1,0 +1,39 @@
+"""What an approver decides by, beside the candidates' figures: documents of the run's folder as values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from kafka_rebalance.execution.pacing import Window
+from kafka_rebalance.model.artifacts import RATES, REJECTION
+from kafka_rebalance.report.cost import Cost, read_costs
+from kafka_rebalance.report.documents import Document
+from kafka_rebalance.report.outlook import Outlook, read_outlook
+from kafka_rebalance.report.rejection import Rejection, read_rejection
+
+
+@dataclass(frozen=True, slots=True)
+class Deciding:
+    """None and nothing: a version made the run that did not write it, or it is not written yet."""
+
+    outlook: Outlook | None = None
+    window: Window = field(default_factory=Window)
+    costs: Mapping[str, Cost] = field(default_factory=dict)  # by candidate
+    rejection: Rejection | None = None
+
+
+def read_deciding(
+    snapshot: Document,
+    plan: Document | None,
+    rates: Mapping[str, object] | None,
+    rejection: Mapping[str, object] | None,
+) -> Deciding:
+    """Raises ArtifactError for a missing or wrong value."""
+    window = snapshot.optional_part("window")
+    return Deciding(
+        outlook=read_outlook(plan) if plan is not None else None,
+        window=Window(window.optional_time("not_before"), window.optional_time("finish_by")) if window else Window(),
+        costs=read_costs(Document.of(RATES, rates)) if rates is not None else {},
+        rejection=read_rejection(Document.of(REJECTION, rejection)) if rejection is not None else None,
+    )

@@ -1,0 +1,97 @@
+"""The cluster's last rejected proposal beside this run's, for whoever is asked again: rejection.json."""
+
+from __future__ import annotations
+
+import io
+import logging
+from datetime import datetime
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.execution.decision import REJECT
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.planning.tables import BROKERS, PART, read_file
+from kafka_rebalance.workflow import ledger
+from kafka_rebalance.workflow.fleet import REBALANCE_DAG
+from kafka_rebalance.workflow.run_folder import RunFolder, file_name, newest_attempt, runs_root
+
+log = logging.getLogger(__name__)
+
+DAYS_LOOKED_BACK = 90
+
+Lists = dict[tuple[str, int], list[int]]
+
+
+def write_rejection(folder: RunFolder, connection_id: str, run_id: str, now: datetime) -> None:
+    """rejection.json. What of it cannot be read stops no plan: it is logged, and the comparison is not there."""
+    found = None
+    try:
+        row = _last_answer(connection_id, run_id, now)
+        if row is not None and row["choice"] == REJECT:
+            found = _beside(folder, connection_id, row)
+    except (RebalanceError, OSError) as unreadable:
+        log.warning("What was rejected last cannot be told: %s", unreadable)
+    artifacts.write_json(folder, artifacts.REJECTION, {"rejected": found})
+
+
+def _last_answer(connection_id: str, run_id: str, now: datetime) -> dict[str, Any] | None:
+    """The newest answer that counted, of another run than this one."""
+    for row in ledger.read("decisions", connection_id, DAYS_LOOKED_BACK, now=now).rows:
+        if row["dag_id"] == REBALANCE_DAG and row["choice"] is not None and row["run_id"] not in (None, run_id):
+            return row
+    return None
+
+
+def _beside(folder: RunFolder, connection_id: str, row: dict[str, Any]) -> dict[str, Any] | None:
+    now, moves_now = _proposed(folder)
+    if now is None:
+        return None
+    then, same = None, None
+    try:
+        earlier = newest_attempt(runs_root() / file_name(connection_id) / file_name(row["run_id"]))
+        if earlier is not None:
+            then, moves_then = _proposed(earlier)
+            alike = sum(moves_then.get(key) == after for key, after in moves_now.items())
+            same = alike / len(moves_now) if then is not None and moves_now else None
+    except (RebalanceError, OSError, KeyError) as gone:
+        log.warning("Run %s was rejected, but its folder cannot be read: %s", row["run_id"], gone)
+    at = row["at"] or row["observed_at"]
+    return {
+        "run_id": row["run_id"],
+        "by": row["by"],
+        "at": at.isoformat(timespec="seconds"),
+        "note": row["note"],
+        "then": then,
+        "now": now,
+        "same_moves": None if same is None else round(same, 4),
+    }
+
+
+def _proposed(folder: RunFolder) -> tuple[dict[str, Any] | None, Lists]:
+    """What a run recommends, and its lists by partition; nothing where it recommends nothing."""
+    plan = artifacts.read_json(folder, artifacts.PROPOSALS)
+    chosen = next((one for one in plan["candidates"] if one["name"] == plan["recommended"]), None)
+    if chosen is None:
+        return None, {}
+    lists = _lists(folder, chosen["name"])
+    return {
+        "candidate": chosen["name"],
+        "bytes": chosen["moved_bytes"],
+        "partitions": len(lists),
+        "highest": chosen["scores"]["before"].get("disk", {}).get("max_over_mean"),
+        "brokers": sorted(_column(folder / artifacts.SNAPSHOT_FOLDER, BROKERS, ["broker"])["broker"]),
+    }, lists
+
+
+def _lists(folder: RunFolder, candidate: str) -> Lists:
+    table = _column(folder / "moves", PART, ["candidate", "topic", "partition", "after"])
+    rows = zip(table["candidate"], table["topic"], table["partition"], table["after"], strict=True)
+    return {(topic, partition): after for name, topic, partition, after in rows if name == candidate}
+
+
+def _column(folder: RunFolder, name: str, columns: list[str]) -> dict[str, list[Any]]:
+    # `read_table` would import pandas, as in `planning.columns`.
+    found: dict[str, list[Any]] = pq.ParquetFile(io.BytesIO(read_file(folder, name))).read(columns=columns).to_pydict()
+    return found
