@@ -15,6 +15,7 @@ from kafka_rebalance.report import units
 from kafka_rebalance.report.approval import approval_body, approval_subject
 from kafka_rebalance.report.brief import brief
 from kafka_rebalance.report.disk_plot import disk_plot
+from kafka_rebalance.report.drift import DriftReport
 from kafka_rebalance.report.overview import Link, Overview
 from kafka_rebalance.report.plots import Plot, broker_plots
 from kafka_rebalance.report.reassignments import plan_file, rollback_file
@@ -24,6 +25,7 @@ __all__ = [
     "approval_body",
     "approval_subject",
     "read_static",
+    "render_drift",
     "render_file",
     "render_message",
     "render_overview",
@@ -34,6 +36,7 @@ STATIC = {
     "report.css": "text/css",
     "refresh.js": "text/javascript",
     "links.js": "text/javascript",
+    "drift.js": "text/javascript",
 }  # name: media type; nothing else is ever served
 OTHER_MOVES_SHOWN = 50
 FINDINGS_SHOWN, TOPICS_SHOWN = 30, 5  # of the segment settings, and of the topics of one finding
@@ -85,18 +88,20 @@ class _Details:
 
 def render_file(report: RunReport) -> str:
     """The page as one file that opens without Airflow; its links lead to the files of the run's folder beside it."""
-    return _render(report, static_url=None, files_url=REASSIGNMENTS, is_live=False)
+    return _render(report, static_url=None, files_url=REASSIGNMENTS, is_live=False, drift_url=None)
 
 
-def render_page(report: RunReport, *, static_url: str, files_url: str, is_live: bool = False) -> str:
+def render_page(
+    report: RunReport, *, static_url: str, files_url: str, is_live: bool = False, drift_url: str | None = None
+) -> str:
     """The page with style and script from `static_url`, and every candidate's files below `files_url`.
 
-    A live one keeps its progress up to date by itself.
+    A live one keeps its progress up to date by itself. What has changed in the cluster since comes from `drift_url`.
     """
-    return _render(report, static_url=static_url, files_url=files_url, is_live=is_live)
+    return _render(report, static_url=static_url, files_url=files_url, is_live=is_live, drift_url=drift_url)
 
 
-def _render(report: RunReport, *, static_url: str | None, files_url: str, is_live: bool) -> str:
+def _render(report: RunReport, *, static_url: str | None, files_url: str, is_live: bool, drift_url: str | None) -> str:
     focus = report.focus
     details = [
         _Details(
@@ -122,6 +127,7 @@ def _render(report: RunReport, *, static_url: str | None, files_url: str, is_liv
         state_words=words,
         files_url=files_url,
         is_live=is_live,
+        drift_url=drift_url,
         refresh_seconds=REFRESH_SECONDS,
         title=f"Rebalance of {report.connection_id}",
         **_assets(static_url),
@@ -137,6 +143,24 @@ def render_overview(overview: Overview, *, static_url: str, janitor_url: str) ->
             overview=overview,
             title="Kafka balance",
             janitor_link=Link("The Dag kafka_throttle_janitor", janitor_url),
+            **_assets(static_url),
+        )
+    )
+
+
+def render_drift(
+    drift: DriftReport | str | None, *, static_url: str, drift_url: str, run_url: str, patience_seconds: float
+) -> str:
+    """What has changed since the snapshot, or why that is not known; None: the cluster has not answered yet."""
+    return (
+        _environment()
+        .get_template("drift.html")
+        .render(
+            drift=drift,
+            drift_url=drift_url,
+            run_url=run_url,
+            patience_seconds=patience_seconds,
+            title="Since the snapshot",
             **_assets(static_url),
         )
     )

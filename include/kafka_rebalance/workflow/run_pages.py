@@ -8,8 +8,9 @@ from fastapi.responses import HTMLResponse, Response
 from sqlalchemy.orm import Session
 
 from kafka_rebalance.errors import RebalanceError, RunFolderError
-from kafka_rebalance.model.artifacts import REASSIGNMENTS, SNAPSHOT, read_json
-from kafka_rebalance.report.page import render_message, render_page
+from kafka_rebalance.model.artifacts import BATCHES, PROPOSALS, REASSIGNMENTS, SNAPSHOT, VERIFICATION, read_json
+from kafka_rebalance.report.page import render_drift, render_message, render_page
+from kafka_rebalance.workflow.drift import PATIENCE_SECONDS, drift_now, read_drift
 from kafka_rebalance.workflow.report_files import read_reassignment, read_report
 from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, file_name, open_run_folder
 from kafka_rebalance.workflow.run_records import (
@@ -21,11 +22,12 @@ from kafka_rebalance.workflow.run_records import (
     read_pushed,
     read_run,
 )
-from kafka_rebalance.workflow.urls import run_page_url, static_url
+from kafka_rebalance.workflow.urls import drift_url, run_page_url, static_url
 
 log = logging.getLogger(__name__)
 
 ACTIVE_STATES = frozenset({"queued", "running"})
+NOT_BEGUN = ("waiting", "approved")  # states of a report in which the cluster may still move on from under the plan
 
 
 class _NotServed(Exception):
@@ -43,12 +45,47 @@ def run_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
         report = read_report(folder)
         is_live = report.changes_by_itself and str(dag_run.state) in ACTIVE_STATES
         files_url = f"{run_page_url(dag_id, run_id)}/{REASSIGNMENTS}"
-        return HTMLResponse(render_page(report, static_url=static_url(), files_url=files_url, is_live=is_live))
+        return HTMLResponse(
+            render_page(
+                report,
+                static_url=static_url(),
+                files_url=files_url,
+                is_live=is_live,
+                drift_url=drift_url(dag_id, run_id) if report.state in NOT_BEGUN else None,
+            )
+        )
     except _NotServed as why:
         return _message(why.status, why.heading, why.text)
     except (RebalanceError, OSError) as unusable:
         log.warning("%s %s: the report cannot be shown: %s", dag_id, run_id, unusable)
         return _message(503, "The report cannot be shown", str(unusable))
+
+
+def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
+    """What has changed in the cluster since the run's snapshot. The caller has checked the permission."""
+    try:
+        folder, _ = _open_folder(dag_id, run_id, session)
+        if not (folder / PROPOSALS).exists() or any((folder / name).exists() for name in (BATCHES, VERIFICATION)):
+            raise _NotServed(
+                404,
+                "There is nothing to compare",
+                "The plan is compared with the cluster from when it is made until the first batch is requested.",
+            )
+        found = drift_now(str(folder), lambda: read_drift(folder))
+    except _NotServed as why:
+        return _message(404 if why.status == 200 else why.status, why.heading, why.text)
+    except (RebalanceError, OSError) as unusable:
+        log.warning("%s %s: the cluster cannot be compared: %s", dag_id, run_id, unusable)
+        return _message(503, "The cluster cannot be compared", str(unusable))
+    return HTMLResponse(
+        render_drift(
+            found,
+            static_url=static_url(),
+            drift_url=drift_url(dag_id, run_id),
+            run_url=run_page_url(dag_id, run_id),
+            patience_seconds=PATIENCE_SECONDS,
+        )
+    )
 
 
 def reassignment_file(dag_id: str, run_id: str, name: str, session: Session) -> Response:

@@ -24,6 +24,11 @@ def run_page_url(dag_id: str, run_id: str) -> str:
     return f"{base_path()}{MOUNT}/run/{quote(dag_id, safe='')}/{quote(run_id, safe='')}"
 
 
+def drift_url(dag_id: str, run_id: str) -> str:
+    """What has changed in the cluster since the run's snapshot."""
+    return f"{run_page_url(dag_id, run_id)}/drift"
+
+
 def run_url(dag_id: str, run_id: str) -> str:
     """The Dag run in Airflow."""
     return f"{base_path()}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}"

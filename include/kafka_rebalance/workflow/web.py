@@ -18,7 +18,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kafka_rebalance.report.page import STATIC, read_static
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.overview import overview_page
-from kafka_rebalance.workflow.run_pages import reassignment_file, run_page
+from kafka_rebalance.workflow.run_pages import drift_page, reassignment_file, run_page
 from kafka_rebalance.workflow.urls import MOUNT
 
 __all__ = ["HEADERS", "MOUNT", "create_app"]
@@ -49,6 +49,10 @@ def create_app() -> FastAPI:
     @app.get("/run/{dag_id}/{run_id:path}/reassignments/{name}", dependencies=[may_read_run])
     def reassignment(dag_id: str, run_id: str, name: str, session: SessionDep) -> Response:
         return reassignment_file(dag_id, run_id, name, session)
+
+    @app.get("/run/{dag_id}/{run_id:path}/drift", dependencies=[may_read_run], response_class=HTMLResponse)
+    def drift(dag_id: str, run_id: str, session: SessionDep) -> HTMLResponse:
+        return drift_page(dag_id, run_id, session)
 
     @app.get("/run/{dag_id}/{run_id:path}", dependencies=[may_read_run], response_class=HTMLResponse)
     def run(dag_id: str, run_id: str, session: SessionDep) -> HTMLResponse:

@@ -1,0 +1,47 @@
+// Fills the part "drift" with how the cluster has changed since the snapshot. Nothing else of the page waits for it; the
+// link in it asks once more, and works without this script as well.
+"use strict";
+(() => {
+  const part = () => document.getElementById("drift");
+  const url = part().dataset.url;
+  let left = 6;
+
+  const say = (text) => {
+    const note = document.createElement("p");
+    note.textContent = text;
+    part().replaceChildren(part().querySelector("h2"), note, link());
+  };
+
+  const link = () => {
+    const again = document.createElement("p");
+    const to = document.createElement("a");
+    to.href = url;
+    to.id = "drift-again";
+    to.textContent = "Look again";
+    again.append(to);
+    return again;
+  };
+
+  const load = async () => {
+    let answer;
+    try {
+      answer = await fetch(url, { cache: "no-store", credentials: "same-origin" });
+    } catch {
+      return say("The connection to Airflow is lost, so what has changed since the snapshot is not known.");
+    }
+    const page = new DOMParser().parseFromString(await answer.text(), "text/html");
+    const fresh = page.getElementById("drift");
+    if (!fresh) return say(`Airflow answered ${answer.status}, so what has changed since the snapshot is not known.`);
+    part().replaceChildren(...[...fresh.childNodes].map((node) => document.adoptNode(node)));
+    left -= 1;
+    if (fresh.dataset.again === "yes" && left > 0) window.setTimeout(load, 5000);
+  };
+
+  part().addEventListener("click", (event) => {
+    if (!event.target.closest("#drift-again")) return;
+    event.preventDefault();
+    left = 6;
+    load();
+  });
+  load();
+})();

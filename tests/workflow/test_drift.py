@@ -1,0 +1,241 @@
+"""The cluster as it is now against the plan that waits: what the run's page shows, and what it must never show."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import report_samples as samples
+from fake_zookeeper import REASSIGN
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.artifacts import BATCHES, DECISION, PROPOSALS, write_json
+from kafka_rebalance.report.drift import CandidateDrift, DriftReport
+from kafka_rebalance.workflow import drift, run_pages
+from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
+from web_run import Run
+
+NOW = datetime(2026, 5, 3, 15, 0, tzinfo=UTC)
+
+
+@pytest.fixture(autouse=True)
+def _forget() -> None:
+    drift._looks.clear()
+
+
+# --- read from ZooKeeper, by the rules of the last check before a write
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return SimulatedCluster(monkeypatch, TOPICS)
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    return batched_run(tmp_path, cluster, monkeypatch)
+
+
+def set_lists(cluster: SimulatedCluster, topic: str, lists: dict[str, list[int]]) -> None:
+    path = f"/brokers/topics/{topic}"
+    content = cluster.fake.json(path)
+    cluster.fake.set(path, json.dumps({**content, "partitions": {**content["partitions"], **lists}}).encode())
+
+
+def only(found: DriftReport) -> CandidateDrift:
+    (one,) = found.candidates
+    return one
+
+
+def test_a_cluster_that_stayed_as_it_was_is_said_unchanged(run: SimulatedRun) -> None:
+    found = drift.read_drift(run.folder)
+    assert (only(found).unchanged, only(found).harmless, only(found).conflicting) == (4, 0, 0)
+    assert found.in_the_way == ()
+    assert found.states_read
+
+
+def test_lists_that_others_have_changed_are_conflicts_with_their_names(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    set_lists(cluster, "orders", {"1": [3, 1]})
+    one = only(drift.read_drift(run.folder))
+    assert one.conflicting == 1
+    assert one.conflicts == ("orders-1: replicas are now [3, 1], the approved proposal starts from [3, 2]",)
+
+
+def test_in_sync_replicas_that_changed_do_no_harm_and_are_told(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    path = "/brokers/topics/orders/partitions/0/state"
+    cluster.fake.set(path, json.dumps({**cluster.fake.json(path), "isr": [1]}).encode())
+    one = only(drift.read_drift(run.folder))
+    assert (one.harmless, one.conflicting) == (1, 0)
+    assert one.changes == ("orders-0: in sync are [1], were [1, 2]",)
+
+
+def test_of_very_many_partitions_only_the_lists_are_read(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(drift, "STATES_READ", 1)
+    cluster.fake.delete("/brokers/topics/orders/partitions/0/state")
+    found = drift.read_drift(run.folder)
+    assert not found.states_read
+    assert only(found).unchanged == 4
+
+
+def test_what_would_stop_the_first_write_is_named(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    moved = {"version": 1, "partitions": [{"topic": "idle", "partition": 0, "replicas": [1, 4]}]}
+    cluster.fake.create(REASSIGN, json.dumps(moved).encode())
+    assert any("a reassignment is under way" in finding for finding in drift.read_drift(run.folder).in_the_way)
+
+
+def test_before_an_answer_every_candidate_that_is_offered_is_compared(run: SimulatedRun) -> None:
+    (run.folder / DECISION).unlink()
+    plan = json.loads((run.folder / PROPOSALS).read_text())
+    names = [one.name for one in drift.read_drift(run.folder).candidates]
+    assert names[0] == plan["recommended"]
+    assert set(names) == {one["name"] for one in plan["candidates"] if one["status"] in ("ok", "partial")}
+
+
+def test_reading_for_the_page_changes_nothing_in_zookeeper(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    before = cluster.tree()
+    drift.read_drift(run.folder)
+    assert cluster.tree() == before
+
+
+# --- asked for by many, at most one read at a time
+
+
+def test_an_answer_is_kept_and_one_read_serves_all_who_ask_meanwhile() -> None:
+    begun, go_on, reads = threading.Event(), threading.Event(), []
+
+    def read() -> str:
+        reads.append(1)
+        begun.set()
+        go_on.wait(10)
+        return "said"
+
+    assert drift.drift_now("a", read, 0) is None
+    assert begun.wait(10)
+    assert drift.drift_now("a", read, 0) is None
+    go_on.set()
+    assert drift.drift_now("a", read, 10) == "said"
+    assert drift.drift_now("a", read, 10) == "said"
+    assert len(reads) == 1
+
+
+def test_an_old_answer_is_not_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    answers = iter(["first", "second"])
+    assert drift.drift_now("a", lambda: next(answers), 10) == "first"
+    ended = drift._looks["a"].ended_at
+    monkeypatch.setattr(drift.time, "monotonic", lambda: ended + drift.KEPT_SECONDS + 1)
+    assert drift.drift_now("a", lambda: next(answers), 10) == "second"
+
+
+def test_clusters_that_hang_do_not_take_every_thread() -> None:
+    go_on = threading.Event()
+
+    def hang() -> str:
+        go_on.wait(10)
+        return ""
+
+    for name in range(drift.AT_ONCE):
+        assert drift.drift_now(str(name), hang, 0) is None
+    assert drift.drift_now("one more", hang, 0) == "Other clusters are being read and do not answer."
+    go_on.set()
+
+
+def test_of_an_unexpected_error_only_its_kind_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> str:
+        raise ValueError("sasl password is hunter2")
+
+    said = drift.drift_now("a", fail, 10)
+    assert said == "The cluster could not be read (ValueError)."
+    assert "hunter2" not in caplog.text
+
+
+# --- the route
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
+    """Folders that were compared, all alike."""
+    folders: list[Path] = []
+    bad = f"{samples.HOSTILE}-0: replicas are now [3, 1]"
+
+    def read(folder: Path) -> DriftReport:
+        folders.append(folder)
+        one = CandidateDrift("balanced", 30, 3, 1, (bad,), ("broker 2: it has registered again",))
+        return DriftReport(NOW - timedelta(minutes=28), NOW, (one,), ("controller: there is none. Wait",), True)
+
+    monkeypatch.setattr(run_pages, "read_drift", read)
+    return folders
+
+
+def test_the_page_of_a_run_that_waits_asks_for_what_has_changed(
+    get: Any, asked: list[Path], tables: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/team/airflow/")
+    run = Run().ready()
+    page = get(run.url).text
+    assert f'data-url="/team/airflow{run.url}/drift"' in page
+    assert "drift.js" in page
+    assert asked == []
+    answer = get(f"{run.url}/drift")
+    assert answer.status_code == 200
+    text = answer.text.replace("\N{NO-BREAK SPACE}", " ")
+    for words in ("28 min after the snapshot", "1 move in conflict", "30 moves unchanged", "3 changed without harm"):
+        assert words in text, words
+    assert "Would stop the first write now: controller: there is none" in text
+    assert "<script>alert" not in text
+    assert asked == [run.folder]
+
+
+@pytest.mark.parametrize(("user", "status"), [(None, 401), ("nora", 403)])
+def test_nobody_without_permission_makes_the_server_ask_a_cluster(
+    get: Any, asked: list[Path], user: str | None, status: int
+) -> None:
+    assert get(f"{Run().ready().url}/drift", user=user).status_code == status
+    assert asked == []
+
+
+def test_once_a_batch_was_requested_there_is_nothing_to_compare(get: Any, asked: list[Path], tables: None) -> None:
+    run = Run().ready()
+    write_json(run.folder, DECISION, samples.decision())
+    assert "drift.js" in get(run.url).text
+    write_json(run.folder, BATCHES, samples.batches())
+    assert "drift.js" not in get(run.url).text
+    assert get(f"{run.url}/drift").status_code == 404
+    assert get("/kafka-rebalance/run/kafka_rebalance/nothing/drift").status_code == 404
+    assert asked == []
+
+
+def test_a_cluster_that_cannot_be_read_from_here_is_said_so_without_a_trace(
+    get: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(folder: Path) -> DriftReport:
+        raise ReadError("ZooKeeper zk1:2181 cannot be read (ConnectionLoss).")
+
+    monkeypatch.setattr(run_pages, "read_drift", fail)
+    answer = get(f"{Run().ready().url}/drift")
+    assert answer.status_code == 200
+    assert "cannot be looked at from Airflow&#39;s API server" in answer.text.replace("'", "&#39;")
+    assert "It is checked before the first write" in answer.text
+    assert "ConnectionLoss" in answer.text
+    assert "Traceback" not in answer.text
+
+
+def test_nobody_waits_for_a_cluster_that_hangs(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(run_pages, "read_drift", lambda folder: go_on.wait(10))
+    monkeypatch.setattr(run_pages, "drift_now", lambda key, read: drift.drift_now(key, read, 0))
+    answer = get(f"{Run().ready().url}/drift")
+    go_on.set()
+    assert "has not answered within 5\N{NO-BREAK SPACE}s" in answer.text
+    assert 'data-again="yes"' in answer.text
+    deadline = time.monotonic() + 10
+    while any(not look.done.is_set() for look in drift._looks.values()):
+        assert time.monotonic() < deadline
