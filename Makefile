@@ -76,6 +76,11 @@ bench-controller: setup  ## how long a batch keeps the controller at work, by th
 bench-execution: setup  ## many empty partitions through the product and bare, and a load's latencies beside a move, into docs/
 	$(BIN)/python -m bench.execution
 
+.PHONY: bench-web
+bench-web: setup  ## the run's page and its searches at 1,000 brokers and 150,000 moves, in a browser, into docs/
+	@sh scripts/install-chromium.sh
+	$(BIN)/python -m bench.web
+
 .PHONY: faults
 faults: setup  ## kill -9 of everything at three moments on three versions, an hour, into docs/ (RESUME=1 goes on)
 	$(BIN)/python -m faults $(if $(RESUME),--resume)

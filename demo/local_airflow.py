@@ -1,4 +1,4 @@
-"""Airflow's four processes on this machine, for the demo and the end-to-end tests."""
+"""Airflow's four processes on this machine, for the demo, the end-to-end tests and a benchmark."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -36,9 +36,15 @@ class LocalAirflow:
     """SQLite, LocalExecutor, the Simple auth manager and free ports. Everything ends with it, however it ends."""
 
     def __init__(
-        self, home: Path, *, connections: Mapping[str, Mapping[str, Any]], env: Mapping[str, str] = {}
+        self,
+        home: Path,
+        *,
+        connections: Mapping[str, Mapping[str, Any]],
+        env: Mapping[str, str] = {},
+        processes: Sequence[str] = PROCESSES,
     ) -> None:
         self.home = home
+        self.processes = processes
         self.port, logs_port, trigger_logs_port = _free_ports(3)
         self.url = f"http://localhost:{self.port}"
         self.runs = home / "runs"
@@ -95,7 +101,7 @@ class LocalAirflow:
         (folder / f"{connection_id}.yaml").write_text(text)
 
     def start(self, *, timeout: float = 180.0) -> Self:
-        """Migrates the database, starts the four processes and waits until all of them report health."""
+        """Migrates the database, starts the processes and waits until all of them report health."""
         self.home.mkdir(parents=True, exist_ok=True)
         self.runs.mkdir(exist_ok=True)
         (self.home / "passwords.json").write_text(json.dumps({name: name for name in USERS}))
@@ -106,7 +112,7 @@ class LocalAirflow:
             subprocess.run(
                 [sys.executable, "-m", "airflow", "db", "migrate"], env=self.env, stdout=log, stderr=log, check=True
             )
-        for name in PROCESSES:
+        for name in self.processes:
             self._start_process(name)
         self._wait_until_healthy(timeout)
         return self
@@ -134,9 +140,8 @@ class LocalAirflow:
                     raise RuntimeError(f"airflow {name} ended with {process.returncode}:\n{tail}")
             try:
                 health = httpx.get(f"{self.url}/api/v2/monitor/health", timeout=5, trust_env=False).json()
-                sick = [
-                    name for name in ("scheduler", "dag_processor", "triggerer") if health[name]["status"] != "healthy"
-                ]
+                others = [name.replace("-", "_") for name in self.processes if name != "api-server"]
+                sick = [name for name in others if health[name]["status"] != "healthy"]
                 if not sick:
                     return
                 waiting = ", ".join(sick)

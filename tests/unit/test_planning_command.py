@@ -11,10 +11,10 @@ import pytest
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.settings import SEARCHED, Settings
 from kafka_rebalance.planning.__main__ import main
+from kafka_rebalance.planning.disk_table import read_fullest_disks
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.tables import (
     read_candidate,
-    read_fullest_disks,
     read_loads,
     snapshot_digest,
     write_snapshot,

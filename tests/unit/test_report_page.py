@@ -21,7 +21,8 @@ from kafka_rebalance.report.summary import build_report
 from kafka_rebalance.report.values import BrokerChange, Load, RunReport
 
 STATIC = "/kafka-rebalance/static"
-FILES = "/kafka-rebalance/run/kafka_rebalance/one%2Ftwo/reassignments"
+RUN = "/kafka-rebalance/run/kafka_rebalance/one%2Ftwo"
+FILES = f"{RUN}/reassignments"
 PLAN: dict[str, Any] = {
     "proposals": samples.proposals(),
     "loads": samples.loads(),
@@ -48,7 +49,7 @@ STAGES: dict[str, dict[str, Any]] = {
 
 def page(*, live: bool = False, snapshot: dict[str, Any] | None = None, **documents: Any) -> str:
     report = build_report(snapshot or samples.snapshot(), **documents)
-    return render_page(report, static_url=STATIC, files_url=FILES, is_live=live)
+    return render_page(report, static_url=STATIC, run_url=RUN, is_live=live)
 
 
 class Outline(HTMLParser):
@@ -185,11 +186,12 @@ def test_hostile_names_stay_text(verified: bool) -> None:
     outline = Outline(html)
     assert "<script>alert(1)</script>" in outline.text
     assert [attributes for tag, attributes in outline.tags if tag == "script"] == [
-        {"src": f"{STATIC}/refresh.js", "defer": None}
+        {"src": f"{STATIC}/parts.js", "defer": None},
+        {"src": f"{STATIC}/refresh.js", "defer": None},
     ]
     assert not [tag for tag, _ in outline.tags if tag in ("iframe", "form", "style")]
     links = [attributes["href"] or "" for tag, attributes in outline.tags if tag == "a"]
-    assert all(re.fullmatch(rf"{FILES}/[\w%.~-]+|#\w+", link) for link in links), links
+    assert all(re.fullmatch(rf"{RUN}/[\w%.~/?=-]+|#\w+", link) for link in links), links
     assert "7*7" in outline.text
     assert "49 }}" not in outline.text
 
@@ -334,7 +336,7 @@ def test_every_candidate_that_moves_something_links_to_its_plan_and_its_way_back
         (page(**documents), FILES),
         (render_file(build_report(samples.snapshot(), **documents)), "reassignments"),
     ):
-        links = [attributes for tag, attributes in Outline(html).tags if "download" in attributes]
+        links = [tag for _, tag in Outline(html).tags if "download" in tag and (tag["href"] or "").endswith("json")]
         names = ("light.json", "light-rollback.json", "balanced.json", "balanced-rollback.json")
         assert [link["href"] for link in links] == [f"{where}/{name}" for name in names]
         assert "nothing to move" in Outline(html).text

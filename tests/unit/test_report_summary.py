@@ -8,7 +8,8 @@ import pytest
 
 import report_samples as samples
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.report.summary import LARGEST_MOVES, build_report
+from kafka_rebalance.report.moves import LARGEST_MOVES
+from kafka_rebalance.report.summary import build_report
 from kafka_rebalance.report.values import RunReport
 
 

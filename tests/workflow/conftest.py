@@ -69,10 +69,20 @@ def login(client: TestClient) -> dict[str, dict[str, str]]:
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Parquet tables are somebody else's test; here their rows come from the samples, with a hostile topic."""
-    from kafka_rebalance.workflow import report_files
+    from kafka_rebalance.planning.move_columns import move_table
+    from kafka_rebalance.report.candidate_tables import CandidateTables
+    from kafka_rebalance.report.move_table import MoveTable
+    from kafka_rebalance.workflow import plan_tables, report_files
 
-    monkeypatch.setattr(report_files, "read_loads", lambda folder, name: samples.loads()[name])
     moves = samples.all_moves(samples.HOSTILE)
+
+    def read_tables(folder: Path, proposals: object, name: str) -> CandidateTables:
+        return CandidateTables.of(name, samples.loads()[name], moves[name], ())
+
+    monkeypatch.setattr(report_files, "read_tables", read_tables)
+    monkeypatch.setattr(
+        plan_tables, "read_move_table", lambda folder, proposals, name: MoveTable(move_table(moves[name]))
+    )
     monkeypatch.setattr(report_files, "read_candidate", lambda folder, name: SimpleNamespace(moves=moves[name]))
 
 

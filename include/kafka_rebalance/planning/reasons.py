@@ -30,6 +30,12 @@ GROUPS = 10  # of a candidate, at most
 RACKS = 5  # of which it is said that they cannot be even, at most
 LEADERS = len(REPLICA_METRICS)
 _NOUNS = ("replicas", "bytes on disk", "bytes in", "leaders", "bytes out of leaders")  # in the order of METRICS
+_ROOM = "makes room for what other moves bring"
+REASON_GROUPS = (  # (what a move's reason says, what moves of this kind are called together); the first that holds
+    ("makes up for leaders that other moves give to broker ", _ROOM),
+    ("makes room on broker ", _ROOM),
+    *((f" of its share of {noun}, broker ", f"evens out {noun}") for noun in _NOUNS),
+)
 _EDGE = 1e-3  # of a share: as near to the band's edge is inside
 _MANY_TIMES = 99.995  # its share: of a broker that should have next to nothing
 

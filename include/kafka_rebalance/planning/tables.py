@@ -215,31 +215,10 @@ def read_candidate(run_folder: Folder, name: str) -> Candidate:
 
 def read_loads(run_folder: Folder, name: str) -> list[dict[str, Any]]:
     """One row per phase and broker of one candidate, in the columns of LOADS_SCHEMA."""
-    return [row for row in _rows(run_folder, "loads", LOADS_SCHEMA) if row["candidate"] == name]
-
-
-def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dict[str, Any]]:
-    """Of one candidate the rows of DISK_SCHEMA of the brokers whose disks get fullest, fullest first, then by batch.
-
-    Full is against the capacity where all of them are known, else in bytes. Nothing, for a run that has no such table.
-    """
     import pyarrow.compute as pc  # 9 MB, which whoever follows a batch does not need
 
-    if not (run_folder / "disk" / PART).exists():
-        return []
-    table = parquet_table(read_file(run_folder / "disk", PART), f"{run_folder / 'disk' / PART}")
-    table = table.filter(pc.equal(table["candidate"], name))
-    capacities = {row["broker"]: row["disk_capacity_bytes"] for row in read_loads(run_folder, name)}
-    peaks = table.group_by("broker").aggregate([("peak_bytes", "max")]).to_pylist()
-    known = all(capacities.get(row["broker"]) for row in peaks)
-    fullness = {row["broker"]: row["peak_bytes_max"] / (capacities[row["broker"]] if known else 1) for row in peaks}
-    fullest = sorted(fullness, key=lambda broker: (-fullness[broker], broker))[:most]
-    rows: list[dict[str, Any]] = table.filter(pc.is_in(table["broker"], pa.array(fullest, pa.int32()))).to_pylist()
-    return sorted(rows, key=lambda row: (fullest.index(row["broker"]), row["batch"]))
-
-
-def _rows(run_folder: Folder, table: str, schema: pa.Schema) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = _table(run_folder, table, schema).to_pylist()
+    table = _table(run_folder, "loads", LOADS_SCHEMA)
+    rows: list[dict[str, Any]] = table.filter(pc.equal(table["candidate"], name)).to_pylist()
     return rows
 
 

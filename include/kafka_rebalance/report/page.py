@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -14,10 +13,19 @@ from kafka_rebalance.model.artifacts import REASSIGNMENTS
 from kafka_rebalance.report import units
 from kafka_rebalance.report.approval import approval_body, approval_subject
 from kafka_rebalance.report.brief import brief
-from kafka_rebalance.report.disk_plot import disk_plot
+from kafka_rebalance.report.brokers import BrokersPage
+from kafka_rebalance.report.details import Details, details_of
 from kafka_rebalance.report.drift import DriftReport
+from kafka_rebalance.report.moves import (
+    BROKER_SORTS,
+    LARGEST_MOVES,
+    MOST_TEXT,
+    SORTS,
+    MovesPage,
+    brokers_file,
+    moves_file,
+)
 from kafka_rebalance.report.overview import Link, Overview
-from kafka_rebalance.report.plots import Plot, broker_plots
 from kafka_rebalance.report.reassignments import plan_file, rollback_file
 from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
 
@@ -25,9 +33,12 @@ __all__ = [
     "approval_body",
     "approval_subject",
     "read_static",
+    "render_brokers",
+    "render_candidate",
     "render_drift",
     "render_file",
     "render_message",
+    "render_moves",
     "render_overview",
     "render_page",
 ]
@@ -37,8 +48,9 @@ STATIC = {
     "refresh.js": "text/javascript",
     "links.js": "text/javascript",
     "drift.js": "text/javascript",
+    "parts.js": "text/javascript",
 }  # name: media type; nothing else is ever served
-OTHER_MOVES_SHOWN = 50
+TABLES = "tables"  # below the run's page: CSV files
 FINDINGS_SHOWN, TOPICS_SHOWN = 30, 5  # of the segment settings, and of the topics of one finding
 REFRESH_SECONDS = 5
 _HERE = Path(__file__).parent
@@ -76,48 +88,42 @@ PHASES = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class _Details:
-    """One candidate with its pictures and how many of its moves are listed."""
-
-    candidate: CandidateReport
-    plots: tuple[Plot, ...]
-    disk_plot: Plot | None
-    moves_shown: int
-
-
 def render_file(report: RunReport) -> str:
     """The page as one file that opens without Airflow; its links lead to the files of the run's folder beside it."""
-    return _render(report, static_url=None, files_url=REASSIGNMENTS, is_live=False, drift_url=None)
+    focus = report.focus
+    others = [details_of(candidate) for candidate in report.candidates if candidate is not focus]
+    details = [] if focus is None else [details_of(focus, LARGEST_MOVES), *others]
+    return _render(report, details, static_url=None, run_url=None, is_live=False, drift_url=None)
 
 
 def render_page(
-    report: RunReport, *, static_url: str, files_url: str, is_live: bool = False, drift_url: str | None = None
+    report: RunReport, *, static_url: str, run_url: str, is_live: bool = False, drift_url: str | None = None
 ) -> str:
-    """The page with style and script from `static_url`, and every candidate's files below `files_url`.
+    """The page with style and scripts from `static_url`; what is long is fetched from below `run_url`, its own address.
 
     A live one keeps its progress up to date by itself. What has changed in the cluster since comes from `drift_url`.
     """
-    return _render(report, static_url=static_url, files_url=files_url, is_live=is_live, drift_url=drift_url)
+    details = [] if report.focus is None else [details_of(report.focus)]
+    return _render(report, details, static_url=static_url, run_url=run_url, is_live=is_live, drift_url=drift_url)
 
 
-def _render(report: RunReport, *, static_url: str | None, files_url: str, is_live: bool, drift_url: str | None) -> str:
-    focus = report.focus
-    details = [
-        _Details(
-            candidate,
-            broker_plots(candidate.brokers),
-            disk_plot(candidate.fullest_disks),
-            len(candidate.largest_moves) if candidate is focus else OTHER_MOVES_SHOWN,
-        )
-        for candidate in sorted(report.candidates, key=lambda candidate: candidate is not focus)
-    ]
+def _render(
+    report: RunReport,
+    details: Sequence[Details],
+    *,
+    static_url: str | None,
+    run_url: str | None,
+    is_live: bool,
+    drift_url: str | None,
+) -> str:
     tone, words = STATES[report.state]
+    shown = {detail.candidate.name for detail in details}
     return _environment().get_template("report.html").render(
         report=report,
         brief=brief(report),
-        focus=focus,
+        focus=report.focus,
         details=details,
+        later=[candidate for candidate in report.candidates if candidate.name not in shown],
         metrics=METRICS,
         phases=PHASES,
         states=BATCH_STATES,
@@ -125,13 +131,55 @@ def _render(report: RunReport, *, static_url: str | None, files_url: str, is_liv
         topics_shown=TOPICS_SHOWN,
         state_tone=tone,
         state_words=words,
-        files_url=files_url,
         is_live=is_live,
         drift_url=drift_url,
         refresh_seconds=REFRESH_SECONDS,
         title=f"Rebalance of {report.connection_id}",
+        **_places(run_url),
         **_assets(static_url),
     )  # fmt: skip
+
+
+def render_candidate(report: RunReport, candidate: CandidateReport, *, static_url: str, run_url: str) -> str:
+    """One candidate's brokers and moves, as a page that the run's page fetches its part from."""
+    heading = f"{candidate.title}: brokers and moves"
+    detail = details_of(candidate)
+    return _part("part_candidate.html", report.connection_id, heading, static_url, run_url, detail=detail)
+
+
+def render_moves(found: MovesPage, connection_id: str, title: str, *, static_url: str, run_url: str) -> str:
+    """What a search of a candidate's moves finds, as a page like `render_candidate`."""
+    more = {"found": found, "sorts": SORTS, "most_text": MOST_TEXT}
+    return _part("part_moves.html", connection_id, f"{title}: moves", static_url, run_url, **more)
+
+
+def render_brokers(found: BrokersPage, connection_id: str, title: str, *, static_url: str, run_url: str) -> str:
+    """One page of all brokers of a candidate, like `render_candidate`."""
+    more = {"found": found, "sorts": BROKER_SORTS}
+    return _part("part_brokers.html", connection_id, f"{title}: brokers", static_url, run_url, **more)
+
+
+def _part(part: str, connection_id: str, heading: str, static_url: str, run_url: str, **content: object) -> str:
+    return (
+        _environment()
+        .get_template("part.html")
+        .render(
+            part=part,
+            connection_id=connection_id,
+            heading=heading,
+            title=f"{heading}, {connection_id}",
+            **_places(run_url),
+            **_assets(static_url),
+            **content,
+        )
+    )
+
+
+def _places(run_url: str | None) -> dict[str, str | None]:
+    """Where links lead to: below the run's page, or beside the file."""
+    if run_url is None:
+        return {"run_url": None, "files_url": REASSIGNMENTS, "tables_url": "."}
+    return {"run_url": run_url, "files_url": f"{run_url}/{REASSIGNMENTS}", "tables_url": f"{run_url}/{TABLES}"}
 
 
 def render_overview(overview: Overview, *, static_url: str, janitor_url: str) -> str:
@@ -200,6 +248,8 @@ def _environment() -> Environment:
         ids=lambda replicas: ", ".join(map(str, replicas)),
         plan_file=plan_file,
         rollback_file=rollback_file,
+        moves_file=moves_file,
+        brokers_file=brokers_file,
     )
     return environment
 

@@ -10,7 +10,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.artifacts import (
     BATCHES,
     DECISION,
@@ -26,6 +25,7 @@ from kafka_rebalance.model.artifacts import (
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.report.candidate_tables import CandidateTables
 from kafka_rebalance.report.deciding import read_deciding
 from kafka_rebalance.report.documents import Document
 from kafka_rebalance.report.estimate import read_estimate
@@ -44,7 +44,6 @@ from kafka_rebalance.report.values import (
     DiskCourse,
     GroupReport,
     LeftOutMove,
-    Load,
     Progress,
     Queue,
     RunReport,
@@ -53,7 +52,6 @@ from kafka_rebalance.report.values import (
     Verification,
 )
 
-LARGEST_MOVES = 500
 Found = TypeVar("Found")
 _QUEUES = {"reassignments": "reassignments", "elections": "preferred elections", "deletions": "topic deletions"}
 
@@ -75,9 +73,10 @@ def build_report(
     loads: Mapping[str, Iterable[Mapping[str, object]]] | None = None,
     moves: Mapping[str, Sequence[Move]] | None = None,
     disks: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
+    tables: Mapping[str, CandidateTables] | None = None,
 ) -> RunReport:
     """The report of the documents. By candidate: `loads` are the rows of the table `loads`, `moves` all moves, and
-    `disks` rows of the table `disk`, of the brokers that get fullest.
+    `disks` rows of the table `disk`, of the brokers that get fullest; or `tables`, what was read of all these before.
 
     Raises ArtifactError for a document with a missing or wrong value, naming file and key.
     """
@@ -89,7 +88,13 @@ def build_report(
     account = plan.optional_part("history") if plan else None
     candidates = (
         tuple(
-            _candidate(part, _of(loads, part) or (), _of(moves, part) or (), _of(disks, part) or ())
+            _candidate(
+                part,
+                _of(tables, part)
+                or CandidateTables.of(
+                    part.text("name"), _of(loads, part) or (), _of(moves, part) or (), _of(disks, part) or ()
+                ),
+            )
             for part in plan.parts("candidates")
         )
         if plan
@@ -184,18 +189,8 @@ def _contradictions(candidates: Sequence[CandidateReport], decision: Decision | 
     )
 
 
-def _candidate(
-    part: Document,
-    loads: Iterable[Mapping[str, object]],
-    moves: Sequence[Move],
-    disks: Sequence[Mapping[str, object]],
-) -> CandidateReport:
-    partitions: dict[int, int] = defaultdict(int)
-    leaders: dict[int, int] = defaultdict(int)
-    for move in moves:
-        partitions[move.batch] += 1
-        leaders[move.batch] += move.changes_leader
-    brokers = _broker_changes(part.text("name"), loads)
+def _candidate(part: Document, tables: CandidateTables) -> CandidateReport:
+    brokers, moves = tables.brokers, tables.moves
     return CandidateReport(
         name=part.text("name"),
         digest=part.text("digest"),
@@ -215,20 +210,16 @@ def _candidate(
         controller_bytes=part.optional_count("controller_bytes"),
         scores=_scores(part.part("scores")),
         brokers=brokers,
-        partitions=len(moves),
-        largest_moves=tuple(
-            sorted(moves, key=lambda move: (-move.bytes_to_copy, -move.size_bytes, move.topic_partition))[
-                :LARGEST_MOVES
-            ]
-        ),
-        most_partitions_in_a_batch=max(partitions.values(), default=0),
-        most_leader_changes_in_a_batch=max(leaders.values(), default=0),
+        partitions=moves.partitions,
+        largest_moves=moves.largest,
+        most_partitions_in_a_batch=moves.most_partitions_in_a_batch,
+        most_leader_changes_in_a_batch=moves.most_leader_changes_in_a_batch,
         groups=tuple(
             GroupReport(group.text("text"), group.count("moves"), group.count("bytes"))
             for group in (part.parts("groups") if "groups" in part.content else ())
         ),
         rack_limits=part.texts("rack_limits") if "rack_limits" in part.content else (),
-        fullest_disks=_disk_courses(part.text("name"), disks, brokers),
+        fullest_disks=_disk_courses(part.text("name"), tables.disks, brokers),
         stakes=read_stakes(part),
     )
 
@@ -259,34 +250,6 @@ def _range(part: Document | None) -> tuple[float | None, float | None]:
     if part is None:
         return None, None
     return part.optional_number("min_over_mean"), part.optional_number("max_over_mean")
-
-
-def _broker_changes(candidate: str, rows: Iterable[Mapping[str, object]]) -> tuple[BrokerChange, ...]:
-    """Rows of the table `loads` of one candidate, paired by broker."""
-    found: dict[int, dict[str, Document]] = defaultdict(dict)
-    for number, row in enumerate(rows):
-        document = Document.of(f"loads of {candidate}, row {number}", row)
-        found[document.count("broker")][document.text("phase")] = document
-    changes = []
-    for broker, phases in sorted(found.items()):
-        if set(phases) != {"before", "after"}:
-            raise ArtifactError(
-                f"loads: broker {broker} of {candidate} has the phases {sorted(phases)}, not before and after. "
-                "Nothing was written to the cluster. Clear the task plan."
-            )
-        before, after = phases["before"], phases["after"]
-        rack, capacity = after.optional_text("rack"), after.optional_count("disk_capacity_bytes")
-        changes.append(BrokerChange(broker, rack, capacity, _load(before), _load(after)))
-    return tuple(changes)
-
-
-def _load(row: Document) -> Load:
-    return Load(
-        row.count("replicas"),
-        row.count("leaders"),
-        row.count("size_bytes"),
-        row.optional_number("bytes_in_per_second"),
-    )
 
 
 def _decision(document: Document) -> Decision:

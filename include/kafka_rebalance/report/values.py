@@ -63,6 +63,12 @@ class BrokerChange:
     disk_capacity_bytes: int | None
     before: Load
     after: Load
+    peak_bytes: int | None = None  # while both copies of what moves are there; None: unknown
+
+    @property
+    def most_bytes(self) -> int:
+        """On its disk: before, after or in between."""
+        return max(self.before.size_bytes, self.after.size_bytes, self.peak_bytes or 0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,11 +9,14 @@ from airflow.sdk.configuration import conf
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.planning.tables import read_candidate, read_fullest_disks, read_loads
+from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.report.brokers import brokers_csv
+from kafka_rebalance.report.moves import brokers_file, moves_file
 from kafka_rebalance.report.page import approval_body, approval_subject, render_file
 from kafka_rebalance.report.reassignments import plan_file, reassignment_files, rollback_file
 from kafka_rebalance.report.summary import build_report
 from kafka_rebalance.report.values import RunReport
+from kafka_rebalance.workflow.plan_tables import read_move_table, read_tables
 from kafka_rebalance.workflow.run_folder import RunFolder
 
 
@@ -25,9 +28,7 @@ def read_report(folder: RunFolder) -> RunReport:
         snapshot=artifacts.read_json(folder, artifacts.SNAPSHOT),
         proposals=proposals,
         segments=_optional(folder, artifacts.SEGMENTS),
-        loads={name: read_loads(folder, name) for name in names},
-        moves={name: read_candidate(folder, name).moves for name in names},
-        disks={name: read_fullest_disks(folder, name) for name in names},
+        tables={name: read_tables(folder, proposals or {}, name) for name in names},
         decision=_optional(folder, artifacts.DECISION),
         throttle=_optional(folder, artifacts.THROTTLE),
         batches=_optional(folder, artifacts.BATCHES),
@@ -43,6 +44,14 @@ def read_report(folder: RunFolder) -> RunReport:
 def write_report(folder: RunFolder) -> None:
     """`report.html`: opens without Airflow."""
     (folder / artifacts.REPORT).write_bytes(render_file(read_report(folder)).encode())
+
+
+def write_tables(folder: RunFolder) -> None:
+    """Of every candidate all moves and all brokers as CSV, beside `report.html`."""
+    for candidate in read_report(folder).candidates:
+        (folder / brokers_file(candidate.name)).write_bytes(brokers_csv(candidate.brokers).encode())
+        moves = read_move_table(folder, artifacts.read_json(folder, artifacts.PROPOSALS), candidate.name)
+        (folder / moves_file(candidate.name)).write_bytes("".join(moves.csv()).encode())
 
 
 def write_reassignments(folder: RunFolder) -> None:

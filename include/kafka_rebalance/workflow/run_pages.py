@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
+from typing import TypeVar
 
 from fastapi.responses import HTMLResponse, Response
 from sqlalchemy.orm import Session
 
-from kafka_rebalance.errors import RebalanceError, RunFolderError
-from kafka_rebalance.model.artifacts import BATCHES, PROPOSALS, REASSIGNMENTS, SNAPSHOT, VERIFICATION, read_json
+from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError
+from kafka_rebalance.model.artifacts import BATCHES, PROPOSALS, SNAPSHOT, VERIFICATION, read_json
 from kafka_rebalance.report.page import render_drift, render_message, render_page
 from kafka_rebalance.workflow.drift import PATIENCE_SECONDS, drift_now, read_drift
 from kafka_rebalance.workflow.report_files import read_reassignment, read_report
@@ -30,7 +32,7 @@ ACTIVE_STATES = frozenset({"queued", "running"})
 NOT_BEGUN = ("waiting", "approved")  # states of a report in which the cluster may still move on from under the plan
 
 
-class _NotServed(Exception):
+class NotServed(Exception):
     """Why there is nothing to show, as a status and a page in words."""
 
     def __init__(self, status: int, heading: str, text: str) -> None:
@@ -40,86 +42,106 @@ class _NotServed(Exception):
 
 def run_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
     """The run's report, or a page that says in words why there is none. The caller has checked the permission."""
-    try:
-        folder, dag_run = _open_folder(dag_id, run_id, session)
+
+    def page() -> HTMLResponse:
+        folder, dag_run = open_folder(dag_id, run_id, session)
         report = read_report(folder)
         is_live = report.changes_by_itself and str(dag_run.state) in ACTIVE_STATES
-        files_url = f"{run_page_url(dag_id, run_id)}/{REASSIGNMENTS}"
         return HTMLResponse(
             render_page(
                 report,
                 static_url=static_url(),
-                files_url=files_url,
+                run_url=run_page_url(dag_id, run_id),
                 is_live=is_live,
                 drift_url=drift_url(dag_id, run_id) if report.state in NOT_BEGUN else None,
             )
         )
-    except _NotServed as why:
-        return _message(why.status, why.heading, why.text)
-    except (RebalanceError, OSError) as unusable:
-        log.warning("%s %s: the report cannot be shown: %s", dag_id, run_id, unusable)
-        return _message(503, "The report cannot be shown", str(unusable))
+
+    return answered(page, dag_id, run_id)
 
 
 def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
     """What has changed in the cluster since the run's snapshot. The caller has checked the permission."""
-    try:
-        folder, _ = _open_folder(dag_id, run_id, session)
+
+    def page() -> HTMLResponse:
+        folder = open_planned(dag_id, run_id, session)
         if not (folder / PROPOSALS).exists() or any((folder / name).exists() for name in (BATCHES, VERIFICATION)):
-            raise _NotServed(
+            raise NotServed(
                 404,
                 "There is nothing to compare",
                 "The plan is compared with the cluster from when it is made until the first batch is requested.",
             )
-        found = drift_now(str(folder), lambda: read_drift(folder))
-    except _NotServed as why:
-        return _message(404 if why.status == 200 else why.status, why.heading, why.text)
-    except (RebalanceError, OSError) as unusable:
-        log.warning("%s %s: the cluster cannot be compared: %s", dag_id, run_id, unusable)
-        return _message(503, "The cluster cannot be compared", str(unusable))
-    return HTMLResponse(
-        render_drift(
-            found,
-            static_url=static_url(),
-            drift_url=drift_url(dag_id, run_id),
-            run_url=run_page_url(dag_id, run_id),
-            patience_seconds=PATIENCE_SECONDS,
+        return HTMLResponse(
+            render_drift(
+                drift_now(str(folder), lambda: read_drift(folder)),
+                static_url=static_url(),
+                drift_url=drift_url(dag_id, run_id),
+                run_url=run_page_url(dag_id, run_id),
+                patience_seconds=PATIENCE_SECONDS,
+            )
         )
-    )
+
+    return answered(page, dag_id, run_id)
 
 
 def reassignment_file(dag_id: str, run_id: str, name: str, session: Session) -> Response:
     """A candidate or its way back in Kafka's JSON, as a download. The caller has checked the permission."""
-    try:
-        folder, _ = _open_folder(dag_id, run_id, session)
+
+    def file() -> Response:
+        folder = open_planned(dag_id, run_id, session)
         content = read_reassignment(folder, name)
         if content is None:
-            raise _NotServed(404, "There is no such file", "It is not of a candidate of this run that moves something.")
-        saved_as = file_name(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
-    except _NotServed as why:
-        return _message(404 if why.status == 200 else why.status, why.heading, why.text)
+            raise NotServed(404, "There is no such file", "It is not of a candidate of this run that moves something.")
+        headers = download(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
+        return Response(content, media_type="application/json", headers=headers)
+
+    return answered(file, dag_id, run_id)
+
+
+def download(name: str) -> dict[str, str]:
+    """The headers of a file that is saved, not shown."""
+    return {"Content-Disposition": f'attachment; filename="{file_name(name)}"'}
+
+
+Answer = TypeVar("Answer", bound=Response)
+
+
+def answered(make: Callable[[], Answer], dag_id: str, run_id: str) -> Answer | HTMLResponse:
+    """What `make` gives, or a page that says in words why there is nothing."""
+    try:
+        return make()
+    except NotServed as why:
+        return _message(why.status, why.heading, why.text)
+    except InputError as wrong:
+        return _message(400, "This address asks for nothing that there is", str(wrong))
     except (RebalanceError, OSError) as unusable:
-        log.warning("%s %s: %s cannot be given: %s", dag_id, run_id, name, unusable)
-        return _message(503, "The file cannot be given", str(unusable))
-    headers = {"Content-Disposition": f'attachment; filename="{saved_as}"'}
-    return Response(content, media_type="application/json", headers=headers)
+        log.warning("%s %s: the page cannot be shown: %s", dag_id, run_id, unusable)
+        return _message(503, "The report cannot be shown", str(unusable))
 
 
-def _open_folder(dag_id: str, run_id: str, session: Session) -> tuple[RunFolder, DagRun]:
-    """The run's folder and the run. Raises _NotServed, and ArtifactError where its snapshot.json cannot be used."""
+def open_planned(dag_id: str, run_id: str, session: Session) -> RunFolder:
+    """The run's folder, for what is made of a plan: where there is no snapshot yet, that is not found."""
+    try:
+        return open_folder(dag_id, run_id, session)[0]
+    except NotServed as why:
+        raise NotServed(404 if why.status == 200 else why.status, why.heading, why.text) from why
+
+
+def open_folder(dag_id: str, run_id: str, session: Session) -> tuple[RunFolder, DagRun]:
+    """The run's folder and the run. Raises NotServed, and ArtifactError where its snapshot.json cannot be used."""
     dag_run = read_run(session, dag_id, run_id)
     if dag_run is None:
-        raise _NotServed(404, "Unknown Dag run", f"There is no run {run_id} of the Dag {dag_id}.")
+        raise NotServed(404, "Unknown Dag run", f"There is no run {run_id} of the Dag {dag_id}.")
     url, nonce = (read_pushed(session, dag_run, key) for key in (FOLDER_KEY, NONCE_KEY))
     if url is None or nonce is None:
         if is_rebalance(session, dag_run):
-            raise _NotServed(
+            raise NotServed(
                 200,
                 "No snapshot yet",
                 f"The task {SNAPSHOT_TASK} has not written this run's folder. The run is {dag_run.state}. "
                 "Reload the page when the task is done; if it failed, its log says why.",
             )
-        raise _NotServed(
+        raise NotServed(
             404,
             "This run is not a rebalance",
             f"The Dag {dag_id} does not plan a rebalance of a Kafka cluster, so there is nothing to show here.",
@@ -127,15 +149,15 @@ def _open_folder(dag_id: str, run_id: str, session: Session) -> tuple[RunFolder,
     try:
         folder = open_run_folder(url)
     except RunFolderError as outside:
-        raise _NotServed(403, "This folder is not served", str(outside)) from outside
+        raise NotServed(403, "This folder is not served", str(outside)) from outside
     try:
         check_shared(folder, nonce)
     except (RunFolderError, OSError) as unshared:
-        raise _NotServed(503, "The run folder is not shared with the API server", str(unshared)) from unshared
+        raise NotServed(503, "The run folder is not shared with the API server", str(unshared)) from unshared
     written = read_json(folder, SNAPSHOT)
     if (written.get("dag_id"), written.get("run_id")) != (dag_run.dag_id, dag_run.run_id):
         # An XCom can be edited by whoever may edit that Dag; the permission was checked for this Dag only.
-        raise _NotServed(403, "This folder is not served", "The folder that this run names belongs to another run.")
+        raise NotServed(403, "This folder is not served", "The folder that this run names belongs to another run.")
     return folder, dag_run
 
 

@@ -137,7 +137,7 @@ def check_not_begun(context: Mapping[str, Any]) -> None:
 
 @fails_without_retry
 def render_report(run_folder: str, dag_run: Any) -> dict[str, Any]:
-    """report.html, every candidate in Kafka's JSON, and the plan's rows of the ledger."""
+    """report.html, every candidate in Kafka's JSON and as CSV, and the plan's rows of the ledger."""
     folder = open_run_folder(run_folder)
     report_files.write_reassignments(folder)
     segment_audit.write_audit(folder)
@@ -149,6 +149,7 @@ def render_report(run_folder: str, dag_run: Any) -> dict[str, Any]:
     offered = [c["name"] for c in proposals["candidates"] if c["status"] in OFFERED]
     rates.write_rates(folder, offered, read_connection(connection_id), read_policy(connection_id))
     report_files.write_report(folder)
+    report_files.write_tables(folder)
     ledger.append(
         "plans",
         connection_id,

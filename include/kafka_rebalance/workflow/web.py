@@ -10,7 +10,7 @@ from __future__ import annotations
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
-from fastapi import Depends, FastAPI, HTTPException
+from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, Response
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -19,6 +19,7 @@ from kafka_rebalance.report.page import STATIC, read_static
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.overview import overview_page
 from kafka_rebalance.workflow.run_pages import drift_page, reassignment_file, run_page
+from kafka_rebalance.workflow.table_pages import brokers_table, candidate_page, moves_page, table_file
 from kafka_rebalance.workflow.urls import MOUNT
 
 __all__ = ["HEADERS", "MOUNT", "create_app"]
@@ -26,10 +27,11 @@ __all__ = ["HEADERS", "MOUNT", "create_app"]
 
 HEADERS = {
     # No inline script and no inline style: what comes from the cluster could do nothing even if it were not escaped.
-    # The script and its requests are our own refresh.js. 'self' as ancestor: Airflow shows the page in an iframe.
+    # Scripts and their requests are our own, and so is the one form, a search that GETs. 'self' as ancestor: Airflow
+    # shows the page in an iframe.
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
-        "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
     ),
     "X-Content-Type-Options": "nosniff",
     "Referrer-Policy": "same-origin",
@@ -45,7 +47,7 @@ def create_app() -> FastAPI:
         requires_access_dag("GET", access_entity=DagAccessEntity.XCOM, param_dag_id=REBALANCE_DAG)
     )
 
-    # Before the page: a run's id may hold slashes.
+    # Before the run's page: a run's id may hold slashes.
     @app.get("/run/{dag_id}/{run_id:path}/reassignments/{name}", dependencies=[may_read_run])
     def reassignment(dag_id: str, run_id: str, name: str, session: SessionDep) -> Response:
         return reassignment_file(dag_id, run_id, name, session)
@@ -53,6 +55,22 @@ def create_app() -> FastAPI:
     @app.get("/run/{dag_id}/{run_id:path}/drift", dependencies=[may_read_run], response_class=HTMLResponse)
     def drift(dag_id: str, run_id: str, session: SessionDep) -> HTMLResponse:
         return drift_page(dag_id, run_id, session)
+
+    @app.get("/run/{dag_id}/{run_id:path}/tables/{name}", dependencies=[may_read_run])
+    def table(dag_id: str, run_id: str, name: str, session: SessionDep) -> Response:
+        return table_file(dag_id, run_id, name, session)
+
+    @app.get("/run/{dag_id}/{run_id:path}/moves", dependencies=[may_read_run], response_class=HTMLResponse)
+    def moves(dag_id: str, run_id: str, request: Request, session: SessionDep) -> HTMLResponse:
+        return moves_page(dag_id, run_id, request.query_params, session)
+
+    @app.get("/run/{dag_id}/{run_id:path}/brokers", dependencies=[may_read_run], response_class=HTMLResponse)
+    def brokers(dag_id: str, run_id: str, request: Request, session: SessionDep) -> HTMLResponse:
+        return brokers_table(dag_id, run_id, request.query_params, session)
+
+    @app.get("/run/{dag_id}/{run_id:path}/candidate", dependencies=[may_read_run], response_class=HTMLResponse)
+    def candidate(dag_id: str, run_id: str, request: Request, session: SessionDep) -> HTMLResponse:
+        return candidate_page(dag_id, run_id, request.query_params.get("candidate", ""), session)
 
     @app.get("/run/{dag_id}/{run_id:path}", dependencies=[may_read_run], response_class=HTMLResponse)
     def run(dag_id: str, run_id: str, session: SessionDep) -> HTMLResponse:

@@ -1,0 +1,175 @@
+"""A run of 1,000 brokers and 150,000 moves under way: its folder as our own writers leave it, and its rows in Airflow.
+
+The lists are drawn, not searched: which moves they are makes no difference to a page. What follows from them is the
+planner's own: reasons, batches, scores, loads and disks.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from bench.clusters import Cluster, Size, make_cluster
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.arrays import Bools, Ints, Problem, replication
+from kafka_rebalance.planning.frame import frame_of, leader_targets, spent
+from kafka_rebalance.planning.jobs import goal_of
+from kafka_rebalance.planning.outcome import Placed, Plan, outcome
+from kafka_rebalance.planning.planner import prepare, ranking, recommended
+from kafka_rebalance.planning.tables import snapshot_digest, write_results, write_snapshot
+
+SIZE = Size(brokers=1000, racks=10, partitions=150_000, partitions_per_topic=60)
+SHARES = {"light": 0.2, "balanced": 1.0}  # of the partitions, that move a replica
+DAG, CONNECTION, NONCE = "kafka_rebalance", "large", "0123456789abcdef0123456789abcdef"
+CHOSEN = "balanced"
+
+
+class LargeRun:
+    """The run's folder; `seconds` is what each step of writing it took."""
+
+    def __init__(self, root: Path) -> None:
+        self.run_id = f"manual__2026-05-03T14:31:58+00:00_{uuid.uuid4().hex[:8]}"
+        self.folder = root / CONNECTION / "run" / "1"
+        self.seconds: dict[str, float] = {}
+
+    def write(self) -> None:
+        """Snapshot, plan, and what a reassignment has noted half-way."""
+        snapshot = self.folder / artifacts.SNAPSHOT_FOLDER
+        snapshot.mkdir(parents=True)
+        made = make_cluster(SIZE, "add", seed=1)
+        write_snapshot(snapshot, made.brokers, made.partitions)
+        total = sum(row["size_bytes"] * len(row["replicas"]) for row in made.partitions)
+        policy = Policy.from_mapping({"approvers": ["uma"], "max_bytes_share": 1.0, "max_bytes": 10**18}, CONNECTION)
+        settings = policy.tighten(Settings(), cluster_bytes=total)
+        artifacts.write_json(self.folder, artifacts.NONCE, {"nonce": NONCE})
+        artifacts.write_json(self.folder, artifacts.SNAPSHOT, self._snapshot(made, policy, settings, total))
+        problem = prepare(snapshot, settings)
+        plans = list(self._plans(problem))
+        write_results(self.folder, problem, plans, recommended(plans), ranking(plans))
+        self._execute(next(plan for plan in plans if plan.candidate.name == CHOSEN), policy)
+
+    def _snapshot(self, made: Cluster, policy: Policy, settings: Settings, total: int) -> dict[str, Any]:
+        return {
+            "connection_id": CONNECTION,
+            "cluster_id": "mZ4kT9yPQ0yRrS2v1uWx3A",
+            "observed_at": "2026-05-03T14:32:10+00:00",
+            "dag_id": DAG,
+            "run_id": self.run_id,
+            "requested_by": "olive",
+            "reason": "150 brokers were added",
+            "settings": settings.to_mapping(),
+            "policy": policy.to_mapping(),
+            "policy_digest": policy.digest,
+            "snapshot_digest": snapshot_digest(self.folder / artifacts.SNAPSHOT_FOLDER),
+            "brokers": len(made.brokers),
+            "partitions": len(made.partitions),
+            "cluster_bytes": total,
+            "nonce": NONCE,
+        }
+
+    def _plans(self, problem: Problem) -> Iterator[Plan]:
+        rng = np.random.default_rng(7)
+        drawn = {name: _moved(problem, rng, share) for name, share in SHARES.items()}
+        drawn["leaders_only"] = problem.replicas.copy()
+        drawn["leaders_only"][::3, :2] = problem.replicas[::3, 1::-1]
+        for name, replicas in drawn.items():
+            began = time.monotonic()
+            goal = goal_of(problem.settings, name)
+            frame = frame_of(problem, goal, replication(replicas))
+            targets, budget = leader_targets(problem, replicas), spent(problem, replicas)
+            placed = Placed(
+                replicas, replicas, goal, frame.rule, frame.wanted, frame.targets, targets, frame.scale, budget
+            )
+            yield outcome(problem, name, placed)
+            self.seconds[name] = time.monotonic() - began
+
+    def _execute(self, plan: Plan, policy: Policy) -> None:
+        """Approved, half of the batches done, one under way."""
+        candidate = plan.candidate
+        half, now = len(candidate.batches) // 2, datetime.now(UTC).isoformat(timespec="seconds")
+        decision = {
+            "choice": candidate.name,
+            "digest": candidate.digest,
+            "policy_digest": policy.digest,
+            "approved_by": {"id": "uma", "name": "uma"},
+            "approved_at": now,
+            "note": "",
+            "throttle_bytes_per_second": 50_000_000,
+        }
+        noted = [
+            {
+                "number": batch.number,
+                "partitions": len(batch.moves),
+                "bytes": sum(move.bytes_to_copy for move in batch.moves),
+                "created_at": now,
+                "finished_at": now if batch.number <= half else None,
+                "state": "done" if batch.number <= half else "requested",
+            }
+            for batch in candidate.batches[: half + 1]
+        ]
+        copied, total = sum(entry["bytes"] for entry in noted[:half]), sum(m.bytes_to_copy for m in candidate.moves)
+        done = sum(entry["partitions"] for entry in noted[:half])
+        progress = {
+            "updated_at": now,
+            "state": "moving",
+            "batch": half + 1,
+            "batches": len(candidate.batches),
+            "partitions_done": done,
+            "partitions_total": len(candidate.moves),
+            "bytes_copied": copied,
+            "bytes_total": total,
+            "bytes_per_second": 4.1e9,
+            "eta_seconds": (total - copied) / 4.1e9,
+            "phases": {"done": done, "copying": noted[half]["partitions"]},
+            "anomalies": [],
+        }
+        for name, content in (
+            (artifacts.DECISION, decision),
+            (artifacts.BATCHES, {"batches": noted}),
+            (artifacts.PROGRESS, progress),
+        ):
+            artifacts.write_json(self.folder, name, content)
+
+    def record(self) -> None:
+        """The run's rows in the database of this process's Airflow: running, and where its folder is."""
+        from airflow.models.dagrun import DagRun
+        from airflow.models.xcom import XComModel
+        from airflow.utils.session import create_session
+
+        with create_session() as session:
+            now = datetime.now(UTC)
+            run = DagRun(dag_id=DAG, run_id=self.run_id, run_type="manual", state="running", run_after=now)
+            session.add(run)
+            session.flush()
+            for key, value in (("run_folder", str(self.folder)), ("nonce", NONCE)):
+                session.add(
+                    XComModel(
+                        dag_run_id=run.id, dag_id=DAG, run_id=self.run_id, task_id="snapshot", map_index=-1, key=key,
+                        value=value, timestamp=now,
+                    )
+                )  # fmt: skip
+
+
+def _moved(problem: Problem, rng: np.random.Generator, share: float) -> Ints:
+    """[partition row, position] The lists, in that share of rows with one replica on another broker of its rack."""
+    replicas = problem.replicas.copy()
+    rows = rng.permutation(len(replicas))[: round(share * len(replicas))]
+    position = rng.integers(replication(replicas)[rows])
+    racks = np.array([str(rack) for rack in problem.racks])
+    left: Bools = np.ones(len(rows), dtype=bool)
+    while left.any():
+        for rack in np.unique(racks):
+            here = np.flatnonzero(left & (racks[problem.replicas[rows, position]] == rack))
+            replicas[rows[here], position[here]] = rng.choice(np.flatnonzero(racks == rack), len(here))
+        kept = replicas[rows]
+        held = (kept == kept[np.arange(len(rows)), position][:, None]).sum(axis=1) > 1
+        left &= held | (kept[np.arange(len(rows)), position] == problem.replicas[rows, position])
+    return replicas

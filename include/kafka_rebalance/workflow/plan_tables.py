@@ -1,0 +1,96 @@
+"""The tables of a run's plan for its pages: read once, held against the candidate's digest, kept in bounded memory.
+
+A plan stays as it is once it is written, and its digest tells it from any other: what was read of it stays true. Pages
+are asked for every few seconds, and a plan may have 150,000 moves.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
+
+from kafka_rebalance.planning.disk_table import read_disk_peaks, read_fullest_disks
+from kafka_rebalance.planning.tables import read_loads
+from kafka_rebalance.report.candidate_tables import CandidateTables
+from kafka_rebalance.workflow.run_folder import RunFolder
+
+if TYPE_CHECKING:
+    from kafka_rebalance.report.move_table import MoveTable
+
+MOVE_TABLES_BYTES = 256 * 1024**2
+CANDIDATES_KEPT = 40  # each some hundred kB at 1,000 brokers
+
+Value = TypeVar("Value")
+Key = tuple[str, str, str]  # folder, candidate, digest
+
+
+class Kept(Generic[Value]):
+    """The values used last, of at most so much size together; the one in use stays, however large."""
+
+    def __init__(self, most: int, size: Callable[[Value], int]) -> None:
+        self._most, self._size = most, size
+        self._values: OrderedDict[Key, Value] = OrderedDict()
+        self._making: dict[Key, threading.Lock] = {}
+        self._lock = threading.Lock()
+
+    def get(self, key: Key, make: Callable[[], Value]) -> Value:
+        """The value, made where it is not kept. What `make` raises is raised, and nothing is kept of it."""
+        found = self._find(key)
+        if found is not None:
+            return found
+        with self._lock:
+            making = self._making.setdefault(key, threading.Lock())
+        with making:  # two who open the same page would read its tables twice; of another page nobody waits
+            found = self._find(key)
+            if found is None:
+                found = make()
+                self._keep(key, found)
+            return found
+
+    def _keep(self, key: Key, value: Value) -> None:
+        with self._lock:
+            self._making.pop(key, None)
+            self._values[key] = value
+            while len(self._values) > 1 and sum(map(self._size, self._values.values())) > self._most:
+                self._values.popitem(last=False)
+
+    def _find(self, key: Key) -> Value | None:
+        with self._lock:
+            if key in self._values:
+                self._values.move_to_end(key)
+            return self._values.get(key)
+
+
+_candidates: Kept[CandidateTables] = Kept(CANDIDATES_KEPT, lambda tables: 1)
+_moves: Kept[MoveTable] = Kept(MOVE_TABLES_BYTES, lambda table: table.size_bytes)
+
+
+def read_tables(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> CandidateTables:
+    """What the run's page says of a candidate of `proposals.json`. Raises ArtifactError."""
+
+    def read() -> CandidateTables:
+        return CandidateTables.of(
+            name,
+            read_loads(folder, name),
+            read_move_table(folder, proposals, name).summary(),
+            read_fullest_disks(folder, name),
+            read_disk_peaks(folder, name),
+        )
+
+    return _candidates.get(_key(folder, proposals, name), read)
+
+
+def read_move_table(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> MoveTable:
+    """All its moves, to search in. Raises ArtifactError, also where they do not give the candidate's digest."""
+    # Arrow's functions: 9 MB, which the processes that only import this module do not need.
+    from kafka_rebalance.planning.move_columns import read_moves
+    from kafka_rebalance.report.move_table import MoveTable
+
+    return _moves.get(_key(folder, proposals, name), lambda: MoveTable(read_moves(folder, proposals, name)))
+
+
+def _key(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> Key:
+    digest = next(candidate["digest"] for candidate in proposals["candidates"] if candidate["name"] == name)
+    return str(folder), name, digest

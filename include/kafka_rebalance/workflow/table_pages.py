@@ -1,0 +1,105 @@
+"""What the run's tab fetches on demand: all moves and brokers of a candidate, in pages and as files.
+
+Like the tab itself: the app has checked login and permission.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from fastapi.responses import HTMLResponse, Response, StreamingResponse
+from sqlalchemy.orm import Session
+
+from kafka_rebalance.model.artifacts import PROPOSALS, SNAPSHOT, read_json
+from kafka_rebalance.report.brokers import brokers_csv, brokers_page
+from kafka_rebalance.report.moves import BROKER_SORTS, SORTS, Query, brokers_file, moves_file
+from kafka_rebalance.report.page import render_brokers, render_candidate, render_moves
+from kafka_rebalance.report.values import CandidateReport, RunReport
+from kafka_rebalance.workflow import plan_tables
+from kafka_rebalance.workflow.report_files import read_report
+from kafka_rebalance.workflow.run_folder import RunFolder
+from kafka_rebalance.workflow.run_pages import NotServed, answered, download, open_planned
+from kafka_rebalance.workflow.urls import run_page_url, static_url
+
+CSV = "text/csv; charset=utf-8; header=present"
+
+
+def moves_page(dag_id: str, run_id: str, asked: Mapping[str, str], session: Session) -> HTMLResponse:
+    """What a search of a candidate's moves finds, or a page that says in words why nothing is shown."""
+
+    def page() -> HTMLResponse:
+        folder = open_planned(dag_id, run_id, session)
+        query = Query.of(asked, SORTS)
+        found = _moves(folder, query.candidate).search(query)
+        connection_id, urls = read_json(folder, SNAPSHOT)["connection_id"], _urls(dag_id, run_id)
+        return HTMLResponse(render_moves(found, connection_id, query.candidate, **urls))
+
+    return answered(page, dag_id, run_id)
+
+
+def brokers_table(dag_id: str, run_id: str, asked: Mapping[str, str], session: Session) -> HTMLResponse:
+    """A page of all brokers of a candidate."""
+
+    def page() -> HTMLResponse:
+        folder = open_planned(dag_id, run_id, session)
+        query = Query.of(asked, BROKER_SORTS)
+        report, candidate = _candidate(folder, query.candidate)
+        found = brokers_page(candidate.brokers, query)
+        return HTMLResponse(render_brokers(found, report.connection_id, query.candidate, **_urls(dag_id, run_id)))
+
+    return answered(page, dag_id, run_id)
+
+
+def candidate_page(dag_id: str, run_id: str, name: str, session: Session) -> HTMLResponse:
+    """Brokers and moves of a candidate that is not the one that the run's page is about."""
+
+    def page() -> HTMLResponse:
+        report, candidate = _candidate(open_planned(dag_id, run_id, session), name)
+        return HTMLResponse(render_candidate(report, candidate, **_urls(dag_id, run_id)))
+
+    return answered(page, dag_id, run_id)
+
+
+def table_file(dag_id: str, run_id: str, name: str, session: Session) -> Response:
+    """All moves, or all brokers, of a candidate as CSV, as a download."""
+
+    def file() -> Response:
+        folder = open_planned(dag_id, run_id, session)
+        headers = download(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
+        for candidate in _names(folder):
+            if name == moves_file(candidate):
+                return StreamingResponse(_moves(folder, candidate).csv(), media_type=CSV, headers=headers)
+            if name == brokers_file(candidate):
+                return Response(brokers_csv(_candidate(folder, candidate)[1].brokers), media_type=CSV, headers=headers)
+        raise NotServed(404, "There is no such file", "It is not of a candidate of this run.")
+
+    return answered(file, dag_id, run_id)
+
+
+def _urls(dag_id: str, run_id: str) -> dict[str, Any]:
+    return {"static_url": static_url(), "run_url": run_page_url(dag_id, run_id)}
+
+
+def _names(folder: RunFolder) -> list[str]:
+    if not (folder / PROPOSALS).exists():
+        raise NotServed(404, "No plan yet", "The task plan has not written this run's candidates.")
+    return [candidate["name"] for candidate in read_json(folder, PROPOSALS)["candidates"]]
+
+
+def _moves(folder: RunFolder, name: str) -> Any:
+    if name not in _names(folder):
+        raise _unknown(name)
+    return plan_tables.read_move_table(folder, read_json(folder, PROPOSALS), name)
+
+
+def _candidate(folder: RunFolder, name: str) -> tuple[RunReport, CandidateReport]:
+    report = read_report(folder)
+    for candidate in report.candidates:
+        if candidate.name == name:
+            return report, candidate
+    raise _unknown(name)
+
+
+def _unknown(name: str) -> NotServed:
+    return NotServed(404, "There is no such candidate", f"This run has no candidate {name!r}.")
