@@ -10,7 +10,6 @@ import numpy as np
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.planning.arrays import Ints, Problem
-from kafka_rebalance.planning.timeline import Transfers
 from kafka_rebalance.planning.worst_case import worst_case
 
 TOPICS_LISTED = 50
@@ -18,9 +17,10 @@ TOPICS_LISTED = 50
 
 def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dict[str, Any]:
     """Keys of the candidate in proposals.json, plain JSON. `replicas` are the lists in the end; moves have a batch."""
+    batch = batch_of_rows(problem, moves)
     return {
-        "worst_case": worst_case(problem, replicas, batch_of_rows(problem, moves)).to_mapping(),
-        "way_back": way_back(problem, moves),
+        "worst_case": worst_case(problem, replicas, batch).to_mapping(),
+        "way_back": way_back(problem, replicas, batch),
         "held_up": held_up(moves),
     }
 
@@ -36,17 +36,23 @@ def batch_of_rows(problem: Problem, moves: Sequence[Move]) -> Ints:
     return batch
 
 
-def way_back(problem: Problem, moves: Sequence[Move]) -> dict[str, Any]:
+def way_back(problem: Problem, replicas: Ints, batch: Ints) -> dict[str, Any]:
     """What it would take to go back once all is done: bytes to copy, and seconds by the same batches and throttle.
 
     Nothing is left of an old replica once its batch is over, so each is copied again, by the leader that is then.
+    `batch` is [partition row].
     """
-    back = [Move(move.topic_partition, move.after, move.before, move.size_bytes, move.batch) for move in moves]
-    received, sent = Transfers.of(problem, back).traffic(np.array([move.batch for move in moves], dtype=np.int64))
-    busiest = float(np.maximum(received, sent).max(axis=1, initial=0.0).sum())
+    rows, brokers = np.flatnonzero(batch > 0), len(problem.brokers)
+    before, after, number, size = problem.replicas[rows], replicas[rows], batch[rows], problem.size_bytes[rows]
+    missing = (before >= 0) & ~(before[:, :, None] == after[:, None, :]).any(axis=2)
+    move, position = np.nonzero(missing)
+    cells = (1 + int(batch.max(initial=0))) * brokers
+    received = np.bincount(number[move] * brokers + before[move, position], size[move], cells)
+    sent = np.bincount(number * brokers + after[:, 0], size * missing.sum(axis=1), cells)
+    busiest = float(np.maximum(received, sent).reshape(-1, brokers).max(axis=1).sum())
     throttle = problem.settings.throttle_bytes_per_second
     return {
-        "bytes": sum(move.bytes_to_copy for move in back),
+        "bytes": int((size * missing.sum(axis=1)).sum()),
         "seconds": round(busiest / throttle, 3) if throttle else None,
     }
 
