@@ -43,8 +43,8 @@ def planned(outlook: dict[str, Any] | None = None, **worst_case: Any) -> RunRepo
 def test_why_says_which_brokers_are_over_what_and_when_a_disk_is_full() -> None:
     said = brief(report())
     assert said.why[0] == (
-        "Bytes on disk: broker 1 carries 1.62 times its fair share, broker 5 0.00; of all brokers 4 are more than 10 % "
-        "above and 2 are more than 10 % below."
+        "Bytes on disk: broker 1 carries 1.62 times its fair share, broker 5 0.00 times; 4 brokers are more than 10 % "
+        "above it, 2 below."
     )
     assert said.why[-1] == "The fullest disk is that of broker 1: 91 % of 1.00 TiB."
     assert said.otherwise == (
@@ -77,7 +77,7 @@ def test_the_verdict_has_bytes_moves_leaders_time_disk_gain_and_the_distance_to_
         "Preferred leaders": "6 change",
         "Takes": "about 1 h 30 min by the plan",
         "Fullest disk meanwhile": "71 %",
-        "Gain": "replicas of the highest broker 1.62 → 1.04 of its share",
+        "Gain": "bytes on disk of the highest broker 1.62 → 1.04 of its share",
     }
 
 
@@ -116,8 +116,7 @@ def test_the_window_of_the_request_is_in_the_verdict_and_in_the_body() -> None:
 def test_the_worst_case_names_broker_batch_partitions_and_topics() -> None:
     assert brief(report()).worst == (
         "Lose broker 1 in batch 2: 37 partitions under min.insync.replicas (today 35, broker 3), of topics "
-        "orders.payments, audit, b and 2 more.",
-        "Afterwards it is 30 partitions at most (broker 2).",
+        "orders.payments, audit, b and 2 more. Afterwards it is 30 partitions at most (broker 2).",
         "Lose rack rack-0: 4 partitions without a replica in sync (today 4, afterwards 0), of topics orders.payments, "
         "audit, b and 2 more.",
     )
@@ -138,7 +137,11 @@ def test_a_plan_that_makes_nothing_worse_says_so() -> None:
 
 
 def test_what_is_not_known_of_min_insync_replicas_is_said() -> None:
-    assert "not known of 7 partitions, which are not counted" in brief(planned(min_insync_unknown=7)).worst[-1]
+    assert (
+        brief(planned(min_insync_unknown=7))
+        .worst[0]
+        .endswith("Not counted: 7 partitions of unknown min.insync.replicas.")
+    )
     assert "what the loss of a broker would stop cannot be told" in brief(planned(broker=None)).worst[0]
 
 

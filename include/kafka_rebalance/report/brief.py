@@ -87,11 +87,11 @@ def _up(share: float) -> float:
 def _gain(focus: CandidateReport) -> str:
     """How the highest broker comes down, of the resource of which it does so most."""
     known = [(score.metric, score.before[1], score.after[1]) for score in focus.scores]
-    falls = [(before - after, metric, before, after) for metric, before, after in known if before and after]
+    falls = [(metric, before, after) for metric, before, after in known if before and after]
     if not falls:
         return ""
-    fall, metric, before, after = max(falls)
-    if fall < 0.005:
+    metric, before, after = max(falls, key=lambda fall: round(fall[1] - fall[2], 2))  # the first of equals: the disk
+    if before - after < 0.005:
         return ""
     return (
         f"{METRICS[metric].lower()} of the highest broker {format_factor(before)} → {format_factor(after)} of its share"

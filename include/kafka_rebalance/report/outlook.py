@@ -100,14 +100,11 @@ def _rank(metric: str) -> int:
 def _off_words(off: Off, tolerance: float) -> str:
     (high, most), (low, least) = off.highest, off.lowest
     carried = [f"broker {high} carries {format_factor(most)} times its fair share" if most is not None else ""]
-    carried.append(f"broker {low} {format_factor(least)}" if least is not None and low != high else "")
-    beyond = [
-        f"{format_count(count)} {'is' if count == 1 else 'are'} more than {format_share(tolerance)} {where}"
-        for count, where in ((off.above, "above"), (off.below, "below"))
-        if count
-    ]
+    carried.append(f"broker {low} {format_factor(least)} times" if least is not None and low != high else "")
+    beyond = [f"{format_count(off.above, 'broker is', 'brokers are')} more than {format_share(tolerance)} above it"]
+    beyond += [f"{format_count(off.below)} below"] if off.below else []
     name = METRICS.get(off.metric, off.metric)
-    return f"{name.capitalize()}: {', '.join(filter(None, carried))}; of all brokers {' and '.join(beyond)}."
+    return f"{name.capitalize()}: {', '.join(filter(None, carried))}; {', '.join(beyond)}."
 
 
 def otherwise_words(outlook: Outlook, worst: WorstCase | None, named: Named) -> tuple[str, ...]:

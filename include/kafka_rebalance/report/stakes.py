@@ -124,13 +124,11 @@ def _loss(part: Document) -> Loss:
 
 
 def worst_case_words(worst: WorstCase, named: Named) -> tuple[str, ...]:
-    """The worst case in sentences, brokers first. `named` puts a rack or topic into them."""
-    said = [*_broker_words(worst, named), *_rack_words(worst.rack, named)]
+    """A text on the loss of a broker, and one on that of a rack. `named` puts a rack or topic into them."""
+    brokers = _broker_words(worst, named)
     if worst.broker is not None and worst.min_insync_unknown:
-        said.append(
-            f"min.insync.replicas is not known of {_partitions(worst.min_insync_unknown)}, which are not counted."
-        )
-    return tuple(said)
+        brokers.append(f"Not counted: {_partitions(worst.min_insync_unknown)} of unknown min.insync.replicas.")
+    return (" ".join(brokers), *_rack_words(worst.rack, named))
 
 
 def _broker_words(worst: WorstCase, named: Named) -> list[str]:
