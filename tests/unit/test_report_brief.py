@@ -222,6 +222,13 @@ def test_the_parts_of_the_request_come_in_the_order_in_which_one_decides() -> No
     assert places == sorted(places)
 
 
+def test_the_request_has_one_picture_where_there_is_something_to_draw() -> None:
+    words = "![Bytes on disk of each broker, before and after Balanced](/kafka-rebalance/run/a/b/brokers.svg)"
+    assert words in approval_body(report(), picture="/kafka-rebalance/run/a/b/brokers.svg")
+    assert "![" not in approval_body(report(loads=None), picture="/kafka-rebalance/run/a/b/brokers.svg")
+    assert "![" not in approval_body(report())
+
+
 def test_a_plan_of_an_earlier_version_is_shown_without_what_it_did_not_look_at() -> None:
     plan = samples.proposals()
     del plan["outlook"]

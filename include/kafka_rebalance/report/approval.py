@@ -42,14 +42,14 @@ def approval_subject(report: RunReport) -> str:
     )
 
 
-def approval_body(report: RunReport, *, link: str = "") -> str:
+def approval_body(report: RunReport, *, link: str = "", picture: str = "") -> str:
     """Markdown of at most 8 KiB: why, the verdict, what can go wrong, candidates, limits, the largest moves, digest.
 
-    `link` is our own address of the report, percent-encoded.
+    `link` and `picture` are our own addresses of the report and of its first picture, percent-encoded.
     """
     shown = MOVES_SHOWN
     while True:
-        body = _body(report, shown, link)
+        body = _body(report, shown, link, picture)
         if len(body.encode()) <= BODY_BYTES or shown == 0:
             break
         shown -= 1
@@ -60,7 +60,7 @@ def approval_body(report: RunReport, *, link: str = "") -> str:
     return cut[: cut.rindex("\n")].rstrip() + rest  # whole lines only, so that no code span stays open
 
 
-def _body(report: RunReport, moves_shown: int, link: str) -> str:
+def _body(report: RunReport, moves_shown: int, link: str, picture: str) -> str:
     who = code(report.requested_by, 80) if report.requested_by else "a schedule, or someone unknown"
     parts = [
         f"**Cluster** {code(report.connection_id, 120)} · {code(report.cluster_id, 60)} · "
@@ -75,6 +75,8 @@ def _body(report: RunReport, moves_shown: int, link: str) -> str:
     else:
         said = brief(report, lambda name: code(name, 60))
         parts += [*_why(said), *_figures(report, focus), *_stakes(report, said), _candidates(report), _limits(report)]
+        if picture and focus.brokers:
+            parts.append(f"![Bytes on disk of each broker, before and after {focus.title}]({picture})")
         parts += [*_scores(focus), *_racks_and_groups(focus), *_segments(report)]
     if report.controller is not None:
         parts.append(_controller(report.controller))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -26,12 +27,14 @@ from kafka_rebalance.report.moves import (
     moves_file,
 )
 from kafka_rebalance.report.overview import Link, Overview
+from kafka_rebalance.report.plots import broker_plots
 from kafka_rebalance.report.reassignments import plan_file, rollback_file
 from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
 
 __all__ = [
     "approval_body",
     "approval_subject",
+    "picture",
     "read_static",
     "render_brokers",
     "render_candidate",
@@ -212,6 +215,12 @@ def render_drift(
             **_assets(static_url),
         )
     )
+
+
+def picture(report: RunReport) -> bytes | None:
+    """The brokers' disks before and after the candidate in focus, as SVG; None where nothing is known of them."""
+    plots = broker_plots(report.focus.brokers) if report.focus is not None else ()
+    return base64.b64decode(plots[0].source.partition(",")[2]) if plots else None
 
 
 def render_message(heading: str, text: str, *, static_url: str) -> str:

@@ -18,6 +18,7 @@ from kafka_rebalance.report.summary import build_report
 from kafka_rebalance.report.values import RunReport
 from kafka_rebalance.workflow.plan_tables import read_move_table, read_tables
 from kafka_rebalance.workflow.run_folder import RunFolder
+from kafka_rebalance.workflow.urls import picture_url
 
 
 def read_report(folder: RunFolder) -> RunReport:
@@ -79,7 +80,8 @@ def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
 def approval_texts(folder: RunFolder, dag_run: Any) -> tuple[str, str]:
     """Subject and markdown body of the approval request."""
     report = read_report(folder)
-    return approval_subject(report), approval_body(report, link=run_link(dag_run.dag_id, dag_run.run_id))
+    names = dag_run.dag_id, dag_run.run_id
+    return approval_subject(report), approval_body(report, link=run_link(*names), picture=picture_url(*names))
 
 
 def run_link(dag_id: str, run_id: str) -> str:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError
 from kafka_rebalance.model.artifacts import BATCHES, PROPOSALS, SNAPSHOT, VERIFICATION, read_json
-from kafka_rebalance.report.page import render_drift, render_message, render_page
+from kafka_rebalance.report.page import picture, render_drift, render_message, render_page
 from kafka_rebalance.workflow.drift import PATIENCE_SECONDS, drift_now, read_drift
 from kafka_rebalance.workflow.report_files import read_reassignment, read_report
 from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, file_name, open_run_folder
@@ -82,6 +82,18 @@ def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
         )
 
     return answered(page, dag_id, run_id)
+
+
+def run_picture(dag_id: str, run_id: str, session: Session) -> Response:
+    """The picture of the approval request. The caller has checked the permission."""
+
+    def image() -> Response:
+        drawn = picture(read_report(open_planned(dag_id, run_id, session)))
+        if drawn is None:
+            raise NotServed(404, "There is no picture", "The loads of the brokers are not known.")
+        return Response(drawn, media_type="image/svg+xml")
+
+    return answered(image, dag_id, run_id)
 
 
 def reassignment_file(dag_id: str, run_id: str, name: str, session: Session) -> Response:

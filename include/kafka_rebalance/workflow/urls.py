@@ -7,6 +7,7 @@ from urllib.parse import quote, urlsplit
 from airflow.configuration import conf
 
 MOUNT = "/kafka-rebalance"  # the plugin's url_prefix
+PICTURE = "brokers.svg"
 
 
 def base_path() -> str:
@@ -27,6 +28,11 @@ def run_page_url(dag_id: str, run_id: str) -> str:
 def drift_url(dag_id: str, run_id: str) -> str:
     """What has changed in the cluster since the run's snapshot."""
     return f"{run_page_url(dag_id, run_id)}/drift"
+
+
+def picture_url(dag_id: str, run_id: str) -> str:
+    """The picture of the run's approval request."""
+    return f"{run_page_url(dag_id, run_id)}/{PICTURE}"
 
 
 def run_url(dag_id: str, run_id: str) -> str:

@@ -18,9 +18,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from kafka_rebalance.report.page import STATIC, read_static
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.overview import overview_page
-from kafka_rebalance.workflow.run_pages import drift_page, reassignment_file, run_page
+from kafka_rebalance.workflow.run_pages import drift_page, reassignment_file, run_page, run_picture
 from kafka_rebalance.workflow.table_pages import brokers_table, candidate_page, moves_page, table_file
-from kafka_rebalance.workflow.urls import MOUNT
+from kafka_rebalance.workflow.urls import MOUNT, PICTURE
 
 __all__ = ["HEADERS", "MOUNT", "create_app"]
 
@@ -55,6 +55,10 @@ def create_app() -> FastAPI:
     @app.get("/run/{dag_id}/{run_id:path}/drift", dependencies=[may_read_run], response_class=HTMLResponse)
     def drift(dag_id: str, run_id: str, session: SessionDep) -> HTMLResponse:
         return drift_page(dag_id, run_id, session)
+
+    @app.get(f"/run/{{dag_id}}/{{run_id:path}}/{PICTURE}", dependencies=[may_read_run])
+    def picture(dag_id: str, run_id: str, session: SessionDep) -> Response:
+        return run_picture(dag_id, run_id, session)
 
     @app.get("/run/{dag_id}/{run_id:path}/tables/{name}", dependencies=[may_read_run])
     def table(dag_id: str, run_id: str, name: str, session: SessionDep) -> Response:
