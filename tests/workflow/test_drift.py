@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
+import os
 import threading
 import time
 from datetime import UTC, datetime, timedelta
@@ -10,10 +12,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.models.connection import Connection
+from airflow.utils.session import create_session
 
 import report_samples as samples
 from fake_zookeeper import REASSIGN
-from kafka_rebalance.errors import ReadError
+from in_process_run import CONNECTION
+from kafka_rebalance.errors import ConnectionSettingsError, ReadError
 from kafka_rebalance.model.artifacts import BATCHES, DECISION, PROPOSALS, write_json
 from kafka_rebalance.report.drift import CandidateDrift, DriftReport
 from kafka_rebalance.workflow import drift, run_pages
@@ -104,6 +109,29 @@ def test_reading_for_the_page_changes_nothing_in_zookeeper(run: SimulatedRun, cl
     before = cluster.tree()
     drift.read_drift(run.folder)
     assert cluster.tree() == before
+
+
+def test_the_api_server_takes_the_connection_from_airflows_own_database(
+    run: SimulatedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tasks ask the API server for it. In the API server Airflow says by an environment variable that it is one."""
+    found = importlib.util.find_spec("airflow.api_fastapi.main")
+    assert found is not None
+    assert found.origin is not None
+    assert '["_AIRFLOW_PROCESS_CONTEXT"] = "server"' in Path(found.origin).read_text()
+    environment = f"AIRFLOW_CONN_{CONNECTION.upper()}"
+    given = json.loads(os.environ[environment])
+    monkeypatch.delenv(environment)
+    with pytest.raises(ConnectionSettingsError):
+        drift.read_drift(run.folder)
+    with create_session() as session:
+        session.add(Connection(CONNECTION, given["conn_type"], host=given["host"], extra=json.dumps(given["extra"])))
+    monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
+    try:
+        assert only(drift.read_drift(run.folder)).unchanged == 4
+    finally:
+        with create_session() as session:
+            session.query(Connection).filter_by(conn_id=CONNECTION).delete()
 
 
 # --- asked for by many, at most one read at a time
