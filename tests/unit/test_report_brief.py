@@ -105,6 +105,17 @@ def test_the_window_is_held_against_the_range_of_times(window: Window, words: st
     assert window_words(window, NOW, HOUR, 2 * HOUR) == words
 
 
+def test_times_are_those_of_the_throttle_that_was_approved_or_found_not_of_the_one_planned_with() -> None:
+    assert dict(brief(report(decision=samples.decision())).verdict)["Takes"] == "about 3 h by the plan"
+    rates = samples.rates()
+    rates["candidates"]["balanced"]["auto_bytes_per_second"] = 25_000_000
+    found = report(rates=rates)
+    assert dict(brief(found).verdict)["Takes"] == "about 6 h by the plan"
+    assert dict(brief(found).cost)["Throttle of one broker"] == "23.8 MiB/s in and 23.8 MiB/s out"
+    assert "takes about 6 h, at least 5 h 32 min" in approval_body(found)
+    assert "in about 6 h 13 min" in approval_body(found)
+
+
 def test_the_window_of_the_request_is_in_the_verdict_and_in_the_body() -> None:
     window = {"not_before": None, "finish_by": "2026-05-03T18:00:00+00:00"}
     found = report(samples.snapshot(window=window))
@@ -257,7 +268,11 @@ def test_hostile_racks_and_topics_of_the_worst_case_stay_text() -> None:
     bad = samples.HOSTILE
     hostile = samples.loss(bad, 9, 1, (bad,))
     rack = {"today": hostile, "during": hostile, "after": hostile, "batches_worse": 0}
-    found = planned(rack=rack)
+    plan = samples.proposals()
+    for candidate in plan["candidates"]:
+        candidate.update(samples.stakes(rack=rack))
+        candidate["held_up"]["listed"][0]["topic"] = bad
+    found = report(proposals=plan, rejection=samples.rejection(run_id=bad, by=bad, note=bad))
     assert "<script>alert" not in render_file(found)
     body = approval_body(found)
     assert "{{" not in body

@@ -47,15 +47,6 @@ def brief(report: RunReport, named: Named = str) -> Brief:
     )
 
 
-def throttle_of(report: RunReport, candidate: CandidateReport) -> float | None:
-    """Bytes a second and broker: as approved, else as found for this candidate, else as asked for."""
-    if report.decision is not None and report.decision.throttle_bytes_per_second is not None:
-        return report.decision.throttle_bytes_per_second
-    cost = report.deciding.costs.get(candidate.name)
-    auto = cost.auto_bytes_per_second if cost is not None else None
-    return auto if auto is not None else report.settings.throttle_bytes_per_second
-
-
 def _verdict(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], ...]:
     moves = format_count(focus.partitions, "move", "moves")
     batches = format_count(focus.batches, "batch", "batches")
@@ -123,7 +114,7 @@ def window_words(window: Window, observed_at: datetime, low: float, high: float)
 
 
 def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], ...]:
-    throttle, cost = throttle_of(report, focus), report.deciding.costs.get(focus.name)
+    throttle, cost = report.throttle_of(focus), report.deciding.costs.get(focus.name)
     if not focus.moved_bytes:
         return ()
     facts = []

@@ -133,7 +133,7 @@ def build_report(
         estimate=read_estimate(Document.of(ESTIMATE, estimate)) if estimate is not None else None,
         deciding=read_deciding(document, plan, rates, rejection),
     )
-    return _with_limits(report)
+    return _with_limits(_at_its_throttle(report))
 
 
 def _of(table: Mapping[str, Found] | None, candidate: Document) -> Found | None:
@@ -141,11 +141,32 @@ def _of(table: Mapping[str, Found] | None, candidate: Document) -> Found | None:
     return None if table is None else table.get(candidate.text("name"))
 
 
+def _at_its_throttle(report: RunReport) -> RunReport:
+    """With every time as long as it is at the throttle that was approved or found, not the one planned with."""
+    asked = report.settings.throttle_bytes_per_second
+
+    def paced(candidate: CandidateReport) -> CandidateReport:
+        throttle = report.throttle_of(candidate)
+        if not asked or not throttle or throttle == asked:
+            return candidate
+        slower, stakes = asked / throttle, candidate.stakes
+        if stakes is not None and stakes.back_seconds is not None:
+            stakes = dataclasses.replace(stakes, back_seconds=stakes.back_seconds * slower)
+        planned, bound = candidate.makespan_seconds, candidate.makespan_bound_seconds
+        return dataclasses.replace(
+            candidate,
+            makespan_seconds=None if planned is None else planned * slower,
+            makespan_bound_seconds=None if bound is None else bound * slower,
+            stakes=stakes,
+        )
+
+    return dataclasses.replace(report, candidates=tuple(map(paced, report.candidates)))
+
+
 def _with_limits(report: RunReport) -> RunReport:
     focus = report.focus
     if focus is None:
         return report
-    throttle = report.decision.throttle_bytes_per_second if report.decision else None
     limits = limit_uses(
         report.policy,
         report.settings,
@@ -155,7 +176,7 @@ def _with_limits(report: RunReport) -> RunReport:
         partitions_in_a_batch=focus.most_partitions_in_a_batch,
         leader_changes_in_a_batch=focus.most_leader_changes_in_a_batch,
         controller_bytes=focus.controller_bytes,
-        throttle_bytes_per_second=throttle or report.settings.throttle_bytes_per_second,
+        throttle_bytes_per_second=report.throttle_of(focus),
     )
     return dataclasses.replace(report, limits=limits)
 

@@ -111,7 +111,7 @@ class CandidateReport:
     rack_violations: int | None
     crowded_replicas: tuple[int | None, int | None]  # before and after: of a topic, beyond its even spread and one
     batches: int
-    makespan_seconds: float | None
+    makespan_seconds: float | None  # at the throttle that was approved, or found for it, as all times here
     makespan_bound_seconds: float | None
     peak_disk_fraction: float | None
     controller_bytes: int | None  # of znodes that the controller rewrites for one batch, at most
@@ -319,6 +319,14 @@ class RunReport:
         is_even = candidate.status == "ok" and candidate.name in ("balanced", "optimal")
         tolerance = self.settings.tolerance if is_even else None
         return bound_in_words(candidate.moved_bytes, candidate.moved_bytes_bound, tolerance)
+
+    def throttle_of(self, candidate: CandidateReport) -> float | None:
+        """Bytes a second and broker: as approved, else as found for this candidate, else as asked for."""
+        if self.decision is not None and self.decision.throttle_bytes_per_second is not None:
+            return self.decision.throttle_bytes_per_second
+        cost = self.deciding.costs.get(candidate.name)
+        auto = cost.auto_bytes_per_second if cost is not None else None
+        return auto if auto is not None else self.settings.throttle_bytes_per_second
 
     def finishes_in(self, candidate: CandidateReport) -> str:
         """The range of time in which such a plan ends here, in words; empty where nothing can be said."""
