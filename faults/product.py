@@ -163,7 +163,7 @@ def _operator(state: State) -> ReassignOperator:
         decision=state["decision"],
         poll_seconds=POLL_SECONDS,
         stall_seconds=STALL_SECONDS,
-        stay_seconds=0,  # each batch has its triggerer, which a fault may strike
+        stay_seconds=state["stay_seconds"],
     )
 
 

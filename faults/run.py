@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
@@ -16,6 +15,7 @@ from faults.cluster import AFTER, BEFORE, BULK_BYTES, RATE, FaultCluster, Truth
 from faults.processes import Processes, Step
 from faults.strike import Strike
 
+STAY_SECONDS = 60.0  # the Dag's own
 RETRY_SECONDS = 2.0  # the Dag's own pauses are longer; the number of retries is the Dag's
 CONNECTION = "kafka_faults"
 POLICY = "approvers: [uma]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 100000000\n"
@@ -92,9 +92,12 @@ class Run:
         self.kills = 0
         self.truths: tuple[Truth, Truth] | None = None
         self._random = case.random()
-        self._following: Step | None = None
+        self._following: Step | None = None  # the triggerer
+        self._moving: Step | None = None  # the worker that has requested a batch, or is about to
         self._retries = dag_retries(processes)
-        self._state: dict[str, Any] = {"run_id": case.topic, "bytes_per_second": RATE}
+        # A worker that may be killed follows the batch itself; otherwise each batch has its triggerer.
+        stay = STAY_SECONDS if case.fault is Fault.WORKER else 0
+        self._state: dict[str, Any] = {"run_id": case.topic, "bytes_per_second": RATE, "stay_seconds": stay}
         self._to_kill = self._kills_planned()
 
     @property
@@ -126,20 +129,21 @@ class Run:
             return "failed"
         return self._from_reassign()
 
-    def kill_ours(self, chance: random.Random) -> None:
-        """Our triggerer, as soon as there is one; or a worker that comes to a batch which runs already."""
-        if self.case.fault is Fault.TRIGGERER:
-            give_up = time.monotonic() + 10
-            while self._following is None and time.monotonic() < give_up:
-                time.sleep(0.01)
-            if self._following is not None:
-                self._following.kill()
-        elif self.case.moment is Moment.MID_COPY:
-            for latest in (0.4, 0.2, 0.1, 0.05):  # a step that is over before its end is not killed
-                killed = {"seconds": chance.uniform(0, latest)}
-                if self.processes.start("reassign", self._state, killed).wait() is None:
-                    self.kills += 1
-                    return
+    def kill_ours(self) -> None:
+        """Our triggerer, as soon as there is one; or the worker that follows the batch.
+
+        At submit it dies of its own writes: `_kills_planned`.
+        """
+        if (self.case.fault, self.case.moment) == (Fault.WORKER, Moment.SUBMIT):
+            return
+        give_up = time.monotonic() + 10
+        while (process := self._victim()) is None and time.monotonic() < give_up:
+            time.sleep(0.01)
+        if process is not None:
+            process.kill()
+
+    def _victim(self) -> Step | None:
+        return self._following if self.case.fault is Fault.TRIGGERER else self._moving
 
     def _from_reassign(self) -> str:
         failed = False
@@ -197,8 +201,10 @@ class Run:
             self.kills += 1
 
     def _attempt(self, step: str, extra: Mapping[str, Any]) -> dict[str, Any] | None:
-        killed = self._to_kill.pop(step, None)
-        outcome = self.processes.start(step, self._state | dict(extra), killed).wait()
+        process = self.processes.start(step, self._state | dict(extra), self._to_kill.pop(step, None))
+        self._moving = process if step == "reassign" else None
+        outcome = process.wait()
+        self._moving = None
         self.kills += outcome is None
         return outcome
 
@@ -220,7 +226,7 @@ class Run:
             return {"hold_throttle": hold, "reassign": {"writes": 1, "seconds": short}}
         if self.case.moment is Moment.END:
             release = {"writes": self._random.randint(1, 8), "seconds": short}
-            return {"resume": {"seconds": self._random.uniform(0.02, 0.3)}, "release_throttle": release}
+            return {"release_throttle": release}
         return {}
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 import threading
 import time
 from collections.abc import Callable
@@ -24,7 +23,7 @@ class Strike(threading.Thread):
     `requests` are the zxids that created the reassignment znode, as seen by looking fifty times a second.
     """
 
-    def __init__(self, cluster: FaultCluster, case: Case, kill_ours: Callable[[random.Random], None]) -> None:
+    def __init__(self, cluster: FaultCluster, case: Case, kill_ours: Callable[[], None]) -> None:
         super().__init__(daemon=True)
         self.cluster, self.case, self.kill_ours = cluster, case, kill_ours
         self.struck_at: float | None = None  # time.monotonic()
@@ -100,7 +99,7 @@ class Strike(threading.Thread):
         if self.case.fault in strikes:
             return strikes[self.case.fault]()
         self.what = "killed"
-        return lambda: self.kill_ours(self._random)
+        return self.kill_ours
 
     def _freeze(self) -> Callable[[], None]:
         self.cluster.local.freeze_broker(TARGET)
