@@ -105,6 +105,16 @@ def test_before_an_answer_every_candidate_that_is_offered_is_compared(run: Simul
     assert set(names) == {one["name"] for one in plan["candidates"] if one["status"] in ("ok", "partial")}
 
 
+def test_of_very_many_moves_only_the_recommended_candidate_is_compared(
+    run: SimulatedRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (run.folder / DECISION).unlink()
+    monkeypatch.setattr(drift, "MOVES_COMPARED", 1)
+    found = drift.read_drift(run.folder)
+    assert only(found).name == json.loads((run.folder / PROPOSALS).read_text())["recommended"]
+    assert found.aside
+
+
 def test_reading_for_the_page_changes_nothing_in_zookeeper(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     before = cluster.tree()
     drift.read_drift(run.folder)

@@ -27,6 +27,7 @@ class DriftReport:
     candidates: tuple[CandidateDrift, ...]
     in_the_way: tuple[str, ...]
     states_read: bool  # False: so many partitions that leaders and in-sync replicas were not read
+    aside: tuple[str, ...] = ()  # candidates that are offered too, and were not compared: these are many moves already
 
     @property
     def age_seconds(self) -> float:

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 PATIENCE_SECONDS, KEPT_SECONDS, AT_ONCE = 5.0, 15.0, 4
 STATES_READ = 20_000  # partitions; of more topics than these have, only the lists are read
+MOVES_COMPARED = 50_000  # of all candidates together; of more, only the first one's
 NAMED = 20  # differences of a kind
 
 Answer = DriftReport | str  # or why there is none
@@ -85,7 +86,8 @@ def read_drift(folder: RunFolder) -> DriftReport:
     Brokers are not asked: whether partitions have grown is told before the first write.
     """
     snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
-    candidates = [read_candidate(folder, name) for name in _names(folder)]
+    names, aside = _names(folder)
+    candidates = [read_candidate(folder, name) for name in names]
     topics = {move.topic_partition.topic for candidate in candidates for move in candidate.moves}
     then = read_baseline(folder, topics)
     states_read = len(then.partitions) <= STATES_READ
@@ -105,17 +107,24 @@ def read_drift(folder: RunFolder) -> DriftReport:
         tuple(_summary(candidate, drifts(candidate.moves, view, then)) for candidate in candidates),
         tuple(map(str, in_the_way)),
         states_read,
+        aside,
     )
 
 
-def _names(folder: RunFolder) -> list[str]:
-    """Of the approved candidate; before there is one, of all that may be approved, the recommended one first."""
+def _names(folder: RunFolder) -> tuple[list[str], tuple[str, ...]]:
+    """(the candidates to compare, those that are left aside)
+
+    The approved one; before there is one, all that may be approved, the recommended one first.
+    """
     if (folder / artifacts.DECISION).exists():
         choice = artifacts.read_json(folder, artifacts.DECISION).get("choice")
-        return [str(choice)] if choice not in (None, REJECT) else []
+        return ([str(choice)] if choice not in (None, REJECT) else []), ()
     plan = artifacts.read_json(folder, artifacts.PROPOSALS)
-    names = [candidate["name"] for candidate in plan["candidates"] if candidate["status"] in OFFERED]
-    return sorted(names, key=lambda name: name != plan["recommended"])
+    offered = {one["name"]: one for one in plan["candidates"] if one["status"] in OFFERED}
+    names = sorted(offered, key=lambda name: name != plan["recommended"])
+    moves = sum(one["moved_replicas"] + one["leader_changes"] for one in offered.values())
+    compared = names if moves <= MOVES_COMPARED else names[:1]
+    return compared, tuple(names[len(compared) :])
 
 
 def _states(then: Baseline) -> dict[TopicPartition, PartitionState | None]:
