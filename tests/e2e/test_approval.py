@@ -144,8 +144,21 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     recommended = json.loads((run.folder() / "proposals.json").read_text())["recommended"]
     assert options[0].startswith(f"{recommended} · ")
 
+    browser.get(f"{airflow.url}{run.page}/plugin/rebalance")
+    frame = WebDriverWait(browser, PATIENCE_SECONDS).until(lambda seen: seen.find_element(By.TAG_NAME, "iframe"))
+    browser.switch_to.frame(frame)
+    compared = WebDriverWait(browser, PATIENCE_SECONDS).until(
+        lambda seen: (text := seen.find_element(By.ID, "drift").text) and "after the snapshot" in text and text,
+        "the plan was not compared with the cluster",
+    )
+    assert "Nothing stands in the way of the first write" in compared
+    assert "conflict" not in compared
+    browser.switch_to.default_content()
+
     browser.get(f"{airflow.url}{run.page}/tasks/approve/required_actions")
     button = wait_for(browser, f'[data-testid="hitl-option-{options[0]}"]')
+    drawn = "return document.querySelector('img[alt^=\"Bytes on disk\"]')?.naturalWidth > 0"
+    WebDriverWait(browser, PATIENCE_SECONDS).until(lambda seen: seen.execute_script(drawn), "the picture is not shown")
     keep_picture(browser, "approval")
     assert button.text == options[0]
     assert browser.find_element(By.CSS_SELECTOR, 'input[name="element_throttle_bytes_per_second"]').is_displayed()

@@ -53,8 +53,26 @@ def test_why_says_which_brokers_are_over_what_and_when_a_disk_is_full() -> None:
     )
 
 
+def test_of_loads_only_what_the_job_is_about_is_said() -> None:
+    settings = samples.snapshot()["settings"]
+    of_leaders = report(samples.snapshot(settings=settings | {"job": "leaders"}))
+    assert [said.partition(":")[0] for said in brief(of_leaders).why[:-1]] == ["Leaders"]
+    repairing = report(samples.snapshot(settings=settings | {"job": "repair_racks"}))
+    assert [said.partition(" ")[0] for said in brief(repairing).why] == ["The"]  # fullest disk
+
+
+def test_brokers_that_are_only_below_their_share_are_not_said_to_be_above() -> None:
+    low = {"metric": "disk", "above": 0, "below": 1}
+    low |= {"highest": {"broker": 1, "share": 1.05}, "lowest": {"broker": 4, "share": 0.2}}
+    assert brief(planned(samples.outlook(off=[low]))).why[0] == (
+        "Bytes on disk: broker 1 carries 1.05 times its fair share, broker 4 0.20 times; 1 broker is more than 10 % "
+        "below it."
+    )
+
+
 def test_days_until_full_are_said_only_where_growth_is_known() -> None:
-    found = planned(samples.outlook(first_full=None), rack=None)
+    off = samples.outlook()["off"]
+    found = planned(samples.outlook(first_full=None, off=[off[1], off[0]]), rack=None)
     assert brief(found).otherwise == ("Broker 1 goes on carrying 1.62 times its share of bytes on disk.",)
     even = planned(samples.outlook(first_full=None, off=[], fullest_disk=None), rack=None)
     assert brief(even).why == ("Every broker is within 10 % of its share.",)
@@ -113,7 +131,7 @@ def test_times_are_those_of_the_throttle_that_was_approved_or_found_not_of_the_o
     assert dict(brief(found).verdict)["Takes"] == "about 6 h by the plan"
     assert dict(brief(found).cost)["Throttle of one broker"] == "23.8 MiB/s in and 23.8 MiB/s out"
     assert "takes about 6 h, at least 5 h 32 min" in approval_body(found)
-    assert "in about 6 h 13 min" in approval_body(found)
+    assert "and takes about 6 h 13 min" in approval_body(found)
 
 
 def test_the_window_of_the_request_is_in_the_verdict_and_in_the_body() -> None:
@@ -169,7 +187,7 @@ def test_the_cost_says_throttle_least_rate_and_whose_network_is_at_its_limit() -
 @pytest.mark.parametrize(
     ("network", "words"),
     [
-        ({"tightest": [], "known": 0}, "not known: the Airflow connection has no network capacities"),
+        ({"tightest": [], "known": 0}, "not known, since the Airflow connection has no network capacities"),
         ({"known": 2}, "(known of 2 of 6 brokers)"),
     ],
 )
@@ -182,7 +200,7 @@ def test_without_traffic_nothing_is_said_of_networks() -> None:
     rates = samples.rates()
     for one in rates["candidates"].values():
         one["network"] = None
-    assert dict(brief(report(rates=rates)).cost)["Networks"] == "not known: no traffic has been measured yet"
+    assert dict(brief(report(rates=rates)).cost)["Networks"] == "not known, since no traffic has been measured yet"
 
 
 def test_page_and_request_say_what_has_changed_since_the_last_rejection() -> None:
@@ -208,7 +226,7 @@ def test_page_and_request_say_what_has_changed_since_the_last_rejection() -> Non
 def test_page_and_request_tell_what_waits_meanwhile_and_the_way_back() -> None:
     found = report()
     words = "2 topics can be neither expanded nor deleted, among them `__consumer_offsets` · the way back from the end "
-    assert f"**Meanwhile** {words}copies 287 GiB in about 1 h 33 min" in approval_body(found)
+    assert f"**Meanwhile** {words}copies 287 GiB and takes about 1 h 33 min" in approval_body(found)
     page = render_file(found).replace("\N{NO-BREAK SPACE}", " ")
     for words in (
         "2 topics can be neither",

@@ -12,6 +12,7 @@ from kafka_rebalance.execution.decision import BUTTONS
 from kafka_rebalance.report.brief import Brief, brief
 from kafka_rebalance.report.rejection import Rejection
 from kafka_rebalance.report.segments import SegmentFinding
+from kafka_rebalance.report.stakes import about, way_back_words
 from kafka_rebalance.report.units import (
     format_bytes,
     format_count,
@@ -107,10 +108,9 @@ def _stakes(report: RunReport, said: Brief) -> list[str]:
         internal = (
             f", among them {' and '.join(code(topic, 40) for topic in stakes.internal)}" if stakes.internal else ""
         )
-        takes = f" in about {format_duration(stakes.back_seconds)}" if stakes.back_seconds is not None else ""
         lines.append(
             f"**Meanwhile** {format_count(stakes.topics, 'topic', 'topics')} can be neither expanded nor "
-            f"deleted{internal} · the way back from the end copies {format_bytes(stakes.back_bytes)}{takes}"
+            f"deleted{internal} · the way back from the end {way_back_words(stakes)}"
         )
     return [*lines, *_rejected(report.deciding.rejection)]
 
@@ -180,7 +180,7 @@ def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
         least = focus.makespan_bound_seconds
         finishes = report.finishes_in(focus)
         said.append(
-            f"takes about {format_duration(focus.makespan_seconds)}"
+            f"takes {about(focus.makespan_seconds)}"
             + (f" by the plan, finishes in {finishes}" if finishes else "")
             + (f", at least {format_duration(least)}" if least is not None else "")
         )

@@ -9,11 +9,10 @@ from kafka_rebalance.execution.eta import MIN_SECONDS, eta_range
 from kafka_rebalance.execution.pacing import Window
 from kafka_rebalance.report.cost import network_words
 from kafka_rebalance.report.outlook import otherwise_words, why_words
-from kafka_rebalance.report.stakes import Named, worst_case_words
+from kafka_rebalance.report.stakes import Named, about, worst_case_words
 from kafka_rebalance.report.units import (
     format_bytes,
     format_count,
-    format_duration,
     format_factor,
     format_rate,
     format_share,
@@ -39,7 +38,7 @@ def brief(report: RunReport, named: Named = str) -> Brief:
     stakes = focus.stakes if focus is not None else None
     worst = stakes.worst_case if stakes is not None else None
     return Brief(
-        why_words(outlook) if outlook is not None else (),
+        why_words(outlook, report.settings.job) if outlook is not None else (),
         otherwise_words(outlook, worst, named) if outlook is not None else (),
         _verdict(report, focus) if focus is not None else (),
         worst_case_words(worst, named) if worst is not None else (),
@@ -54,7 +53,7 @@ def _verdict(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str]
     facts.append(("Preferred leaders", f"{format_count(focus.leader_changes)} change"))
     if focus.makespan_seconds is not None:
         finishes = report.finishes_in(focus)
-        facts.append(("Takes", finishes or f"about {format_duration(focus.makespan_seconds)} by the plan"))
+        facts.append(("Takes", finishes or f"{about(focus.makespan_seconds)} by the plan"))
         window = _window(report, focus.makespan_seconds)
         facts += [("Window", window)] if window else []
     if focus.peak_disk_fraction is not None:
@@ -122,7 +121,9 @@ def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], .
         facts.append(("Throttle of one broker", f"{format_rate(throttle)} in and {format_rate(throttle)} out"))
     if cost is not None:
         least = format_rate(cost.least_bytes_per_second)
-        facts.append(("Smallest at which every copy can end", f"{least} ({cost.least_because})"))
+        known = cost.least_bytes_per_second > 1  # else nothing is known to be written
+        smallest = f"{least} ({cost.least_because})" if known else f"not known: {cost.least_because}"
+        facts.append(("Smallest at which every copy can end", smallest))
         facts.append(("Networks", network_words(cost, throttle)))
     if focus.peak_disk_fraction is not None:
         facts.append(("Disks", _disks(focus)))

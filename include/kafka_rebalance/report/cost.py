@@ -59,9 +59,9 @@ def _use(part: Document) -> NetworkUse:
 def network_words(cost: Cost, throttle: float | None) -> str:
     """The busiest network at that throttle, and which are at their limit, in a sentence or two."""
     if cost.networks is None:
-        return "not known: no traffic has been measured yet"
+        return "not known, since no traffic has been measured yet"
     if not cost.networks:
-        return "not known: the Airflow connection has no network capacities (broker_capacities)"
+        return "not known, since the Airflow connection has no network capacities (broker_capacities)"
     some = (
         f" (known of {cost.known} of {format_count(cost.brokers, 'broker', 'brokers')})"
         if cost.known < cost.brokers

@@ -10,8 +10,14 @@ from kafka_rebalance.report.units import format_bytes, format_count, format_fact
 
 METRICS = {"disk": "bytes on disk", "bytes_in": "bytes in", "leader_bytes_out": "bytes out of leaders"} | {
     name: name for name in ("leaders", "replicas")
-}  # in the order in which they matter
+}
 METRICS_SAID = 3
+# What each job is to even out, in the order in which it is said; the others are about something else.
+JOB_METRICS = {
+    "balance": tuple(METRICS),
+    "leaders": ("leaders", "leader_bytes_out"),
+    "relieve": ("disk", "bytes_in"),
+}
 _SOON_DAYS = 365.0
 
 
@@ -67,8 +73,8 @@ def _share(part: Document) -> tuple[int, float | None]:
     return part.count("broker"), part.optional_number("share")
 
 
-def why_words(outlook: Outlook) -> tuple[str, ...]:
-    """What is off, in sentences."""
+def why_words(outlook: Outlook, job: str) -> tuple[str, ...]:
+    """What is off, in sentences; of the loads only what the job is about."""
     said = []
     if outlook.leaving is not None:
         brokers, replicas, size = outlook.leaving
@@ -81,9 +87,13 @@ def why_words(outlook: Outlook) -> tuple[str, ...]:
     if outlook.rack_violations:
         count = format_count(outlook.rack_violations, "partition has", "partitions have")
         said.append(f"{count} replicas on fewer racks than there could be.")
-    ordered = sorted((off for off in outlook.off if off.above or off.below), key=lambda off: _rank(off.metric))
+    about = JOB_METRICS.get(job, ())
+    ordered = sorted(
+        (off for off in outlook.off if off.metric in about and (off.above or off.below)),
+        key=lambda off: about.index(off.metric),
+    )
     said += [_off_words(off, outlook.tolerance) for off in ordered[:METRICS_SAID]]
-    if not said:
+    if not said and about:
         said.append(f"Every broker is within {format_share(outlook.tolerance)} of its share.")
     if outlook.fullest is not None:
         broker, used, capacity = outlook.fullest
@@ -93,16 +103,15 @@ def why_words(outlook: Outlook) -> tuple[str, ...]:
     return tuple(said)
 
 
-def _rank(metric: str) -> int:
-    return list(METRICS).index(metric) if metric in METRICS else len(METRICS)
-
-
 def _off_words(off: Off, tolerance: float) -> str:
     (high, most), (low, least) = off.highest, off.lowest
     carried = [f"broker {high} carries {format_factor(most)} times its fair share" if most is not None else ""]
     carried.append(f"broker {low} {format_factor(least)} times" if least is not None and low != high else "")
-    beyond = [f"{format_count(off.above, 'broker is', 'brokers are')} more than {format_share(tolerance)} above it"]
-    beyond += [f"{format_count(off.below)} below"] if off.below else []
+    is_are = {count: format_count(count, "broker is", "brokers are") for count in (off.above, off.below)}
+    beyond = [f"{is_are[off.above]} more than {format_share(tolerance)} above it"] if off.above else []
+    if off.below:
+        below = f"{is_are[off.below]} more than {format_share(tolerance)} below it"
+        beyond.append(f"{format_count(off.below)} below" if off.above else below)
     name = METRICS.get(off.metric, off.metric)
     return f"{name.capitalize()}: {', '.join(filter(None, carried))}; {', '.join(beyond)}."
 
@@ -125,7 +134,10 @@ def otherwise_words(outlook: Outlook, worst: WorstCase | None, named: Named) -> 
         brokers = ", ".join(map(str, outlook.leaving[0]))
         said.append(f"Broker {brokers} cannot be switched off without losing replicas.")
     if not said:
-        off = max(outlook.off, key=lambda one: one.highest[1] or 0.0, default=None)
+        ordered = sorted(
+            (off for off in outlook.off if off.metric in METRICS), key=lambda off: [*METRICS].index(off.metric)
+        )
+        off = max(ordered, key=lambda one: one.highest[1] or 0.0, default=None)  # of equals the first
         if off is not None and off.above and off.highest[1] is not None:
             broker, share = off.highest
             name = METRICS.get(off.metric, off.metric)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable, Sequence
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,7 @@ from kafka_rebalance.report.moves import (
 from kafka_rebalance.report.overview import Link, Overview
 from kafka_rebalance.report.plots import broker_plots
 from kafka_rebalance.report.reassignments import plan_file, rollback_file
+from kafka_rebalance.report.stakes import way_back_words
 from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
 
 __all__ = [
@@ -57,6 +59,7 @@ TABLES = "tables"  # below the run's page: CSV files
 FINDINGS_SHOWN, TOPICS_SHOWN = 30, 5  # of the segment settings, and of the topics of one finding
 REFRESH_SECONDS = 5
 _HERE = Path(__file__).parent
+_UNITS = "(?:[KMGTP]iB|B|s|min|h|d|UTC)"
 
 STATES = {  # state of a RunReport: (tone, words)
     "planning": ("calm", "The plan is being made"),
@@ -255,12 +258,19 @@ def _environment() -> Environment:
     environment.filters.update({f.__name__.removeprefix("format_"): _unbroken(f) for f in formats})
     environment.filters.update(
         ids=lambda replicas: ", ".join(map(str, replicas)),
+        kept=_kept,
+        way_back=way_back_words,
         plan_file=plan_file,
         rollback_file=rollback_file,
         moves_file=moves_file,
         brokers_file=brokers_file,
     )
     return environment
+
+
+def _kept(sentence: str) -> str:
+    """A sentence in which no number is parted from its unit at the end of a line."""
+    return re.sub(rf"(?<=\d) (?={_UNITS}\b|%)", "\N{NO-BREAK SPACE}", sentence)
 
 
 def _unbroken(format_value: Callable[..., str]) -> Callable[..., str]:

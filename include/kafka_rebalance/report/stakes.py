@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafka_rebalance.report.documents import Document
-from kafka_rebalance.report.units import format_count
+from kafka_rebalance.report.units import format_bytes, format_count, format_duration
 
 Named = Callable[[str], str]  # how a name from the cluster is put into a sentence
 
@@ -129,6 +129,18 @@ def worst_case_words(worst: WorstCase, named: Named) -> tuple[str, ...]:
     if worst.broker is not None and worst.min_insync_unknown:
         brokers.append(f"Not counted: {_partitions(worst.min_insync_unknown)} of unknown min.insync.replicas.")
     return (" ".join(brokers), *_rack_words(worst.rack, named))
+
+
+def way_back_words(stakes: Stakes) -> str:
+    """What going back from the end takes: `copies 287 GiB and takes about 1 h 33 min in the same batches`."""
+    takes = f" and takes {about(stakes.back_seconds)} in the same batches" if stakes.back_seconds is not None else ""
+    return f"copies {format_bytes(stakes.back_bytes)}{takes}"
+
+
+def about(seconds: float) -> str:
+    """`about 38 min`; `under 1 s` is exact."""
+    words = format_duration(seconds)
+    return words if words.startswith("under") else f"about {words}"
 
 
 def _broker_words(worst: WorstCase, named: Named) -> list[str]:

@@ -309,6 +309,8 @@ class RunReport:
         if not known:
             return f"{chosen.title} is recommended."
         metric, before, after = max(known, key=lambda one: (one[1] or 0) - (one[2] or 0))
+        if (before or 0) - (after or 0) < 0.005:  # a broker that is emptied, racks that are repaired: no load falls
+            return f"{chosen.title} is recommended."
         return (
             f"{chosen.title} is recommended: for {bytes_in_words(chosen.moved_bytes)} copied, the highest broker goes "
             f"from {before:.2f} to {after:.2f} of its share of {METRICS[metric].lower()}."
