@@ -75,7 +75,7 @@ def test_phases_have_their_time_and_what_comes_next():
         ("t-2", partition([1, 2]), "t-2 is registered for 5 min. The controller has not taken it up"),
         ("t-0", partition([2, 3, 1], [1, 2, 3], 1), "t-0 is in isr for 5 min. Every copy is in sync"),
         ("t-0", partition([2, 3], [2, 3, 1], 2), "t-0 is trimming for 5 min. The old replicas do not leave"),
-        ("t-0", partition([2, 3, 1], [1, 2], 1), "t-0 is copying for 5 min, its batch was to take 60 s"),
+        ("t-0", partition([2, 3, 1], [1, 2], 1), "t-0 is copying for 5 min, its batch was to take 1 min"),
     ],
 )
 def test_a_phase_that_takes_minutes_instead_of_seconds_is_an_anomaly_with_a_remedy(name, state, words):

@@ -10,7 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from kafka_rebalance.execution.progress import PartitionProgress, Phase, Sizes, duration_text
+from kafka_rebalance.execution.progress import PartitionProgress, Phase, Sizes
+from kafka_rebalance.model.amounts import duration_in_words
 from kafka_rebalance.model.partition import TopicPartition
 
 QUICK_PHASE_SECONDS = 120.0  # phases without a copy take milliseconds to seconds (seen on 2.0.1 to 3.9.2)
@@ -161,9 +162,10 @@ def anomalies(
         for pair, seconds in standing.items():
             if pair.target not in registered_dead and pair.source >= 0:
                 found[pair] = (
-                    f"Copies from broker {pair.source} to {pair.target} have not grown for {duration_text(seconds)}, "
-                    f"while others do. See ReplicaFetcherThread in the log of broker {pair.target}: if it ended with "
-                    "an error, correct its cause and restart that broker; the copies go on by themselves."
+                    f"Copies from broker {pair.source} to {pair.target} have not grown for "
+                    f"{duration_in_words(seconds)}, while others do. See ReplicaFetcherThread in the log of broker "
+                    f"{pair.target}: if it ended with an error, correct its cause and restart that broker; the copies "
+                    "go on by themselves."
                 )
     for one in each:
         tp = one.move.topic_partition
@@ -176,13 +178,14 @@ def anomalies(
 def _overdue(one: PartitionProgress, seconds: float, planned_seconds: float) -> str | None:
     tp = one.move.topic_partition
     if one.phase in _REMEDIES and seconds >= QUICK_PHASE_SECONDS:
-        return f"{tp} is {str(one.phase).replace('_', ' ')} for {duration_text(seconds)}. {_REMEDIES[one.phase]}"
+        return f"{tp} is {str(one.phase).replace('_', ' ')} for {duration_in_words(seconds)}. {_REMEDIES[one.phase]}"
     limit = OVERDUE_FACTOR * planned_seconds + OVERDUE_MARGIN_SECONDS
     if one.phase is Phase.COPYING and not one.dead_targets and seconds >= limit:
         return (
-            f"{tp} is copying for {duration_text(seconds)}, its batch was to take {duration_text(planned_seconds)}. If "
-            "its bytes grow, the throttle is too low for what is produced to it: raise it. If they are the leader's "
-            f"already, broker {one.leader}, which leads it, does not bring it into the ISR: restart that broker, or "
+            f"{tp} is copying for {duration_in_words(seconds)}, its batch was to take "
+            f"{duration_in_words(planned_seconds)}. If its bytes grow, the throttle is too low for what is produced to "
+            f"it: raise it. If they are the leader's already, broker {one.leader}, which leads it, does not bring it "
+            "into the ISR: restart that broker, or "
             "move the lead away from it. If they stand, see the log of the brokers that copy it "
             f"({', '.join(map(str, one.missing))})."
         )

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from kafka_rebalance.model.amounts import bytes_in_words, duration_in_words
 from kafka_rebalance.model.cluster import AnyView
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.proposal import Move
@@ -278,43 +279,20 @@ def rate_and_eta(samples: Sequence[Sample], bytes_total: int, *, window_seconds:
 
 
 def progress_line(progress: Progress, bytes_per_second: float | None, eta_seconds: float | None) -> str:
-    """`3/12 partitions, 120 MB of 400 MB, 10 MB/s, about 28 s left`: one line for the log."""
+    """`3/12 partitions, 114 MiB of 381 MiB, 9.54 MiB/s, about 28 s left`: one line for the log."""
     parts = [f"{progress.partitions_done}/{progress.partitions_total} partitions"]
     if progress.bytes_total:
-        parts.append(f"{bytes_text(progress.bytes_copied)} of {bytes_text(progress.bytes_total)}")
+        parts.append(f"{bytes_in_words(progress.bytes_copied)} of {bytes_in_words(progress.bytes_total)}")
         if bytes_per_second is not None and progress.bytes_copied < progress.bytes_total:
-            parts.append(f"{bytes_text(bytes_per_second)}/s")
+            parts.append(f"{bytes_in_words(bytes_per_second)}/s")
         if eta_seconds:
-            parts.append(f"about {duration_text(eta_seconds)} left")
+            about = "about " if eta_seconds >= 1 else ""
+            parts.append(f"{about}{duration_in_words(eta_seconds)} left")
     if progress.dead_targets:
         parts.append(f"waiting for broker {', '.join(map(str, progress.dead_targets))}")
     if progress.refused:
         parts.append(f"{len(progress.refused)} refused")
     return ", ".join(parts)
-
-
-def bytes_text(count: float) -> str:
-    """Decimal units, as throttles are given in: `950 B`, `1.2 MB`, `120 MB`."""
-    units = ("B", "kB", "MB", "GB", "TB", "PB")
-    power = 0
-    while power < len(units) - 1 and count >= 999.5:
-        count, power = count / 1000, power + 1
-    digits = 1 if power and count < 9.95 else 0
-    return f"{f'{count:.{digits}f}'.removesuffix('.0')} {units[power]}"
-
-
-def duration_text(seconds: float) -> str:
-    """`28 s`, `12 min`, `3 h 20 min`, `2 d 4 h`: two units are enough to plan by."""
-    if seconds < 100:
-        return f"{max(1, round(seconds))} s"
-    minutes = round(seconds / 60)
-    if minutes < 100:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 48:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(hours, 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
 
 
 def _list(brokers: Sequence[int]) -> str:

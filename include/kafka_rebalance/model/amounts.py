@@ -1,4 +1,4 @@
-"""Bytes, shares and bounds as people read them, in plans and on pages alike."""
+"""Bytes, times, shares and bounds as people read them: the one wording of plans, pages, logs and messages."""
 
 from __future__ import annotations
 
@@ -11,6 +11,23 @@ def bytes_in_words(size: float) -> str:
     while abs(amount) >= 1023.5 and step < len(_BINARY) - 1:
         amount, step = amount / 1024, step + 1
     return f"{amount:.0f} B" if step == 0 else f"{_figures(amount)} {_BINARY[step]}"
+
+
+def duration_in_words(seconds: float) -> str:
+    """The two largest units: `45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`; `under 1 s` for less."""
+    if 0 < seconds < 1:
+        return "under 1 s"
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    minutes = round(whole / 60)
+    if minutes < 60:
+        return f"{minutes} min"
+    hours, minutes = divmod(minutes, 60)
+    if hours < 24:
+        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
+    days, hours = divmod(round(hours + minutes / 60), 24)
+    return f"{days} d {hours} h" if hours else f"{days} d"
 
 
 def share_in_words(share: float) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kafka_rebalance.model.amounts import bytes_in_words, share_in_words
+from kafka_rebalance.model.amounts import bytes_in_words, duration_in_words, share_in_words
 
 UNKNOWN = "unknown"
 
@@ -23,21 +23,7 @@ def format_rate(bytes_per_second: float | None) -> str:
 
 def format_duration(seconds: float | None) -> str:
     """The two largest units: `45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`; `under 1 s` for less."""
-    if seconds is None:
-        return UNKNOWN
-    if 0 < seconds < 1:
-        return "under 1 s"
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    minutes = round(whole / 60)
-    if minutes < 60:
-        return f"{minutes} min"
-    hours, minutes = divmod(minutes, 60)
-    if hours < 24:
-        return f"{hours} h {minutes} min" if minutes else f"{hours} h"
-    days, hours = divmod(round(hours + minutes / 60), 24)
-    return f"{days} d {hours} h" if hours else f"{days} d"
+    return UNKNOWN if seconds is None else duration_in_words(seconds)
 
 
 def format_range(low_seconds: float, high_seconds: float) -> str:
