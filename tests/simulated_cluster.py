@@ -16,7 +16,7 @@ import in_process_run
 from fake_zookeeper import ELECTION, REASSIGN, FakeZooKeeper, SimulatedController, fake_cluster
 from in_process_run import InProcessRun
 from kafka_rebalance.brokers.configs import ConfigValue
-from kafka_rebalance.brokers.sizes import BrokerDisks, LogDir
+from kafka_rebalance.brokers.sizes import BrokerDisks, LogDir, Metered
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables import read_candidate
@@ -47,6 +47,7 @@ class SimulatedCluster:
         self.empty_disks: set[int] = set()  # brokers that came back without what they held
         self.upgraded: set[int] = set()  # brokers with a newer software
         self.broker_settings: dict[int, dict[str, str]] = {}  # of single brokers, beside DEFAULTS
+        self.disk_fractions: dict[int, float] = {}  # in use, of brokers that tell
         self.requests: list[dict[TopicPartition, list[int]]] = []  # what each reassignment znode asked for
         brokers = "kafka_rebalance.brokers"
         monkeypatch.setattr("kafka_rebalance.zookeeper.client.KazooClient", lambda **_: SimulatedClient(self.fake))
@@ -121,10 +122,9 @@ class SimulatedCluster:
                 }
         return BrokerDisks(replicas, {broker: (LogDir("/data"),) for broker in brokers})
 
-    def _sizes(
-        self, _: object, brokers: Collection[int], asked: object
-    ) -> tuple[Mapping[TopicPartition, Any], frozenset[int]]:
-        return self._log_dirs(_, brokers).replicas, frozenset()
+    def _sizes(self, _: object, brokers: Collection[int], asked: object) -> Metered:
+        fractions = {broker: self.disk_fractions[broker] for broker in brokers if broker in self.disk_fractions}
+        return Metered(self._log_dirs(_, brokers).replicas, frozenset(), fractions)
 
     def _broker_configs(self, _: object, brokers: Collection[int]) -> dict[int, dict[str, ConfigValue]]:
         values = {key: ConfigValue(value, "DEFAULT_CONFIG") for key, value in DEFAULTS.items()}

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.execution.eta import ASSUMED, MIN_RUNS, RUNS_COUNTED, EtaRange, eta_range, run_ratios
+from kafka_rebalance.execution.eta import ASSUMED, MIN_RUNS, RUNS_COUNTED, EtaRange, eta_range, rest_range, run_ratios
 
 
 def outcome(predicted: float | None = 600.0, actual: float | None = 900.0, verified: bool = True) -> dict[str, Any]:
@@ -57,3 +57,16 @@ def test_only_runs_count_that_reached_their_end_and_were_long_enough_to_tell() -
 def test_of_many_runs_the_newest_count() -> None:
     rows = [outcome(actual=600 + number) for number in range(RUNS_COUNTED + 10)]
     assert run_ratios(rows) == tuple((600 + number) / 600 for number in range(RUNS_COUNTED))
+
+
+def test_what_is_left_holds_the_plans_range_and_the_runs_own_pace() -> None:
+    ratios = [1.0] * 4 + [2.0] * 4
+    assert rest_range(100, None, ratios) == eta_range(100, ratios)
+    assert rest_range(100, 50, ratios) == EtaRange(50, 200, 8)
+    assert rest_range(100, 150, ratios) == EtaRange(100, 200, 8)
+    assert rest_range(100, 300, ratios) == EtaRange(100, 300, 8)
+
+
+def test_without_a_planned_time_the_pace_alone_tells_and_without_both_nothing() -> None:
+    assert rest_range(None, 100, [1.0] * 9) == EtaRange(90, 150, 0)
+    assert rest_range(None, None, [1.0] * 9) is None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Callable
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from fake_zookeeper import REASSIGN, register
 from in_process_run import CONNECTION
 from kafka_rebalance.errors import ExecutionError, ReadError, ThrottleError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow import progress_notes, tasks
 from kafka_rebalance.workflow.following import BatchFollower
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.triggers import BatchTrigger
@@ -137,6 +139,16 @@ def test_progress_covers_the_whole_plan(run: SimulatedRun, cluster: SimulatedClu
     assert (last["partitions_done"], last["bytes_copied"], last["batches"]) == (2, 2_000_000, 2)
     assert last["bytes_per_second"] == pytest.approx(200_000)
     assert last["eta_seconds"] == pytest.approx(10)
+    assert last["this_batch"] == {
+        "partitions_done": 2,
+        "partitions_total": 2,
+        "bytes_copied": 2_000_000,
+        "bytes_total": 2_000_000,
+    }
+    assert sum(one["received"] for one in last["brokers"]) == sum(one["sent"] for one in last["brokers"]) == 2_000_000
+    assert sum(one["to_receive"] for one in last["brokers"]) == 4_000_000
+    rates = [one["received_per_second"] for one in last["brokers"] if one["received_per_second"]]
+    assert sum(rates) == pytest.approx(200_000)
     assert len(said) == 2
     watching.close()
 
@@ -181,6 +193,47 @@ def test_progress_names_the_partitions_of_the_batch_with_their_phase_and_what_co
     overdue = [text for text in noted["anomalies"] if "is copying for 15 min, its batch was to take" in text]
     assert len(overdue) == 2
     assert [text for text in said if text in overdue], "said as well"
+
+
+def test_what_happens_is_noted_once_with_its_time_whoever_looks(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    run.hold()
+    assert run.request() == 1
+    cluster.step()
+    cluster.fake.delete("/brokers/ids/4")
+    for now in (100.0, 130.0):  # another worker each time
+        watching = follower(run, stall_seconds=6000)
+        watching.look(now, lambda _: None)
+        watching.look(now + 5, lambda _: None)
+    watching.away(140.0, "ZooKeeper is away.", lambda _: None)
+    register(cluster.fake, 4, "rack-0")
+    watching.look(150.0, lambda _: None)
+    progress_notes.write_waiting(run.folder, 200.0, ["Broker 3 is not registered."])
+    progress_notes.write_waiting(run.folder, 215.0, ["Broker 3 is not registered."])
+    watching.close()
+    events = artifacts.read_json(run.folder, artifacts.PROGRESS)["events"]
+    seconds = [datetime.fromisoformat(event["at"]).timestamp() for event in events]
+    told = [re.sub("Broker 4 is not registered.*", "Broker 4", event["text"]) for event in events]
+    assert list(zip(seconds, told, strict=True)) == [
+        (100, "Broker 4"),
+        (140, "ZooKeeper is away."),
+        (150, "No longer: Broker 4"),
+        (150, "No longer: ZooKeeper is away"),
+        (200, "Broker 3 is not registered."),
+    ]
+
+
+def test_the_fullest_disk_is_remembered_from_watcher_to_watcher(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    run.hold()
+    assert run.request() == 1
+    cluster.step()
+    told = []
+    for now, fractions in ((100.0, {3: 0.5, 4: 0.75}), (200.0, {3: 0.625, 4: 0.25}), (300.0, {3: 0.875})):
+        cluster.disk_fractions = fractions
+        watching = follower(run, stall_seconds=6000)
+        watching.look(now, lambda _: None)
+        watching.close()
+        told.append(artifacts.read_json(run.folder, artifacts.PROGRESS)["fullest_disk"])
+    assert told == [{"broker": 4, "fraction": 0.75}, {"broker": 4, "fraction": 0.75}, {"broker": 3, "fraction": 0.875}]
 
 
 def test_a_look_is_soon_followed_by_another_when_a_batch_is_young_or_about_to_end(

@@ -40,6 +40,17 @@ class BrokerDisks:
     log_dirs: Mapping[int, tuple[LogDir, ...]]
 
 
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """Bytes of some replicas by broker, the brokers that did not tell, and of those that tell (Kafka 3.3 and later) the
+    share of their disks that is in use, by whatever.
+    """
+
+    replicas: Mapping[TopicPartition, Mapping[int, int]]
+    silent: frozenset[int]
+    disk_fractions: Mapping[int, float]
+
+
 def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDisks:
     """The sizes of all replicas on these brokers (DescribeLogDirs). Raises ReadError naming the broker.
 
@@ -63,12 +74,13 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDis
 
 def read_replica_sizes(
     kafka: KafkaConnection, brokers: Collection[int], partitions: Collection[TopicPartition]
-) -> tuple[Mapping[TopicPartition, Mapping[int, int]], frozenset[int]]:
-    """Bytes of these replicas by broker, and the brokers that did not tell: one that is away hides none of the others.
+) -> Metered:
+    """Bytes of these replicas on these brokers: one that is away hides none of the others.
 
     For metering what moves. Raises nothing: where no broker can be reached, all of them did not tell.
     """
     replicas: dict[TopicPartition, dict[int, int]] = {}
+    fractions: dict[int, float] = {}
     silent = set(brokers)
     asked: dict[str, list[int]] = {}
     for topic, partition in partitions:
@@ -77,13 +89,16 @@ def read_replica_sizes(
         with open_kafka_python(kafka) as client:
             for broker in sorted(brokers):
                 with suppress(ReadError):
-                    for answer in _describe(client, broker, asked):
+                    answers = _describe(client, broker, asked)
+                    for answer in answers:
                         for topic_partition, size in _sizes(answer):
                             replicas.setdefault(topic_partition, {})[broker] = size
+                    if (fraction := _fraction_in_use(answers)) is not None:
+                        fractions[broker] = fraction
                     silent.discard(broker)
     except ReadError:
         pass
-    return replicas, frozenset(silent)
+    return Metered(replicas, frozenset(silent), fractions)
 
 
 def _every_partition(client: KafkaAdminClient) -> dict[str, list[int]]:
@@ -129,6 +144,15 @@ def _log_dir(broker: int, answer: Mapping[str, Any]) -> LogDir:
         replicas=sum(len(topic["partitions"]) for topic in answer.get("topics") or ()),
         online=answer["error_code"] == 0,
     )
+
+
+def _fraction_in_use(answers: Sequence[Mapping[str, Any]]) -> float | None:
+    """Of all the broker's log directories together; None where one of them does not tell."""
+    dirs = [(_known(answer.get("total_bytes")), _known(answer.get("usable_bytes"))) for answer in answers]
+    total = sum(size or 0 for size, _ in dirs)
+    if not total or any(size is None or usable is None for size, usable in dirs):
+        return None
+    return 1 - sum(usable or 0 for _, usable in dirs) / total
 
 
 def _known(size: int | None) -> int | None:

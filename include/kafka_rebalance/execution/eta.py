@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 RUNS_COUNTED = 50  # the newest: older ones are of another cluster, or of an older version of this
@@ -46,6 +46,18 @@ def eta_range(seconds: float, ratios: Sequence[float]) -> EtaRange:
     """The tenth to the ninetieth percentile of what a plan of `seconds` takes, by earlier runs' ratios."""
     low, high = (_quantile(ratios, 0.1), _quantile(ratios, 0.9)) if len(ratios) >= MIN_RUNS else ASSUMED
     return EtaRange(seconds * low, seconds * high, len(ratios))
+
+
+def rest_range(by_plan: float | None, at_pace: float | None, ratios: Sequence[float]) -> EtaRange | None:
+    """Seconds that are left of a run; None where nothing tells.
+
+    `by_plan`: what the plan gives the rest at today's throttle. `at_pace`: what the rest takes as fast as the run was
+    so far, pauses included. The range holds both: the first knows of earlier runs, the second of this one.
+    """
+    if by_plan is None:
+        return None if at_pace is None else EtaRange(at_pace * ASSUMED[0], at_pace * ASSUMED[1], 0)
+    found = eta_range(by_plan, ratios)
+    return found if at_pace is None else replace(found, low=min(found.low, at_pace), high=max(found.high, at_pace))
 
 
 def _quantile(values: Sequence[float], share: float) -> float:

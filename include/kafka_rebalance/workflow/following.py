@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from logging import Logger
 from typing import Any
@@ -12,9 +12,11 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.brokers import sizes
 from kafka_rebalance.errors import ArtifactError, ExecutionError, ReadError
-from kafka_rebalance.execution import detectors, movement, pacing
+from kafka_rebalance.execution import detectors, movement, pacing, traffic
+from kafka_rebalance.execution.happenings import Happenings, noted
 from kafka_rebalance.execution.movement import Movement
 from kafka_rebalance.execution.progress import (
+    PartitionProgress,
     Phase,
     Progress,
     Rate,
@@ -67,6 +69,9 @@ class BatchFollower:
         self._stack = ExitStack()
         self._client: KazooClient | None = None
         self._samples: list[Sample] = []
+        self._flows: list[traffic.FlowSample] = []
+        self._fullest: tuple[int, float] | None = None  # the broker and the share of its disks at the highest
+        self._happenings: Happenings | None = None  # as earlier watchers left them, once they are read
         self._sizes: tuple[float, Sizes, frozenset[int]] | None = None
         self._movement: Movement | None = None
         self._watch: detectors.Watch | None = None
@@ -113,6 +118,10 @@ class BatchFollower:
             if state == "moving" and (reasons := [one.text for one in wrong if one.stops]):
                 state, message = "stalled", f"Batch {self.batch.number} needs a person: {' '.join(reasons)}"
         self._say(progress, odd, say)
+        if self._happenings is None:
+            self._happenings, fullest = progress_notes.read_told(self.folder)
+            self._fullest = max(filter(None, (fullest, self._fullest)), key=lambda one: one[1], default=None)
+        self._happenings = noted(self._happenings, now, progress_notes.wrong(progress, odd))
         progress_notes.write_progress(
             self.folder,
             self._around,
@@ -123,6 +132,9 @@ class BatchFollower:
             each=each,
             odd=odd,
             control=self._control,
+            brokers=self._traffic(now, each, known),
+            happenings=self._happenings,
+            fullest_disk=self._fullest,
         )
         if state in ("moving", "settling"):
             return None
@@ -157,6 +169,7 @@ class BatchFollower:
             self._unreadable_since = now
         self._unreadable_for = now - self._unreadable_since
         progress_notes.write_unreadable(self.folder, now, why)
+        self._happenings = None  # it is in them
         if self._unreadable_for < self.stall_seconds:
             return None
         return {
@@ -192,8 +205,17 @@ class BatchFollower:
             return
         wanted = registered & brokers_touched(self.batch.moves)
         copied = [move.topic_partition for move in self.batch.moves if move.added]
-        found, silent = sizes.read_replica_sizes(self.connection.kafka, wanted, copied)
-        self._sizes = (now, found, silent)
+        found = sizes.read_replica_sizes(self.connection.kafka, wanted, copied)
+        self._sizes = (now, found.replicas, found.silent)
+        fullest = max(found.disk_fractions.items(), key=lambda one: one[1], default=None)
+        if fullest is not None and (self._fullest is None or fullest[1] > self._fullest[1]):
+            self._fullest = fullest
+
+    def _traffic(self, now: float, each: Sequence[PartitionProgress], sizes: Sizes) -> list[traffic.BrokerTraffic]:
+        done, total = traffic.seen(each, sizes)
+        self._flows = traffic.kept(self._flows, now, done)
+        earlier, later = self._around.flow_earlier, self._around.flow_later
+        return traffic.by_broker(earlier, later, done, total, self._flows)
 
     def _read_control(self, say: Callable[[str], object]) -> None:
         """What people have asked; what cannot be read now stays as it was: no batch is requested from here."""

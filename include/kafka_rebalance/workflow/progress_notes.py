@@ -14,10 +14,12 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.execution import movement
+from kafka_rebalance.execution import movement, traffic
 from kafka_rebalance.execution.detectors import Kind
+from kafka_rebalance.execution.happenings import Event, Happenings, noted
 from kafka_rebalance.execution.movement import Movement, Pair
 from kafka_rebalance.execution.progress import PartitionProgress, Phase, Progress, Rate
+from kafka_rebalance.execution.traffic import BrokerTraffic, Flow
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Batch, Candidate
@@ -25,13 +27,15 @@ from kafka_rebalance.workflow.control import Control
 from kafka_rebalance.workflow.run_folder import RunFolder
 
 ANOMALIES_SHOWN = 20
+BROKERS_SHOWN = 30  # those with most left to copy
+WAITING, UNREADABLE = "waiting", "unreadable"  # subjects of events, beside those of anomalies
 
 Subject: TypeAlias = TopicPartition | Pair | Kind  # what an anomaly is about
 
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What is before a batch and after it: partitions, and bytes to copy."""
+    """What is before a batch and after it: partitions, bytes to copy, and these bytes by broker."""
 
     batch: int
     batches: int
@@ -39,13 +43,32 @@ class Around:
     later: int
     bytes_earlier: int
     bytes_later: int
+    flow_earlier: Flow
+    flow_later: Flow
 
 
 def around(candidate: Candidate, batch: Batch) -> Around:
     """Counted once for a batch: a plan may have many thousand moves."""
-    earlier = [move.bytes_to_copy for move in candidate.moves if move.batch < batch.number]
-    later = [move.bytes_to_copy for move in candidate.moves if move.batch > batch.number]
-    return Around(batch.number, len(candidate.batches), len(earlier), len(later), sum(earlier), sum(later))
+    earlier = [move for move in candidate.moves if move.batch < batch.number]
+    later = [move for move in candidate.moves if move.batch > batch.number]
+    return Around(
+        batch.number,
+        len(candidate.batches),
+        len(earlier),
+        len(later),
+        sum(move.bytes_to_copy for move in earlier),
+        sum(move.bytes_to_copy for move in later),
+        traffic.planned(earlier),
+        traffic.planned(later),
+    )
+
+
+def wrong(progress: Progress, odd: Mapping[Subject, str]) -> dict[str, str]:
+    """{subject: text} of what is not as it should be: what is told as it begins, and again when it is over."""
+    dead = [f"broker {broker} away" for broker in progress.dead_targets]
+    subjects = [*dead, *progress.anomalies[len(dead) :]]
+    found = dict(zip(subjects, progress.anomalies, strict=True)) | {str(about): text for about, text in odd.items()}
+    return dict(list(found.items())[:ANOMALIES_SHOWN])
 
 
 def write_progress(
@@ -59,6 +82,9 @@ def write_progress(
     each: Sequence[PartitionProgress],
     odd: Mapping[Subject, str],
     control: Control,
+    brokers: Sequence[BrokerTraffic],
+    happenings: Happenings,
+    fullest_disk: tuple[int, float] | None,
 ) -> None:
     """The whole plan: batches before this one as done and later ones as queued."""
     copied = progress.bytes_copied + around.bytes_earlier
@@ -82,11 +108,21 @@ def write_progress(
             "bytes_total": total,
             "bytes_per_second": speed,
             "eta_seconds": (total - copied) / speed if speed else None,
+            "this_batch": {
+                "partitions_done": progress.partitions_done,
+                "partitions_total": progress.partitions_total,
+                "bytes_copied": progress.bytes_copied,
+                "bytes_total": progress.bytes_total,
+            },
+            "brokers": [one._asdict() for one in brokers[:BROKERS_SHOWN]],
+            "brokers_total": len(brokers),
+            "fullest_disk": dict(zip(("broker", "fraction"), fullest_disk, strict=True)) if fullest_disk else None,
             "phases": {phase: count for phase, count in phases.items() if count},
             "anomalies": anomalies[:ANOMALIES_SHOWN] + ([f"and {more} more"] if more > 0 else []),
             "partitions": [_partition(one, seen) for one in shown],
             "stop_after_batch": str(control.stop_after_batch) if control.stop_after_batch else None,
             "movement": movement.to_note(seen, [one.move.topic_partition for one in shown]),
+            **_happenings(happenings),
         },
     )
 
@@ -105,12 +141,44 @@ def _partition(one: PartitionProgress, seen: Movement) -> dict[str, Any]:
 
 def write_unreadable(folder: RunFolder, now: float, why: str) -> None:
     """Somebody still watches, and cannot read the cluster; what was known stays."""
-    _write(folder, {**_read(folder), "updated_at": _text(now), "state": "unreadable", "waiting_for": [why]})
+    document = _read(folder)
+    before = _recalled(document)
+    told = noted(before, now, {**before.open, UNREADABLE: why})
+    state = {"updated_at": _text(now), "state": "unreadable", "waiting_for": [why]}
+    _write(folder, {**document, **state, **_happenings(told)})
 
 
 def write_waiting(folder: RunFolder, now: float, reasons: Sequence[str]) -> None:
     """No batch is under way, and why the next one waits; what was known stays."""
-    _write(folder, {**_read(folder), "updated_at": _text(now), "state": "waiting", "waiting_for": list(reasons)})
+    document = _read(folder)
+    told = noted(_recalled(document), now, {WAITING: " ".join(reasons)})
+    state = {"updated_at": _text(now), "state": "waiting", "waiting_for": list(reasons), "anomalies": []}
+    _write(folder, {**document, **state, **_happenings(told)})
+
+
+def read_told(folder: RunFolder) -> tuple[Happenings, tuple[int, float] | None]:
+    """What earlier watchers of the run have told, and the fullest disk they have seen: broker and share in use."""
+    document = _read(folder)
+    match document.get("fullest_disk"):
+        case {"broker": int(broker), "fraction": float(fraction)}:
+            return _recalled(document), (broker, fraction)
+    return _recalled(document), None
+
+
+def _happenings(happenings: Happenings) -> dict[str, Any]:
+    return {
+        "open": dict(happenings.open),
+        "events": [{"at": _text(event.at), "text": event.text} for event in happenings.events],
+    }
+
+
+def _recalled(document: Mapping[str, Any]) -> Happenings:
+    """The other way round; notes of another form are not believed."""
+    try:
+        events = [Event(datetime.fromisoformat(one["at"]).timestamp(), str(one["text"])) for one in document["events"]]
+        return Happenings({str(about): str(text) for about, text in document["open"].items()}, tuple(events))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return Happenings()
 
 
 def read_movement(folder: RunFolder, batch: int) -> Mapping[str, Any]:

@@ -1,0 +1,116 @@
+"""Bytes that each broker receives and sends for a plan's copies: so far, in all, and a second."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafka_rebalance.execution.progress import PartitionProgress, Phase, Sizes
+from kafka_rebalance.model.proposal import Move
+
+RATE_SECONDS = 60.0  # over which a broker's rate is taken, as the whole batch's
+
+
+@dataclass(frozen=True, slots=True)
+class Flow:
+    """Bytes by broker, of copies that come in and that go out."""
+
+    received: Counter[int]
+    sent: Counter[int]
+
+    def __add__(self, other: Flow) -> Flow:
+        return Flow(self.received + other.received, self.sent + other.sent)
+
+
+class BrokerTraffic(NamedTuple):
+    """One broker: bytes in and out so far, of how many, and a second; a rate is None where it cannot be told."""
+
+    broker: int
+    received: int
+    to_receive: int
+    received_per_second: float | None
+    sent: int
+    to_send: int
+    sent_per_second: float | None
+
+    @property
+    def left(self) -> int:
+        return max(0, self.to_receive - self.received) + max(0, self.to_send - self.sent)
+
+
+class FlowSample(NamedTuple):
+    """What had flowed at a time, in seconds of any clock that does not go back."""
+
+    seconds: float
+    flow: Flow
+
+
+def planned(moves: Iterable[Move]) -> Flow:
+    """All of what these moves copy. The leader of before sends every copy, as in the plan."""
+    flow = Flow(Counter(), Counter())
+    for move in moves:
+        for broker in move.added:
+            flow.received[broker] += move.size_bytes
+            flow.sent[move.before[0]] += move.size_bytes
+    return flow
+
+
+def seen(each: Sequence[PartitionProgress], sizes: Sizes) -> tuple[Flow, Flow]:
+    """(so far, in all) of moves under way. What is in the ISR has arrived, whatever its size says."""
+    done, total = Flow(Counter(), Counter()), Flow(Counter(), Counter())
+    for one in each:
+        added = one.move.added
+        if not added:
+            continue
+        size = one.bytes_total // len(added)
+        # Who leads may already be one of the new replicas, which sent nothing.
+        source = one.leader if one.leader in one.move.before else one.move.before[0]
+        held = sizes.get(one.move.topic_partition, {})
+        for broker in added:
+            arrived = size if broker not in one.missing else min(held.get(broker, 0), size)
+            if one.phase is Phase.REFUSED and not one.bytes_copied:
+                arrived = 0  # gone, or never begun
+            for flow, amount in ((done, arrived), (total, size)):
+                flow.received[broker] += amount
+                flow.sent[source] += amount
+    return done, total
+
+
+def kept(samples: Sequence[FlowSample], now: float, flow: Flow) -> list[FlowSample]:
+    """The samples with this one, oldest first; of those before the time of the rate, none."""
+    return [*(one for one in samples if now - one.seconds <= RATE_SECONDS), FlowSample(now, flow)]
+
+
+def by_broker(
+    earlier: Flow, later: Flow, done: Flow, total: Flow, samples: Sequence[FlowSample]
+) -> list[BrokerTraffic]:
+    """Each broker over the whole plan, those with most left first.
+
+    `earlier` and `later`: planned bytes of batches that are over and that come; `done` and `total`: of the one under
+    way; `samples`: of that one, oldest first.
+    """
+    so_far, in_all = earlier + done, earlier + total + later
+    brokers = in_all.received.keys() | in_all.sent.keys()
+    found = [
+        BrokerTraffic(
+            broker,
+            so_far.received[broker],
+            in_all.received[broker],
+            _rate(samples, broker, lambda flow: flow.received) if total.received[broker] else None,
+            so_far.sent[broker],
+            in_all.sent[broker],
+            _rate(samples, broker, lambda flow: flow.sent) if total.sent[broker] else None,
+        )
+        for broker in brokers
+    ]
+    return sorted(found, key=lambda one: (-one.left, one.broker))
+
+
+def _rate(samples: Sequence[FlowSample], broker: int, of: Callable[[Flow], Counter[int]]) -> float | None:
+    """Never below 0: bytes may fall, by a truncation or by retention."""
+    if not samples or samples[-1].seconds <= samples[0].seconds:
+        return None
+    (then, first), (now, last) = samples[0], samples[-1]
+    return max(0.0, (of(last)[broker] - of(first)[broker]) / (now - then))
