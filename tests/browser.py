@@ -1,11 +1,13 @@
-"""Headless Chromium, and the steps a person takes in Airflow's pages."""
+"""Headless Chromium, the steps a person takes in Airflow's pages, and what must hold of a page that is shown."""
 
 from __future__ import annotations
 
+import base64
 import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from selenium.webdriver import Chrome, ChromeOptions
@@ -14,6 +16,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support import expected_conditions
 from selenium.webdriver.support.wait import WebDriverWait
+from selenium_axe_python import Axe
 
 PATIENCE_SECONDS = 60
 MISSING = (
@@ -45,6 +48,7 @@ def open_browser(folder: Path) -> Iterator[Chrome]:
         "window-size=1280,1000",
     ):
         options.add_argument(f"--{flag}")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
     browser = Chrome(options=options, service=Service(driver))
     try:
         yield browser
@@ -69,8 +73,49 @@ def log_in(browser: Chrome, url: str, user: str) -> None:
     )
 
 
-def keep_picture(browser: Chrome, name: str) -> None:
-    """For people to look at, where SCREENSHOTS names a folder."""
+def look_as(browser: Chrome, width: int, *, dark: bool = False) -> None:
+    """From now on pages are that many CSS pixels wide, in the reader's light or dark mode."""
+    screen = {"width": width, "height": 844, "deviceScaleFactor": 1, "mobile": width < 600}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
+    mode = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+    browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [mode]})
+
+
+def open_all(browser: Chrome) -> None:
+    """Opens every part of the page that is folded."""
+    browser.execute_script("document.querySelectorAll('details').forEach((one) => one.open = true)")
+
+
+def overflow(browser: Chrome) -> int:
+    """By how many CSS pixels the page, or the frame that is looked at, is wider than its window."""
+    root = "document.documentElement"
+    return int(browser.execute_script(f"return {root}.scrollWidth - {root}.clientWidth"))
+
+
+def grave_findings(browser: Chrome) -> list[str]:
+    """What axe finds of serious or critical impact in the page, or in the frame that is looked at: rule and where."""
+    axe = Axe(browser)
+    axe.inject()
+    found: list[dict[str, Any]] = axe.run()["violations"]
+    return [
+        f"{one['id']}: {one['help']}: {', '.join(str(node['target']) for node in one['nodes'][:5])}"
+        for one in found
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+def console_errors(browser: Chrome) -> list[str]:
+    """What the browser has logged as errors since it was last asked: scripts, the content policy, files not found."""
+    return [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+
+
+def keep_picture(browser: Chrome, name: str, *, whole: bool = False) -> None:
+    """For people to look at, where SCREENSHOTS names a folder; the whole page, or what the window shows."""
     folder = os.environ.get("SCREENSHOTS")
-    if folder:
+    if not folder:
+        return
+    if not whole:
         browser.save_screenshot(str(Path(folder) / f"{name}.png"))
+        return
+    taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
+    (Path(folder) / f"{name}.png").write_bytes(base64.b64decode(taken["data"]))

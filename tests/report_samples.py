@@ -289,30 +289,69 @@ def batches() -> dict[str, Any]:
     }
 
 
-def throttle() -> dict[str, Any]:
+def throttle(**changes: Any) -> dict[str, Any]:
     wanted = {f"brokers/{broker}": {"leader.replication.throttled.rate": "50000000"} for broker in range(1, 7)}
     wanted["topics/orders.payments.authorised"] = {"leader.replication.throttled.replicas": "0:1"}
-    return {"format_version": FORMAT_VERSION, "bytes_per_second": 50_000_000, "wanted": wanted}
+    return {
+        "format_version": FORMAT_VERSION,
+        "bytes_per_second": 50_000_000,
+        "wanted": wanted,
+        "taken_at": "2026-05-03T14:40:55+00:00",
+        **changes,
+    }
 
 
 def progress(**changes: Any) -> dict[str, Any]:
-    """Of batch 2, under way."""
+    """Of the whole plan, while batch 2 is under way."""
+    stuck = "orders.payments.authorised-19: no progress for 5 min; is broker 3 up?"
     return {
         "format_version": FORMAT_VERSION,
         "updated_at": "2026-05-03T15:10:31+00:00",
         "state": "moving",
         "batch": 2,
         "batches": 3,
-        "partitions_done": 5,
-        "partitions_total": 12,
-        "bytes_copied": 41 * GIB,
-        "bytes_total": 92 * GIB,
+        "partitions_done": 17,
+        "partitions_total": 34,
+        "bytes_copied": 205 * GIB,
+        "bytes_total": 287 * GIB,
         "bytes_per_second": 47_300_000.0,
-        "eta_seconds": 1160.0,
-        "phases": {"copying": 5, "in_isr": 2, "done": 5, "refused": 0},
-        "anomalies": ["orders.payments.authorised-19: no progress for 5 min; is broker 3 up?"],
+        "eta_seconds": 1860.0,
+        "this_batch": {
+            "partitions_done": 5,
+            "partitions_total": 12,
+            "bytes_copied": 41 * GIB,
+            "bytes_total": 92 * GIB,
+        },
+        "brokers": [
+            traffic(5, (118 * GIB, 160 * GIB, 31_000_000.0), (0, 0, None)),
+            traffic(1, (0, 0, None), (80 * GIB, 119 * GIB, 28_000_000.0)),
+            traffic(6, (87 * GIB, 127 * GIB, 16_300_000.0), (0, 0, None)),
+        ],
+        "brokers_total": 4,
+        "phases": {"queued": 10, "copying": 5, "in_isr": 2, "done": 17, "refused": 0},
+        "anomalies": [stuck],
+        "partitions": [
+            {
+                "partition": "orders.payments.authorised-19",
+                "phase": "copying",
+                "seconds": 312.0,
+                "bytes_copied": 2 * GIB,
+                "bytes_total": 9 * GIB,
+                "next": "the copy reaches its leader's end and joins the ISR",
+            }
+        ],
+        "events": [{"at": "2026-05-03T15:07:20+00:00", "text": stuck}],
+        "open": {"orders.payments.authorised-19": stuck},
         **changes,
     }
+
+
+def traffic(
+    broker: int, received: tuple[int, int, float | None], sent: tuple[int, int, float | None]
+) -> dict[str, Any]:
+    """One broker of progress.json: bytes so far, of how many, and a second."""
+    keys = ("received", "to_receive", "received_per_second", "sent", "to_send", "sent_per_second")
+    return {"broker": broker, **dict(zip(keys, (*received, *sent), strict=True))}
 
 
 def verification(*, passed: bool = False) -> dict[str, Any]:

@@ -64,19 +64,6 @@ def test_the_largest_moves_come_first_and_their_number_is_bounded() -> None:
     assert sizes == sorted(sizes, reverse=True)
 
 
-def test_progress_adds_batches_that_are_over_to_the_one_under_way() -> None:
-    going = report(decision=samples.decision(), batches=samples.batches(), progress=samples.progress())
-    assert going.partitions_done == 12 + 5
-    assert going.bytes_copied == (164 + 41) * samples.GIB
-
-
-def test_a_batch_that_is_over_is_not_counted_twice() -> None:
-    last_look = samples.progress(batch=1, partitions_done=12, bytes_copied=164 * samples.GIB)
-    going = report(decision=samples.decision(), batches=samples.batches(), progress=last_look)
-    assert going.partitions_done == 12
-    assert going.bytes_copied == 164 * samples.GIB
-
-
 def test_a_run_that_did_not_note_more_of_the_controller_than_its_broker_has_no_view_of_it() -> None:
     assert report(snapshot=samples.snapshot(controller={"broker": 2, "epoch": 41})).controller is None
 
@@ -126,7 +113,10 @@ def without(document: dict[str, Any], key: str) -> dict[str, Any]:
             "snapshot.json: controller: 'epochs_read' is not a list of 2 integers",
         ),
         ({"proposals": samples.proposals(candidates={})}, "proposals.json: 'candidates' is not a list"),
-        ({"progress": samples.progress(eta_seconds="soon")}, "progress.json: 'eta_seconds' is not a number"),
+        (
+            {"progress": samples.progress(bytes_per_second="many")},
+            "progress.json: 'bytes_per_second' is not a number",
+        ),
         ({"verification": {"passed": True, "checks": [3]}}, r"verification.json: checks\[0\] is not a JSON object"),
         ({"loads": {"balanced": samples.loads()["balanced"][1:]}}, r"broker 1 of balanced has the phases \['after'\]"),
     ],

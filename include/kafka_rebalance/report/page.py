@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
 from functools import cache
 from pathlib import Path
 
@@ -13,11 +15,14 @@ from markupsafe import Markup
 
 from kafka_rebalance.model.artifacts import REASSIGNMENTS
 from kafka_rebalance.report import units
+from kafka_rebalance.report.aftermath import compared
 from kafka_rebalance.report.approval import approval_body, approval_subject
 from kafka_rebalance.report.brief import brief
 from kafka_rebalance.report.brokers import BrokersPage
+from kafka_rebalance.report.candidates_plot import candidates_plot
 from kafka_rebalance.report.details import Details, details_of
 from kafka_rebalance.report.drift import DriftReport
+from kafka_rebalance.report.live_words import EVENTS_SHOWN, live_words
 from kafka_rebalance.report.moves import (
     BROKER_SORTS,
     LARGEST_MOVES,
@@ -73,7 +78,15 @@ STATES = {  # state of a RunReport: (tone, words)
     "verified": ("good", "Done and verified"),
     "failed": ("bad", "Verification failed: the end is not the approved one"),
 }
-BATCH_STATES = {  # of progress.json
+OVER = {  # the same where Airflow has ended the run meanwhile
+    "planning": ("calm", "Ended before there was a plan: nothing was written to the cluster"),
+    "waiting": ("calm", "Ended without a decision: nothing was written to the cluster"),
+    "approved": ("calm", "Approved, and ended before anything was requested from Kafka"),
+    "executing": ("bad", "The reassignment was started, and the run ended before its end was verified"),
+}
+BATCH_STATES = {  # of progress.json and of batches.json
+    "requesting": "being requested",
+    "requested": "requested",
     "moving": "under way",
     "settling": "in place, watched for a moment",
     "waiting": "the next batch waits",
@@ -84,7 +97,7 @@ BATCH_STATES = {  # of progress.json
     "unreadable": "the cluster cannot be read",
 }
 PHASES = {
-    "queued": "waits for its batch",
+    "queued": "wait for their batch",
     "registered": "requested, no copy yet",
     "copying": "copying",
     "in_isr": "caught up, in the ISR",
@@ -92,6 +105,21 @@ PHASES = {
     "done": "done",
     "refused": "refused by the controller",
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is known of a run beside its files. `at` is now, by which somebody is missed who should follow it; an active
+    run is not over for Airflow. In words: `holds` is what keeps it from going on, `superseded` what came after it.
+    """
+
+    at: datetime | None = None
+    is_active: bool = True
+    holds: tuple[str, ...] = ()
+    superseded: str = ""
+
+
+NOTHING_AROUND = Around()
 
 
 def render_file(report: RunReport) -> str:
@@ -103,14 +131,22 @@ def render_file(report: RunReport) -> str:
 
 
 def render_page(
-    report: RunReport, *, static_url: str, run_url: str, is_live: bool = False, drift_url: str | None = None
+    report: RunReport,
+    *,
+    static_url: str,
+    run_url: str,
+    is_live: bool = False,
+    drift_url: str | None = None,
+    around: Around = NOTHING_AROUND,
 ) -> str:
     """The page with style and scripts from `static_url`; what is long is fetched from below `run_url`, its own address.
 
     A live one keeps its progress up to date by itself. What has changed in the cluster since comes from `drift_url`.
     """
     details = [] if report.focus is None else [details_of(report.focus)]
-    return _render(report, details, static_url=static_url, run_url=run_url, is_live=is_live, drift_url=drift_url)
+    return _render(
+        report, details, static_url=static_url, run_url=run_url, is_live=is_live, drift_url=drift_url, around=around
+    )
 
 
 def _render(
@@ -121,8 +157,9 @@ def _render(
     run_url: str | None,
     is_live: bool,
     drift_url: str | None,
+    around: Around = NOTHING_AROUND,
 ) -> str:
-    tone, words = STATES[report.state]
+    tone, words = STATES[report.state] if around.is_active else OVER.get(report.state, STATES[report.state])
     shown = {detail.candidate.name for detail in details}
     return _environment().get_template("report.html").render(
         report=report,
@@ -139,6 +176,12 @@ def _render(
         state_words=words,
         is_live=is_live,
         drift_url=drift_url,
+        live=live_words(report, around.at if is_live else None),
+        holds=around.holds,
+        superseded=around.superseded,
+        compared=compared(report),
+        scatter=candidates_plot(report.candidates),
+        events_shown=EVENTS_SHOWN,
         refresh_seconds=REFRESH_SECONDS,
         title=f"Rebalance of {report.connection_id}",
         **_places(run_url),

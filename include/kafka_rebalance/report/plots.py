@@ -18,7 +18,8 @@ from typing import Any
 
 from kafka_rebalance.report.values import BrokerChange, Load
 
-BROKERS_SHOWN = 30
+BROKERS_SHOWN = 30  # one by one; more than that as a distribution
+_POINTS = 61  # of the line of a distribution
 _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 5.3, 0.27, 0.62  # 72 CSS pixels an inch: a point becomes a pixel
 
@@ -58,12 +59,13 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawn picture: `source` for an <img>, and in words what it shows. `note` says which brokers are left out."""
+    """A drawn picture: `source` for an <img>, and in words what it shows. `note` is said beside the title."""
 
     title: str
     note: str
     source: str
     description: str
+    is_spread: bool = False  # over the brokers, instead of one by one
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,7 @@ RESOURCES = (
 
 
 def broker_plots(brokers: Sequence[BrokerChange]) -> tuple[Plot, ...]:
-    """One plot for each resource that is known of every broker; of many brokers, those that change most."""
+    """One plot for each resource that is known of every broker; of many brokers, how it is spread over them."""
     plots = []
     for resource in RESOURCES:
         rows = []
@@ -123,17 +125,37 @@ def _even_share(brokers: Sequence[BrokerChange], after: Sequence[float]) -> floa
 
 
 def _plot(resource: Resource, rows: Sequence[Row], even: float | None) -> Plot:
-    shown = sorted(range(len(rows)), key=lambda at: (-abs(rows[at].after - rows[at].before), at))[:BROKERS_SHOWN]
-    chosen = tuple(rows[at] for at in sorted(shown))
-    scale, unit = _scale(resource.kind, max(max(row.before, row.after) for row in rows))
-    note = "" if len(rows) == len(chosen) else f"the {len(chosen)} of {len(rows)} brokers that change most"
-    before, after = [row.before / scale for row in rows], [row.after / scale for row in rows]
+    scale, unit = scale_of(resource.kind, max(max(row.before, row.after) for row in rows))
+    before, after = sorted(row.before / scale for row in rows), sorted(row.after / scale for row in rows)
+    title = resource.title + (f" ({unit})" if unit else "")
+    if len(rows) > BROKERS_SHOWN:
+        low, high = f"{before[0]:.3g}–{before[-1]:.3g}", f"{after[0]:.3g}–{after[-1]:.3g}"
+        description = (
+            f"{resource.title} of {len(rows):,} brokers, from the least to the most: before {_course(before, unit)}, "
+            f"after {_course(after, unit)}."
+        )
+        svg = draw_distribution(_thinned(before), _thinned(after), resource.title.lower(), even and even / scale)
+        return Plot(title, f"all {len(rows):,} brokers: {low} before, {high} after", as_source(svg), description, True)
     description = (
-        f"{resource.title} by broker: before {min(before):.3g} to {max(before):.3g}{_suffix(unit)}, "
-        f"after {min(after):.3g} to {max(after):.3g}{_suffix(unit)}. The numbers are in the table below."
+        f"{resource.title} by broker: before {before[0]:.3g} to {before[-1]:.3g}{_suffix(unit)}, "
+        f"after {after[0]:.3g} to {after[-1]:.3g}{_suffix(unit)}. The numbers are in the table below."
     )
-    svg = draw(chosen, scale, resource.kind == "count", even)
-    return Plot(resource.title + (f" ({unit})" if unit else ""), note, as_source(svg), description)
+    svg = draw(tuple(rows), scale, resource.kind == "count", even)
+    return Plot(title, "", as_source(svg), description)
+
+
+def _course(ordered: Sequence[float], unit: str) -> str:
+    tenth, half, nine = (ordered[round(share * (len(ordered) - 1))] for share in (0.1, 0.5, 0.9))
+    return (
+        f"{ordered[0]:.3g} at least, {tenth:.3g} at a tenth of them, {half:.3g} at half, {nine:.3g} at nine tenths, "
+        f"{ordered[-1]:.3g}{_suffix(unit)} at most"
+    )
+
+
+def _thinned(ordered: Sequence[float]) -> tuple[float, ...]:
+    """As many of the values, evenly spread and with both ends, as the eye can tell apart."""
+    last = len(ordered) - 1
+    return tuple(ordered[round(place * last / (_POINTS - 1))] for place in range(_POINTS))
 
 
 def as_source(svg: str) -> str:
@@ -145,7 +167,7 @@ def _suffix(unit: str) -> str:
     return f" {unit}" if unit else ""
 
 
-def _scale(kind: str, largest: float) -> tuple[float, str]:
+def scale_of(kind: str, largest: float) -> tuple[float, str]:
     """One unit for the whole axis, so that the eye compares lengths and not units."""
     if kind == "count":
         return 1.0, ""
@@ -195,6 +217,32 @@ def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -
         axes.set_xlim(-0.03 * most, 1.06 * most)  # room for the marker of a broker that holds nothing
         axes.xaxis.set_major_locator(MaxNLocator(5, integer=whole))
         axes.grid(axis="x", color=LINE, linewidth=0.6)
+        return finished(canvas, axes)
+
+
+@lru_cache(maxsize=64)
+def draw_distribution(before: tuple[float, ...], after: tuple[float, ...], what: str, even: float | None) -> str:
+    """The SVG: the brokers from the least to the most, before dashed and after solid, and the even share."""
+    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    with drawing, mpl.rc_context(STYLE):
+        figure = Figure(figsize=(_WIDTH_INCHES, 2.6))
+        canvas = FigureCanvasSVG(figure)
+        axes = figure.add_axes((0.11, 0.18, 0.86, 0.72))
+        share = [100 * place / (len(before) - 1) for place in range(len(before))]
+        if even is not None:
+            axes.axhline(even, color=INK, linewidth=0.8, linestyle=(0, (1.5, 2.5)), zorder=1)
+        axes.plot(share, before, color=BEFORE, linestyle=(0, (5, 2)), linewidth=1.8, zorder=2)
+        axes.plot(share, after, color=AFTER, linewidth=1.8, zorder=3)
+        axes.set_xlim(0, 100)
+        axes.set_ylim(0, 1.06 * max([*before, *after, 1e-9]))
+        axes.set_xlabel(f"% of brokers, by {what}")
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.grid(axis="y", color=LINE, linewidth=0.6)
         return finished(canvas, axes)
 
 

@@ -11,15 +11,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TypeVar
 
 from kafka_rebalance.model.artifacts import (
-    BATCHES,
     DECISION,
     ESTIMATE,
     LEFT_OUT,
-    PROGRESS,
     PROPOSALS,
     SEGMENTS,
     SNAPSHOT,
-    THROTTLE,
     VERIFICATION,
 )
 from kafka_rebalance.model.policy import Policy
@@ -31,11 +28,11 @@ from kafka_rebalance.report.documents import Document
 from kafka_rebalance.report.estimate import read_estimate
 from kafka_rebalance.report.history import history_line
 from kafka_rebalance.report.limits import limit_uses
+from kafka_rebalance.report.live import read_execution
 from kafka_rebalance.report.segments import segment_report
 from kafka_rebalance.report.stakes import read_stakes
 from kafka_rebalance.report.values import (
     METRICS,
-    BatchReport,
     BrokerChange,
     CandidateReport,
     CheckReport,
@@ -44,11 +41,9 @@ from kafka_rebalance.report.values import (
     DiskCourse,
     GroupReport,
     LeftOutMove,
-    Progress,
     Queue,
     RunReport,
     Score,
-    Throttle,
     Verification,
 )
 
@@ -65,6 +60,7 @@ def build_report(
     throttle: Mapping[str, object] | None = None,
     batches: Mapping[str, object] | None = None,
     progress: Mapping[str, object] | None = None,
+    control: Mapping[str, object] | None = None,
     verification: Mapping[str, object] | None = None,
     left_out: Mapping[str, object] | None = None,
     estimate: Mapping[str, object] | None = None,
@@ -123,9 +119,7 @@ def build_report(
         recommended_because=plan.text("recommended_because", "") if plan else "",
         segments=segment_report(Document.of(SEGMENTS, segments)) if segments is not None else None,
         decision=answer,
-        batches=_batches(Document.of(BATCHES, batches)) if batches is not None else (),
-        throttle=_throttle(Document.of(THROTTLE, throttle)) if throttle is not None else None,
-        progress=_progress(Document.of(PROGRESS, progress)) if progress is not None else None,
+        execution=read_execution(batches=batches, progress=progress, throttle=throttle, control=control),
         verification=checks,
         history=history_line(account, document.time("observed_at")) if account is not None else None,
         problems=_contradictions(candidates, answer),
@@ -285,20 +279,6 @@ def _decision(document: Document) -> Decision:
     )
 
 
-def _batches(document: Document) -> tuple[BatchReport, ...]:
-    return tuple(
-        BatchReport(
-            part.count("number"),
-            part.count("partitions"),
-            part.count("bytes"),
-            part.optional_time("created_at"),
-            part.optional_time("finished_at"),
-            part.text("state"),
-        )
-        for part in document.parts("batches")
-    )
-
-
 def _left_out(document: Document) -> tuple[LeftOutMove, ...]:
     return tuple(
         LeftOutMove(
@@ -311,30 +291,6 @@ def _left_out(document: Document) -> tuple[LeftOutMove, ...]:
         )
         for part in document.parts("partitions")
     )
-
-
-def _progress(document: Document) -> Progress:
-    phases = document.part("phases")
-    return Progress(
-        updated_at=document.time("updated_at"),
-        state=document.text("state"),
-        batch=document.optional_count("batch"),
-        batches=document.optional_count("batches"),
-        partitions_done=document.count("partitions_done"),
-        partitions_total=document.count("partitions_total"),
-        bytes_copied=document.count("bytes_copied"),
-        bytes_total=document.count("bytes_total"),
-        bytes_per_second=document.optional_number("bytes_per_second"),
-        eta_seconds=document.optional_number("eta_seconds"),
-        phases=tuple((phase, phases.count(phase)) for phase in phases.content),
-        anomalies=document.texts("anomalies"),
-    )
-
-
-def _throttle(document: Document) -> Throttle:
-    entities = document.part("wanted").content
-    brokers = sum(entity.startswith("brokers/") for entity in entities)
-    return Throttle(document.number("bytes_per_second"), brokers)
 
 
 def _verification(document: Document) -> Verification:

@@ -13,11 +13,11 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.deciding import Deciding
 from kafka_rebalance.report.estimate import Estimate
 from kafka_rebalance.report.limits import LimitUse
+from kafka_rebalance.report.live import Execution
 from kafka_rebalance.report.segments import SegmentReport
 from kafka_rebalance.report.stakes import Stakes
 
 REJECT = "Reject"
-BATCH_DONE = "done"  # state of a batch that ended as approved
 METRICS = {  # in the order of the page; keys are those of the table `scores`
     "disk": "Bytes on disk",
     "bytes_in": "Bytes in",
@@ -151,42 +151,6 @@ class Decision:
 
 
 @dataclass(frozen=True, slots=True)
-class BatchReport:
-    number: int
-    partitions: int
-    bytes: int
-    created_at: datetime | None
-    finished_at: datetime | None
-    state: str
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """What the reassignment last noted of the batch it is in; None where unknown."""
-
-    updated_at: datetime
-    state: str
-    batch: int | None
-    batches: int | None
-    partitions_done: int
-    partitions_total: int
-    bytes_copied: int
-    bytes_total: int
-    bytes_per_second: float | None
-    eta_seconds: float | None
-    phases: tuple[tuple[str, int], ...]
-    anomalies: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Throttle:
-    """What `throttle.json` says the run set, and on how many brokers."""
-
-    bytes_per_second: float
-    brokers: int
-
-
-@dataclass(frozen=True, slots=True)
 class CheckReport:
     name: str
     subject: str
@@ -273,9 +237,7 @@ class RunReport:
     recommended_because: str  # empty where the plan does not say
     segments: SegmentReport | None  # None: the audit is not written yet
     decision: Decision | None
-    batches: tuple[BatchReport, ...]
-    throttle: Throttle | None
-    progress: Progress | None
+    execution: Execution
     verification: Verification | None
     history: str | None  # where bytes in come from, in words; None: planned without the ledger's samples
     problems: tuple[str, ...]  # what contradicts itself in the folder, in words
@@ -330,6 +292,13 @@ class RunReport:
         auto = cost.auto_bytes_per_second if cost is not None else None
         return auto if auto is not None else self.settings.throttle_bytes_per_second
 
+    def planned_seconds(self, candidate: CandidateReport, bytes_per_second: float | None) -> float | None:
+        """The plan's time at another throttle of one broker than `throttle_of`; None where it is not known."""
+        planned = self.throttle_of(candidate)
+        if candidate.makespan_seconds is None or planned is None or not bytes_per_second:
+            return candidate.makespan_seconds
+        return candidate.makespan_seconds * planned / bytes_per_second
+
     def finishes_in(self, candidate: CandidateReport) -> str:
         """The range of time in which such a plan ends here, in words; empty where nothing can be said."""
         return self.estimate.finishes_in(candidate.makespan_seconds) if self.estimate else ""
@@ -342,7 +311,7 @@ class RunReport:
         if self.decision is not None:
             if not self.decision.is_approval:
                 return "expired" if self.decision.choice is None else "rejected"
-            return "executing" if self.batches else "approved"
+            return "executing" if self.execution.batches else "approved"
         if not self.is_planned:
             return "planning"
         if self.policy is None:
@@ -368,20 +337,11 @@ class RunReport:
         return bool(self.stopped) and moving <= set(self.stopped)
 
     @property
+    def is_open(self) -> bool:
+        """Whether nothing of the run has reached the cluster, and something still may."""
+        return self.state in ("planning", "waiting", "approved")
+
+    @property
     def changes_by_itself(self) -> bool:
         """Whether the page of a run that is going on is about to change without anybody's answer."""
         return self.state in ("planning", "approved", "executing")
-
-    @property
-    def partitions_done(self) -> int:
-        """Of the whole run: batches that are over, and what the one under way has done."""
-        done = {batch.number for batch in self.batches if batch.state == BATCH_DONE}
-        current = self.progress.partitions_done if self.progress and self.progress.batch not in done else 0
-        return sum(batch.partitions for batch in self.batches if batch.number in done) + current
-
-    @property
-    def bytes_copied(self) -> int:
-        """Of the whole run, like `partitions_done`."""
-        done = {batch.number for batch in self.batches if batch.state == BATCH_DONE}
-        current = self.progress.bytes_copied if self.progress and self.progress.batch not in done else 0
-        return sum(batch.bytes for batch in self.batches if batch.number in done) + current

@@ -34,6 +34,7 @@ def read_report(folder: RunFolder) -> RunReport:
         throttle=_optional(folder, artifacts.THROTTLE),
         batches=_optional(folder, artifacts.BATCHES),
         progress=_optional(folder, artifacts.PROGRESS),
+        control=_optional(folder, artifacts.CONTROL),
         verification=_optional(folder, artifacts.VERIFICATION),
         left_out=_optional(folder, artifacts.LEFT_OUT),
         estimate=_optional(folder, artifacts.ESTIMATE),

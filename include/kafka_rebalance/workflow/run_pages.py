@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
+from datetime import UTC, datetime
 from typing import TypeVar
 
 from fastapi.responses import HTMLResponse, Response
@@ -11,9 +12,10 @@ from sqlalchemy.orm import Session
 
 from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError
 from kafka_rebalance.model.artifacts import BATCHES, PROPOSALS, SNAPSHOT, VERIFICATION, read_json
-from kafka_rebalance.report.page import picture, render_drift, render_message, render_page
+from kafka_rebalance.report.page import Around, picture, render_drift, render_message, render_page
 from kafka_rebalance.workflow.drift import PATIENCE_SECONDS, drift_now, read_drift
 from kafka_rebalance.workflow.report_files import read_reassignment, read_report
+from kafka_rebalance.workflow.run_context import holds, superseded_by
 from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, file_name, open_run_folder
 from kafka_rebalance.workflow.run_records import (
     FOLDER_KEY,
@@ -46,7 +48,14 @@ def run_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
     def page() -> HTMLResponse:
         folder, dag_run = open_folder(dag_id, run_id, session)
         report = read_report(folder)
-        is_live = report.changes_by_itself and str(dag_run.state) in ACTIVE_STATES
+        is_active = str(dag_run.state) in ACTIVE_STATES
+        is_live = report.changes_by_itself and is_active
+        around = Around(
+            at=datetime.now(UTC),
+            is_active=is_active,
+            holds=holds(session, dag_id, report.connection_id) if is_live else (),
+            superseded=superseded_by(session, dag_run, folder) if is_active and report.is_open else "",
+        )
         return HTMLResponse(
             render_page(
                 report,
@@ -54,6 +63,7 @@ def run_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
                 run_url=run_page_url(dag_id, run_id),
                 is_live=is_live,
                 drift_url=drift_url(dag_id, run_id) if report.state in NOT_BEGUN else None,
+                around=around,
             )
         )
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from airflow.models.dag import DagModel
 from airflow.models.dagrun import DagRun
 from airflow.models.hitl import HITLDetail
 from airflow.models.taskinstance import TaskInstance
@@ -29,7 +30,9 @@ __all__ = [
     "DagRun",
     "RebalanceRecord",
     "RequestRecord",
+    "is_paused",
     "is_rebalance",
+    "newer_rebalances",
     "open_requests",
     "read_pushed",
     "read_run",
@@ -86,6 +89,11 @@ def is_rebalance(session: Session, dag_run: DagRun) -> bool:
     return len(set(tasks)) == 2
 
 
+def is_paused(session: Session, dag_id: str) -> bool:
+    """Whether the Dag is paused; no for one that Airflow does not know."""
+    return bool(session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id)))
+
+
 @dataclass(frozen=True, slots=True)
 class RebalanceRecord:
     """One run of `kafka_rebalance` as Airflow has it: `folder` is what its snapshot pushed, `conf` what was asked."""
@@ -120,6 +128,15 @@ class CheckRecord:
 
 def recent_rebalances(session: Session, dag_id: str, most: int) -> tuple[RebalanceRecord, ...]:
     """The newest runs first."""
+    return _rebalances(session, dag_id, most)
+
+
+def newer_rebalances(session: Session, dag_run: DagRun, most: int) -> tuple[RebalanceRecord, ...]:
+    """Runs of the same Dag that were made after this one, the newest first."""
+    return _rebalances(session, dag_run.dag_id, most, after=dag_run.id)
+
+
+def _rebalances(session: Session, dag_id: str, most: int, after: int = 0) -> tuple[RebalanceRecord, ...]:
     of_snapshot = (
         (XComModel.dag_run_id == DagRun.id)
         & (XComModel.task_id == SNAPSHOT_TASK)
@@ -129,7 +146,7 @@ def recent_rebalances(session: Session, dag_id: str, most: int) -> tuple[Rebalan
     found = session.execute(
         select(DagRun, XComModel.value)
         .outerjoin(XComModel, of_snapshot)
-        .where(DagRun.dag_id == dag_id)
+        .where(DagRun.dag_id == dag_id, DagRun.id > after)
         .order_by(DagRun.id.desc())
         .limit(most)
     )

@@ -1,0 +1,138 @@
+"""What the page says of a run that moves partitions, beyond its files: the time left, its history, and silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from kafka_rebalance.execution.eta import EtaRange, rest_range
+from kafka_rebalance.report.live import BatchReport, Happening
+from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_range, format_rate
+from kafka_rebalance.report.values import RunReport
+
+# Who follows a batch, or waits for the next one, notes that it looked every 15 s at least; the way from worker to
+# triggerer and back takes Airflow some seconds more.
+SILENT = timedelta(seconds=60)
+PACE_SHARE = 0.05  # of the bytes: before so many are copied, a run's own pace tells nothing
+BATCHES_SHOWN, EVENTS_SHOWN, EVENTS_KEPT = 10, 8, 100
+
+
+@dataclass(frozen=True, slots=True)
+class LiveWords:
+    """`rest` and `ends` are empty where no end can be told; `silence` where somebody follows the run."""
+
+    rest: str
+    ends: str
+    basis: str
+    silence: str
+    batches: tuple[BatchReport, ...]  # the newest and what did not end well, by number
+    batches_before: int  # that are in place, and not among these
+    events: tuple[Happening, ...]  # newest first
+
+
+def live_words(report: RunReport, now: datetime | None) -> LiveWords:
+    """`now` is None where nobody is there to see the run: in the file."""
+    left = _rest(report)
+    shown = _batches(report.execution.batches)
+    return LiveWords(
+        rest=format_range(left.low, left.high) if left else "",
+        ends=_ends(report, left) if left else "",
+        basis=_basis(left) if left else "",
+        silence=_silence(report, now) if now else "",
+        batches=shown,
+        batches_before=len(report.execution.batches) - len(shown),
+        events=tuple(sorted(_events(report), key=lambda one: one.at, reverse=True))[:EVENTS_KEPT],
+    )
+
+
+def _rest(report: RunReport) -> EtaRange | None:
+    """By the plan's time for the bytes that are left, at the throttle that is set now, and by the pace so far."""
+    progress, focus, throttle = report.execution.progress, report.focus, report.execution.throttle
+    if progress is None or focus is None or not progress.plan.bytes_total:
+        return None
+    left = progress.plan.bytes_total - progress.plan.bytes_copied
+    if left <= 0:
+        return None
+    share, at_pace = left / progress.plan.bytes_total, None
+    whole = report.planned_seconds(focus, throttle.bytes_per_second if throttle else None)
+    by_plan = None if whole is None else whole * share
+    began = report.execution.began_at
+    if began is not None and 1 - share >= PACE_SHARE:
+        at_pace = (progress.updated_at - began).total_seconds() * share / (1 - share)
+    return rest_range(by_plan, at_pace, report.estimate.ratios if report.estimate else ())
+
+
+def _ends(report: RunReport, left: EtaRange) -> str:
+    """`2026-05-03 15:32–15:41 UTC`, counted from the last look."""
+    assert report.execution.progress is not None
+    seen = report.execution.progress.updated_at.astimezone(UTC)
+    first, last = (seen + timedelta(seconds=seconds) for seconds in (left.low, left.high))
+    same_day = first.date() == last.date()
+    return f"{first:%Y-%m-%d %H:%M}–{last:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}} UTC"
+
+
+def _basis(left: EtaRange) -> str:
+    runs = format_count(left.runs, "earlier run", "earlier runs")
+    few = "" if left.is_measured else ", too few to tell more"
+    return f"by the plan, {runs} here{few}, and this run so far"
+
+
+def _silence(report: RunReport, now: datetime) -> str:
+    progress = report.execution.progress
+    last = progress.updated_at if progress else report.execution.began_at
+    if report.state != "executing" or last is None or now - last < SILENT:
+        return ""
+    return (
+        f"No news for {format_duration((now - last).total_seconds())}: nobody follows this run now. Copies that are "
+        "under way go on by themselves, under their throttle. See the log of the task reassign, and whether the "
+        "triggerer and the workers are up."
+    )
+
+
+def _batches(batches: tuple[BatchReport, ...]) -> tuple[BatchReport, ...]:
+    newest = {batch.number for batch in batches[-BATCHES_SHOWN:]}
+    return tuple(batch for batch in batches if batch.number in newest or batch.state != "done")
+
+
+def _events(report: RunReport) -> Iterator[Happening]:
+    """The run's history, out of every file that says when something happened."""
+    decision, execution = report.decision, report.execution
+    if decision is not None and decision.is_approval and decision.at is not None:
+        yield Happening(decision.at, f"{decision.by or 'Somebody'} approved {decision.choice}")
+    yield from _of_throttle(report)
+    for batch in execution.batches:
+        if batch.created_at is not None:
+            what = f"{format_count(batch.partitions, 'partition', 'partitions')}, {format_bytes(batch.bytes)} to copy"
+            yield Happening(batch.created_at, f"Batch {batch.number} requested: {what}")
+        if batch.finished_at is not None:
+            yield Happening(batch.finished_at, f"Batch {batch.number} in place")
+    if execution.progress is not None:
+        yield from execution.progress.events
+    yield from execution.asked
+    if execution.stop is not None:
+        yield execution.stop
+    for at in sorted({one.at for one in report.left_out}):
+        count = sum(one.at == at for one in report.left_out)
+        yield Happening(at, f"{format_count(count, 'approved move', 'approved moves')} left out")
+    checks = report.verification
+    if checks is not None and checks.at is not None:
+        failed = sum(not check.passed for check in checks.checks)
+        said = "every check passed" if checks.passed else f"{format_count(failed, 'check', 'checks')} failed"
+        yield Happening(checks.at, f"Verified: {said}")
+
+
+def _of_throttle(report: RunReport) -> Iterator[Happening]:
+    throttle = report.execution.throttle
+    if throttle is None:
+        return
+    if throttle.taken_at is not None:
+        where = format_count(throttle.brokers, "broker", "brokers")
+        rate = format_rate(throttle.approved_bytes_per_second)
+        yield Happening(throttle.taken_at, f"Throttle of {rate} set on {where}")
+    for at, rate_then, by in throttle.changes:
+        yield Happening(at, f"{by} set the throttle to {format_rate(rate_then)}")
+    if throttle.handed_over_at is not None:
+        yield Happening(throttle.handed_over_at, "Throttle left to the Dag kafka_throttle_janitor: copies still run")
+    if throttle.released_at is not None:
+        yield Happening(throttle.released_at, "Throttle taken off; what was set before is back")

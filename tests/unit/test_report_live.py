@@ -1,0 +1,127 @@
+"""What the page says of a run that moves partitions: how far, how long still, what happened, and who is silent."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+
+import report_samples as samples
+from kafka_rebalance.report.live import Count
+from kafka_rebalance.report.live_words import BATCHES_SHOWN, SILENT, live_words
+from kafka_rebalance.report.summary import build_report
+from kafka_rebalance.report.values import RunReport
+
+SEEN = datetime(2026, 5, 3, 15, 10, 31, tzinfo=UTC)
+
+
+def report(**documents: Any) -> RunReport:
+    plan = {"proposals": samples.proposals(), "moves": samples.all_moves(), "loads": samples.loads()}
+    under_way = {"decision": samples.decision(), "throttle": samples.throttle(), "batches": samples.batches()}
+    return build_report(samples.snapshot(), **{**plan, **under_way, "progress": samples.progress(), **documents})
+
+
+def test_progress_is_of_the_whole_plan_and_counts_no_batch_twice() -> None:
+    execution = report().execution
+    assert (execution.partitions_done, execution.bytes_copied) == (17, 205 * samples.GIB)
+    assert execution.progress is not None
+    assert execution.progress.plan == Count(17, 34, 205 * samples.GIB, 287 * samples.GIB)
+    assert execution.progress.batch_count == Count(5, 12, 41 * samples.GIB, 92 * samples.GIB)
+
+
+def test_batches_that_are_over_count_where_nobody_noted_progress_since() -> None:
+    old = samples.progress(batch=1, partitions_done=3, bytes_copied=1)
+    assert report(progress=old).execution.partitions_done == 12
+    assert report(progress=None).execution.bytes_copied == 164 * samples.GIB
+
+
+def test_a_progress_json_of_an_older_version_still_reads() -> None:
+    later = ("this_batch", "brokers", "brokers_total", "partitions", "events", "open")
+    old = {key: value for key, value in samples.progress().items() if key not in later}
+    execution = report(progress=old).execution
+    assert execution.progress is not None
+    assert (execution.progress.brokers, execution.progress.batch_count) == ((), None)
+
+
+def test_a_run_that_has_only_waited_so_far_says_why() -> None:
+    waiting = {"format_version": 1, "updated_at": SEEN.isoformat(), "state": "waiting", "waiting_for": ["no batch yet"]}
+    execution = report(batches=None, progress=waiting | {"anomalies": []}).execution
+    assert execution.progress is not None
+    assert execution.progress.waiting_for == ("no batch yet",)
+    assert execution.partitions_done == 0
+
+
+def test_the_time_left_holds_the_plans_time_and_the_pace_of_this_run() -> None:
+    words = live_words(report(), None)
+    # 82 of 287 GiB are left: 0.9 to 1.5 times 51 min by the plan, 12 min as fast as it went so far.
+    assert words.rest == "12 min–1 h 17 min"
+    assert words.ends == "2026-05-03 15:22–16:27 UTC"
+    assert words.basis == "by the plan, 0 earlier runs here, too few to tell more, and this run so far"
+
+
+def test_another_throttle_changes_the_time_left() -> None:
+    slow = samples.throttle(bytes_per_second=25_000_000, first_bytes_per_second=50_000_000)
+    assert live_words(report(throttle=slow), None).rest == "12 min–2 h 34 min"
+
+
+@pytest.mark.parametrize("copied", [0, 287])
+def test_nothing_is_said_of_the_end_where_nothing_is_left(copied: int) -> None:
+    progress = samples.progress(bytes_copied=copied * samples.GIB, bytes_total=copied * samples.GIB)
+    words = live_words(report(progress=progress), None)
+    assert (words.rest, words.ends) == ("", "")
+
+
+def test_a_day_is_named_twice_where_the_end_may_be_tomorrow() -> None:
+    late = samples.progress(updated_at="2026-05-03T23:40:00+00:00")
+    batches = samples.batches()
+    for batch in batches["batches"]:
+        batch["created_at"] = "2026-05-03T23:10:00+00:00"
+    assert live_words(report(progress=late, batches=batches), None).ends == "2026-05-03 23:52–2026-05-04 00:57 UTC"
+
+
+def test_a_run_that_nobody_follows_says_so_and_what_to_look_at() -> None:
+    assert live_words(report(), SEEN + SILENT - timedelta(seconds=1)).silence == ""
+    said = live_words(report(), SEEN + timedelta(minutes=5)).silence
+    assert said.startswith("No news for 5 min: nobody follows this run now.")
+    assert live_words(report(), None).silence == "", "nobody is there to see it in a file"
+    over = report(verification=samples.verification(passed=True))
+    assert live_words(over, SEEN + timedelta(days=1)).silence == ""
+
+
+def test_what_happened_comes_newest_first_out_of_every_file() -> None:
+    change = {"at": "2026-05-03T15:05:00+00:00", "bytes_per_second": 25_000_000, "by": "uma"}
+    documents = {
+        "throttle": samples.throttle(
+            bytes_per_second=25_000_000, first_bytes_per_second=50_000_000, rate_changes=[change],
+            released_at="2026-05-03T15:39:00+00:00",
+        ),
+        "control": {"stop_after_batch": {"by": "olive", "at": "2026-05-03T15:08:00+00:00"}, "cancelled": None},
+        "batches": {**samples.batches(), "stopped": {"at": "2026-05-03T15:12:00+00:00", "why": "olive asked."}},
+        "verification": samples.verification(),
+        "left_out": samples.left_out(),
+    }  # fmt: skip
+    told = [event.text for event in live_words(report(**documents), None).events]
+    assert told == [
+        "Verified: 1 check failed",
+        "Throttle taken off; what was set before is back",
+        "olive asked.",
+        "olive asked for no further batch",
+        "orders.payments.authorised-19: no progress for 5 min; is broker 3 up?",
+        "uma set the throttle to 23.8 MiB/s",
+        "Batch 2 requested: 12 partitions, 92.0 GiB to copy",
+        "Batch 1 in place",
+        "1 approved move left out",
+        "Batch 1 requested: 12 partitions, 164 GiB to copy",
+        "Throttle of 47.7 MiB/s set on 6 brokers",
+        "olive approved balanced",
+    ]
+
+
+def test_of_many_batches_the_newest_and_those_that_did_not_end_well_are_listed() -> None:
+    one = samples.batches()["batches"][0]
+    many = [one | {"number": number} for number in range(1, 301)]
+    many[6]["state"] = "stalled"
+    words = live_words(report(batches={"batches": many}), None)
+    assert [batch.number for batch in words.batches] == [7, *range(301 - BATCHES_SHOWN, 301)]
+    assert words.batches_before == 300 - BATCHES_SHOWN - 1

@@ -1,0 +1,182 @@
+"""Our pages in a real browser, served by the real Airflow app: each stage, at two widths, in light and in dark."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+import uvicorn
+from fastapi.testclient import TestClient
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.support.wait import WebDriverWait
+
+import report_samples as samples
+from browser import console_errors, grave_findings, keep_picture, look_as, open_all, open_browser, overflow
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.report import page
+from web_run import Run
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+DEADLINE_SECONDS = 30
+LOOKED_AT = datetime.fromisoformat(samples.progress()["updated_at"])
+WIDTHS = (1280, 390)
+CHANGED = {"at": "2026-05-03T15:05:00+00:00", "bytes_per_second": 25_000_000, "by": "uma"}
+UNDER_WAY = {
+    artifacts.DECISION: samples.decision(),
+    artifacts.THROTTLE: samples.throttle(
+        bytes_per_second=25_000_000, first_bytes_per_second=50_000_000, rate_changes=[CHANGED]
+    ),
+    artifacts.BATCHES: samples.batches(),
+    artifacts.PROGRESS: samples.progress(),
+}
+WAITS = samples.progress(
+    state="waiting", waiting_for=["Broker 4 is not registered. Start it: the next batch is requested when it is back."]
+)
+STAGES: dict[str, dict[str, Any]] = {
+    "waiting": {},
+    "executing": UNDER_WAY,
+    "paused": UNDER_WAY | {artifacts.PROGRESS: WAITS, artifacts.LEFT_OUT: samples.left_out()},
+    "verified": UNDER_WAY | {artifacts.VERIFICATION: samples.verification(passed=True)},
+    "failed": UNDER_WAY | {artifacts.VERIFICATION: samples.verification()},
+}
+
+
+TWICE = ("executing", "failed")  # looked at by axe in the dark and narrow, too
+
+
+@pytest.fixture(scope="module")
+def served(client: TestClient) -> Iterator[str]:
+    """The address of Airflow's api-server, which runs in a thread of this process."""
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(client.app, lifespan="off", log_level="warning"))  # type: ignore[arg-type]
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    deadline = time.monotonic() + DEADLINE_SECONDS
+    while not server.started:
+        assert time.monotonic() < deadline, "the api-server has not started"
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(DEADLINE_SECONDS)
+    listening.close()
+
+
+@pytest.fixture(scope="module")
+def browser(
+    served: str, login: dict[str, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Chrome]:
+    """Logged in as vera, who may look."""
+    for opened in open_browser(tmp_path_factory.mktemp("browser")):
+        opened.get(f"{served}/kafka-rebalance/static/report.css")
+        opened.add_cookie({"name": "_token", "value": login["vera"]["Authorization"].removeprefix("Bearer ")})
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _forget_errors(browser: Chrome) -> None:
+    console_errors(browser)
+
+
+def run_at(stage: str) -> Run:
+    run = Run(state="success" if stage == "verified" else "failed" if stage == "failed" else "running").ready()
+    for name, content in STAGES[stage].items():
+        artifacts.write_json(run.folder, name, of_today(content))
+    return run
+
+
+def of_today(document: dict[str, Any]) -> dict[str, Any]:
+    """The sample as if its run were going on now: who follows a run has just looked at it."""
+    later = datetime.now(UTC).replace(microsecond=0) - LOOKED_AT
+    times = r"2026-05-03T[\d:]+\+00:00"
+    moved: dict[str, Any] = json.loads(
+        re.sub(times, lambda at: (datetime.fromisoformat(at[0]) + later).isoformat(), json.dumps(document))
+    )
+    return moved
+
+
+def seen(browser: Chrome) -> str:
+    return browser.find_element(By.TAG_NAME, "body").text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def wait_until(browser: Chrome, holds: Callable[[], Any], what: str) -> None:
+    WebDriverWait(browser, DEADLINE_SECONDS, 0.1).until(lambda _: holds(), what)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_runs_page_fits_is_accessible_and_logs_no_error(browser: Chrome, served: str, stage: str) -> None:
+    url = f"{served}{run_at(stage).url}"
+    for width in WIDTHS:
+        for dark in (False, True):
+            look_as(browser, width, dark=dark)
+            browser.get(url)
+            open_all(browser)
+            assert overflow(browser) <= 0, (width, dark)
+            keep_picture(browser, f"{stage}-{width}-{'dark' if dark else 'light'}", whole=True)
+            if (width, dark) in ((1280, False), (390, True)) and (stage in TWICE or not dark):
+                assert grave_findings(browser) == []
+    assert console_errors(browser) == []
+
+
+def test_the_overview_fits_is_accessible_and_logs_no_error(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["orders-prod", "orders-" + "x" * 200]))
+    run_at("executing")
+    for width in WIDTHS:
+        look_as(browser, width, dark=width < 600)
+        browser.get(f"{served}/kafka-rebalance/clusters")
+        open_all(browser)
+        assert overflow(browser) <= 0
+        keep_picture(browser, f"overview-{width}", whole=True)
+        assert grave_findings(browser) == []
+    assert console_errors(browser) == []
+
+
+def test_a_refresh_takes_nothing_away_from_who_reads(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "REFRESH_SECONDS", 1)
+    run = run_at("executing")
+    many = [samples.traffic(broker, (1, 2, None), (0, 0, None)) for broker in range(1, 31)]
+
+    def note(**changes: Any) -> None:
+        noted = of_today(samples.progress(brokers=many, **changes))
+        artifacts.write_json(run.folder, artifacts.PROGRESS, noted)
+
+    note()
+    look_as(browser, 1280)
+    browser.get(f"{served}{run.url}")
+    table = browser.find_element(By.CSS_SELECTOR, '[aria-label="Brokers while it runs"]')
+    browser.execute_script("arguments[0].focus(); arguments[0].scrollTop = 120; scrollTo(0, 200)", table)
+    details = browser.find_element(By.XPATH, "//details[summary[contains(., 'longest in their phase')]]")
+    browser.execute_script("arguments[0].open = true", details)
+
+    note(partitions_done=18, anomalies=["Something new is wrong.", "And more."])
+    wait_until(browser, lambda: "Partitions in place: 18 of 34" in seen(browser), "the page is not refreshed")
+    assert "Something new is wrong." in seen(browser)
+    assert details.get_attribute("open") == "true"
+    state = "return [document.activeElement === arguments[0], arguments[0].scrollTop, Math.round(scrollY) > 0]"
+    assert browser.execute_script(state, table) == [True, 120, True]
+
+    select = "getSelection().selectAllChildren(arguments[0])"
+    browser.execute_script(select, browser.find_element(By.XPATH, "//p[text()='Something new is wrong.']"))
+    note(partitions_done=19)
+    wait_until(browser, lambda: "while text is selected" in seen(browser), "a selection does not hold the update")
+    assert browser.execute_script("return getSelection().toString()") == "Something new is wrong."
+    browser.execute_script("getSelection().removeAllRanges()")
+    wait_until(browser, lambda: "Partitions in place: 19 of 34" in seen(browser), "the page is not refreshed again")
+    assert "Something new is wrong." not in seen(browser)
+
+    artifacts.write_json(run.folder, artifacts.VERIFICATION, samples.verification(passed=True))
+    wait_until(browser, lambda: "Done and verified" in seen(browser), "the page does not load anew at the end")
+    assert console_errors(browser) == []
