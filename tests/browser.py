@@ -82,8 +82,12 @@ def look_as(browser: Chrome, width: int, *, dark: bool = False) -> None:
 
 
 def open_all(browser: Chrome) -> None:
-    """Opens every part of the page that is folded."""
+    """Opens every part of the page that is folded, and waits for what is fetched then."""
     browser.execute_script("document.querySelectorAll('details').forEach((one) => one.open = true)")
+    waiting = "details[open][data-load]:not([data-loaded]), [aria-busy=true]"
+    WebDriverWait(browser, PATIENCE_SECONDS, 0.05).until(
+        lambda seen: not seen.find_elements(By.CSS_SELECTOR, waiting), "a part of the page is not loaded"
+    )
 
 
 def overflow(browser: Chrome) -> int:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import uvicorn
 from fastapi.testclient import TestClient
+from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
@@ -109,7 +110,9 @@ def seen(browser: Chrome) -> str:
 
 
 def wait_until(browser: Chrome, holds: Callable[[], Any], what: str) -> None:
-    WebDriverWait(browser, DEADLINE_SECONDS, 0.1).until(lambda _: holds(), what)
+    """Passes over elements of a page that is being loaded anew."""
+    ignored = [StaleElementReferenceException]
+    WebDriverWait(browser, DEADLINE_SECONDS, 0.1, ignored_exceptions=ignored).until(lambda _: holds(), what)
 
 
 @pytest.mark.parametrize("stage", STAGES)
