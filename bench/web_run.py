@@ -26,10 +26,17 @@ from kafka_rebalance.planning.outcome import Placed, Plan, outcome
 from kafka_rebalance.planning.planner import prepare, ranking, recommended
 from kafka_rebalance.planning.tables import snapshot_digest, write_results, write_snapshot
 
-SIZE = Size(brokers=1000, racks=10, partitions=150_000, partitions_per_topic=60)
+SIZE = Size(brokers=1000, racks=10, partitions=150_000, partitions_per_topic=12)
 SHARES = {"light": 0.2, "balanced": 1.0}  # of the partitions, that move a replica
 DAG, CONNECTION, NONCE = "kafka_rebalance", "large", "0123456789abcdef0123456789abcdef"
 CHOSEN = "balanced"
+POLICY = {  # what a cluster of this size would allow
+    "approvers": ["uma"],
+    "max_bytes_share": 1.0,
+    "max_bytes": 10**18,
+    "partitions_per_batch": 2000,
+    "copies_per_broker": 50,
+}
 
 
 class LargeRun:
@@ -47,7 +54,7 @@ class LargeRun:
         made = make_cluster(SIZE, "add", seed=1)
         write_snapshot(snapshot, made.brokers, made.partitions)
         total = sum(row["size_bytes"] * len(row["replicas"]) for row in made.partitions)
-        policy = Policy.from_mapping({"approvers": ["uma"], "max_bytes_share": 1.0, "max_bytes": 10**18}, CONNECTION)
+        policy = Policy.from_mapping(POLICY, CONNECTION)
         settings = policy.tighten(Settings(), cluster_bytes=total)
         artifacts.write_json(self.folder, artifacts.NONCE, {"nonce": NONCE})
         artifacts.write_json(self.folder, artifacts.SNAPSHOT, self._snapshot(made, policy, settings, total))
@@ -141,14 +148,19 @@ class LargeRun:
     def record(self) -> None:
         """The run's rows in the database of this process's Airflow: running, and where its folder is."""
         from airflow.models.dagrun import DagRun
+        from airflow.models.taskinstance import TaskInstance
         from airflow.models.xcom import XComModel
         from airflow.utils.session import create_session
+        from sqlalchemy import insert
 
         with create_session() as session:
             now = datetime.now(UTC)
             run = DagRun(dag_id=DAG, run_id=self.run_id, run_type="manual", state="running", run_after=now)
             session.add(run)
             session.flush()
+            task = {"dag_id": DAG, "run_id": self.run_id, "task_id": "snapshot", "map_index": -1, "state": "success"}
+            task |= {"pool": "default_pool", "try_number": 1, "max_tries": 0, "pool_slots": 1, "queue": "default"}
+            session.execute(insert(TaskInstance).values(id=uuid.uuid4(), priority_weight=1, **task))
             for key, value in (("run_folder", str(self.folder)), ("nonce", NONCE)):
                 session.add(
                     XComModel(

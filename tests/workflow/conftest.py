@@ -79,7 +79,8 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> None:
     def read_tables(folder: Path, proposals: object, name: str) -> CandidateTables:
         return CandidateTables.of(name, samples.loads()[name], moves[name], ())
 
-    monkeypatch.setattr(report_files, "read_tables", read_tables)
+    for reader in ("read_tables", "read_page_tables"):
+        monkeypatch.setattr(report_files, reader, read_tables)
     monkeypatch.setattr(
         plan_tables, "read_move_table", lambda folder, proposals, name: MoveTable(move_table(moves[name]))
     )

@@ -31,6 +31,7 @@ PROPOSALS = "proposals.json"
 TIMINGS = "timings.json"
 SEGMENTS = "segments.json"
 REPORT = "report.html"
+PAGE = "page.json"  # what the run's page says of the plan's tables, so that it need not read them
 REASSIGNMENTS = "reassignments"  # a folder: every candidate and its way back, for kafka-reassign-partitions
 ESTIMATE = "estimate.json"  # what the cluster's earlier runs tell about the time a run takes
 RATES = "rates.json"  # of each candidate: the least rate of the throttle, and that of `auto`

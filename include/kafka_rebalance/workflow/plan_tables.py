@@ -6,11 +6,14 @@ are asked for every few seconds, and a plan may have 150,000 moves.
 
 from __future__ import annotations
 
+import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model.artifacts import PAGE, read_json, write_json
 from kafka_rebalance.planning.disk_table import read_disk_peaks, read_fullest_disks
 from kafka_rebalance.planning.tables import read_loads
 from kafka_rebalance.report.candidate_tables import CandidateTables
@@ -18,6 +21,8 @@ from kafka_rebalance.workflow.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from kafka_rebalance.report.move_table import MoveTable
+
+log = logging.getLogger(__name__)
 
 MOVE_TABLES_BYTES = 256 * 1024**2
 CANDIDATES_KEPT = 40  # each some hundred kB at 1,000 brokers
@@ -64,6 +69,7 @@ class Kept(Generic[Value]):
 
 
 _candidates: Kept[CandidateTables] = Kept(CANDIDATES_KEPT, lambda tables: 1)
+_pages: Kept[CandidateTables] = Kept(CANDIDATES_KEPT, lambda tables: 1)
 _moves: Kept[MoveTable] = Kept(MOVE_TABLES_BYTES, lambda table: table.size_bytes)
 
 
@@ -80,6 +86,35 @@ def read_tables(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> C
         )
 
     return _candidates.get(_key(folder, proposals, name), read)
+
+
+def write_page_tables(folder: RunFolder, proposals: Mapping[str, Any]) -> None:
+    """`page.json`: the same of every candidate."""
+    written = [
+        {"name": candidate["name"], "digest": candidate["digest"]}
+        | read_tables(folder, proposals, candidate["name"]).to_mapping()
+        for candidate in proposals["candidates"]
+    ]
+    write_json(folder, PAGE, {"candidates": written})
+
+
+def read_page_tables(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> CandidateTables:
+    """As `read_tables`, for a page: from `page.json`, where it is of this digest, so that no moves are read.
+
+    Whoever approves or executes reads the moves themselves, which the digest is of.
+    """
+    return _pages.get(_key(folder, proposals, name), lambda: _written(folder, proposals, name))
+
+
+def _written(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> CandidateTables:
+    _, _, digest = _key(folder, proposals, name)
+    try:
+        for candidate in read_json(folder, PAGE)["candidates"]:
+            if (candidate["name"], candidate["digest"]) == (name, digest):
+                return CandidateTables.from_mapping(candidate, PAGE)
+    except (ArtifactError, KeyError, TypeError) as unusable:
+        log.info("%s: the tables are read instead: %s", folder, unusable)
+    return read_tables(folder, proposals, name)
 
 
 def read_move_table(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> MoveTable:

@@ -16,20 +16,24 @@ from kafka_rebalance.report.page import approval_body, approval_subject, render_
 from kafka_rebalance.report.reassignments import plan_file, reassignment_files, rollback_file
 from kafka_rebalance.report.summary import build_report
 from kafka_rebalance.report.values import RunReport
-from kafka_rebalance.workflow.plan_tables import read_move_table, read_tables
+from kafka_rebalance.workflow.plan_tables import read_move_table, read_page_tables, read_tables, write_page_tables
 from kafka_rebalance.workflow.run_folder import RunFolder
 from kafka_rebalance.workflow.urls import picture_url
 
 
-def read_report(folder: RunFolder) -> RunReport:
-    """What is there so far: later documents are None until their task has run."""
+def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
+    """What is there so far: later documents are None until their task has run.
+
+    For a page, the plan's tables are as `page.json` has them: a page is asked for every few seconds.
+    """
     proposals = _optional(folder, artifacts.PROPOSALS)
     names = [candidate["name"] for candidate in proposals["candidates"]] if proposals else []
+    read = read_page_tables if for_page else read_tables
     return build_report(
         snapshot=artifacts.read_json(folder, artifacts.SNAPSHOT),
         proposals=proposals,
         segments=_optional(folder, artifacts.SEGMENTS),
-        tables={name: read_tables(folder, proposals or {}, name) for name in names},
+        tables={name: read(folder, proposals or {}, name) for name in names},
         decision=_optional(folder, artifacts.DECISION),
         throttle=_optional(folder, artifacts.THROTTLE),
         batches=_optional(folder, artifacts.BATCHES),
@@ -49,11 +53,13 @@ def write_report(folder: RunFolder) -> None:
 
 
 def write_tables(folder: RunFolder) -> None:
-    """Of every candidate all moves and all brokers as CSV, beside `report.html`."""
-    for candidate in read_report(folder).candidates:
-        (folder / brokers_file(candidate.name)).write_bytes(brokers_csv(candidate.brokers).encode())
-        moves = read_move_table(folder, artifacts.read_json(folder, artifacts.PROPOSALS), candidate.name)
-        (folder / moves_file(candidate.name)).write_bytes("".join(moves.csv()).encode())
+    """Of every candidate all moves and all brokers as CSV beside `report.html`, and what the run's page says of it."""
+    proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
+    for name in (candidate["name"] for candidate in proposals["candidates"]):
+        brokers, moves = read_tables(folder, proposals, name).brokers, read_move_table(folder, proposals, name)
+        (folder / brokers_file(name)).write_bytes(brokers_csv(brokers).encode())
+        (folder / moves_file(name)).write_bytes("".join(moves.csv()).encode())
+    write_page_tables(folder, proposals)
 
 
 def write_reassignments(folder: RunFolder) -> None:

@@ -47,7 +47,7 @@ def run_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
 
     def page() -> HTMLResponse:
         folder, dag_run = open_folder(dag_id, run_id, session)
-        report = read_report(folder)
+        report = read_report(folder, for_page=True)
         is_active = str(dag_run.state) in ACTIVE_STATES
         is_live = report.changes_by_itself and is_active
         around = Around(

@@ -94,7 +94,7 @@ def _moves(folder: RunFolder, name: str) -> Any:
 
 
 def _candidate(folder: RunFolder, name: str) -> tuple[RunReport, CandidateReport]:
-    report = read_report(folder)
+    report = read_report(folder, for_page=True)
     for candidate in report.candidates:
         if candidate.name == name:
             return report, candidate

@@ -7,6 +7,9 @@ those from `airflow.models` are in `run_records`, and a test holds them against 
 
 from __future__ import annotations
 
+import importlib
+import threading
+
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
@@ -16,6 +19,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kafka_rebalance.report.page import STATIC, read_static
+from kafka_rebalance.report.plots import Row, draw
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.overview import overview_page
 from kafka_rebalance.workflow.run_pages import drift_page, reassignment_file, run_page, run_picture
@@ -91,7 +95,14 @@ def create_app() -> FastAPI:
         return Response(read_static(name), media_type=STATIC[name])
 
     app.add_middleware(_Headers)
+    threading.Thread(target=_warm_up, name="kafka rebalance warm-up", daemon=True).start()
     return app
+
+
+def _warm_up() -> None:
+    """Imports what draws and searches: a second or more, for which the first reader of a page should not wait."""
+    importlib.import_module("kafka_rebalance.report.move_table")
+    draw((Row("1", 0, 1),), 1.0, True, None)
 
 
 class _Headers:
