@@ -89,6 +89,7 @@ def requester(airflow: LocalAirflow) -> httpx.Client:
     wait_for_dag(client, "kafka_topics")
     wait_for_dag(client, "kafka_rebalance_cancel")
     wait_for_dag(client, "kafka_throttle_janitor")
+    wait_for_dag(client, "kafka_ledger")
     return client
 
 
