@@ -6,7 +6,7 @@ import pytest
 
 from builders import move, tp
 from kafka_rebalance.errors import ThrottleRateError
-from kafka_rebalance.execution.rates import LeastRate, Traffic, auto_rate, check_rate, least_rate, traffic
+from kafka_rebalance.execution.rates import LeastRate, Traffic, auto_rate, check_rate, least_rate, network_uses, traffic
 from kafka_rebalance.model.connection import BrokerCapacity
 from kafka_rebalance.model.policy import Approver, Policy
 
@@ -50,6 +50,13 @@ def test_the_least_rate_is_just_above_what_is_written_where_that_is_most(moves, 
     found = least_rate(moves, written(**rates))
     assert found.bytes_per_second == least
     assert why in found.reason
+
+
+def test_the_network_with_least_left_comes_first_by_its_tighter_way_and_unknown_ones_not_at_all() -> None:
+    network = BrokerCapacity(None, 100.0 * MB, 50.0 * MB)
+    capacities = {1: network, 2: network, 3: BrokerCapacity(None, 100.0 * MB, None)}
+    uses = network_uses([1, 2, 3, 4], capacities, {1: Traffic(10.0 * MB, 10.0 * MB), 2: Traffic(70.0 * MB, 1.0 * MB)})
+    assert [(use.broker, use.way, round(use.free)) for use in uses] == [(2, "in", 10 * MB), (1, "out", 30 * MB)]
 
 
 def test_a_rate_below_the_least_is_refused_with_the_number() -> None:

@@ -148,6 +148,16 @@ def lasting(folder: Path, partitions: Rows, rows: list[dict[str, Any]]) -> list[
     return problem.lasting_bytes.tolist()
 
 
+def test_growth_is_of_each_partition_by_day_and_only_where_samples_span_one(tmp_path: Path) -> None:
+    grown = {"first_size_bytes": 1000, "last_size_bytes": 2400}
+    short = {"first_at": NOW - timedelta(hours=23), **grown}
+    rows = [history_row(0, 1.0, **grown), history_row(1, 1.0), history_row(2, 1.0, **short)]
+    growth = planned(tmp_path, partition_rows(LISTS), rows).growth_bytes_per_day
+    assert growth is not None
+    assert growth.tolist() == [100.0, 0.0, 0.0, 0.0]
+    assert planned(tmp_path, partition_rows(LISTS), rows[2:]).growth_bytes_per_day is None
+
+
 def test_a_topic_that_goes_on_as_ever_keeps_its_size_and_one_that_stopped_loses_all(tmp_path: Path) -> None:
     rows = [
         history_row(0, 1.0, **LASTING, lifetime_bytes=500),  # 1000 in a week, as it holds

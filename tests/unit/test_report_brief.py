@@ -184,6 +184,14 @@ def test_the_cost_says_throttle_least_rate_and_whose_network_is_at_its_limit() -
     assert cost["Disks"] == "broker 1 is fullest, 84 % in batch 1: 164 GiB left"
 
 
+def test_disks_beyond_what_is_to_be_kept_free_are_named() -> None:
+    disks = samples.disks()
+    for rows in disks.values():
+        rows[1]["peak_bytes"] = 1000 * samples.GIB
+    cost = dict(brief(report(disks=disks)).cost)
+    assert cost["Disks"] == "broker 1 is fullest, 98 % in batch 1: 24.0 GiB left; beyond 90 %: broker 1"
+
+
 @pytest.mark.parametrize(
     ("network", "words"),
     [

@@ -13,6 +13,7 @@ from in_process_run import CONNECTION
 from kafka_rebalance.errors import ThrottleError, ThrottleRateError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow import leases, rates, throttling
+from kafka_rebalance.workflow.report_files import read_report
 from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run
 
 CLUSTER = "simulated-cluster-0001"
@@ -166,4 +167,8 @@ def test_auto_is_told_from_the_networks_and_kept_with_its_reason(
     assert found["auto_bytes_per_second"] == 36 * MB
     assert "80% of the 50,000,000 bytes/s its network takes out, less 4,000,000 in use" in found["why"]
     assert found["least_bytes_per_second"] > MB
+    cost = read_report(made.folder).deciding.costs["light"]
+    assert cost.networks is not None
+    assert (cost.brokers, cost.known, cost.networks[0].broker, cost.networks[0].way) == (4, 4, 1, "out")
+    assert (cost.networks[0].used, round(cost.networks[0].free)) == (4.0 * MB, 36 * MB)
     assert artifacts.read_json(made.folder, artifacts.SNAPSHOT)["throttle"] == "auto"

@@ -126,17 +126,19 @@ def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], .
         facts.append(("Smallest at which every copy can end", smallest))
         facts.append(("Networks", network_words(cost, throttle)))
     if focus.peak_disk_fraction is not None:
-        facts.append(("Disks", _disks(focus)))
+        facts.append(("Disks", _disks(report, focus)))
     return tuple(facts)
 
 
-def _disks(focus: CandidateReport) -> str:
-    """What the fullest disk has left at its peak."""
-    share = focus.peak_disk_fraction or 0.0
-    for disk in focus.fullest_disks:
-        if disk.capacity_bytes:
-            peak, batch = disk.fullest
-            left = format_bytes(max(0, disk.capacity_bytes - peak))
-            when = f"in batch {batch}" if batch else "before the first batch"
-            return f"broker {disk.broker} is fullest, {format_share(peak / disk.capacity_bytes)} {when}: {left} left"
-    return f"the fullest is at {format_share(share)}"
+def _disks(report: RunReport, focus: CandidateReport) -> str:
+    """What the fullest disk has left at its peak, and which get fuller than what is to be kept free allows."""
+    known = [(disk, disk.fullest, disk.capacity_bytes) for disk in focus.fullest_disks if disk.capacity_bytes]
+    if not known:
+        return f"the fullest is at {format_share(focus.peak_disk_fraction)}"
+    disk, (peak, batch), capacity = known[0]
+    when = f"in batch {batch}" if batch else "before the first batch"
+    left = format_bytes(max(0, capacity - peak))
+    said = f"broker {disk.broker} is fullest, {format_share(peak / capacity)} {when}: {left} left"
+    allowed = 1 - report.settings.disk_headroom
+    full = ", ".join(str(disk.broker) for disk, (peak, _), capacity in known if peak > allowed * capacity)
+    return f"{said}; beyond {format_share(allowed)}: broker {full}" if full else said
