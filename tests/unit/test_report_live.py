@@ -57,7 +57,7 @@ def test_the_time_left_holds_the_plans_time_and_the_pace_of_this_run() -> None:
     # 82 of 287 GiB are left: 0.9 to 1.5 times 51 min by the plan, 12 min as fast as it went so far.
     assert words.rest == "12 min–1 h 17 min"
     assert words.ends == "2026-05-03 15:22–16:27 UTC"
-    assert words.basis == "by the plan, 0 earlier runs here, too few to tell more, and this run so far"
+    assert words.basis == ("by this run so far, and 0.9–1.5 times the plan: too few earlier runs here to tell more")
 
 
 def test_another_throttle_changes_the_time_left() -> None:

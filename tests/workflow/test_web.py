@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 import report_samples as samples
 from airflow_home import RUNS
 from kafka_rebalance.model.artifacts import DECISION, PROGRESS, VERIFICATION, write_json
-from kafka_rebalance.workflow import run_records, web
+from kafka_rebalance.workflow import run_context, run_records, web
 from web_run import NONCE_VALUE, SECRET, Run
 
 pytestmark = pytest.mark.usefixtures("tables")
@@ -173,6 +173,58 @@ def test_the_page_refreshes_only_while_something_runs(get: Any) -> None:
     over = Run(state="failed").ready()
     write_json(over.folder, DECISION, samples.decision())
     assert "refresh.js" not in get(over.url).text
+
+
+def test_a_paused_dag_and_a_freeze_are_said_while_a_run_is_under_way(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    run = Run().ready()
+    write_json(run.folder, DECISION, samples.decision())
+    write_json(run.folder, "batches.json", samples.batches())
+    assert "is paused" not in get(run.url).text
+    monkeypatch.setattr(run_context, "is_paused", lambda session, dag_id: True)
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", '["orders-prod"]')
+    page = get(run.url).text
+    assert "The Dag kafka_rebalance is paused" in page
+    assert "Frozen by the Variable kafka_rebalance_freeze" in page
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "perhaps")
+    assert "it must be JSON" in get(run.url).text
+
+
+def test_a_dag_that_airflow_does_not_know_is_not_paused() -> None:
+    with create_session() as session:
+        assert run_records.is_paused(session, "nobody's") is False
+
+
+def test_a_proposal_says_which_newer_run_of_its_cluster_waits_or_has_moved_since(get: Any) -> None:
+    old, newer = attempt("orders-prod"), attempt("orders-prod")
+    attempt("another-cluster")
+    assert f"A newer proposal for this cluster waits in run {newer.run_id.partition('+')[0]}" in get(old.url).text
+    write_json(newer.folder, "batches.json", samples.batches())
+    assert "Superseded: the newer run" in get(old.url).text
+    assert "newer" not in get(newer.url).text
+
+
+def attempt(cluster: str) -> Run:
+    """A run whose folder lies where ours are made: cluster, run, attempt."""
+    run = Run()
+    run.folder = RUNS / cluster / uuid.uuid4().hex / "1"
+    return run.ready()
+
+
+@pytest.mark.parametrize(
+    ("documents", "words"),
+    [
+        ((), "Ended without a decision: nothing was written to the cluster"),
+        ((DECISION,), "Approved, and ended before anything was requested from Kafka"),
+        ((DECISION, "batches.json"), "the run ended before its end was verified"),
+    ],
+)
+def test_a_run_that_airflow_has_ended_does_not_look_as_if_it_went_on(
+    get: Any, documents: tuple[str, ...], words: str
+) -> None:
+    run = Run(state="failed").ready()
+    for name in documents:
+        write_json(run.folder, name, {DECISION: samples.decision(), "batches.json": samples.batches()}[name])
+    assert words in get(run.url).text
 
 
 @pytest.mark.parametrize("user", ["vera", None])

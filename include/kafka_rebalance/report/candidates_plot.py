@@ -42,7 +42,7 @@ def candidates_plot(candidates: Sequence[CandidateReport]) -> Plot | None:
         return None
     points = []
     for candidate in possible:
-        off = _off([score.after for score in candidate.scores])
+        off = off_share(candidate)
         if off is None:
             return None
         points.append(Point(candidate.name, candidate.moved_bytes, off))
@@ -57,6 +57,11 @@ def candidates_plot(candidates: Sequence[CandidateReport]) -> Plot | None:
         f"Bytes copied, and how far the furthest broker is from its fair share in the end: {named}. None betters "
         f"{', '.join(point.name for point in best)} in both.",
     )
+
+
+def off_share(candidate: CandidateReport) -> float | None:
+    """How far the furthest broker is from its fair share in the end, as a share of it; None where it is not known."""
+    return _off([score.after for score in candidate.scores])
 
 
 def _off(ranges: Sequence[tuple[float | None, float | None]]) -> float | None:

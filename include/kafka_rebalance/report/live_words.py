@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from kafka_rebalance.execution.eta import EtaRange, rest_range
+from kafka_rebalance.execution.eta import ASSUMED, EtaRange, rest_range
+from kafka_rebalance.execution.progress import Phase
 from kafka_rebalance.report.live import BatchReport, Happening
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_range, format_rate
 from kafka_rebalance.report.values import RunReport
@@ -14,6 +15,7 @@ from kafka_rebalance.report.values import RunReport
 # Who follows a batch, or waits for the next one, notes that it looked every 15 s at least; the way from worker to
 # triggerer and back takes Airflow some seconds more.
 SILENT = timedelta(seconds=60)
+MOVING = ("moving", "settling")  # states of progress.json in which the end can be told
 PACE_SHARE = 0.05  # of the bytes: before so many are copied, a run's own pace tells nothing
 BATCHES_SHOWN, EVENTS_SHOWN, EVENTS_KEPT = 10, 8, 100
 
@@ -26,6 +28,7 @@ class LiveWords:
     ends: str
     basis: str
     silence: str
+    phases: tuple[tuple[str, int], ...]  # that have partitions, in the order in which a partition goes through them
     batches: tuple[BatchReport, ...]  # the newest and what did not end well, by number
     batches_before: int  # that are in place, and not among these
     events: tuple[Happening, ...]  # newest first
@@ -40,6 +43,7 @@ def live_words(report: RunReport, now: datetime | None) -> LiveWords:
         ends=_ends(report, left) if left else "",
         basis=_basis(left) if left else "",
         silence=_silence(report, now) if now else "",
+        phases=_phases(report),
         batches=shown,
         batches_before=len(report.execution.batches) - len(shown),
         events=tuple(sorted(_events(report), key=lambda one: one.at, reverse=True))[:EVENTS_KEPT],
@@ -49,7 +53,7 @@ def live_words(report: RunReport, now: datetime | None) -> LiveWords:
 def _rest(report: RunReport) -> EtaRange | None:
     """By the plan's time for the bytes that are left, at the throttle that is set now, and by the pace so far."""
     progress, focus, throttle = report.execution.progress, report.focus, report.execution.throttle
-    if progress is None or focus is None or not progress.plan.bytes_total:
+    if progress is None or progress.state not in MOVING or focus is None or not progress.plan.bytes_total:
         return None
     left = progress.plan.bytes_total - progress.plan.bytes_copied
     if left <= 0:
@@ -73,9 +77,16 @@ def _ends(report: RunReport, left: EtaRange) -> str:
 
 
 def _basis(left: EtaRange) -> str:
-    runs = format_count(left.runs, "earlier run", "earlier runs")
-    few = "" if left.is_measured else ", too few to tell more"
-    return f"by the plan, {runs} here{few}, and this run so far"
+    if left.is_measured:
+        return f"by the plan, {left.runs} earlier runs here, and this run so far"
+    low, high = ASSUMED
+    return f"by this run so far, and {low}–{high} times the plan: too few earlier runs here to tell more"
+
+
+def _phases(report: RunReport) -> tuple[tuple[str, int], ...]:
+    counts = dict(report.execution.progress.phases) if report.execution.progress else {}
+    order = [*(str(phase) for phase in Phase), *counts]
+    return tuple((phase, counts[phase]) for phase in dict.fromkeys(order) if counts.get(phase))
 
 
 def _silence(report: RunReport, now: datetime) -> str:

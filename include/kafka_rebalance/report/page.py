@@ -17,6 +17,7 @@ from kafka_rebalance.model.artifacts import REASSIGNMENTS
 from kafka_rebalance.report import units
 from kafka_rebalance.report.aftermath import compared
 from kafka_rebalance.report.approval import approval_body, approval_subject
+from kafka_rebalance.report.aside import why_aside
 from kafka_rebalance.report.brief import brief
 from kafka_rebalance.report.brokers import BrokersPage
 from kafka_rebalance.report.candidates_plot import candidates_plot
@@ -180,6 +181,7 @@ def _render(
         holds=around.holds,
         superseded=around.superseded,
         compared=compared(report),
+        aside=why_aside(report),
         scatter=candidates_plot(report.candidates),
         events_shown=EVENTS_SHOWN,
         refresh_seconds=REFRESH_SECONDS,
