@@ -23,8 +23,8 @@ def changes(days: float = 1, limit: float = 0.2, **now: Any) -> list[str]:
 @pytest.mark.parametrize(
     ("now", "said"),
     [
-        ({"skew": {"disk": 0.4, "leaders": 0.1}}, ["bytes on disk were 30% off then and are 40% now"]),
-        ({"skew": {"disk": 0.3, "leaders": 0.5}}, ["leaders were 10% off then and are 50% now"]),
+        ({"skew": {"disk": 0.4, "leaders": 0.1}}, ["bytes on disk were 30 % off then and are 40 % now"]),
+        ({"skew": {"disk": 0.3, "leaders": 0.5}}, ["leaders were 10 % off then and are 50 % now"]),
         ({"brokers": frozenset({1, 2, 3, 4})}, ["broker 4 came"]),
         ({"brokers": frozenset({1, 2})}, ["broker 3 went"]),
         ({"rack_violations": 2}, ["2 rack violations instead of 0"]),

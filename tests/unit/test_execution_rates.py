@@ -88,7 +88,7 @@ def test_auto_is_what_the_busiest_network_has_left() -> None:
     rate, why = auto_rate([1, 2], capacities, now, LeastRate(1, ""), POLICY)
     assert rate == 30 * MB
     assert why == (
-        "broker 2 has 30,000,000 bytes/s left: 80% of the 50,000,000 bytes/s its network takes out, less 10,000,000 "
+        "broker 2 has 30,000,000 bytes/s left: 80 % of the 50,000,000 bytes/s its network takes out, less 10,000,000 "
         "in use"
     )
 

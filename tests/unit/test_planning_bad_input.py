@@ -129,7 +129,7 @@ def test_a_rack_that_a_drain_leaves_too_small_is_refused_with_its_figures() -> N
     partitions = partition_rows([[1, 3], [2, 3], [1, 4], [2, 4]], size=3_000)
     text = refusal(brokers, partitions, job="drain", drain=[2])
     assert "Rack a has to hold 12,000 bytes, as one replica of each of 4 partitions belongs there" in text
-    assert "its broker 1 hold 8,100 bytes with 10% kept free" in text
+    assert "its broker 1 hold 8,100 bytes with 10 % kept free" in text
     assert "Rack b" in refusal(brokers, partitions, job="drain", drain=[4])
 
 
@@ -146,7 +146,7 @@ def test_a_partition_larger_than_any_disk_takes_is_refused_with_both_sizes() -> 
     brokers = broker_rows([1, 2, 3], disk_capacity_bytes={1: 99_000, 2: 9_000, 3: 8_000})
     text = refusal(brokers, partition_rows([[1], [1]], size_bytes=[10, 8_500]), job="drain", drain=[1])
     assert "orders-1 has 8,500 bytes and has to be copied" in text
-    assert "of the 2 brokers that may receive, none takes a replica above 8,100 bytes with 10% kept free" in text
+    assert "of the 2 brokers that may receive, none takes a replica above 8,100 bytes with 10 % kept free" in text
 
 
 def test_a_partition_larger_than_what_the_disks_have_left_is_infeasible_with_what_is_left() -> None:
@@ -164,7 +164,7 @@ def test_a_replacement_without_the_room_is_refused_with_both_figures() -> None:
     brokers = broker_rows([1, 2, 3], disk_capacity_bytes={1: 90_000, 2: 5_000, 3: 90_000})
     text = refusal(brokers, partition_rows([[1], [1], [2]], size=2_000), job="replace", replace={"1": 2})
     assert "Broker 2 cannot replace broker 1, which holds 4,000 bytes" in text
-    assert "it holds 2,000 itself, and takes 4,500 in all with 10% kept free" in text
+    assert "it holds 2,000 itself, and takes 4,500 in all with 10 % kept free" in text
 
 
 def test_a_cluster_fuller_than_its_headroom_is_still_balanced_where_nothing_has_to_fit() -> None:

@@ -162,7 +162,7 @@ def test_a_partition_heavier_than_the_band_may_lie_one_replica_beyond_it() -> No
     rows = partition_rows([[1], [1], [1]])
     plan = plan_of(broker_rows([1, 2]), rows, "optimal", tolerance=0.1)
     assert plan.candidate.summary["moved_replicas"] == 1
-    assert plan.candidate.note.startswith("Proven: no plan within 10% or one replica")
+    assert plan.candidate.note.startswith("Proven: no plan within 10 % or one replica")
     assert plan.within_tolerance
 
 
@@ -205,6 +205,6 @@ def test_leaders_that_miss_their_band_are_no_part_of_what_is_proven() -> None:
     rows = partition_rows([[1, 2], [2, 1]] * 10 + [[3, 4], [4, 3]] * 10, **rates)
     plan = plan_of(broker_rows([1, 2, 3, 4]), rows, "optimal", tolerance=0.05)
     assert plan.candidate.status == "partial"
-    assert plan.candidate.note.startswith("Proven: no plan within 5% in all but leaders copies fewer bytes")
+    assert plan.candidate.note.startswith("Proven: no plan within 5 % in all but leaders copies fewer bytes")
     assert "leaders are placed afterwards" in plan.candidate.note
     assert "leader_bytes_out" in plan.candidate.note

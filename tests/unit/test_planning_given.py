@@ -143,7 +143,7 @@ def test_a_plan_that_overfills_a_disk_is_not_offered() -> None:
     assert given_plan({0: [2]}, brokers=brokers, partitions=rows).status == "ok"
     candidate = given_plan({0: [2], 3: [2]}, brokers=brokers, partitions=rows)
     assert candidate.status == "infeasible"
-    assert "the disk of broker 2 would be 120% full, and disk_headroom leaves 90%" in candidate.note
+    assert "the disk of broker 2 would be 120 % full, and disk_headroom leaves 90 %" in candidate.note
     full = [row | {"disk_used_bytes": 9_900 if row["broker"] == 3 else 4_000} for row in brokers]
     assert given_plan({0: [2]}, brokers=full, partitions=rows).status == "ok"  # broker 3 is full, and receives nothing
 

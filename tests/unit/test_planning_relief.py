@@ -36,7 +36,7 @@ def test_nobody_is_filled_above_the_limit_by_what_others_give() -> None:
     plan = plan_of(brokers, partition_rows(lists), "light", job="relieve", relieve_above=0.8, disk_headroom=0)
     assert plan.loads_after[1:, DISK].max() <= 16_000
     assert plan.candidate.status == "partial"
-    assert "1 disks stay above relieve_above 80%, the fullest of broker 1 at 85.0%" in plan.candidate.note
+    assert "1 disks stay above relieve_above 80 %, the fullest of broker 1 at 85.0 %" in plan.candidate.note
 
 
 def test_what_lies_on_the_disk_beside_the_replicas_counts() -> None:

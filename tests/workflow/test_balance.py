@@ -53,7 +53,7 @@ def test_the_broker_farthest_from_its_share_decides(
     assert (verdict["resource"], verdict["past_limit"]) == (resource, past_limit)
     assert set(verdict["skew"]) == set(found)
     assert verdict["skew"][resource] == max(verdict["skew"].values())
-    assert f"{imbalance:.0%} off their share on the worst broker, the limit is 25%" in verdict["text"]
+    assert f"{100 * imbalance:.0f} % off their share on the worst broker, the limit is 25 %" in verdict["text"]
 
 
 def test_the_limit_is_the_policys() -> None:

@@ -49,7 +49,7 @@ def verdict(**changes: Any) -> dict[str, Any]:
         "limit": 0.2,
         "rack_violations": 0,
         "skew": {"disk": 0.31, "leaders": 0.05},
-        "text": "bytes on disk are 31% off their share on the worst broker, the limit is 20%",
+        "text": "bytes on disk are 31 % off their share on the worst broker, the limit is 20 %",
         "segment_errors": 1,
         "segment_warnings": 0,
         "segments": {"findings": [{"severity": "error", "text": "x", "words": f"topic {samples.HOSTILE}: too small"}]},

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from kafka_rebalance.model.amounts import share_in_words
+
 GROWN = 0.10  # of a broker's share: by how much the imbalance has to have grown
 AGAIN_AFTER = timedelta(days=14)
 
@@ -40,7 +42,7 @@ def changed_since(rejection: Rejection, now: Seen, at: datetime, limit: float, w
     for resource, skew in now.skew.items():
         was = before.skew.get(resource, 0.0)
         if skew > limit and skew - was >= GROWN:
-            changes.append(f"{words[resource]} were {was:.0%} off then and are {skew:.0%} now")
+            changes.append(f"{words[resource]} were {share_in_words(was)} off then and are {share_in_words(skew)} now")
     came, went = sorted(now.brokers - before.brokers), sorted(before.brokers - now.brokers)
     changes += [f"broker {_ids(came)} came"] if came else []
     changes += [f"broker {_ids(went)} went"] if went else []
@@ -58,7 +60,8 @@ def not_again(rejection: Rejection) -> str:
     note = f' ("{rejection.note}")' if rejection.note else ""
     return (
         f"{rejection.by} rejected this on {rejection.at:%Y-%m-%d}{note}, and nothing material has changed. It is "
-        f"proposed again when the imbalance has grown by {GROWN:.0%} of a share, a broker comes or goes, racks are "
+        f"proposed again when the imbalance has grown by {share_in_words(GROWN)} of a share, a broker comes or "
+        "goes, racks are "
         f"violated, the policy changes, or from {rejection.at + AGAIN_AFTER:%Y-%m-%d} on"
     )
 

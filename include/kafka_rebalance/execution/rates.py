@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kafka_rebalance.errors import ThrottleRateError
+from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.model.connection import BrokerCapacity
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
@@ -190,6 +191,7 @@ def _free(broker: int, capacity: BrokerCapacity, now: Traffic) -> tuple[float, s
     )
     free, way, network, used = min((NIC_SHARE * network - used, way, network, used) for way, network, used in ways)
     return free, (
-        f"broker {broker} has {max(0.0, free):,.0f} bytes/s left: {NIC_SHARE:.0%} of the {network:,.0f} bytes/s its "
+        f"broker {broker} has {max(0.0, free):,.0f} bytes/s left: {share_in_words(NIC_SHARE)} of the "
+        f"{network:,.0f} bytes/s its "
         f"network takes {way}, less {used:,.0f} in use"
     )

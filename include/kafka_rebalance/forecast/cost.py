@@ -6,6 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from kafka_rebalance.model.amounts import share_in_words
+
 DELETE = "delete"
 
 
@@ -81,8 +83,9 @@ def broker_costs(
 def disk_problems(costs: Sequence[BrokerCost], headroom: float) -> tuple[str, ...]:
     """The brokers whose disk would be fuller than the headroom allows, in words."""
     return tuple(
-        f"broker {cost.broker} would be {cost.disk_fraction_after:.0%} full with {cost.bytes:,} bytes of this topic, "
-        f"and {headroom:.0%} must stay free"
+        f"broker {cost.broker} would be {share_in_words(cost.disk_fraction_after)} full with {cost.bytes:,} "
+        "bytes of this topic, "
+        f"and {share_in_words(headroom)} must stay free"
         for cost in costs
         if cost.disk_fraction_after is not None and cost.disk_fraction_after > 1 - headroom and cost.bytes
     )

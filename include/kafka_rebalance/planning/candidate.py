@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.model.settings import OPTIMAL, SEARCHED
 from kafka_rebalance.planning import forced, given
 from kafka_rebalance.planning.arrays import (
@@ -118,7 +119,8 @@ def _stranded(frame: Frame, placement: Placement, replicas: int) -> str:
     kept, most = problem.settings.disk_headroom, max(0, int(left.max()))
     return text + (
         "the rack rule leaves few brokers for them, and with them those disks would be more than "
-        f"{1 - kept:.0%} full (disk_headroom {kept:g}): the most that one has left is {most:,} bytes. No way was "
+        f"{share_in_words(1 - kept)} full (disk_headroom {kept:g}): the most that one has left is {most:,} "
+        "bytes. No way was "
         "found, which does not prove that there is none. Add brokers in those racks, or empty fewer."
     )
 

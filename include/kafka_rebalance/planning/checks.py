@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 import numpy as np
 
 from kafka_rebalance.errors import PlanningError
+from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.arrays import (
     DISK,
@@ -211,7 +212,7 @@ def _check_disks(problem: Problem) -> None:
 
 
 def _kept_free(problem: Problem) -> str:
-    return f"with {problem.settings.disk_headroom:.0%} kept free"
+    return f"with {share_in_words(problem.settings.disk_headroom)} kept free"
 
 
 def _staying_bytes(problem: Problem, rows: Bools) -> Floats:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.planning import linear
 from kafka_rebalance.planning.arrays import DISK, Bools, Floats, Ints, Problem, replica_loads, replication
 from kafka_rebalance.planning.bounds import Bands, band
@@ -74,8 +75,8 @@ def fewest_bytes(frame: Frame) -> Optimum:
     full = ", nothing going to disks beyond disk_headroom," if program.full.any() else ""
     later = "; leaders are placed afterwards"
     for bands, words in (
-        (asked, f"within {tolerance:.0%}"),
-        (Bands(frame.targets - slack, frame.targets + slack), f"within {tolerance:.0%} or one replica"),
+        (asked, f"within {share_in_words(tolerance)}"),
+        (Bands(frame.targets - slack, frame.targets + slack), f"within {share_in_words(tolerance)} or one replica"),
     ):
         found = program.solved(bands)
         if found.x is not None:
@@ -83,11 +84,15 @@ def fewest_bytes(frame: Frame) -> Optimum:
             if found.optimal:
                 note = f"proven: no plan {words} in all but leaders{full} copies fewer bytes{later}"
                 return Optimum(program.lists(found.x > 0.5), True, note)
-            note = f"the best found and not proven: {1 - least:.1%} fewer bytes {words} are not ruled out{later}"
+            note = (
+                f"the best found and not proven: {100 * (1 - least):.1f} % fewer bytes {words} are not ruled out{later}"
+            )
             return Optimum(program.lists(found.x > 0.5), False, note)
         impossible = found.infeasible
     certain = "there is none" if impossible else "none was found"
-    return Optimum(None, impossible, f"Of plans within {tolerance:.0%} or one replica of every share {certain}.")
+    return Optimum(
+        None, impossible, f"Of plans within {share_in_words(tolerance)} or one replica of every share {certain}."
+    )
 
 
 class _Program:

@@ -20,6 +20,7 @@ from kafka_rebalance.kafka.reassignment_json import (
     parse_log_dirs,
     parse_reassignment,
 )
+from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.arrays import DISK, Bools, Floats, Ints, Problem, replica_loads, replication, widened
 from kafka_rebalance.planning.constraints import rack_rule, violations
@@ -238,8 +239,8 @@ def _overfull(frame: Frame, replicas: Ints) -> list[str]:
     full = 1 - problem.settings.disk_headroom + float(kept[worst])
     return [
         *found,
-        f"the disk of {_ids(problem, np.array([worst]))} would be {full:.0%} full, and disk_headroom leaves "
-        f"{1 - problem.settings.disk_headroom:.0%}",
+        f"the disk of {_ids(problem, np.array([worst]))} would be {share_in_words(full)} full, and "
+        f"disk_headroom leaves {share_in_words(1 - problem.settings.disk_headroom)}",
     ]
 
 

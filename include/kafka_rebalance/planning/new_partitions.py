@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.errors import PlanningError
+from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.planning.arrays import (
     DISK,
     REPLICAS,
@@ -326,6 +327,7 @@ def _does_not_fit(
         where = [f"the {int(problem.receivers.sum())} brokers that may receive replicas take {int(room.sum()):,}"]
     return (
         f"Topic {topic!r}: {partitions:,} new partitions with {replication_factor} replicas of {size_bytes:,} bytes do "
-        f"not fit the disks with {problem.settings.disk_headroom:.0%} kept free: no broker may hold a partition twice, "
-        f"and {', '.join(where)} replicas. {_NOTHING} Add disks or brokers, or ask for fewer partitions or replicas."
+        f"not fit the disks with {share_in_words(problem.settings.disk_headroom)} kept free: no broker may hold "
+        f"a partition twice, and {', '.join(where)} replicas. {_NOTHING} Add disks or brokers, or ask for fewer "
+        "partitions or replicas."
     )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Candidate, Move, candidate_digest
 from kafka_rebalance.planning.arrays import (
@@ -294,8 +295,8 @@ def _still_above(problem: Problem, after: Floats) -> list[str]:
     if not len(above):
         return []
     worst = int(shares.argmax())
-    first = f"the fullest of broker {problem.brokers[worst]} at {shares[worst]:.1%}"
-    return [f"{len(above)} disks stay above relieve_above {limit:.0%}, {first}"]
+    first = f"the fullest of broker {problem.brokers[worst]} at {100 * shares[worst]:.1f} %"
+    return [f"{len(above)} disks stay above relieve_above {share_in_words(limit)}, {first}"]
 
 
 def _verdict(problem: Problem, name: str, placed: Placed, off: Sequence[str], broken: int) -> tuple[str, list[str]]:
@@ -314,7 +315,7 @@ def _verdict(problem: Problem, name: str, placed: Placed, off: Sequence[str], br
         # Re-ordering alone promises no band, nor do lists from elsewhere; what else falls short is partly done.
         status = "partial" if goal.moves_replicas and goal.searched else "ok"
         if not goal.to_limit:
-            notes.append(f"within {goal.tolerance:.0%} is not reached")
+            notes.append(f"within {share_in_words(goal.tolerance)} is not reached")
     notes += off[:_LISTED]
     if goal.repairs_racks and broken:
         notes.append(f"{broken} partitions still break the rack rule")
@@ -343,7 +344,10 @@ def _peak_note(problem: Problem, peak: float | None, used: Floats) -> list[str]:
     fullest = float((used[stays] / problem.disk_capacity[stays]).max())
     if peak <= max(allowed, fullest) + 1e-6:
         return []
-    return [f"while both copies exist a disk is up to {peak:.0%} full, beyond the {allowed:.0%} of disk_headroom"]
+    return [
+        f"while both copies exist a disk is up to {share_in_words(peak)} full, beyond the {share_in_words(allowed)} of "
+        "disk_headroom"
+    ]
 
 
 def _sentence(notes: Sequence[str]) -> str:

@@ -11,6 +11,7 @@ from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
@@ -137,7 +138,8 @@ def verdict(found: dict[str, Score], rack_violations: int, policy: Policy | None
     limit = policy.imbalance_limit if policy else Policy(approvers=()).imbalance_limit
     unbalanced = off[worst] > limit or rack_violations > 0
     text = (
-        f"{WORDS[worst]} are {off[worst]:.0%} off their share on the worst broker, the limit is {limit:.0%}; "
+        f"{WORDS[worst]} are {share_in_words(off[worst])} off their share on the worst broker, the limit is "
+        f"{share_in_words(limit)}; "
         f"{rack_violations} rack violations"
     )
     if unbalanced and policy is None:
