@@ -25,7 +25,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
 
 def planned(folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, run_id: str) -> SimulatedRun:
     made = SimulatedRun(folder, cluster, monkeypatch, run_id)
-    made.plan(job="drain", drain=[2], topics_out=["idle"])
+    made.plan(job="drain", drain=[2], topics_out=["idle"], candidates=["light"])
     return made
 
 
@@ -64,7 +64,7 @@ def test_what_changed_since_is_told_and_the_report_has_it(
     planned(tmp_path, cluster, monkeypatch, "one")
     answered("one", "Reject")
     second = SimulatedRun(tmp_path, cluster, monkeypatch, "two")
-    second.plan(job="drain", drain=[3])
+    second.plan(job="drain", drain=[3], candidates=["light"])
     found = read_report(second.folder).deciding.rejection
     assert found is not None
     assert found.then is not None
