@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from bench.clusters import Cluster, Size, make_cluster
+from bench.clusters import FIRST_BROKER, Cluster, Size, make_cluster
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
@@ -25,6 +25,7 @@ from kafka_rebalance.planning.jobs import goal_of
 from kafka_rebalance.planning.outcome import Placed, Plan, outcome
 from kafka_rebalance.planning.planner import prepare, ranking, recommended
 from kafka_rebalance.planning.tables import snapshot_digest, write_results, write_snapshot
+from kafka_rebalance.report.plots import BROKERS_SHOWN
 
 SIZE = Size(brokers=1000, racks=10, partitions=150_000, partitions_per_topic=12)
 SHARES = {"light": 0.2, "balanced": 1.0}  # of the partitions, that move a replica
@@ -135,6 +136,25 @@ class LargeRun:
             "bytes_total": total,
             "bytes_per_second": 4.1e9,
             "eta_seconds": (total - copied) / 4.1e9,
+            "this_batch": {
+                "partitions_done": 0,
+                "partitions_total": noted[half]["partitions"],
+                "bytes_copied": 0,
+                "bytes_total": noted[half]["bytes"],
+            },
+            "brokers": [
+                {
+                    "broker": FIRST_BROKER + number,
+                    "received": copied // 1000,
+                    "to_receive": total // 1000,
+                    "sent": copied // 1000,
+                    "to_send": total // 1000,
+                    "received_per_second": 4.1e6,
+                    "sent_per_second": 4.1e6,
+                }
+                for number in range(BROKERS_SHOWN)
+            ],
+            "brokers_total": SIZE.brokers,
             "phases": {"done": done, "copying": noted[half]["partitions"]},
             "anomalies": [],
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import threading
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,32 @@ def test_a_wrong_value_in_what_was_written_is_refused(folder: Path, wrong: tuple
     written = plan_tables.read_tables(folder, proposals(folder), NAME).to_mapping()
     with pytest.raises(ArtifactError, match=r"page\.json"):
         plan_tables.CandidateTables.from_mapping(written | dict([wrong]), PAGE)
+
+
+def test_moves_are_read_ahead_once_and_a_failure_is_left_to_whoever_asks(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Now(threading.Thread):
+        """Runs at once."""
+
+        def start(self) -> None:
+            self.run()
+
+    read = []
+    monkeypatch.setattr(plan_tables.threading, "Thread", Now)
+    for name in (NAME, "light"):
+        plan_tables.begin_to_read(folder, proposals(folder), name)
+    shutil.rmtree(folder / "moves")
+    monkeypatch.setattr(plan_tables, "read_move_table", lambda *asked: read.append(asked))
+    plan_tables.begin_to_read(folder, proposals(folder), NAME)
+    assert read == []
+    monkeypatch.undo()
+    assert plan_tables.read_move_table(folder, proposals(folder), NAME).summary().partitions > 0
+    missing = folder / "elsewhere"
+    monkeypatch.setattr(plan_tables.threading, "Thread", Now)
+    plan_tables.begin_to_read(missing, proposals(folder), NAME)
+    with pytest.raises(ArtifactError):
+        plan_tables.read_move_table(missing, proposals(folder), NAME)
 
 
 def test_moves_that_do_not_give_the_digest_are_neither_searched_nor_written(folder: Path) -> None:

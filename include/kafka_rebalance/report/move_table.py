@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from kafka_rebalance.planning.arrays import Bools, Ints
 from kafka_rebalance.planning.move_columns import by_partition, changes_leader, moves_in
 from kafka_rebalance.planning.reasons import REASON_GROUPS
-from kafka_rebalance.report.moves import LARGEST_MOVES, PAGE_ROWS, MovesPage, MovesSummary, Query, ReasonGroup
+from kafka_rebalance.report.moves import LARGEST_MOVES, PAGE_ROWS, SORTS, MovesPage, MovesSummary, Query, ReasonGroup
 from kafka_rebalance.report.spreadsheet import cell
 
 MOST_GROUPS = 12
@@ -51,6 +51,10 @@ class MoveTable:
             _most(batch[changes_leader(self.table)]),
             moves_in(self.table.take(pa.array(largest))),
         )
+
+    def prepare(self) -> None:
+        """Computes what every search begins with."""
+        self.search(Query("", next(iter(SORTS)), "-"))
 
     def search(self, query: Query) -> MovesPage:
         """The query's page; of one beyond the last, the last."""

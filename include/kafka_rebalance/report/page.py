@@ -34,7 +34,7 @@ from kafka_rebalance.report.moves import (
     moves_file,
 )
 from kafka_rebalance.report.overview import Link, Overview
-from kafka_rebalance.report.plots import broker_plots
+from kafka_rebalance.report.plots import Row, broker_plots, draw
 from kafka_rebalance.report.reassignments import plan_file, rollback_file
 from kafka_rebalance.report.stakes import way_back_words
 from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
@@ -52,6 +52,7 @@ __all__ = [
     "render_moves",
     "render_overview",
     "render_page",
+    "warm_up",
 ]
 
 STATIC = {
@@ -316,6 +317,14 @@ def _environment() -> Environment:
 def _kept(sentence: str) -> str:
     """A sentence in which no number is parted from its unit at the end of a line."""
     return re.sub(rf"(?<=\d) (?={_UNITS}\b|%)", "\N{NO-BREAK SPACE}", sentence)
+
+
+def warm_up() -> None:
+    """Compiles the templates and loads what draws: seconds, for which the first reader of a page should not wait."""
+    environment = _environment()
+    for name in environment.list_templates():
+        environment.get_template(name)
+    draw((Row("1", 0, 1),), 1.0, True, None)
 
 
 def _unbroken(format_value: Callable[..., str]) -> Callable[..., str]:

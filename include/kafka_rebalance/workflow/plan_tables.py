@@ -12,7 +12,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.errors import ArtifactError, RebalanceError
 from kafka_rebalance.model.artifacts import PAGE, read_json, write_json
 from kafka_rebalance.planning.disk_table import read_disk_peaks, read_fullest_disks
 from kafka_rebalance.planning.tables import read_loads
@@ -60,6 +60,11 @@ class Kept(Generic[Value]):
             self._values[key] = value
             while len(self._values) > 1 and sum(map(self._size, self._values.values())) > self._most:
                 self._values.popitem(last=False)
+
+    def is_there(self, key: Key) -> bool:
+        """Whether the value is kept, or being made."""
+        with self._lock:
+            return key in self._values or key in self._making
 
     def _find(self, key: Key) -> Value | None:
         with self._lock:
@@ -124,6 +129,19 @@ def read_move_table(folder: RunFolder, proposals: Mapping[str, Any], name: str) 
     from kafka_rebalance.report.move_table import MoveTable
 
     return _moves.get(_key(folder, proposals, name), lambda: MoveTable(read_moves(folder, proposals, name)))
+
+
+def begin_to_read(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> None:
+    """Reads the moves in a thread of its own, so that whoever searches them after reading the page need not wait."""
+    if not _moves.is_there(_key(folder, proposals, name)):
+        threading.Thread(target=_read_ahead, args=(folder, proposals, name), daemon=True).start()
+
+
+def _read_ahead(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> None:
+    try:
+        read_move_table(folder, proposals, name).prepare()
+    except (RebalanceError, OSError) as unusable:  # whoever asks for them is told
+        log.info("%s: the moves are not read ahead: %s", folder, unusable)
 
 
 def _key(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> Key:

@@ -14,6 +14,7 @@ from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError
 from kafka_rebalance.model.artifacts import BATCHES, PROPOSALS, SNAPSHOT, VERIFICATION, read_json
 from kafka_rebalance.report.page import Around, picture, render_drift, render_message, render_page
 from kafka_rebalance.workflow.drift import PATIENCE_SECONDS, drift_now, read_drift
+from kafka_rebalance.workflow.plan_tables import begin_to_read
 from kafka_rebalance.workflow.report_files import read_reassignment, read_report
 from kafka_rebalance.workflow.run_context import holds, superseded_by
 from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, file_name, open_run_folder
@@ -31,6 +32,7 @@ from kafka_rebalance.workflow.urls import drift_url, run_page_url, static_url
 log = logging.getLogger(__name__)
 
 ACTIVE_STATES = frozenset({"queued", "running"})
+MANY_MOVES = 10_000  # take longer to read than one likes to wait for a search
 NOT_BEGUN = ("waiting", "approved")  # states of a report in which the cluster may still move on from under the plan
 
 
@@ -56,6 +58,8 @@ def run_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
             holds=holds(session, dag_id, report.connection_id) if is_live else (),
             superseded=superseded_by(session, dag_run, folder) if is_active and report.is_open else "",
         )
+        if report.focus is not None and report.focus.partitions >= MANY_MOVES:
+            begin_to_read(folder, read_json(folder, PROPOSALS), report.focus.name)
         return HTMLResponse(
             render_page(
                 report,

@@ -18,8 +18,7 @@ from fastapi.responses import HTMLResponse, Response
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kafka_rebalance.report.page import STATIC, read_static
-from kafka_rebalance.report.plots import Row, draw
+from kafka_rebalance.report.page import STATIC, read_static, warm_up
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.overview import overview_page
 from kafka_rebalance.workflow.run_pages import drift_page, reassignment_file, run_page, run_picture
@@ -100,9 +99,9 @@ def create_app() -> FastAPI:
 
 
 def _warm_up() -> None:
-    """Imports what draws and searches: a second or more, for which the first reader of a page should not wait."""
+    """What the first reader of a page would wait for: seconds, on a busy machine."""
     importlib.import_module("kafka_rebalance.report.move_table")
-    draw((Row("1", 0, 1),), 1.0, True, None)
+    warm_up()
 
 
 class _Headers:

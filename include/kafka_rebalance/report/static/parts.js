@@ -25,14 +25,14 @@
     }
     place.removeAttribute("aria-busy");
     // Who searches goes on typing, who turns pages goes on reading the table.
-    (place.querySelector(again) ?? place.querySelector(".scroll"))?.focus({ preventScroll: true });
+    if (again) place.querySelector(again)?.focus({ preventScroll: true });
     place.dispatchEvent(new CustomEvent("shown", { bubbles: true }));
   };
 
   document.addEventListener("toggle", ({ target }) => {
     if (!target.open || !target.dataset?.load || target.dataset.loaded) return;
     target.dataset.loaded = "yes";
-    show(target.querySelector("[data-place]"), target.dataset.load, "summary");
+    show(target.querySelector("[data-place]"), target.dataset.load, "");
   }, true);
 
   document.addEventListener("submit", (event) => {
