@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 
 import report_samples as samples
-from kafka_rebalance.report.approval import BODY_BYTES, approval_body, approval_subject, code
+from kafka_rebalance.report.approval import BODY_BYTES, approval_body, approval_subject, code, sentence
 from kafka_rebalance.report.summary import build_report
 from kafka_rebalance.report.values import RunReport
 
@@ -33,15 +33,15 @@ def test_the_body_has_what_a_decision_needs() -> None:
         "Brokers 5 and 6 were added on Friday",
         "| `balanced · cccccccc` (recommended) | 287 GiB | 281 GiB | 34 | 6 | 3 | 1 h 30 min | `ok` |",
         "| Bytes copied | 330 GiB (policy: 10 % of the cluster, at most 2.00 TiB) | 287 GiB |",
-        "| `orders.payments.authorised-0` | 19.9 GiB | 3, 1, 2 → 3, 1, 5 | 1 | `broker 3 above its share` |",
+        "| `orders.payments.authorised-0` | 19.9 GiB | 3, 1, 2 → 3, 1, 5 | 1 | broker 3 above its share |",
         "bytes on disk 1.62 → 1.04",
         "replicas that crowd a broker with their topic: 12 → 9",
-        "`Balanced is recommended: for 287 GiB copied, the highest broker goes from 1.62 to 1.04 of its share "
-        "of bytes on disk.`",
-        "**Balanced** `copies 287 GiB; no plan within 10 % copies less than 281 GiB (2 % above the bound)` · takes "
+        "Balanced is recommended: for 287 GiB copied, the highest broker goes from 1.62 to 1.04 of its share "
+        "of bytes on disk.",
+        "**Balanced** copies 287 GiB; no plan within 10 % copies less than 281 GiB (2 % above the bound) · takes "
         "about 1 h 30 min, at least 1 h 23 min · fullest disk meanwhile 71 %",
-        "Racks: `rack rack-1 has 2 of 6 brokers",
-        "- `21 moves take broker 1 from 91 % to 54 % of its disk`",
+        "Racks: rack rack-1 has 2 of 6 brokers",
+        "- 21 moves take broker 1 from 91 % to 54 % of its disk",
         "**Controller** broker 2 on `kafka-2.orders.example` since 2026-04-19 03:10:44 UTC · epoch 41, settled · "
         "nothing queued",
         "c" * 64,
@@ -114,8 +114,8 @@ def test_hostile_names_give_no_markup_and_no_template(topic: str, words: str) ->
 
 
 @given(hostile_text)
-def test_the_subject_stays_one_short_line_without_a_template(words: str) -> None:
-    subject = approval_subject(report(samples.snapshot(connection_id=words)))
+def test_the_subject_stays_one_short_line_without_a_template(name: str) -> None:
+    subject = approval_subject(report(samples.snapshot(connection_id=name)))
     assert len(subject) <= 200
     assert subject.isprintable()
     assert not re.search(r"\{[{%#]", subject)
@@ -125,6 +125,24 @@ def test_the_subject_stays_one_short_line_without_a_template(words: str) -> None
 def test_any_text_becomes_exactly_one_code_span(text: str) -> None:
     tokens = rendered(code(text, 100))
     assert [token.type for token in tokens] == ["paragraph_open", "code_inline", "paragraph_close"]
+
+
+@given(st.text(max_size=200) | st.text("ab_*-+=.:/w ()%'1#~<>[]!&\\", max_size=60))
+def test_a_sentence_is_text_only_where_nothing_in_it_could_be_markup(text: str) -> None:
+    (paragraph,) = [
+        token for token in MarkdownIt("gfm-like", {"linkify": False}).parse(sentence(text, 100)) if token.children
+    ]
+    kinds = [child.type for child in paragraph.children or ()]
+    assert kinds in (["text"], ["code_inline"])
+    if kinds == ["text"]:
+        assert not re.search(r"www\.|//|[@`|<&*\[\]#~\\]", sentence(text, 100))
+
+
+def test_our_own_sentences_are_text_and_what_holds_a_strange_name_is_code() -> None:
+    assert sentence("21 moves take broker 1 from 91 % to 54 % of its disk", 100).startswith("21 moves")
+    assert sentence("stopped at max_bytes of the request", 100) == "stopped at max_bytes of the request"
+    for strange in ("leaders of __consumer_offsets", "see www.evil.example", "- a list", "*", "1 <b>", ""):
+        assert sentence(strange, 100).startswith("`"), strange
 
 
 def test_long_names_shorten_the_list_of_moves_and_keep_digest_and_link() -> None:

@@ -79,7 +79,7 @@ def test_each_finding_has_severity_topic_brokers_value_source_and_remedy_errors_
     assert rows[1].startswith("warning short on broker 1, 2, 3 retention.ms is 1 d")
     body = approval_body(report(found))
     assert "1 error, 1 warning" in body
-    assert "- error, `topic broken, broker 1, 2, 3`: `segment.jitter.ms 5 reaches" in body
+    assert "- error, `topic broken, broker 1, 2, 3`: segment.jitter.ms 5 reaches" in body
     assert body.index("- error") < body.index("- warning")
 
 

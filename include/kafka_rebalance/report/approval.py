@@ -6,6 +6,7 @@ into a code span in which nothing is markup: GFM turns even an escaped `www.` in
 
 from __future__ import annotations
 
+import re
 import unicodedata
 
 from kafka_rebalance.execution.decision import BUTTONS
@@ -27,6 +28,7 @@ BODY_BYTES = 8192
 MOVES_SHOWN = 15
 FINDINGS_SHOWN = 5
 GROUPS_SHOWN = 6
+_HARMLESS = re.compile(r"[^\W_](?:[^\W_]|(?<=[^\W_])_(?=[^\W_])|[ .,:;()%'’–→+/=…-])*")
 _SUBJECT_CHARACTERS = 200
 
 
@@ -153,7 +155,7 @@ def _candidates(report: RunReport) -> str:
     ]
     for candidate in report.candidates:
         mark = " (recommended)" if candidate.name == report.recommended else ""
-        note = f": {code(candidate.note, 120)}" if candidate.note else ""
+        note = f": {sentence(candidate.note, 120)}" if candidate.note else ""
         note += ", **not offered**" if candidate.name in report.stopped else ""
         lines.append(
             f"| {code(f'{candidate.name} · {candidate.digest[:8]}', 60)}{mark} | {format_bytes(candidate.moved_bytes)} "
@@ -174,8 +176,8 @@ def _aside(report: RunReport) -> list[str]:
 
 def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
     """The verdict: why this one, its bytes beside the bound, time and disks."""
-    lines = [code(report.recommendation, 240)] if report.recommendation else []
-    said = [code(report.bound_of(focus), 160)] if report.bound_of(focus) else []
+    lines = [sentence(report.recommendation, 240)] if report.recommendation else []
+    said = [sentence(report.bound_of(focus), 160)] if report.bound_of(focus) else []
     if focus.makespan_seconds is not None:
         least = focus.makespan_bound_seconds
         finishes = report.finishes_in(focus)
@@ -192,8 +194,8 @@ def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
 
 
 def _racks_and_groups(focus: CandidateReport) -> list[str]:
-    lines = [f"Racks: {code('; '.join(focus.rack_limits[:2]), 240)}"] if focus.rack_limits else []
-    groups = [f"- {code(group.text, 160)}" for group in focus.groups[:GROUPS_SHOWN]]
+    lines = [f"Racks: {sentence('; '.join(focus.rack_limits[:2]), 240)}"] if focus.rack_limits else []
+    groups = [f"- {sentence(group.text, 160)}" for group in focus.groups[:GROUPS_SHOWN]]
     return [*lines, "\n".join(groups)] if groups else lines
 
 
@@ -252,8 +254,8 @@ def _finding(finding: SegmentFinding) -> str:
     where = [f"topic {', '.join(finding.topics[:3])}{more}"] if finding.topics else []
     where += [f"broker {_ids(finding.brokers)}"] if finding.brokers else []
     return (
-        f"- {finding.severity}, {code(', '.join(where) or 'all brokers', 160)}: {code(finding.text, 240)} "
-        f"({code(finding.source, 160)}). {code(finding.remedy, 240)}"
+        f"- {finding.severity}, {code(', '.join(where) or 'all brokers', 160)}: {sentence(finding.text, 240)} "
+        f"({code(finding.source, 160)}). {sentence(finding.remedy, 240)}"
     )
 
 
@@ -271,13 +273,23 @@ def _moves(focus: CandidateReport, shown: int) -> list[str]:
         before, after = _ids(move.before), _ids(move.after)
         lines.append(
             f"| {code(str(move.topic_partition), 120)} | {format_bytes(move.bytes_to_copy)} | {before} → {after} "
-            f"| {move.batch} | {code(move.reason, 120) if move.reason else ''} |"
+            f"| {move.batch} | {sentence(move.reason, 120) if move.reason else ''} |"
         )
     return ["\n".join(lines)]
 
 
 def _ids(replicas: tuple[int, ...]) -> str:
     return ", ".join(map(str, replicas))
+
+
+def sentence(text: str, most: int) -> str:
+    """A sentence of ours, as text where nothing in it can be markup, else as `code`: it may hold a name of the cluster.
+
+    An underscore within a word is none, nor is a dot, unless it makes a link of it (`www.`).
+    """
+    plain = _plain(text, most).strip()
+    is_text = plain and _HARMLESS.fullmatch(plain) and "www." not in plain.lower() and "//" not in plain
+    return plain if is_text else code(text, most)
 
 
 def code(text: str, most: int) -> str:
