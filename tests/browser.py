@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from selenium.common.exceptions import NoSuchElementException, StaleElementReferenceException
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
@@ -90,6 +91,25 @@ def open_all(browser: Chrome) -> None:
     )
 
 
+def enter_frame(browser: Chrome) -> None:
+    """What is looked at from now on is the page in Airflow's frame, with our heading in it."""
+    browser.switch_to.default_content()
+    patience = WebDriverWait(browser, PATIENCE_SECONDS)
+    browser.switch_to.frame(patience.until(lambda seen: seen.find_element(By.TAG_NAME, "iframe")))
+    patience.until(lambda seen: seen.find_element(By.TAG_NAME, "h1").text, "there is no page of ours in the frame")
+
+
+def wait_for_text(browser: Chrome, words: str, *, seconds: float = PATIENCE_SECONDS) -> str:
+    """The text of what is looked at, as soon as the words are in it, also where it is loaded anew meanwhile."""
+
+    def text(seen: Chrome) -> str:
+        return seen.find_element(By.TAG_NAME, "body").text.replace("\N{NO-BREAK SPACE}", " ")
+
+    ignored = [NoSuchElementException, StaleElementReferenceException]
+    patience = WebDriverWait(browser, seconds, ignored_exceptions=ignored)
+    return patience.until(lambda seen: words in (found := text(seen)) and found, f"{words!r} does not come")
+
+
 def overflow(browser: Chrome) -> int:
     """By how many CSS pixels the page, or the frame that is looked at, is wider than its window."""
     root = "document.documentElement"
@@ -108,9 +128,13 @@ def grave_findings(browser: Chrome) -> list[str]:
     ]
 
 
-def console_errors(browser: Chrome) -> list[str]:
-    """What the browser has logged as errors since it was last asked: scripts, the content policy, files not found."""
-    return [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+def console_errors(browser: Chrome, of: str = "") -> list[str]:
+    """What the browser has logged as errors since it was last asked: scripts, the content policy, files not found.
+
+    `of`: only of addresses with this in them.
+    """
+    logged = [entry["message"] for entry in browser.get_log("browser") if entry["level"] == "SEVERE"]
+    return [message for message in logged if of in message]
 
 
 def keep_picture(browser: Chrome, name: str, *, whole: bool = False) -> None:

@@ -7,8 +7,10 @@ import re
 import socket
 import threading
 import time
+import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
 import report_samples as samples
+from airflow_home import RUNS
 from browser import console_errors, grave_findings, keep_picture, look_as, open_all, open_browser, overflow
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.report import page
@@ -88,8 +91,11 @@ def _forget_errors(browser: Chrome) -> None:
     console_errors(browser)
 
 
-def run_at(stage: str) -> Run:
-    run = Run(state="success" if stage == "verified" else "failed" if stage == "failed" else "running").ready()
+def run_at(stage: str, folder: Path | None = None) -> Run:
+    """A run in Airflow's state of that stage, with its documents."""
+    run = Run(state="success" if stage == "verified" else "failed" if stage == "failed" else "running")
+    run.folder = folder or run.folder
+    run.ready()
     for name, content in STAGES[stage].items():
         artifacts.write_json(run.folder, name, of_today(content))
     return run
@@ -134,7 +140,8 @@ def test_the_overview_fits_is_accessible_and_logs_no_error(
     browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["orders-prod", "orders-" + "x" * 200]))
-    run_at("executing")
+    for stage in ("executing", "failed", "waiting"):
+        run_at(stage, RUNS / "orders-prod" / uuid.uuid4().hex / "1")
     for width in WIDTHS:
         look_as(browser, width, dark=width < 600)
         browser.get(f"{served}/kafka-rebalance/clusters")
