@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("tables")
 
 MOVES = samples.all_moves(samples.HOSTILE)
 PARTS = ("moves?candidate=balanced", "brokers?candidate=balanced", "candidate?candidate=light")
-FILES = ("tables/moves-balanced.csv", "tables/brokers-balanced.csv")
+FILES = ("tables/moves-balanced.csv", "tables/brokers-balanced.csv", "plot?candidate=balanced&number=0")
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -63,6 +63,10 @@ def test_nothing_is_given_of_an_unknown_run_or_before_there_is_a_plan(get: Any, 
         ("moves?candidate=%3Cscript%3Ealert(1)%3C%2Fscript%3E", 404),
         ("brokers?candidate=nosuch", 404),
         ("candidate?candidate=nosuch", 404),
+        ("plot?candidate=nosuch&number=0", 404),
+        ("plot?candidate=balanced&number=9", 404),
+        ("plot?candidate=balanced&number=-1", 404),
+        ("plot?candidate=balanced", 404),
         ("tables/moves-optimal.csv", 404),
         ("tables/moves-balanced.csv.bak", 404),
         ("tables/..%2Fproposals.json", 404),
@@ -101,10 +105,13 @@ def test_every_link_of_the_page_and_its_parts_leads_to_something(get: Any, monke
     while waiting:
         answer = get(waiting.pop())
         assert answer.status_code == 200, answer.text
+        if answer.headers["content-type"].startswith("image/svg+xml"):
+            assert answer.text.startswith("<svg")
+            continue
         if not answer.headers["content-type"].startswith("text/html"):
             assert answer.headers["content-disposition"].startswith("attachment;")
             continue
-        for link in re.findall(r'(?:<a href|data-load)="([^"]+)"', answer.text):
+        for link in re.findall(r'(?:<a href|data-load|<img src)="([^"]+)"', answer.text):
             if not link.startswith("#") and link not in seen:
                 assert link.startswith("/team/airflow/kafka-rebalance/run/"), link
                 seen.add(link)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 
 from kafka_rebalance.report.plots import (
     AFTER,
@@ -13,7 +13,6 @@ from kafka_rebalance.report.plots import (
     LINE,
     STYLE,
     Plot,
-    as_source,
     drawing,
     finished,
     scale_of,
@@ -54,7 +53,7 @@ def candidates_plot(candidates: Sequence[CandidateReport]) -> Plot | None:
     return Plot(
         "Bytes copied against what is left uneven",
         "the line joins candidates that none betters in both",
-        as_source(draw_candidates((*today, *points), tuple(point.name for point in best))),
+        partial(draw_candidates, (*today, *points), tuple(point.name for point in best)),
         f"Bytes copied, and how far the furthest broker is from its fair share in the end: {named}. None betters "
         f"{', '.join(point.name for point in best)} in both.",
     )

@@ -29,7 +29,7 @@ class Details:
 
 
 def details_of(candidate: CandidateReport, moves_listed: int = MOVES_LISTED) -> Details:
-    """The candidate with its pictures drawn."""
+    """The candidate with its pictures, which are not drawn yet."""
     brokers, moves = shown(candidate.brokers), candidate.largest_moves[:moves_listed]
     return Details(
         candidate,

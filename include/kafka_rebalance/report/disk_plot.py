@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 
-from kafka_rebalance.report.plots import AFTER, BEFORE, INK, LINE, STYLE, Plot, as_source, drawing, finished
+from kafka_rebalance.report.plots import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished
 from kafka_rebalance.report.units import format_share
 from kafka_rebalance.report.values import DiskCourse
 
@@ -31,7 +31,7 @@ def disk_plot(disks: Sequence[DiskCourse]) -> Plot | None:
     return Plot(
         "Share of disk in use (%)",
         "by broker, of the disks that get fullest",
-        as_source(draw_disks(tuple(courses), last)),
+        partial(draw_disks, tuple(courses), last),
         f"Disks of brokers {brokers} over {last} batches: {format_share(fullest)} full at most. The numbers are in the "
         "table below.",
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -22,6 +21,7 @@ from kafka_rebalance.report.brief import brief
 from kafka_rebalance.report.brokers import BrokersPage
 from kafka_rebalance.report.candidates_plot import candidates_plot
 from kafka_rebalance.report.details import Details, details_of
+from kafka_rebalance.report.disk_plot import disk_plot
 from kafka_rebalance.report.drift import DriftReport
 from kafka_rebalance.report.live_words import EVENTS_SHOWN, live_words
 from kafka_rebalance.report.moves import (
@@ -43,6 +43,7 @@ __all__ = [
     "approval_body",
     "approval_subject",
     "picture",
+    "plot_picture",
     "read_static",
     "render_brokers",
     "render_candidate",
@@ -269,7 +270,14 @@ def render_drift(
 def picture(report: RunReport) -> bytes | None:
     """The brokers' disks before and after the candidate in focus, as SVG; None where nothing is known of them."""
     plots = broker_plots(report.focus.brokers) if report.focus is not None else ()
-    return base64.b64decode(plots[0].source.partition(",")[2]) if plots else None
+    return plots[0].svg().encode() if plots else None
+
+
+def plot_picture(candidate: CandidateReport, number: int) -> bytes | None:
+    """One of the candidate's pictures as SVG, by its number on the page; None where there are fewer."""
+    plots = [*broker_plots(candidate.brokers), disk_plot(candidate.fullest_disks)]
+    plot = plots[number] if number < len(plots) else None
+    return None if plot is None else plot.svg().encode()
 
 
 def render_message(heading: str, text: str, *, static_url: str) -> str:

@@ -12,8 +12,8 @@ import re
 import threading
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
 from typing import Any
 
 from kafka_rebalance.report.values import BrokerChange, Load
@@ -59,13 +59,18 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Plot:
-    """A drawn picture: `source` for an <img>, and in words what it shows. `note` is said beside the title."""
+    """A picture, drawn when it is asked for, and in words what it shows. `note` is said beside the title."""
 
     title: str
     note: str
-    source: str
+    svg: Callable[[], str] = field(compare=False)
     description: str
     is_spread: bool = False  # over the brokers, instead of one by one
+
+    @property
+    def source(self) -> str:
+        """The picture itself for the `src` of an <img>."""
+        return as_source(self.svg())
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,14 +139,16 @@ def _plot(resource: Resource, rows: Sequence[Row], even: float | None) -> Plot:
             f"{resource.title} of {len(rows):,} brokers, from the least to the most: before {_course(before, unit)}, "
             f"after {_course(after, unit)}."
         )
-        svg = draw_distribution(_thinned(before), _thinned(after), resource.title.lower(), even and even / scale)
-        return Plot(title, f"all {len(rows):,} brokers: {low} before, {high} after", as_source(svg), description, True)
+        svg = partial(
+            draw_distribution, _thinned(before), _thinned(after), resource.title.lower(), even and even / scale
+        )
+        return Plot(title, f"all {len(rows):,} brokers: {low} before, {high} after", svg, description, True)
     description = (
         f"{resource.title} by broker: before {before[0]:.3g} to {before[-1]:.3g}{_suffix(unit)}, "
         f"after {after[0]:.3g} to {after[-1]:.3g}{_suffix(unit)}. The numbers are in the table below."
     )
-    svg = draw(tuple(rows), scale, resource.kind == "count", even)
-    return Plot(title, "", as_source(svg), description)
+    svg = partial(draw, tuple(rows), scale, resource.kind == "count", even)
+    return Plot(title, "", svg, description)
 
 
 def _course(ordered: Sequence[float], unit: str) -> str:

@@ -102,7 +102,7 @@ def run_picture(dag_id: str, run_id: str, session: Session) -> Response:
     """The picture of the approval request. The caller has checked the permission."""
 
     def image() -> Response:
-        drawn = picture(read_report(open_planned(dag_id, run_id, session)))
+        drawn = picture(read_report(open_planned(dag_id, run_id, session), for_page=True))
         if drawn is None:
             raise NotServed(404, "There is no picture", "The loads of the brokers are not known.")
         return Response(drawn, media_type="image/svg+xml")

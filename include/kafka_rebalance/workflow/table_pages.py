@@ -14,7 +14,7 @@ from sqlalchemy.orm import Session
 from kafka_rebalance.model.artifacts import PROPOSALS, SNAPSHOT, read_json
 from kafka_rebalance.report.brokers import brokers_csv, brokers_page
 from kafka_rebalance.report.moves import BROKER_SORTS, SORTS, Query, brokers_file, moves_file
-from kafka_rebalance.report.page import render_brokers, render_candidate, render_moves
+from kafka_rebalance.report.page import plot_picture, render_brokers, render_candidate, render_moves
 from kafka_rebalance.report.values import CandidateReport, RunReport
 from kafka_rebalance.workflow import plan_tables
 from kafka_rebalance.workflow.report_files import read_report
@@ -59,6 +59,20 @@ def candidate_page(dag_id: str, run_id: str, name: str, session: Session) -> HTM
         return HTMLResponse(render_candidate(report, candidate, **_urls(dag_id, run_id)))
 
     return answered(page, dag_id, run_id)
+
+
+def plot_file(dag_id: str, run_id: str, asked: Mapping[str, str], session: Session) -> Response:
+    """One of a candidate's pictures: drawn when a page has asked for it, so that no page waits for them."""
+
+    def file() -> Response:
+        _, candidate = _candidate(open_planned(dag_id, run_id, session), asked.get("candidate", ""))
+        number = asked.get("number", "")
+        drawn = plot_picture(candidate, int(number)) if number in ("0", "1", "2", "3", "4") else None
+        if drawn is None:
+            raise NotServed(404, "There is no such picture", "The page of this run has fewer.")
+        return Response(drawn, media_type="image/svg+xml")
+
+    return answered(file, dag_id, run_id)
 
 
 def table_file(dag_id: str, run_id: str, name: str, session: Session) -> Response:

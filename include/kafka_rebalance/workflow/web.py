@@ -22,7 +22,7 @@ from kafka_rebalance.report.page import STATIC, read_static, warm_up
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.overview import overview_page
 from kafka_rebalance.workflow.run_pages import drift_page, reassignment_file, run_page, run_picture
-from kafka_rebalance.workflow.table_pages import brokers_table, candidate_page, moves_page, table_file
+from kafka_rebalance.workflow.table_pages import brokers_table, candidate_page, moves_page, plot_file, table_file
 from kafka_rebalance.workflow.urls import MOUNT, PICTURE
 
 __all__ = ["HEADERS", "MOUNT", "create_app"]
@@ -66,6 +66,10 @@ def create_app() -> FastAPI:
     @app.get("/run/{dag_id}/{run_id:path}/tables/{name}", dependencies=[may_read_run])
     def table(dag_id: str, run_id: str, name: str, session: SessionDep) -> Response:
         return table_file(dag_id, run_id, name, session)
+
+    @app.get("/run/{dag_id}/{run_id:path}/plot", dependencies=[may_read_run])
+    def plot(dag_id: str, run_id: str, request: Request, session: SessionDep) -> Response:
+        return plot_file(dag_id, run_id, request.query_params, session)
 
     @app.get("/run/{dag_id}/{run_id:path}/moves", dependencies=[may_read_run], response_class=HTMLResponse)
     def moves(dag_id: str, run_id: str, request: Request, session: SessionDep) -> HTMLResponse:
