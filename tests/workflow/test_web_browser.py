@@ -158,16 +158,20 @@ def test_a_refresh_takes_nothing_away_from_who_reads(
     browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(page, "REFRESH_SECONDS", 1)
-    run = run_at("executing")
+    run = Run().ready()
+    artifacts.write_json(run.folder, artifacts.DECISION, samples.decision())
     many = [samples.traffic(broker, (1, 2, None), (0, 0, None)) for broker in range(1, 31)]
 
     def note(**changes: Any) -> None:
         noted = of_today(samples.progress(brokers=many, **changes))
         artifacts.write_json(run.folder, artifacts.PROGRESS, noted)
 
-    note()
     look_as(browser, 1280)
     browser.get(f"{served}{run.url}")
+    assert "Approved, not started yet" in seen(browser)
+    artifacts.write_json(run.folder, artifacts.BATCHES, of_today(samples.batches()))
+    note()
+    wait_until(browser, lambda: "was started and is not verified yet" in seen(browser), "the page stays behind")
     table = browser.find_element(By.CSS_SELECTOR, '[aria-label="Brokers while it runs"]')
     browser.execute_script("arguments[0].focus(); arguments[0].scrollTop = 120; scrollTo(0, 200)", table)
     details = browser.find_element(By.XPATH, "//details[summary[contains(., 'longest in their phase')]]")

@@ -1,4 +1,4 @@
-// Brings the part "live" up to date while a reassignment runs, and touches nothing else of the page. Only what differs
+// Brings where the run stands and the part "live" up to date while a reassignment runs, and touches nothing else. Only what differs
 // is changed, in the elements that are there: scroll, focus, what is open and what is selected stay with the reader.
 // When the run is over the page is loaded once more, in full.
 "use strict";
@@ -99,6 +99,7 @@
       say("Waits with the update while text is selected here.");
       return again();
     }
+    mend(document.getElementById("standing"), page.getElementById("standing"));
     mend(live(), fresh);
     say(`Updates every ${seconds} s.`);
     again();
