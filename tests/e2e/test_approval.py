@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from typing import Any
 
 import httpx
 import pytest
@@ -11,7 +12,18 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from browser import PATIENCE_SECONDS, keep_picture, log_in, wait_for
+from browser import (
+    PATIENCE_SECONDS,
+    console_errors,
+    enter_frame,
+    grave_findings,
+    keep_picture,
+    log_in,
+    look_as,
+    overflow,
+    wait_for,
+    wait_for_text,
+)
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger
 from local_cluster import LocalCluster
@@ -110,6 +122,15 @@ def test_an_answer_to_a_cleared_approvals_old_request_fails_closed(
     assert read_zookeeper() == before
 
 
+def started_by_the_check(nightly: DagRun) -> list[dict[str, Any]]:
+    """The rebalances that the nightly check has started, as Airflow's REST interface has them."""
+    asked = {"run_type": "operator_triggered"}
+    found: list[dict[str, Any]] = nightly.client.get("/api/v2/dags/kafka_rebalance/dagRuns", params=asked).json()[
+        "dag_runs"
+    ]
+    return found
+
+
 def test_the_nightly_check_proposes_past_the_limit_and_writes_nothing(nightly: DagRun, approver: httpx.Client) -> None:
     """The rebalance it starts inherits who started the check, and waits for somebody else."""
     assert nightly.wait_for_end() == "success", nightly.failures()
@@ -118,9 +139,9 @@ def test_the_nightly_check_proposes_past_the_limit_and_writes_nothing(nightly: D
     ]
     assert [event["extra"]["connection_id"] for event in events] == ["kafka_nightly"]
     assert events[0]["extra"]["skew"]["disk"] > 0.2
-    runs = nightly.client.get("/api/v2/dags/kafka_rebalance/dagRuns", params={"run_type": "operator_triggered"}).json()
-    assert [run["triggering_user_name"] for run in runs["dag_runs"]] == ["olive"]
-    proposed = DagRun(nightly.client, "kafka_rebalance", runs["dag_runs"][0]["dag_run_id"])
+    (started,) = started_by_the_check(nightly)
+    assert started["triggering_user_name"] == "olive"
+    proposed = DagRun(nightly.client, "kafka_rebalance", started["dag_run_id"])
     request = proposed.wait_for_request()
     assert [user["id"] for user in request["assigned_users"]] == ["uma"]
     assert "off their share" in request["body"]
@@ -144,15 +165,16 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     recommended = json.loads((run.folder() / "proposals.json").read_text())["recommended"]
     assert options[0].startswith(f"{recommended} · ")
 
-    browser.get(f"{airflow.url}{run.page}/plugin/rebalance")
-    frame = WebDriverWait(browser, PATIENCE_SECONDS).until(lambda seen: seen.find_element(By.TAG_NAME, "iframe"))
-    browser.switch_to.frame(frame)
+    tab = f"{airflow.url}{run.page}/plugin/rebalance"
+    browser.get(tab)
+    enter_frame(browser)
     compared = WebDriverWait(browser, PATIENCE_SECONDS).until(
         lambda seen: (text := seen.find_element(By.ID, "drift").text) and "after the snapshot" in text and text,
         "the plan was not compared with the cluster",
     )
     assert "Nothing stands in the way of the first write" in compared
     assert "conflict" not in compared
+    check_page(browser, "tab-before")
     browser.switch_to.default_content()
 
     browser.get(f"{airflow.url}{run.page}/tasks/approve/required_actions")
@@ -164,6 +186,13 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     assert browser.find_element(By.CSS_SELECTOR, 'input[name="element_throttle_bytes_per_second"]').is_displayed()
     button.click()
     assert run.wait_for_end(timeout=240) == "success", run.failures()
+    browser.get(tab)
+    enter_frame(browser)
+    after = wait_for_text(browser, "Done and verified")
+    assert "Promised and kept" in after
+    assert "kafka_spark" in after
+    assert "orders" in after
+    check_page(browser, "tab-after")
 
     decision = json.loads((run.folder() / "decision.json").read_text())
     assert decision["approved_by"]["id"] == "uma"
@@ -177,13 +206,39 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     assert "/admin/reassign_partitions" not in tree
     assert "/kafka_rebalance/run" not in tree
 
-    browser.get(f"{airflow.url}{run.page}/plugin/rebalance")
-    frame = WebDriverWait(browser, PATIENCE_SECONDS).until(lambda seen: seen.find_element(By.TAG_NAME, "iframe"))
-    browser.switch_to.frame(frame)
-    heading = WebDriverWait(browser, PATIENCE_SECONDS).until(lambda seen: seen.find_element(By.TAG_NAME, "h1"))
-    assert "kafka_spark" in heading.text
-    page = browser.find_element(By.TAG_NAME, "body").text
-    assert "Done and verified" in page
-    assert "orders" in page
-    browser.switch_to.default_content()
-    keep_picture(browser, "rebalance-tab")
+
+def check_page(browser: Chrome, name: str) -> None:
+    """Of our page in Airflow's frame, at both widths. Leaves the frame as it was."""
+    try:
+        for width in (390, 1280):
+            look_as(browser, width)
+            assert overflow(browser) <= 0, (name, width)
+            keep_picture(browser, f"{name}-{width}")
+    finally:
+        look_as(browser, 1280)
+    assert grave_findings(browser) == []
+    assert console_errors(browser, of="/kafka-rebalance/") == []
+
+
+def test_from_the_menu_to_the_fleet_and_from_a_cluster_to_its_run(
+    airflow: LocalAirflow, browser: Chrome, nightly: DagRun
+) -> None:
+    assert nightly.wait_for_end() == "success", nightly.failures()
+    (started,) = started_by_the_check(nightly)
+    proposed = DagRun(nightly.client, "kafka_rebalance", started["dag_run_id"])
+    proposed.wait(lambda: proposed.tasks()["render_report"] == "success", timeout=240, what="the proposal is there")
+    log_in(browser, airflow.url, "uma")
+    patience = WebDriverWait(browser, PATIENCE_SECONDS)
+    by_text = "//button[normalize-space(.)='Browse' or @aria-label='Browse']"
+    patience.until(lambda seen: seen.find_element(By.XPATH, by_text), "there is no menu Browse").click()
+    patience.until(
+        lambda seen: seen.find_element(By.XPATH, "//a[contains(@href, 'kafka-balance')]"), "the menu has no fleet"
+    ).click()
+    enter_frame(browser)
+    wait_for_text(browser, "kafka_nightly")
+    check_page(browser, "fleet")
+    link = browser.find_element(By.CSS_SELECTOR, 'a[href*="/kafka-rebalance/run/kafka_rebalance/"]')
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", link)
+    link.click()
+    wait_for_text(browser, "Candidates")
+    assert browser.find_element(By.TAG_NAME, "h1").text == "kafka_nightly"
