@@ -85,7 +85,7 @@ class LargeRun:
 
     def _plans(self, problem: Problem) -> Iterator[Plan]:
         rng = np.random.default_rng(7)
-        drawn = {name: _moved(problem, rng, share) for name, share in SHARES.items()}
+        drawn = {name: moved(problem, rng, share) for name, share in SHARES.items()}
         drawn["leaders_only"] = problem.replicas.copy()
         drawn["leaders_only"][::3, :2] = problem.replicas[::3, 1::-1]
         for name, replicas in drawn.items():
@@ -190,7 +190,7 @@ class LargeRun:
                 )  # fmt: skip
 
 
-def _moved(problem: Problem, rng: np.random.Generator, share: float) -> Ints:
+def moved(problem: Problem, rng: np.random.Generator, share: float) -> Ints:
     """[partition row, position] The lists, in that share of rows with one replica on another broker of its rack."""
     replicas = problem.replicas.copy()
     rows = rng.permutation(len(replicas))[: round(share * len(replicas))]
