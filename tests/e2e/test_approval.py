@@ -10,6 +10,7 @@ import httpx
 import pytest
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
 from browser import (
@@ -28,7 +29,7 @@ from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger
 from local_cluster import LocalCluster
 
-THROTTLE = 20_000_000
+THROTTLE, SLOW = 20_000_000, 1_000_000  # bytes per second; the slow one leaves something to be seen
 BEHIND_THE_APPROVAL = ("hold_throttle", "reassign", "release_throttle", "elect_leaders", "verify", "record")
 
 ReadZooKeeper = Callable[[], dict[str, tuple[bytes, int]]]
@@ -183,19 +184,28 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     WebDriverWait(browser, PATIENCE_SECONDS).until(lambda seen: seen.execute_script(drawn), "the picture is not shown")
     keep_picture(browser, "approval")
     assert button.text == options[0]
-    assert browser.find_element(By.CSS_SELECTOR, 'input[name="element_throttle_bytes_per_second"]').is_displayed()
+    throttle = browser.find_element(By.CSS_SELECTOR, 'input[name="element_throttle_bytes_per_second"]')
+    throttle.send_keys(Keys.CONTROL, "a")
+    throttle.send_keys(str(SLOW))
     button.click()
-    assert run.wait_for_end(timeout=240) == "success", run.failures()
+    run.wait(lambda: run.tasks()["approve"] == "success", timeout=60, what="the answer counts")
+
+    # From here on the tab is left alone: it shows by itself what comes.
     browser.get(tab)
     enter_frame(browser)
-    after = wait_for_text(browser, "Done and verified")
+    wait_for_text(browser, "was started and is not verified yet", seconds=120)
+    during = wait_for_text(browser, "Bytes copied: ")
+    assert "uma approved" in during
+    check_page(browser, "tab-during")
+    after = wait_for_text(browser, "Done and verified", seconds=240)
+    assert run.wait_for_end(timeout=60) == "success", run.failures()
     assert "Promised and kept" in after
     assert "kafka_spark" in after
     assert "orders" in after
     check_page(browser, "tab-after")
 
     decision = json.loads((run.folder() / "decision.json").read_text())
-    assert decision["approved_by"]["id"] == "uma"
+    assert (decision["approved_by"]["id"], decision["throttle_bytes_per_second"]) == ("uma", SLOW)
     verification = json.loads((run.folder() / "verification.json").read_text())
     assert verification["passed"] is True
     assert {"replicas", "in_sync", "leader", "throttle", "segment_settings_sound"} <= {
