@@ -50,6 +50,15 @@ def test_the_body_has_what_a_decision_needs() -> None:
         assert words in body, words
 
 
+def test_a_bound_that_reads_like_the_time_itself_is_not_said() -> None:
+    proposals = samples.proposals()
+    for candidate in proposals["candidates"]:
+        candidate |= {"makespan_seconds": 0.4, "makespan_bound_seconds": 0.3}
+    body = approval_body(report(proposals=proposals))
+    assert "takes under 1 s" in body
+    assert "at least under" not in body
+
+
 def test_a_controller_that_changed_or_has_work_queued_is_said_so() -> None:
     queued = {what: {"count": 0, "first": []} for what in ("reassignments", "elections")}
     busy = samples.controller(

@@ -179,12 +179,12 @@ def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
     lines = [sentence(report.recommendation, 240)] if report.recommendation else []
     said = [sentence(report.bound_of(focus), 160)] if report.bound_of(focus) else []
     if focus.makespan_seconds is not None:
-        least = focus.makespan_bound_seconds
+        least = None if focus.makespan_bound_seconds is None else format_duration(focus.makespan_bound_seconds)
         finishes = report.finishes_in(focus)
         said.append(
             f"takes {about(focus.makespan_seconds)}"
             + (f" by the plan, finishes in {finishes}" if finishes else "")
-            + (f", at least {format_duration(least)}" if least is not None else "")
+            + (f", at least {least}" if least not in (None, format_duration(focus.makespan_seconds)) else "")
         )
     if focus.peak_disk_fraction is not None:
         said.append(f"fullest disk meanwhile {format_share(focus.peak_disk_fraction)}")
