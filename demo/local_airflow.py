@@ -20,6 +20,7 @@ from local_cluster.java import SHORT_JOBS, java_home
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROCESSES = ("api-server", "scheduler", "dag-processor", "triggerer")
+DATABASE_SECONDS = 60
 SUPERVISOR_INTERVAL_SECONDS = 1  # after which a task's supervisor looks whether its process has ended; Airflow's is 5
 USERS = {"admin": "admin", "olive": "op", "uma": "user", "vera": "viewer"}  # name: role; passwords are the names
 
@@ -65,6 +66,8 @@ class LocalAirflow:
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
+            # Where many tasks begin at once a writer waits its turn for longer than SQLite's 5 seconds.
+            "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout={DATABASE_SECONDS}",
             "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(64),
             "AIRFLOW__API__SECRET_KEY": secrets.token_hex(32),
             "AIRFLOW__API__HOST": "127.0.0.1",

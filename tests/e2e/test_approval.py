@@ -178,7 +178,11 @@ def test_a_whole_run_through_spark_approved_by_clicks(
     check_page(browser, "tab-before")
     browser.switch_to.default_content()
 
-    browser.get(f"{airflow.url}{run.page}/tasks/approve/required_actions")
+    browser.get(f"{airflow.url}/required_actions?response_received=false")
+    listed = "//a[contains(@href, '/tasks/approve/required_actions') and contains(., 'Kafka kafka_spark')]"
+    WebDriverWait(browser, PATIENCE_SECONDS).until(
+        lambda seen: seen.find_element(By.XPATH, listed), "the request is not in the list"
+    ).click()
     button = wait_for(browser, f'[data-testid="hitl-option-{options[0]}"]')
     drawn = "return document.querySelector('img[alt^=\"Bytes on disk\"]')?.naturalWidth > 0"
     WebDriverWait(browser, PATIENCE_SECONDS).until(lambda seen: seen.execute_script(drawn), "the picture is not shown")

@@ -179,6 +179,7 @@ def test_a_paused_dag_and_a_freeze_are_said_while_a_run_is_under_way(get: Any, m
     run = Run().ready()
     write_json(run.folder, DECISION, samples.decision())
     write_json(run.folder, "batches.json", samples.batches())
+    monkeypatch.setattr(run_context, "is_paused", lambda session, dag_id: False)
     assert "is paused" not in get(run.url).text
     monkeypatch.setattr(run_context, "is_paused", lambda session, dag_id: True)
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", '["orders-prod"]')
