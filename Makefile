@@ -7,7 +7,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 # Two processes take the groups of tests/conftest.py in this order: first where a mistake shows soonest, and the longest
 # group not at the end.
-TESTS := --numprocesses=3 --no-loadscope-reorder -m "not control_plane" tests/unit tests/workflow tests/spark tests/e2e tests/integration
+TESTS := --numprocesses=2 --no-loadscope-reorder -m "not control_plane" tests/unit tests/workflow tests/spark tests/e2e tests/integration
 SOURCES := $(wildcard include dags plugins demo bench faults scripts tests)
 
 .PHONY: help
