@@ -12,10 +12,9 @@ import pyarrow.compute as pc
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.artifacts import PROPOSALS, Folder, canonical_json
-from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.planning.arrays import Bools, Ints
-from kafka_rebalance.planning.tables import MOVES_SCHEMA, PART, parquet_table, read_file
+from kafka_rebalance.planning.tables import MOVES_SCHEMA, PART, move_of, move_row, parquet_table, read_file
 
 COLUMNS = pa.schema([field for field in MOVES_SCHEMA if field.name != "candidate"])
 
@@ -43,37 +42,12 @@ def read_moves(run_folder: Folder, proposals: Mapping[str, Any], name: str) -> p
 
 def move_table(moves: Sequence[Move]) -> pa.Table:
     """The moves as columns."""
-    return pa.Table.from_pylist(
-        [
-            {
-                "topic": move.topic_partition.topic,
-                "partition": move.topic_partition.partition,
-                "before": list(move.before),
-                "after": list(move.after),
-                "bytes": move.bytes_to_copy,
-                "size_bytes": move.size_bytes,
-                "batch": move.batch,
-                "reason": move.reason,
-            }
-            for move in moves
-        ],
-        schema=COLUMNS,
-    )
+    return pa.Table.from_pylist([move_row("", move) for move in moves], schema=COLUMNS)  # without the candidate
 
 
 def moves_in(table: pa.Table) -> tuple[Move, ...]:
     """The rows as moves."""
-    return tuple(
-        Move(
-            TopicPartition(row["topic"], row["partition"]),
-            tuple(row["before"]),
-            tuple(row["after"]),
-            row["size_bytes"],
-            row["batch"],
-            row["reason"],
-        )
-        for row in table.to_pylist()
-    )
+    return tuple(move_of(row) for row in table.to_pylist())
 
 
 def moves_digest(name: str, snapshot_digest: str, settings: Mapping[str, object], table: pa.Table) -> str:

@@ -165,7 +165,7 @@ def write_results(
     folder: Folder, problem: Problem, plans: Sequence[Plan], recommended: str | None, ranking: Sequence[str]
 ) -> None:
     """Everything that planning leaves in the run's folder, but its timings. Same plans, same bytes."""
-    moves = [_move_row(plan.candidate.name, move) for plan in plans for move in plan.candidate.moves]
+    moves = [move_row(plan.candidate.name, move) for plan in plans for move in plan.candidate.moves]
     score_rows = [row for plan in plans for row in _score_rows(plan)]
     wide = [_candidate_row(problem, plan.candidate) for plan in plans]
     loads = [row for plan in plans for row in _load_rows(problem, plan)]
@@ -202,7 +202,7 @@ def read_candidate(run_folder: Folder, name: str) -> Candidate:
         names = ", ".join(str(entry.get("name")) for entry in proposals.get("candidates", ()))
         raise ArtifactError(f"{run_folder / PROPOSALS} has no candidate {name!r}; there are {names}.")
     entry = found[0]
-    moves = tuple(_move(row) for row in _rows_of(run_folder, "moves", MOVES_SCHEMA, name))
+    moves = tuple(move_of(row) for row in _rows_of(run_folder, "moves", MOVES_SCHEMA, name))
     digest = candidate_digest(name, proposals["snapshot_digest"], proposals["settings"], moves)
     if digest != entry["digest"]:
         raise ArtifactError(
@@ -237,7 +237,8 @@ def _table(run_folder: Folder, table: str, schema: pa.Schema) -> pa.Table:
     return found.select(schema.names)
 
 
-def _move(row: Mapping[str, Any]) -> Move:
+def move_of(row: Mapping[str, Any]) -> Move:
+    """The move of a row of the table `moves`."""
     return Move(
         TopicPartition(row["topic"], row["partition"]),
         tuple(row["before"]),
@@ -248,7 +249,8 @@ def _move(row: Mapping[str, Any]) -> Move:
     )
 
 
-def _move_row(candidate: str, move: Move) -> dict[str, Any]:
+def move_row(candidate: str, move: Move) -> dict[str, Any]:
+    """The row of the table `moves` for a candidate's move."""
     return {
         "candidate": candidate,
         "topic": move.topic_partition.topic,
