@@ -127,7 +127,10 @@ class Judge:
             assert ("create", REASSIGN) not in kept, f"{kind} of {process.run} says {words!r}"
 
     def _lease_texts(self) -> dict[str, Any]:
-        return {path.name: json.loads(path.read_text()) for path in self.folder.glob("runs/leases/*.json")}
+        """The lease of each cluster: the latest."""
+        clusters = self.folder.glob("runs/leases/*")
+        files = [max(cluster.glob("*.json"), default=None) for cluster in clusters]
+        return {path.parent.name: json.loads(path.read_text()) for path in files if path is not None}
 
     def _judge_leases(self, before: dict[str, Any]) -> None:
         """What was there before the throttle is recorded once, and is never our own."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -30,7 +31,7 @@ from kafka_rebalance.errors import ReadError, RebalanceError
 from kafka_rebalance.execution.pacing import STABLE_LOOKS
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.proposal import Move
-from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow import leases, tasks
 from kafka_rebalance.workflow.following import BatchFollower
 from kafka_rebalance.workflow.hooks import read_connection
 from model_controller import Key, ModelController
@@ -61,6 +62,8 @@ class World(Custodians):
         monkeypatch.setattr("kafka_rebalance.workflow.elections.WAIT_SECONDS", 0)
         monkeypatch.setattr("kafka_rebalance.model.artifacts.os.fsync", lambda _: None)
         monkeypatch.setattr("kafka_rebalance.workflow.freeze._stored", lambda: None)
+        for name in ("read", "write", "is_latest", "remove_before"):
+            monkeypatch.setattr(leases, name, functools.partial(self._file, getattr(leases, name)))
         self.process: Process | None = None
         self._make_custodians()
         self.seen: Counter[tuple[str, str]] = Counter()  # how the tasks ended
@@ -99,8 +102,8 @@ class World(Custodians):
         self.fake.zxid = max(znode.mzxid for znode in znodes.values())
         self.fake.after_write.clear()
         self.fake.after_write.append(self._elect_another)
-        for path in (*self.folder.glob("runs/leases/*"), *self.folder.glob("runs/janitor/*")):
-            path.unlink()
+        for name in (artifacts.LEASES, artifacts.JANITOR):
+            shutil.rmtree(self.folder / "runs" / name, ignore_errors=True)
         for run in self.runs.values():
             for name in (
                 artifacts.THROTTLE,
@@ -204,7 +207,20 @@ class World(Custodians):
         writes = [(calls[type(one)], one.path) for one in transaction.operations if type(one) in calls]
         return self._perform(process, writes, lambda: FakeTransaction.commit_async(transaction).get(timeout=0))
 
-    def _perform(self, process: Process, writes: Sequence[tuple[str, str]], act: Callable[[], Any]) -> Any:
+    def _file(self, act: Callable[..., Any], *arguments: Any) -> Any:
+        """A run reads or writes the cluster's lease: a call as any other, only that no connection is lost over it."""
+        process = self.process
+        if process is None:
+            return act(*arguments)
+        self._begin(process, [])
+        mishap = process.mishaps.get(process.calls, "")
+        self._suffer(process, mishap.replace("lost", "kept"), "before")
+        result = act(*arguments)
+        self._suffer(process, mishap.replace("lost", "kept"), "after")
+        return result
+
+    def _begin(self, process: Process, writes: Sequence[tuple[str, str]]) -> list[int]:
+        """Its numbers, after what others do just before it."""
         if process.dead:
             raise Killed
         process.calls += 1
@@ -217,6 +233,10 @@ class World(Custodians):
             other()
             self.process = outer
             process.registered |= self.live()
+        return at
+
+    def _perform(self, process: Process, writes: Sequence[tuple[str, str]], act: Callable[[], Any]) -> Any:
+        at = self._begin(process, writes)
         mishap = next((process.mishaps[number] for number in at if number in process.mishaps), "")
         self._suffer(process, mishap, "before")
         before = {path: self.fake.znodes[path].data for _, path in writes if path in self.fake.znodes}

@@ -204,5 +204,10 @@ def batches(run: InProcessRun) -> list[dict[str, Any]]:
     return found
 
 
+def lease_file(runs: Path) -> Path:
+    """The file of the simulated cluster's lease below `runs_url`: the latest."""
+    return max((runs / artifacts.LEASES / "simulated-cluster-0001").glob("*.json"))
+
+
 def other_dag_run(run_id: str) -> SimpleNamespace:
     return SimpleNamespace(dag_id="kafka_rebalance", run_id=run_id, triggering_user_name="olive", run_type="manual")

@@ -76,7 +76,7 @@ def test_a_lock_that_another_run_has_taken_looks_like_the_first_ones_and_the_fen
     ours = lock.acquire(fake, RUN)
     taken_by_another(fake)
     theirs = lock.check_held(fake, OTHER)
-    assert theirs[LOCK] == ours[LOCK], "a znode that is made again begins at version 0"
+    assert theirs.versions[LOCK] == ours.versions[LOCK], "a znode that is made again begins at version 0"
     assert theirs != ours
 
 

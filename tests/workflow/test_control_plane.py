@@ -19,6 +19,7 @@ from janitor_run import tend
 from kafka_rebalance.errors import UnwatchedError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow import batches, leases, tasks, throttling
+from simulated_cluster import lease_file
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -276,7 +277,8 @@ def rewrite(plane: ControlPlane, name: str, **more: Any) -> None:
     """As another version would have written the file."""
     folder, file = plane.run.folder, name
     if name == artifacts.LEASES:
-        folder, file = plane.run.folder.parents[2] / artifacts.LEASES, f"{CLUSTER}.json"
+        latest = lease_file(plane.run.folder.parents[2])
+        folder, file = latest.parent, latest.name
     path = folder / file
     document = json.loads(path.read_bytes()) if path.exists() else {}
     path.write_bytes(artifacts.canonical_json({**document, **more}))

@@ -22,7 +22,7 @@ from kafka_rebalance.workflow.run_lock import lock_owner
 from kafka_rebalance.workflow.throttling import check_throttle_in_force
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.lock import LockOwner
-from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
+from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, lease_file
 
 CLUSTER = "simulated-cluster-0001"
 LOCK = "/kafka_rebalance/run"
@@ -231,7 +231,7 @@ def test_a_lease_that_cannot_be_read_is_an_alert_and_nothing_is_touched(
 ) -> None:
     run.hold()
     del airflow.states["one"]
-    (tmp_path / "runs" / "leases" / f"{CLUSTER}.json").write_text("{")
+    lease_file(tmp_path / "runs").write_text("{")
     before = cluster.tree()
     with pytest.raises(UnwatchedError, match=r"is not JSON .* touches nothing"):
         tend()

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
+from airflow.sdk.io import attach
+from fsspec.implementations.memory import MemoryFileSystem
 from kazoo.exceptions import ConnectionLoss
 
 from kafka_rebalance.errors import ThrottleError, WriteError
@@ -15,7 +17,7 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow import leases, throttling
 from kafka_rebalance.workflow.run_folder import installation
-from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run
+from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, lease_file
 
 LOCK = "/kafka_rebalance/run"
 CLUSTER = "simulated-cluster-0001"
@@ -33,7 +35,8 @@ def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPat
 
 def test_a_lease_names_owner_cluster_and_folder_and_lies_apart_from_the_run(run: SimulatedRun, tmp_path: Path) -> None:
     run.hold()
-    document = artifacts.read_json(tmp_path / "runs" / "leases", f"{CLUSTER}.json")
+    file = lease_file(tmp_path / "runs")
+    document = artifacts.read_json(file.parent, file.name)
     assert (document["run"], document["cluster_id"], document["connection_id"]) == (
         "kafka_rebalance/one",
         CLUSTER,
@@ -147,7 +150,8 @@ def test_a_lease_is_written_whole_or_not_at_all(
         with pytest.raises(AirflowFailException, match=r"RunFolderError: The throttle lease .* cannot be written"):
             run.release()
     assert leases.read(CLUSTER) == kept
-    assert [path.name for path in (run.folder.parents[2] / "leases").iterdir()] == [f"{CLUSTER}.json"]
+    kept_in = lease_file(run.folder.parents[2])
+    assert list(kept_in.parent.iterdir()) == [kept_in]
     run.release()  # safe to repeat
     assert cluster.leftovers() == []
 
@@ -186,3 +190,65 @@ def test_a_run_that_takes_its_throttle_again_while_it_is_put_back_keeps_its_leas
     run.hold()
     run.release()
     assert cluster.leftovers() == []
+
+
+def test_a_lease_of_a_version_that_had_one_file_a_cluster_is_put_back_and_its_file_goes(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    run.hold()
+    file = lease_file(tmp_path / "runs")
+    document = artifacts.read_json(file.parent, file.name)
+    for name in ("generation", "taken_under"):
+        del document[name]
+    shutil.rmtree(file.parent)
+    file.parent.with_suffix(".json").write_bytes(artifacts.canonical_json(document))
+    assert [stored.lease.run for stored in leases.stored() if stored.lease is not None] == ["kafka_rebalance/one"]
+    run.release()
+    assert cluster.leftovers() == []
+    assert leases.read_open(CLUSTER) is None
+    assert not file.parent.with_suffix(".json").exists()
+
+
+def test_the_next_lease_is_the_latest_also_where_somebody_has_deleted_the_fence(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    second = approved_run(tmp_path, cluster, monkeypatch, "two")
+    run.hold()
+    run.release()
+    cluster.fake.delete("/kafka_rebalance", recursive=True)
+    second.hold()
+    lease = leases.read_open(CLUSTER)
+    assert lease is not None
+    assert lease.run == "kafka_rebalance/two"
+    assert second.request() is not None
+
+
+def test_leases_that_were_given_back_do_not_pile_up(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    for _ in range(3):
+        run.hold()
+        throttling.change_rate(run.folder, RATE + 1, by="olive")
+        run.release()
+    file = lease_file(tmp_path / "runs")
+    assert list(file.parent.iterdir()) == [file]
+    assert artifacts.read_json(file.parent, file.name)["released_at"]
+
+
+def test_leases_are_found_in_a_bucket_also_those_that_others_have_written_since(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    lease = leases.read_open(CLUSTER)
+    assert lease is not None
+    attach("memory", fs=MemoryFileSystem())
+    monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", "memory://leases-of-a-bucket")
+    assert leases.read(CLUSTER) is None
+    assert leases.stored() == ()
+    leases.write(lease)
+    later = dataclasses.replace(lease, generation=f"{'f' * 16}-{0:010d}", released_at=lease.taken_at)
+    leases.write(later)
+    assert not leases.is_latest(lease)
+    assert leases.read(CLUSTER) == later
+    leases.remove_before(later)
+    assert [stored.lease for stored in leases.stored()] == [later]

@@ -19,7 +19,7 @@ _ENTITY = re.compile(r"topics/(?!\.{1,2}$)[a-zA-Z0-9._-]{1,249}|brokers/(?:0|[1-
 _OWN_RATE = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
 _OWN_LIST = re.compile(r"[0-9]{1,10}:[0-9]{1,10}(?:,[0-9]{1,10}:[0-9]{1,10})*", re.ASCII)
 _LARGEST_RATE = 2**63 - 1
-_WHERE = ("owner", "connection_id", "cluster_id", "run_folder", "taken_at")
+_WHERE = ("owner", "connection_id", "cluster_id", "run_folder", "taken_at", "taken_under", "generation")
 _MOMENTS = ("handed_over_at", "released_at")
 
 
@@ -50,6 +50,8 @@ class ThrottleLease:
     cluster_id: str = ""
     run_folder: str = ""
     taken_at: str = ""
+    taken_under: str = ""  # generation of the fence when the run took it, last
+    generation: str = ""  # of the fence under which this was written; empty by a version that had none
     first_bytes_per_second: int | None = None  # where the rate was changed since
     rate_changes: tuple[RateChange, ...] = ()
     handed_over_at: str | None = None  # the run gave up with copies in flight: the janitor keeps the throttle

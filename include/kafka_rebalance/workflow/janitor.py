@@ -15,7 +15,14 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import ArtifactError, LockHeldError, ReadError, RebalanceError, UnwatchedError
+from kafka_rebalance.errors import (
+    ArtifactError,
+    LockHeldError,
+    LockLostError,
+    ReadError,
+    RebalanceError,
+    UnwatchedError,
+)
 from kafka_rebalance.execution.janitor import Finding, Standing, copying_of, custody, slowed_catch_up
 from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.model import artifacts
@@ -169,6 +176,7 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
 
 def _tend_lock(client: KazooClient, asked: Asked, look: Look) -> str | None:
     """Who holds the cluster afterwards. A lock is given back where its run is known to be over and nothing moves."""
+    fence = lock.read_fence(client)  # before Airflow is asked: a run that is cleared goes on under a later one
     holder = lock.read(client)
     if holder is None:
         if asked.break_lock is not None:
@@ -188,7 +196,11 @@ def _tend_lock(client: KazooClient, asked: Asked, look: Look) -> str | None:
     if view.reassignments is not None or view.moving:
         look.lines.append(f"the lock of {holder.name} is kept: a reassignment is in motion")
         return holder.name
-    lock.release(client, holder)
+    try:
+        lock.release(client, holder, fence=fence)
+    except LockLostError:
+        look.lines.append(f"the lock of {holder.name} is kept: somebody goes on with that run")
+        return holder.name
     look.lines.append(f"the lock of {holder.name} was given back ({f'by {asked.by}' if by_name else standing})")
     return None
 

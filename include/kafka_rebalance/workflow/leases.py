@@ -1,11 +1,19 @@
-"""The throttle leases: `runs_url / leases / <cluster id>.json`, one a cluster, whatever becomes of Airflow's database.
+"""The throttle leases: `runs_url / leases / <cluster id> / <generation>.json`, whatever becomes of Airflow's database.
 
-Who writes one holds the cluster's lock, or is the janitor. A copy goes into the run's folder, for its page.
+A lease is never written over. Each change of it is a file of its own, named by the generation of the fence
+(`zookeeper.lock`) under which it is made, and the latest generation is the cluster's lease. Storage offers no compare
+and swap; but whoever was frozen between reading a lease and writing it, and wakes when others have gone on, writes a
+file that is earlier than theirs: nobody reads it, and what it says was never set, since configs are written under the
+same fence. So everybody who changes a lease raises the fence first, and reads the lease after that.
+
+Files before one that was given back are removed. A copy of a lease goes into the run's folder, for its page.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from kafka_rebalance.errors import ArtifactError, RunFolderError
@@ -13,10 +21,14 @@ from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.run_folder import RunFolder, file_name, open_run_folder, runs_root
 
+_GENERATION = re.compile(r"([0-9a-f]{16}-[0-9]{10})\.json", re.ASCII)
+_UNNUMBERED = ".json"  # behind the cluster's name, beside its folder: the one file of a version without generations
+_ATTEMPTS = 5
+
 
 @dataclass(frozen=True, slots=True)
 class StoredLease:
-    """One file of the folder; `lease` is None where it cannot be read, and `problem` says why."""
+    """One cluster's lease; `lease` is None where it cannot be read, and `problem` says why."""
 
     name: str
     lease: ThrottleLease | None
@@ -25,10 +37,7 @@ class StoredLease:
 
 def read(cluster_id: str) -> ThrottleLease | None:
     """The cluster's lease, also one that was given back; None where there never was one. Raises ArtifactError."""
-    folder, name = _folder(), _name(cluster_id)
-    if not (folder / name).exists():
-        return None
-    return ThrottleLease.from_mapping(artifacts.read_json(folder, name))
+    return _read(file_name(cluster_id))
 
 
 def read_open(cluster_id: str) -> ThrottleLease | None:
@@ -38,40 +47,59 @@ def read_open(cluster_id: str) -> ThrottleLease | None:
 
 
 def write(lease: ThrottleLease) -> None:
-    """Replaces the cluster's lease, and the copy in its run's folder where that still exists. Raises RunFolderError."""
-    folder = _folder()
+    """Writes it as of its generation, and the copy in its run's folder where that still exists. It is the cluster's
+    lease unless there is a later one (`is_latest`). Raises RunFolderError.
+    """
+    folder, name = _folder() / file_name(lease.cluster_id), f"{lease.generation}.json"
+    if not _GENERATION.fullmatch(name):
+        raise ValueError(f"a lease is written under a fence, not under {lease.generation!r}")
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        artifacts.write_json(folder, _name(lease.cluster_id), lease.to_mapping(), source_digest=lease.candidate_digest)
+        artifacts.write_json(folder, name, lease.to_mapping(), source_digest=lease.candidate_digest)
     except OSError as failed:
         raise RunFolderError(
-            f"The throttle lease {folder / _name(lease.cluster_id)} cannot be written ({failed}). No throttle was "
+            f"The throttle lease {folder / name} cannot be written ({failed}). No throttle was "
             "changed because of it. Make [kafka_rebalance] runs_url a folder that Airflow's workers may write, then "
             "clear this task."
         ) from failed
     try:
         run = open_run_folder(lease.run_folder)
-        if (run / artifacts.DECISION).exists():
+        if (run / artifacts.DECISION).exists() and is_latest(lease):
             artifacts.write_json(run, artifacts.THROTTLE, lease.to_mapping(), source_digest=lease.candidate_digest)
     except (OSError, RunFolderError):
         return  # the copy is for people; the lease is what counts
 
 
+def is_latest(lease: ThrottleLease) -> bool:
+    """Whether nobody has written a later one. Raises RunFolderError."""
+    return _generations(file_name(lease.cluster_id))[-1:] == [lease.generation]
+
+
+def was_given_back_between(earlier: ThrottleLease, later: ThrottleLease) -> bool:
+    """Whether a lease that was given back lies between the two, by somebody who has not seen the later one."""
+    cluster = file_name(later.cluster_id)
+    between = [one for one in _generations(cluster) if earlier.generation < one < later.generation]
+    found = [_read_generation(cluster, one) for one in between]
+    return any(lease is not None and lease.released_at is not None for lease in found)
+
+
+def remove_before(lease: ThrottleLease) -> None:
+    """Removes what is earlier than this one, which was given back: nobody needs it any more."""
+    cluster = file_name(lease.cluster_id)
+    earlier = [one for one in _generations(cluster) if one < lease.generation]
+    for file in (*(_folder() / cluster / f"{one}.json" for one in earlier), _folder() / f"{cluster}{_UNNUMBERED}"):
+        try:
+            file.unlink(missing_ok=True)
+        except OSError:
+            return  # they are in nobody's way, and the next one tries again
+
+
 def stored() -> tuple[StoredLease, ...]:
-    """Every lease there is, also those that were given back and those that cannot be read. Raises RunFolderError."""
-    folder = _folder()
-    try:
-        names = sorted(path.name for path in folder.iterdir()) if folder.exists() else []
-    except OSError as failed:
-        raise RunFolderError(f"{folder} cannot be listed ({failed}). No throttle was changed.") from failed
-    return tuple(_stored(folder, name) for name in names if name.endswith(".json") and not name.startswith("."))
-
-
-def _stored(folder: RunFolder, name: str) -> StoredLease:
-    try:
-        return StoredLease(name, ThrottleLease.from_mapping(artifacts.read_json(folder, name)))
-    except ArtifactError as unreadable:
-        return StoredLease(name, None, str(unreadable))
+    """The lease of every cluster, also those that were given back and those that cannot be read. Raises
+    RunFolderError.
+    """
+    names = {name.removesuffix(_UNNUMBERED) for name in _names(_folder()) if not name.startswith(".")}
+    return tuple(one for name in sorted(names) if (one := _stored(name)) is not None)
 
 
 def now() -> str:
@@ -79,9 +107,61 @@ def now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
+def _stored(cluster: str) -> StoredLease | None:
+    try:
+        lease = _read(cluster)
+    except ArtifactError as unreadable:
+        return StoredLease(cluster, None, str(unreadable))
+    return None if lease is None else StoredLease(cluster, lease)
+
+
+def _read(cluster: str) -> ThrottleLease | None:
+    for _ in range(_ATTEMPTS):
+        generations = _generations(cluster)
+        if not generations:
+            return _read_unnumbered(cluster)
+        found = _read_generation(cluster, generations[-1])
+        if found is not None:
+            return found  # else a later one was given back meanwhile, and this one removed
+    raise ArtifactError(f"{_folder() / cluster} lists leases that are not there. No throttle was changed. Try again.")
+
+
+def _read_unnumbered(cluster: str) -> ThrottleLease | None:
+    if not (_folder() / f"{cluster}{_UNNUMBERED}").exists():
+        return None
+    return ThrottleLease.from_mapping(artifacts.read_json(_folder(), f"{cluster}{_UNNUMBERED}"))
+
+
+def _read_generation(cluster: str, generation: str) -> ThrottleLease | None:
+    """None where it was removed meanwhile."""
+    folder, name = _folder() / cluster, f"{generation}.json"
+    try:
+        document = artifacts.read_json(folder, name)
+    except ArtifactError as unreadable:
+        if isinstance(unreadable.__cause__, FileNotFoundError):
+            return None
+        raise
+    return replace(ThrottleLease.from_mapping(document), generation=generation)
+
+
+def _generations(cluster: str) -> list[str]:
+    """In order, the latest at the end."""
+    found = (_GENERATION.fullmatch(name) for name in _names(_folder() / cluster))
+    return [match[1] for match in found if match is not None]
+
+
+def _names(folder: RunFolder) -> Sequence[str]:
+    """What is in a folder, sorted; nothing where it does not exist. Raises RunFolderError."""
+    filesystem = getattr(folder, "fs", None)
+    if filesystem is not None:
+        filesystem.invalidate_cache()  # of a bucket: what it held when this process looked last
+    try:
+        return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+    except FileNotFoundError:
+        return []
+    except OSError as failed:
+        raise RunFolderError(f"{folder} cannot be listed ({failed}). No throttle was changed.") from failed
+
+
 def _folder() -> RunFolder:
     return runs_root() / artifacts.LEASES
-
-
-def _name(cluster_id: str) -> str:
-    return f"{file_name(cluster_id)}.json"

@@ -46,8 +46,9 @@ class Asked:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """What was found, and what could not be read and is therefore not judged."""
+    """What was found, and what could not be read and is therefore not judged; as of `fence`."""
 
+    fence: lock.Fence
     findings: tuple[Finding, ...]
     configs: Mapping[str, Mapping[str, str]]
     view: ClusterView
@@ -76,6 +77,7 @@ def read_asked(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> A
 
 def sweep(client: KazooClient, connection: ClusterConnection) -> Swept:
     """Everything that nobody holds. Raises ReadError where ZooKeeper cannot be read; writes nothing."""
+    fence = lock.read_fence(client)  # first: who throttles after this is not among what is found
     before = read_cluster_view(client)
     lease = leases.read_open(before.cluster_id)
     holder = lock.read(client)
@@ -94,12 +96,12 @@ def sweep(client: KazooClient, connection: ClusterConnection) -> Swept:
         *orphaned_configs(orphans, after),
         *stray_replicas(held, before, after),
     )
-    return Swept(findings, configs, after, tuple(unread))
+    return Swept(fence, findings, configs, after, tuple(unread))
 
 
 def clean(client: KazooClient, connection_id: str, asked: Asked, swept: Swept) -> list[str]:
     """Cleans the findings that were ticked; returns their ids. Raises InputError for one that must not be cleaned,
-    before anything is changed.
+    before anything is changed, and LockLostError where a run has begun since the sweep: the throttle may be its own.
     """
     by_id = {finding.id: finding for finding in swept.findings}
     problems = [problem for name in asked.clean if (problem := _problem(name, by_id.get(name), swept)) is not None]
@@ -108,7 +110,7 @@ def clean(client: KazooClient, connection_id: str, asked: Asked, swept: Swept) -
     for name in asked.clean:
         finding = by_id[name]
         if finding.key:
-            merge_config(client, finding.entity, {finding.key: None})
+            merge_config(client, finding.entity, {finding.key: None}, fence=swept.fence)
         else:
             check_not_frozen(connection_id)
             delete_orphaned_config(client, finding.entity.partition("/")[2], int(name.rpartition(":")[2]))

@@ -102,27 +102,29 @@ def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: 
         cluster_id=plan.snapshot["cluster_id"],
         run_folder=str(plan.folder),
         taken_at=leases.now(),
+        taken_under=fence.generation,
+        generation=fence.generation,
         handed_over_at=None,
     )
     leases.write(lease)
+    _check_latest(lease)
     still = _without_gone(plan, lease)
     for entity, changes in set_changes(still, current).items():
         merge_config(client, entity, changes, fence=fence)
-    _check_still_open(client, plan, lease)
+    _check_latest(lease)
     check_in_force(still, read_configs(client, still.entities))
     return lease
 
 
-def _check_still_open(client: KazooClient, plan: ApprovedPlan, lease: ThrottleLease) -> None:
-    """Raises ThrottleError where the lease was given back while this worker, frozen meanwhile, still set its throttle:
-    nobody would ever take that off. What it set is put back first.
+def _check_latest(lease: ThrottleLease) -> None:
+    """Raises LockLostError where somebody has given this lease back, changed it or taken another one meanwhile.
+
+    Nothing is undone: who did so has read what was set under this lease, and what is there now is theirs.
     """
-    newest = leases.read_open(lease.cluster_id)
-    if newest is None or (newest.run, newest.owner) != (lease.run, lease.owner):
-        _put_back(client, lease, lambda: _moving(client, plan))
-        raise ThrottleError(
-            f"The throttle of run {lease.run} was given back by another worker while this one set it. What this one "
-            "set was put back. Clear this task if the run is to go on."
+    if not leases.is_latest(lease):
+        raise LockLostError(
+            f"The throttle of run {lease.run} was given back, changed or taken by another worker while this one set "
+            "it. What this one had set is in the hands of the other. Clear this task if the run is to go on."
         )
 
 
@@ -161,7 +163,7 @@ def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         if lease is not None:
             result = put_back(client, lease, lambda: _moving(client, plan))
         if not result.complete:
-            _hand_over(plan, owner)
+            _hand_over(client, plan, owner)
             shown = "; ".join(result.kept[:10])
             raise ThrottleError(
                 f"Copies are still in flight, so {len(result.kept)} throttle settings stay: {shown}. Everything else "
@@ -172,53 +174,63 @@ def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     return {"put_back": sum(map(len, result.changes.values())), "left_alone": list(result.foreign)}
 
 
-def _hand_over(plan: ApprovedPlan, owner: lock.LockOwner) -> None:
+def _hand_over(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> None:
     """Notes in the lease that the janitor has it, once."""
-    lease = _open_lease(plan, owner)
-    if lease is not None and lease.handed_over_at is None:
-        leases.write(replace(lease, handed_over_at=leases.now()))
+    for _ in range(ATTEMPTS):
+        lease = _open_lease(plan, owner)
+        if lease is None or lease.handed_over_at is not None:
+            return
+        fence = lock.raise_fence(client)
+        lease = _open_lease(plan, owner)
+        if lease is not None and lease.handed_over_at is None:
+            leases.write(replace(lease, handed_over_at=leases.now(), generation=fence.generation))
 
 
 def _moving(client: KazooClient, plan: ApprovedPlan) -> frozenset[TopicPartition]:
     return in_motion(plan.candidate.moves, read_plan_view(client, plan))
 
 
-def put_back(client: KazooClient, lease: ThrottleLease, moving: Callable[[], Collection[TopicPartition]]) -> Release:
+def put_back(client: KazooClient, decided: ThrottleLease, moving: Callable[[], Collection[TopicPartition]]) -> Release:
     """Puts back what was there for everything that `moving` does not name, and closes the lease where that is all.
 
-    `moving` reads the cluster. A lease whose rate somebody changes at the same moment is looked at again. Raises
-    ThrottleError where a value does not stay as it was put back.
+    `decided`: the lease as it was when this was decided, which may be long ago; where it has been given back since,
+    nothing is touched, whoever throttles now. `moving` reads the cluster. A lease whose rate somebody changes at the
+    same moment is looked at again. Raises ThrottleError where the run has taken its throttle again, or where a value
+    does not stay as it was put back.
     """
     for _ in range(ATTEMPTS):
-        try:
-            result = _put_back(client, lease, moving)
-        except LockLostError:
-            result = None  # taken again, or moves requested, at this moment: all is read anew
-        if result is not None and not result.complete:
-            return result
-        newest = leases.read_open(lease.cluster_id)
-        if newest is None or (newest.run, newest.owner) != (lease.run, lease.owner):
-            return result or Release({}, (), ())  # somebody else has closed it meanwhile
-        if (newest.taken_at, newest.handed_over_at) != (lease.taken_at, lease.handed_over_at):
+        # Raised before lease and cluster are read: who sets this throttle, or requests moves under it, no longer can,
+        # or has and is seen; and who takes the cluster after this stops the writes below.
+        fence = lock.raise_fence(client)
+        lease = leases.read_open(decided.cluster_id)
+        if lease is None or (lease.run, lease.owner) != (decided.run, decided.owner):
+            return Release({}, (), ())
+        if lease.taken_under != decided.taken_under:
             raise ThrottleError(
-                f"Run {lease.run} took its throttle again at the moment in which it was put back. The lease stays "
-                "open, and no batch is requested unless all of the throttle is in force. Clear hold_throttle of that "
-                "run with what follows it."
+                f"Run {lease.run} took its throttle again at the moment in which it was to be put back. The lease "
+                "stays open, and no batch is requested unless all of the throttle is in force. Clear hold_throttle of "
+                "that run with what follows it."
             )
-        if result is not None and newest.rate_changes == lease.rate_changes:
-            leases.write(replace(newest, released_at=leases.now()))
+        try:
+            result = _put_back(client, lease, moving, fence)
+        except LockLostError:
+            continue  # taken again, or moves requested, at this moment: all is read anew
+        if not result.complete:
             return result
-        lease = newest
+        closed = replace(lease, released_at=leases.now(), generation=fence.generation)
+        leases.write(closed)
+        if leases.is_latest(closed):
+            leases.remove_before(closed)
+            return result
     raise ThrottleError(
-        f"The throttle of run {lease.run} is taken or changed again and again while it is put back. The lease stays "
+        f"The throttle of run {decided.run} is taken or changed again and again while it is put back. The lease stays "
         "open. Stop changing it, then clear this task."
     )
 
 
-def _put_back(client: KazooClient, lease: ThrottleLease, moving: Callable[[], Collection[TopicPartition]]) -> Release:
-    # Raised before the cluster is read: who sets this throttle, or requests moves under it, no longer can, or has and
-    # is seen.
-    fence = lock.raise_fence(client)
+def _put_back(
+    client: KazooClient, lease: ThrottleLease, moving: Callable[[], Collection[TopicPartition]], fence: lock.Fence
+) -> Release:
     in_flight = moving()
     result = decide_release(lease, read_configs(client, lease.entities), in_flight)
     for entity, changes in result.changes.items():
@@ -249,9 +261,10 @@ def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> Throttl
     check_run_rate(folder, candidate, bytes_per_second, read_policy(connection_id))
     moves, change = candidate.moves, RateChange(bytes_per_second, by, leases.now())
     with open_client(read_connection(connection_id).zookeeper) as client:
-        changed = _change(client, folder, snapshot["cluster_id"], change)
-        now = leases.read(changed.cluster_id)
-        if now is None or now.released_at is not None or now.run != changed.run:
+        before, changed = _change(client, folder, snapshot["cluster_id"], change)
+        now = leases.read_open(changed.cluster_id)
+        gone = now is None or (now.run, now.owner) != (changed.run, changed.owner)
+        if gone or leases.was_given_back_between(before, changed):
             put_back(client, changed, lambda: in_motion(moves, read_cluster_view(client, _topics(moves))))
             raise ThrottleError(
                 f"Run {changed.run} gave its throttle back at this moment. The new rate was taken off again; nothing "
@@ -261,22 +274,30 @@ def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> Throttl
     return changed
 
 
-def _change(client: KazooClient, folder: RunFolder, cluster_id: str, change: RateChange) -> ThrottleLease:
-    """Writes the lease, then the brokers' configs; again where the run requests a batch at the same moment."""
+def _change(
+    client: KazooClient, folder: RunFolder, cluster_id: str, change: RateChange
+) -> tuple[ThrottleLease, ThrottleLease]:
+    """Writes the lease, then the brokers' configs; again where others write at the same moment. Returns the lease
+    before and after.
+    """
     for left in reversed(range(ATTEMPTS)):
-        fence = lock.read_fence(client)  # before the lease: once it is given back, nothing more is written
-        lease = _lease_of(folder, cluster_id)
-        if change not in lease.rate_changes:
-            lease = with_rate(lease, change)
-            leases.write(lease)  # first: whoever puts back at this moment must know both rates for ours
+        # Before the lease is read: of two who change the rate at once, one reads what the other has written.
+        fence = lock.raise_fence(client)
+        before = _lease_of(folder, cluster_id)
+        lease = before if change in before.rate_changes else with_rate(before, change)
+        lease = replace(lease, generation=fence.generation)
+        leases.write(lease)  # first: whoever puts back at this moment must know both rates for ours
         try:
             for entity, values in rate_changes(lease, read_configs(client, lease.entities)).items():
                 merge_config(client, entity, values, fence=fence)
-            break
         except LockLostError:
             if not left:
                 raise
-    return lease
+            continue
+        now = leases.read_open(cluster_id)
+        if now is None or now.generation <= lease.generation or now.run_folder != lease.run_folder:
+            break
+    return before, lease
 
 
 def _lease_of(folder: RunFolder, cluster_id: str) -> ThrottleLease:

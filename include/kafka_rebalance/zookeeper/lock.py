@@ -3,8 +3,9 @@
 A persistent znode, created exclusively: it outlives the worker, so that a run killed half-way still holds the
 cluster until its own resumption, its teardown or the janitor releases it.
 
-Its parent's version is the fence. It grows whenever somebody takes the cluster, makes a request or begins to put a
-throttle back, and each of these writes, and every config of a throttle, is made in one transaction with a check of it.
+Its parent's version is the fence. It grows whenever somebody takes the cluster, makes a request, changes a lease or
+begins to put a throttle back, and each of these writes, and every config of a throttle, is made in one transaction with
+a check of it.
 So whoever was frozen while another went on writes nothing when it wakes. The version of the lock's own znode would not
 do: a lock that was given back and taken again begins at 0, as the first one did.
 """
@@ -13,19 +14,30 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from kazoo.client import KazooClient
-from kazoo.exceptions import NodeExistsError
+from kazoo.exceptions import NodeExistsError, NoNodeError
+from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl
 
-from kafka_rebalance.errors import LockHeldError, WriteError
+from kafka_rebalance.errors import LockHeldError, LockLostError, WriteError
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.primitives import acl_like, commit, create_znode, repeat, set_znode
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.parsing import compact_json, parse_object, parse_text, parse_version
 
-Fence = Mapping[str, int]  # {path: version} of what must be as it was, or nothing is written
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """What must be as it was when this was read, or nothing is written.
+
+    `versions`: {path: version}. `generation` is a text of sixteen digits, a hyphen and ten: each raise makes a later
+    one, also where somebody has deleted the parent, since zxids only grow. Empty where nobody ever held the cluster.
+    """
+
+    versions: Mapping[str, int] = field(default_factory=dict)
+    generation: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,11 +97,9 @@ def acquire(client: KazooClient, owner: LockOwner) -> Fence:
     data = encode_lock(owner)
 
     def attempt() -> Fence:
-        version, znode = _read_znodes(client)
-        if version is None:
-            version = _create_parent(client)
+        parent, znode = _read_or_create(client)
         transaction = client.transaction()
-        transaction.set_data(paths.RUN_LOCK_PARENT, b"", version)
+        transaction.set_data(paths.RUN_LOCK_PARENT, b"", parent.version)
         if znode is None:
             transaction.create(paths.RUN_LOCK, data, acl=_acl(client))
             held = 0
@@ -102,7 +112,7 @@ def acquire(client: KazooClient, owner: LockOwner) -> Fence:
                 transaction.set_data(paths.RUN_LOCK, data, held)
                 held += 1
         commit(client, paths.RUN_LOCK, transaction)
-        return {paths.RUN_LOCK_PARENT: version + 1, paths.RUN_LOCK: held}
+        return _fence(parent.czxid, int(parent.version) + 1, held)
 
     return repeat(paths.RUN_LOCK, attempt)
 
@@ -112,8 +122,8 @@ def check_held(client: KazooClient, owner: LockOwner) -> Fence:
 
     Raises LockHeldError unless this run holds the cluster, with the digest it was approved with.
     """
-    version, znode = _read_znodes(client)
-    if znode is None or version is None:
+    parent, znode = _read_znodes(client)
+    if znode is None or parent is None:
         raise LockHeldError(
             f"Run {owner.run} does not hold the cluster any more ({paths.RUN_LOCK} is gone). No further move was "
             "requested. Clear hold_throttle with what follows it."
@@ -121,40 +131,44 @@ def check_held(client: KazooClient, owner: LockOwner) -> Fence:
     holder = decode_lock(znode[0])
     if not holder.is_same_run(owner) or holder.digest != owner.digest:
         raise LockHeldError(_held_by(holder, "No further move was requested."))
-    return {paths.RUN_LOCK_PARENT: version, paths.RUN_LOCK: int(znode[1].version)}
+    return _fence(parent.czxid, int(parent.version), int(znode[1].version))
 
 
 def read_fence(client: KazooClient) -> Fence:
     """The fence as it stands, for somebody who does not hold the lock; empty where nobody ever did."""
-    version, _ = _read_znodes(client)
-    return {} if version is None else {paths.RUN_LOCK_PARENT: version}
+    parent, _ = _read_znodes(client)
+    return Fence() if parent is None else _fence(parent.czxid, int(parent.version))
 
 
 def raise_fence(client: KazooClient) -> Fence:
     """A new fence: what anybody has begun before is not written any more. Raises WriteError."""
 
     def attempt() -> Fence:
-        version, _ = _read_znodes(client)
-        if version is None:
-            version = _create_parent(client)
-        set_znode(client, paths.RUN_LOCK_PARENT, b"", version)
-        return {paths.RUN_LOCK_PARENT: version + 1}
+        parent, _ = _read_or_create(client)
+        set_znode(client, paths.RUN_LOCK_PARENT, b"", parent.version)
+        return _fence(parent.czxid, int(parent.version) + 1)
 
     return repeat(paths.RUN_LOCK_PARENT, attempt)
 
 
-def release(client: KazooClient, owner: LockOwner) -> bool:
-    """Gives the lock back; False where nobody held it. Raises LockHeldError where another run does."""
+def release(client: KazooClient, owner: LockOwner, *, fence: Fence | None = None) -> bool:
+    """Gives the lock back; False where nobody held it. Raises LockHeldError where another run does, and LockLostError
+    where the run has taken it again since `fence` was read.
+    """
 
     def attempt() -> bool:
-        version, znode = _read_znodes(client)
-        if znode is None or version is None:
+        parent, znode = _read_znodes(client)
+        if znode is None or parent is None:
             return False
         holder = decode_lock(znode[0])
         if not holder.is_same_run(owner):
             raise LockHeldError(_held_by(holder, f"It was not released for run {owner.run}."))
+        if fence is not None and fence.versions.get(paths.RUN_LOCK_PARENT) != parent.version:
+            raise LockLostError(
+                f"{paths.RUN_LOCK} was not given back: somebody has gone on with run {holder.name} meanwhile."
+            )
         transaction = client.transaction()
-        transaction.check(paths.RUN_LOCK_PARENT, version)
+        transaction.check(paths.RUN_LOCK_PARENT, parent.version)
         transaction.delete(paths.RUN_LOCK, znode[1].version)
         commit(client, paths.RUN_LOCK, transaction)
         return True
@@ -162,19 +176,28 @@ def release(client: KazooClient, owner: LockOwner) -> bool:
     return repeat(paths.RUN_LOCK, attempt)
 
 
-def _read_znodes(client: KazooClient) -> tuple[int | None, Znode | None]:
-    """(version of the parent, the lock). The parent first: a lock that is taken between the two fails its check."""
+def _read_znodes(client: KazooClient) -> tuple[ZnodeStat | None, Znode | None]:
+    """(the parent's stat, the lock). The parent first: a lock that is taken between the two fails its check."""
     sync(client)
     found = read_znodes(client, [paths.RUN_LOCK_PARENT, paths.RUN_LOCK])
     parent = found[paths.RUN_LOCK_PARENT]
-    return None if parent is None else int(parent[1].version), found[paths.RUN_LOCK]
+    return None if parent is None else parent[1], found[paths.RUN_LOCK]
 
 
-def _create_parent(client: KazooClient) -> int:
-    """Its version; where somebody else was faster, the transaction finds out whether it still is that."""
-    with suppress(NodeExistsError):
-        create_znode(client, paths.RUN_LOCK_PARENT, b"", _acl(client))
-    return 0
+def _read_or_create(client: KazooClient) -> tuple[ZnodeStat, Znode | None]:
+    parent, znode = _read_znodes(client)
+    if parent is None:
+        with suppress(NodeExistsError):
+            create_znode(client, paths.RUN_LOCK_PARENT, b"", _acl(client))
+        parent, znode = _read_znodes(client)
+    if parent is None:  # somebody deletes it: the next attempt makes it again
+        raise NoNodeError(paths.RUN_LOCK_PARENT)
+    return parent, znode
+
+
+def _fence(czxid: int, version: int, held: int | None = None) -> Fence:
+    versions = {paths.RUN_LOCK_PARENT: version, **({} if held is None else {paths.RUN_LOCK: held})}
+    return Fence(versions, f"{czxid:016x}-{version:010d}")
 
 
 def _held_by(holder: LockOwner, consequence: str) -> str:

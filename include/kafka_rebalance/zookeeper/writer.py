@@ -191,7 +191,7 @@ def _request(
             if was_consumed() if found is None else is_ours(found[0]):
                 return Outcome.ALREADY_THERE
         try:
-            _create_if(client, path, data, acl, unchanged, fence or {})
+            _create_if(client, path, data, acl, unchanged, fence.versions if fence else {})
             return Outcome.CREATED
         except NodeExistsError as exists:
             found = _read_back(client, path, exists)
@@ -226,7 +226,12 @@ def _request(
 
 
 def _create_if(
-    client: KazooClient, path: str, data: bytes, acl: Sequence[ACL], unchanged: Mapping[str, int], fence: Fence
+    client: KazooClient,
+    path: str,
+    data: bytes,
+    acl: Sequence[ACL],
+    unchanged: Mapping[str, int],
+    fence: Mapping[str, int],
 ) -> None:
     """One transaction, so that nothing can come between the check and the write."""
     if not (unchanged or fence):
@@ -276,13 +281,13 @@ def merge_config(
     failure: Exception | None = None
     for _ in range(ATTEMPTS):
         try:
-            if _merge_once(client, entity, changes, fence or {}):
+            if _merge_once(client, entity, changes, fence.versions if fence else {}):
                 _notify(client, entity)
             return
         except CHANGED as changed:
             failure = changed
             if fence and not isinstance(changed, LOST):
-                _check_fence(client, entity, fence)
+                _check_fence(client, entity, fence.versions)
     raise WriteError(
         f"{paths.config_path(entity)}: could not be changed in {ATTEMPTS} attempts ({type(failure).__name__}): "
         "somebody else writes it, or the connection is lost. It may have been written without the brokers being "
@@ -290,7 +295,7 @@ def merge_config(
     ) from failure
 
 
-def _merge_once(client: KazooClient, entity: str, changes: Mapping[str, str | None], fence: Fence) -> bool:
+def _merge_once(client: KazooClient, entity: str, changes: Mapping[str, str | None], fence: Mapping[str, int]) -> bool:
     """Whether brokers have to be told. Changes exactly the version it read."""
     path = paths.config_path(entity)
     sync(client)
@@ -313,7 +318,7 @@ def _merge_once(client: KazooClient, entity: str, changes: Mapping[str, str | No
     return True
 
 
-def _check_fence(client: KazooClient, entity: str, fence: Fence) -> None:
+def _check_fence(client: KazooClient, entity: str, fence: Mapping[str, int]) -> None:
     """Raises LockLostError where that is why nothing was written."""
     sync(client)
     now = read_znodes(client, fence)

@@ -1,0 +1,234 @@
+"""Who was frozen between reading a lease and writing it harms no other run that throttles the cluster when it wakes.
+
+Frozen is a worker that stands still (SIGSTOP, a stalled disk) while others go on. The cluster is simulated.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from fake_zookeeper import REASSIGN
+from janitor_run import Airflow, tend
+from kafka_rebalance.errors import LockLostError, ThrottleError
+from kafka_rebalance.workflow import janitor, leases, sweeping, throttling
+from kafka_rebalance.workflow.run_lock import lock_owner
+from kafka_rebalance.zookeeper import lock
+from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run
+
+CLUSTER = "simulated-cluster-0001"
+LOCK = "/kafka_rebalance/run"
+LEADERS = "leader.replication.throttled.replicas"
+MB = 1_000_000
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    return approved_run(tmp_path, cluster, monkeypatch)
+
+
+@pytest.fixture
+def second(
+    run: SimulatedRun, tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> SimulatedRun:
+    """It moves another partition, between brokers that the first one throttles too, and at the same rate."""
+    made = SimulatedRun(tmp_path, cluster, monkeypatch, "two")
+    plan = {"version": 1, "partitions": [{"topic": "idle", "partition": 0, "replicas": [1, 4]}]}
+    made.plan(plan=json.dumps(plan), candidates=["leaders_only"])
+    made.approve("given", RATE)
+    return made
+
+
+@pytest.fixture
+def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
+    found = Airflow.answering(monkeypatch)
+    found.states["two"] = "running"
+    return found
+
+
+def freeze(monkeypatch: pytest.MonkeyPatch, room: Any, name: str, others: Callable[[], object]) -> None:
+    """The next call of this function stands still until others have gone on."""
+    real = getattr(room, name)
+
+    def frozen(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(room, name, real)
+        others()
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(room, name, frozen)
+
+
+def goes_on(run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster) -> Callable[[], None]:
+    """The first run ends and gives back; the second one's copies are in flight."""
+
+    def act() -> None:
+        while cluster.step():
+            pass
+        run.release()
+        second.hold()
+        second.request()
+        cluster.step()
+        assert REASSIGN in cluster.fake.znodes
+
+    return act
+
+
+def check_untouched(second: SimulatedRun, cluster: SimulatedCluster) -> None:
+    """The second run has its lock, its lease and all of its throttle; it ends as ever, and nothing is left."""
+    assert cluster.fake.json(LOCK)["run"] == "kafka_rebalance/two"
+    lease = leases.read_open(CLUSTER)
+    assert lease is not None
+    assert lease.run == "kafka_rebalance/two"
+    assert cluster.throttles() == lease.wanted
+    while cluster.step():
+        pass
+    second.reassign()
+    second.release()
+    assert cluster.leftovers() == []
+    assert leases.read_open(CLUSTER) is None
+
+
+def test_a_release_that_was_frozen_before_it_closed_the_lease(
+    run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    freeze(monkeypatch, leases, "write", goes_on(run, second, cluster))
+    with pytest.raises(AirflowFailException, match="held by run kafka_rebalance/two"):
+        run.release()
+    check_untouched(second, cluster)
+
+
+def test_a_release_that_was_frozen_before_it_put_anything_back(
+    run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    freeze(monkeypatch, throttling, "put_back", goes_on(run, second, cluster))
+    with pytest.raises(AirflowFailException, match="held by run kafka_rebalance/two"):
+        run.release()
+    check_untouched(second, cluster)
+
+
+@pytest.mark.parametrize("place", ["custody", "put_back"])
+def test_a_janitor_that_was_frozen_after_it_read_the_lease(
+    run: SimulatedRun,
+    second: SimulatedRun,
+    cluster: SimulatedCluster,
+    airflow: Airflow,
+    monkeypatch: pytest.MonkeyPatch,
+    place: str,
+) -> None:
+    run.hold()
+    airflow.states["one"] = "failed"
+    freeze(monkeypatch, janitor, place, goes_on(run, second, cluster))
+    tend()
+    check_untouched(second, cluster)
+
+
+def test_a_release_that_was_frozen_before_it_handed_its_copies_over(
+    run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    run.request()
+    cluster.step()
+    freeze(monkeypatch, leases, "write", goes_on(run, second, cluster))
+    with pytest.raises(ThrottleError, match="Copies are still in flight"):
+        run.release()
+    check_untouched(second, cluster)
+
+
+def test_a_setup_that_was_frozen_before_it_wrote_its_lease(
+    run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    freeze(monkeypatch, leases, "write", goes_on(run, second, cluster))
+    with pytest.raises(LockLostError, match="in the hands of the other"):
+        run.hold()
+    check_untouched(second, cluster)
+
+
+def test_a_change_of_the_rate_that_was_frozen_before_it_wrote_the_lease(
+    run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    freeze(monkeypatch, leases, "write", goes_on(run, second, cluster))
+    with pytest.raises(ThrottleError, match=r"gave its throttle back|holds no throttle now"):
+        throttling.change_rate(run.folder, 5 * MB, by="olive")
+    check_untouched(second, cluster)
+
+
+@pytest.mark.parametrize("place", [(leases, "write"), (throttling, "merge_config"), (throttling, "rate_changes")])
+def test_of_two_changes_of_the_rate_at_once_neither_leaves_a_rate_that_is_not_known_for_ours(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, str]
+) -> None:
+    run.hold()
+    freeze(monkeypatch, *place, lambda: throttling.change_rate(run.folder, 7 * MB, by="uma"))
+    throttling.change_rate(run.folder, 5 * MB, by="olive")
+    lease = leases.read_open(CLUSTER)
+    assert lease is not None
+    assert {change.by for change in lease.rate_changes} == {"olive", "uma"}
+    assert cluster.throttles() == lease.wanted
+    assert run.release()["left_alone"] == []
+    assert cluster.leftovers() == []
+
+
+def test_a_change_of_the_rate_and_a_release_at_once_leave_no_open_lease(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The release has looked for a later lease before the change writes one."""
+    run.hold()
+    real, waiting = leases.write, []
+
+    def write(lease: Any) -> None:
+        if lease.released_at is None and not waiting:
+            waiting.append(lease)
+            run.release()
+        real(lease)
+
+    monkeypatch.setattr(leases, "write", write)
+    with pytest.raises(ThrottleError, match="gave its throttle back"):
+        throttling.change_rate(run.folder, 5 * MB, by="olive")
+    assert cluster.leftovers() == []
+    assert leases.read_open(CLUSTER) is None
+
+
+def test_a_cleaning_that_was_frozen_after_its_sweep_takes_nothing_from_a_run_that_has_begun(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    run.release()
+    cluster.fake.put_json("/config/topics/orders", {"version": 1, "config": {LEADERS: "7:1"}})
+    (ticked,) = [one["id"] for one in tend()["findings"]]
+    freeze(monkeypatch, sweeping, "clean", run.hold)
+    with pytest.raises(LockLostError):
+        tend("uma", clean=[ticked])
+    lease = leases.read_open(CLUSTER)
+    assert lease is not None
+    assert lease.prior["topics/orders"][LEADERS] == "7:1"
+    run.request()  # all of its throttle is in force
+
+
+def test_a_janitor_that_was_frozen_before_it_gave_back_the_lock_of_a_run_that_was_cleared_meanwhile(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock.acquire(cluster.fake, lock_owner(run.candidate.digest, run.dag_run))  # type: ignore[arg-type]
+    airflow.states["one"] = "failed"
+
+    def cleared() -> None:
+        airflow.states["one"] = "running"
+        run.hold()
+
+    freeze(
+        monkeypatch, janitor, "read_cluster_view", lambda: freeze(monkeypatch, janitor, "read_cluster_view", cleared)
+    )
+    assert "somebody goes on" in tend()["lines"][-1]
+    assert run.request() is not None
