@@ -176,6 +176,17 @@ def stakes(**worst_case: Any) -> dict[str, Any]:
     }
 
 
+def log_dirs(*shares: tuple[float, float, float], total: int | None = 512 * GIB) -> dict[str, Any]:
+    """`log_dirs` of a candidate: broker 5's, each (before, expected, in nine of ten cases) as a share of 512 GiB."""
+    names = ("used_bytes", "expected_bytes", "nine_of_ten_bytes")
+    listed = [
+        {"broker": 5, "path": f"/var/lib/kafka/data{number}", "total_bytes": total, "batch": number}
+        | {name: int(share * 512 * GIB) for name, share in zip(names, of_dir, strict=True)}
+        for number, of_dir in enumerate(shares, 1)
+    ]
+    return {"count": len(listed), "listed": listed}
+
+
 def rates(**network: Any) -> dict[str, Any]:
     """rates.json: broker 3's network carries most."""
     tightest = [
@@ -193,13 +204,7 @@ def rates(**network: Any) -> dict[str, Any]:
 def rejection(**changes: Any) -> dict[str, Any]:
     """rejection.json: two weeks ago omar rejected a larger plan of a cluster without broker 6."""
     then = {"candidate": "balanced", "bytes": 412 * GIB, "partitions": 41, "highest": 1.48, "brokers": [1, 2, 3, 4, 5]}
-    now = {
-        "candidate": "balanced",
-        "bytes": 287 * GIB,
-        "partitions": 34,
-        "highest": 1.62,
-        "brokers": [1, 2, 3, 4, 5, 6],
-    }
+    now = then | {"bytes": 287 * GIB, "partitions": 34, "highest": 1.62, "brokers": [1, 2, 3, 4, 5, 6]}
     rejected = {
         "run_id": "scheduled__2026-04-19",
         "by": "omar",

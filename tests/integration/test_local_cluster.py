@@ -13,6 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from kafka_rebalance.brokers.sizes import read_log_dirs
+from kafka_rebalance.kafka.log_dirs import arrivals
+from kafka_rebalance.model.connection import KafkaConnection
 from local_cluster import LocalCluster, LocalClusterError, topics
 from local_cluster.cluster import STATE_FILE
 from local_cluster.locks import VERSIONS
@@ -98,6 +101,7 @@ def test_brokers_are_added_stopped_and_started_again(version: str, tmp_path: Pat
         assert registered(cluster) == {1, 2, 3, 4}
         assert {path.name for path in (folder / "data-3").iterdir()} == {"a", "b"}
         assert {path.name for path in (folder / "data-4").iterdir()} == {"c"}
+        where_new_replicas_go(cluster)
 
         cluster.stop_broker(2)
         assert registered(cluster) == {1, 3, 4}
@@ -111,6 +115,18 @@ def test_brokers_are_added_stopped_and_started_again(version: str, tmp_path: Pat
         assert len(processes) == 1
     assert not processes[0].is_alive()
     assert (folder / "kafka.log").exists(), "a folder that was given stays"
+
+
+def where_new_replicas_go(cluster: LocalCluster) -> None:
+    """Into the log dir with the fewest, and brokers tell of each replica in which it lies."""
+    cluster.create_topic("first", dict.fromkeys(range(5), (3,)))
+    cluster.create_topic("then", dict.fromkeys(range(4), (3,)))
+    disks = read_log_dirs(KafkaConnection(cluster.bootstrap_servers), [3])
+    held = {one.path: one.replicas for one in disks.log_dirs[3]}
+    assert all(count <= said.most for count, said in zip(held.values(), arrivals([0, 0], 9), strict=True))
+    for topic_partition, paths in disks.paths.items():
+        assert (Path(paths[3]) / f"{topic_partition.topic}-{topic_partition.partition}").is_dir()
+    assert Counter(paths[3] for paths in disks.paths.values()) == held
 
 
 PARENT = """

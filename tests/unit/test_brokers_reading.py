@@ -75,6 +75,7 @@ def test_sizes_are_by_partition_and_broker_and_future_replicas_are_left_out(answ
     answers[2] = [log_dir("/a", topics=[topic("orders", (0, 90, False))])]
     disks = sizes.read_log_dirs(KAFKA, [1, 2])
     assert disks.replicas == {("orders", 0): {1: 100, 2: 90}, ("orders", 1): {1: 50}}
+    assert disks.paths == {("orders", 0): {1: "/a", 2: "/a"}, ("orders", 1): {1: "/b"}}
     assert disks.log_dirs == {
         1: (LogDir("/a", 1000, 600, replicas=2), LogDir("/b", replicas=1)),
         2: (LogDir("/a", replicas=1),),

@@ -9,6 +9,7 @@ import pytest
 
 import report_samples as samples
 from kafka_rebalance.model.amounts import bound_in_words
+from kafka_rebalance.report.approval import approval_body
 from kafka_rebalance.report.disk_plot import disk_plot
 from kafka_rebalance.report.page import render_file
 from kafka_rebalance.report.summary import build_report
@@ -25,6 +26,31 @@ def test_the_page_says_how_full_disks_get_and_when() -> None:
     assert "Disks while it runs" in page
     assert ">860\N{NO-BREAK SPACE}GiB (84\N{NO-BREAK SPACE}%)</td>" in page
     assert "Disks of brokers 1, 5 over 3 batches: 84 % full at most" in page
+
+
+def with_log_dirs(path: str = "/var/lib/kafka/data1") -> dict[str, Any]:
+    found = samples.log_dirs((0.4, 0.71, 0.78), (0.4, 0.4, 0.4))
+    found["listed"][0]["path"], found["listed"][1]["batch"] = path, 0
+    proposals = samples.proposals()
+    for candidate in proposals["candidates"]:
+        candidate["log_dirs"] = found | {"count": 24}
+    return proposals
+
+
+def test_the_page_says_how_full_log_dirs_may_get() -> None:
+    page = render_file(report(proposals=with_log_dirs())).replace("\N{NO-BREAK SPACE}", " ")
+    assert "<dt>Fullest log dir meanwhile</dt>" in page
+    assert "/var/lib/kafka/data1 of broker 5, 71 % expected, in nine of ten cases 78 % at most" in page
+    assert "The 2 of 24 log dirs that may get fullest" in page
+    assert ">364 GiB (71 %)</td>" in page
+    assert ">before</td>" in page
+    assert "&lt;script&gt;" in render_file(report(proposals=with_log_dirs(samples.HOSTILE)))
+    assert "<script>alert" not in render_file(report(proposals=with_log_dirs(samples.HOSTILE)))
+
+
+def test_a_path_cannot_change_the_request() -> None:
+    said = approval_body(report(proposals=with_log_dirs("/data_*[x](http://evil.example)`|")))
+    assert "fullest log dir meanwhile `/data_*[x](http://evil.example)'¦` of broker 5, 71 % expected" in said
 
 
 def test_the_highest_line_lies_below_the_edge_of_the_picture() -> None:

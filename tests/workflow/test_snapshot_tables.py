@@ -66,3 +66,15 @@ def test_a_topic_made_a_moment_ago_has_its_logs_before_sizes_are_asked_for(monke
     monkeypatch.setattr("kafka_rebalance.brokers.sizes.read_log_dirs", log_dirs)
     (row,) = snapshot.take_snapshot(CONNECTION, Settings()).partitions
     assert row["size_bytes"] is not None
+
+
+def test_the_log_dir_of_each_replica_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
+    SimulatedCluster(monkeypatch, {"orders": {0: (2, 1)}})
+    read_log_dirs = snapshot.sizes.read_log_dirs
+
+    def log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDisks:
+        return replace(read_log_dirs(kafka, brokers), paths={TopicPartition("orders", 0): {1: "/a", 2: "/b"}})
+
+    monkeypatch.setattr("kafka_rebalance.brokers.sizes.read_log_dirs", log_dirs)
+    (row,) = snapshot.take_snapshot(CONNECTION, Settings()).partitions
+    assert row["log_dirs"] == ["/b", "/a"]

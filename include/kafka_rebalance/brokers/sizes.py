@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -34,10 +34,14 @@ class LogDir:
 
 @dataclass(frozen=True, slots=True)
 class BrokerDisks:
-    """`replicas` holds the bytes of each replica by broker; while one is copied it grows. By broker: `log_dirs`."""
+    """`replicas` holds the bytes of each replica by broker; while one is copied it grows. By broker: `log_dirs`.
+
+    `paths` holds the log directory of each replica by broker.
+    """
 
     replicas: Mapping[TopicPartition, Mapping[int, int]]
     log_dirs: Mapping[int, tuple[LogDir, ...]]
+    paths: Mapping[TopicPartition, Mapping[int, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +64,7 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDis
     if not brokers:
         return BrokerDisks({}, {})
     replicas: dict[TopicPartition, dict[int, int]] = {}
+    paths: dict[TopicPartition, dict[int, str]] = {}
     log_dirs: dict[int, tuple[LogDir, ...]] = {}
     with open_kafka_python(kafka) as client:
         asked = _every_partition(client)
@@ -69,7 +74,8 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDis
             for answer in answers:
                 for topic_partition, size in _sizes(answer):
                     replicas.setdefault(topic_partition, {})[broker] = size
-    return BrokerDisks(replicas, log_dirs)
+                    paths.setdefault(topic_partition, {})[broker] = answer["log_dir"]
+    return BrokerDisks(replicas, log_dirs, paths)
 
 
 def read_replica_sizes(

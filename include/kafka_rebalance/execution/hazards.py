@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.execution.findings import Finding, some
+from kafka_rebalance.kafka.log_dirs import arrivals
 from kafka_rebalance.model.amounts import bytes_in_words
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
@@ -111,8 +112,8 @@ def log_dirs_without_room(
 ) -> Iterable[Finding]:
     """Log directories that are offline, or might get more than they take, of brokers that receive these moves at once.
 
-    Kafka puts each new replica where the fewest are, whatever their size (LogManager.nextLogDir in 2.0, nextLogDirs
-    since), and in which order they come nobody knows: so of those that a directory gets, the largest count.
+    Kafka puts each new replica where the fewest are, whatever their size, and in which order they come nobody knows: so
+    of those that a directory gets, the largest count.
     """
     incoming: dict[int, list[int]] = {}
     for move in moves:
@@ -130,29 +131,16 @@ def log_dirs_without_room(
             )
         online = [one for one in dirs if one.online]
         copies.sort(reverse=True)
-        for one, most in zip(online, _shares([one.replicas for one in online], len(copies)), strict=True):
-            needed = sum(copies[:most])
+        for one, share in zip(online, arrivals([one.replicas for one in online], len(copies)), strict=True):
+            needed = sum(copies[: share.most])
             if one.usable_bytes is not None and needed > one.usable_bytes:
                 yield Finding(
                     f"broker {broker}",
-                    f"log directory {one.path} has {bytes_in_words(one.usable_bytes)} left and may get {most} of "
+                    f"log directory {one.path} has {bytes_in_words(one.usable_bytes)} left and may get {share.most} of "
                     f"{len(copies)} new replicas, {bytes_in_words(needed)}: Kafka puts them where the fewest are, "
                     "not where there is room",
                     "Make room there, or start a new Dag run with fewer partitions_per_batch",
                 )
-
-
-def _shares(replicas: Sequence[int], new: int) -> list[int]:
-    """How many of the new replicas each directory gets at most, each going where the fewest are; ties go either way."""
-    counts, shares = list(replicas), [0] * len(replicas)
-    while counts and new:
-        fewest = min(counts)
-        level = [number for number, count in enumerate(counts) if count == fewest]
-        for number in level:  # all of a level get one; where not enough are left, each of them might
-            counts[number] += 1
-            shares[number] += 1
-        new = max(0, new - len(level))
-    return shares
 
 
 def too_large_znodes(batches: Iterable[Batch], view: ClusterView) -> Iterable[Finding]:

@@ -39,6 +39,17 @@ class LogDirs:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class DirContents:
+    """What lies in each log dir of the brokers with several."""
+
+    broker: Ints  # [dir] broker index
+    path: tuple[str, ...]  # [dir]
+    total_bytes: Floats  # [dir]; NaN where the broker does not tell
+    used_bytes: Floats  # [dir] by whatever; where the broker does not tell, by its replicas
+    holding: Ints  # [partition row, position] index of the dir in which the replica lies; -1: past the end, or unknown
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Problem:
     """One snapshot and what is asked of it. Rows are sorted by topic and partition, brokers by id."""
 
@@ -65,6 +76,7 @@ class Problem:
     disk_capacity: Floats | None  # bytes; None unless known for every broker that stays
     disk_used: Floats | None  # bytes in use, whatever by; None unless known for every broker that stays
     log_dirs: LogDirs
+    dir_contents: DirContents
     known_of: Mapping[str, int]  # column of capacities -> of how many brokers that stay it is known, where not of all
     nic_in: Floats | None  # bytes a second
     nic_out: Floats | None

@@ -124,13 +124,23 @@ class Columns:
         lists = chunks.chunk(0) if isinstance(chunks, pa.ChunkedArray) else chunks
         if lists.flatten().null_count:
             raise self._error(f"column {name} has nulls within its lists")
-        lengths = _values(pc.list_value_length(lists), 0).astype(np.int64)
         values = _values(lists.flatten())
         self._check_ids(values, name, "no broker id")
-        result = np.full((len(lengths), max(1, int(lengths.max(initial=0)))), -1, dtype=np.int64)
-        rows = np.repeat(np.arange(len(lengths)), lengths)
-        result[rows, np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)] = values
-        return result
+        return _spread(lists, values)
+
+    def optional_text_lists(self, name: str) -> tuple[tuple[str, ...], Ints]:
+        """(the distinct texts, [row, position] index into them) of a column of lists that may be missing or null.
+
+        -1 is a null, and what is past the end of a list.
+        """
+        column = self._column(name, required=False)
+        if column is None or pa.types.is_null(column.type):
+            return (), np.full((self.table.num_rows, 1), -1, dtype=np.int64)
+        chunks = self._cast(column, name, pa.large_list(pa.string())).combine_chunks()
+        lists = chunks.chunk(0) if isinstance(chunks, pa.ChunkedArray) else chunks
+        texts = lists.flatten()
+        distinct = pc.unique(texts.drop_null())
+        return tuple(self._read(distinct, name)), _spread(lists, _values(pc.index_in(texts, distinct), -1))
 
     def amounts(self, name: str, *, required: bool = False) -> tuple[Floats, Bools]:
         """(values with 0 where unknown, [row] whether known) of a column of numbers from 0 on; NaN is unknown."""
@@ -194,6 +204,15 @@ class Columns:
         row = self.table.slice(int(np.flatnonzero((stacked == first).all(axis=1))[0]), 1).to_pylist()[0]
         name = f"broker {row['broker']}" if "broker" in row else f"{row['topic']}-{row['partition']}"
         raise self._error(f"{int((counts > 1).sum())} keys have more than one row, first {name}")
+
+
+def _spread(lists: pa.LargeListArray, values: Ints) -> Ints:
+    """[row, position] The values of all lists in their rows, -1 past the end of each."""
+    lengths = _values(pc.list_value_length(lists), 0).astype(np.int64)
+    result = np.full((len(lengths), max(1, int(lengths.max(initial=0)))), -1, dtype=np.int64)
+    rows = np.repeat(np.arange(len(lengths)), lengths)
+    result[rows, np.arange(len(values)) - np.repeat(np.cumsum(lengths) - lengths, lengths)] = values
+    return result
 
 
 def _values(column: pa.ChunkedArray | pa.Array, null: float | None = None) -> np.ndarray:  # type: ignore[type-arg]

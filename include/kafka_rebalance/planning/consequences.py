@@ -1,4 +1,4 @@
-"""What a plan means beside its figures: what a loss would do meanwhile, which topics it holds up, and the way back."""
+"""What a plan means beside its figures: the worst loss and full log dirs meanwhile, what it holds up, the way back."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import numpy as np
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.planning.arrays import Ints, Problem
+from kafka_rebalance.planning.log_dir_peaks import log_dir_peaks
 from kafka_rebalance.planning.worst_case import worst_case
 
 TOPICS_LISTED = 50
@@ -22,6 +23,7 @@ def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dic
         "worst_case": worst_case(problem, replicas, batch).to_mapping(),
         "way_back": way_back(problem, replicas, batch),
         "held_up": held_up(moves),
+        "log_dirs": log_dir_peaks(problem, replicas, batch),
     }
 
 

@@ -13,8 +13,9 @@ import numpy as np
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.artifacts import Folder, digest_of_bytes
 from kafka_rebalance.model.settings import Settings, matches
-from kafka_rebalance.planning.arrays import Bools, Floats, Ints, LogDirs, Problem
+from kafka_rebalance.planning.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.columns import Columns
+from kafka_rebalance.planning.log_dirs import read_dir_contents, read_log_dirs
 from kafka_rebalance.planning.tables import BROKERS, PARTITIONS, STATES, parquet_table, read_file
 
 _LARGEST_TOTAL = 2.0**60  # an exbibyte
@@ -70,6 +71,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         values, known = partitions.amounts(column)
         return values[order] if known.any() else None
 
+    replicas = np.where(lists >= 0, np.searchsorted(named, np.maximum(lists, 0)), -1)
     by_id = dict(zip(ids.tolist(), racks, strict=True))
     return Problem(
         settings=settings,
@@ -77,7 +79,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         topics=topics,
         topic=topic[order],
         partition=partition[order],
-        replicas=np.where(lists >= 0, np.searchsorted(named, np.maximum(lists, 0)), -1),
+        replicas=replicas,
         size_bytes=size[order].astype(np.int64),
         bytes_in=rates("bytes_in_per_second"),
         bytes_out=rates("bytes_out_per_second"),
@@ -94,27 +96,12 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         closed=np.isin(named, list(settings.brokers_out)),
         disk_capacity=capacity("disk_capacity_bytes"),
         disk_used=capacity("disk_used_bytes"),
-        log_dirs=_log_dirs(brokers, at, len(named), settings.disk_headroom),
+        log_dirs=read_log_dirs(brokers, at, len(named), settings.disk_headroom),
+        dir_contents=read_dir_contents(brokers, partitions, at, order, replicas, size[order]),
         known_of=known_of,
         nic_in=capacity("nic_in_bytes_per_second"),
         nic_out=capacity("nic_out_bytes_per_second"),
     )
-
-
-def _log_dirs(brokers: Columns, at: Ints, count: int, headroom: float) -> LogDirs:
-    """The log dirs of brokers that have several; `at` is [broker row], the index of its broker."""
-    several, unknown = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
-    room, rooms, fullest = np.full(count, np.inf), np.full(count, np.inf), [""] * count
-    for broker, dirs in zip(at.tolist(), brokers.log_dirs(), strict=True):
-        if len(dirs) < 2:
-            continue
-        if any(one.total_bytes is None or one.usable_bytes is None for one in dirs):
-            unknown[broker] = True  # Kafka before 3.3 does not report them
-            continue
-        left = [max(0.0, (one.usable_bytes or 0) - headroom * (one.total_bytes or 0)) for one in dirs]
-        several[broker], room[broker], rooms[broker] = len(dirs), min(left), sum(left)
-        fullest[broker] = dirs[left.index(min(left))].path
-    return LogDirs(several, room, rooms, tuple(fullest), unknown)
 
 
 def _check_total(size: Floats, replicas: Ints) -> None:

@@ -45,6 +45,7 @@ SNAPSHOT_SCHEMAS = {
             pa.field("topic", pa.string(), nullable=False),
             pa.field("partition", pa.int32(), nullable=False),
             pa.field("replicas", pa.list_(pa.int32()), nullable=False),
+            pa.field("log_dirs", pa.list_(pa.string())),  # of each replica the path
             pa.field("size_bytes", pa.int64()),
             pa.field("isr", pa.list_(pa.int32())),
             pa.field("leader", pa.int32()),

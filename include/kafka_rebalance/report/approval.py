@@ -11,6 +11,7 @@ import unicodedata
 
 from kafka_rebalance.execution.decision import BUTTONS
 from kafka_rebalance.report.brief import Brief, brief
+from kafka_rebalance.report.log_dirs import fullest_words
 from kafka_rebalance.report.rejection import Rejection
 from kafka_rebalance.report.segments import SegmentFinding
 from kafka_rebalance.report.stakes import about, way_back_words
@@ -188,6 +189,8 @@ def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
         )
     if focus.peak_disk_fraction is not None:
         said.append(f"fullest disk meanwhile {format_share(focus.peak_disk_fraction)}")
+    log_dir = fullest_words(focus.log_dirs.listed, lambda path: code(path, 60))
+    said += [f"fullest log dir meanwhile {log_dir}"] if log_dir else []
     if said:
         lines.append(f"**{focus.title}** " + " · ".join(said))
     return lines

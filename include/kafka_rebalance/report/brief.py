@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from kafka_rebalance.execution.eta import MIN_SECONDS, eta_range
 from kafka_rebalance.execution.pacing import Window
 from kafka_rebalance.report.cost import network_words
+from kafka_rebalance.report.log_dirs import fullest_words
 from kafka_rebalance.report.outlook import otherwise_words, why_words
 from kafka_rebalance.report.stakes import Named, about, worst_case_words
 from kafka_rebalance.report.units import (
@@ -40,13 +41,13 @@ def brief(report: RunReport, named: Named = str) -> Brief:
     return Brief(
         why_words(outlook, report.settings.job) if outlook is not None else (),
         otherwise_words(outlook, worst, named) if outlook is not None else (),
-        _verdict(report, focus) if focus is not None else (),
+        _verdict(report, focus, named) if focus is not None else (),
         worst_case_words(worst, named) if worst is not None else (),
         _cost(report, focus) if focus is not None else (),
     )
 
 
-def _verdict(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], ...]:
+def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[tuple[str, str], ...]:
     moves = format_count(focus.partitions, "move", "moves")
     batches = format_count(focus.batches, "batch", "batches")
     facts = [("Copies", f"{format_bytes(focus.moved_bytes)} in {moves}, {batches}{_above_bound(focus)}")]
@@ -58,6 +59,8 @@ def _verdict(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str]
         facts += [("Window", window)] if window else []
     if focus.peak_disk_fraction is not None:
         facts.append(("Fullest disk meanwhile", format_share(focus.peak_disk_fraction)))
+    log_dir = fullest_words(focus.log_dirs.listed, named)
+    facts += [("Fullest log dir meanwhile", log_dir)] if log_dir else []
     gain = _gain(focus)
     return (*facts, *([("Gain", gain)] if gain else []))
 

@@ -29,6 +29,7 @@ from kafka_rebalance.report.estimate import read_estimate
 from kafka_rebalance.report.history import history_line
 from kafka_rebalance.report.limits import limit_uses
 from kafka_rebalance.report.live import read_execution
+from kafka_rebalance.report.log_dirs import read_log_dirs
 from kafka_rebalance.report.segments import segment_report
 from kafka_rebalance.report.stakes import read_stakes
 from kafka_rebalance.report.values import (
@@ -236,6 +237,7 @@ def _candidate(part: Document, tables: CandidateTables) -> CandidateReport:
         rack_limits=part.texts("rack_limits") if "rack_limits" in part.content else (),
         fullest_disks=_disk_courses(part.text("name"), tables.disks, brokers),
         stakes=read_stakes(part),
+        log_dirs=read_log_dirs(part),
     )
 
 

@@ -14,6 +14,7 @@ from kafka_rebalance.report.deciding import Deciding
 from kafka_rebalance.report.estimate import Estimate
 from kafka_rebalance.report.limits import LimitUse
 from kafka_rebalance.report.live import Execution
+from kafka_rebalance.report.log_dirs import LogDirPeaks
 from kafka_rebalance.report.segments import SegmentReport
 from kafka_rebalance.report.stakes import Stakes
 
@@ -125,6 +126,7 @@ class CandidateReport:
     rack_limits: tuple[str, ...]  # how even the racks let brokers be
     fullest_disks: tuple[DiskCourse, ...]
     stakes: Stakes | None = None  # None: the plan is of a version that did not look at this
+    log_dirs: LogDirPeaks = field(default_factory=LogDirPeaks)
 
     @property
     def title(self) -> str:

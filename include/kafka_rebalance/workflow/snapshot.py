@@ -239,6 +239,7 @@ def partition_rows(
                 "topic": tp.topic,
                 "partition": tp.partition,
                 "replicas": list(partition.replicas),
+                "log_dirs": [disks.paths.get(tp, {}).get(broker) for broker in partition.replicas],
                 "size_bytes": disks.replicas.get(tp, {}).get(partition.leader),
                 "isr": list(partition.isr),
                 "leader": partition.leader,
