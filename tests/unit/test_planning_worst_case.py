@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.planning.consequences import batch_of_rows, held_up
+from kafka_rebalance.planning.losses import Course, WorstCase
 from kafka_rebalance.planning.planner import propose
 from kafka_rebalance.planning.timeline import Transfers
-from kafka_rebalance.planning.worst_case import Course, WorstCase, worst_case
+from kafka_rebalance.planning.worst_case import worst_case
 from snapshots import broker_rows, partition_rows, problem_of
 
 Lists = Sequence[Sequence[int]]

@@ -9,78 +9,13 @@ Partitions that do not move are as in sync as the snapshot found them.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from kafka_rebalance.planning.arrays import Bools, Ints, Problem, replication, widened
+from kafka_rebalance.planning.losses import Course, Loss, WorstCase
 
 TOPICS_NAMED = 3
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """The broker, or rack, whose loss would hurt most at one moment."""
-
-    batch: int  # while this one runs; 0: while none does
-    lost: int | str  # a broker's id, or a rack
-    partitions: int
-    topics: tuple[str, ...]  # TOPICS_NAMED at most, those with most of these partitions first
-    topic_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """The worst loss today, while the batches run, and after them; `during` None: there are no batches."""
-
-    today: Loss
-    during: Loss | None
-    after: Loss
-    batches_worse: int  # of how many batches the worst loss is worse than today's
-
-
-@dataclass(frozen=True, slots=True)
-class WorstCase:
-    """By brokers: partitions that would have fewer replicas in sync than min.insync.replicas, so that acks=all fails.
-
-    By racks: partitions that would have no replica in sync at all. None where nothing can be said: no
-    min.insync.replicas is known, or there are not two racks.
-    """
-
-    broker: Course | None
-    rack: Course | None
-    min_insync_unknown: int  # partitions
-    under_now: int  # partitions below min.insync.replicas with every broker up
-
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "broker": _course(self.broker),
-            "rack": _course(self.rack),
-            "min_insync_unknown": self.min_insync_unknown,
-            "under_now": self.under_now,
-        }
-
-
-def _course(course: Course | None) -> dict[str, Any] | None:
-    if course is None:
-        return None
-    return {
-        "today": _loss(course.today),
-        "during": None if course.during is None else _loss(course.during),
-        "after": _loss(course.after),
-        "batches_worse": course.batches_worse,
-    }
-
-
-def _loss(loss: Loss) -> dict[str, Any]:
-    return {
-        "batch": loss.batch,
-        "lost": loss.lost,
-        "partitions": loss.partitions,
-        "topics": list(loss.topics),
-        "topic_count": loss.topic_count,
-    }
 
 
 @dataclass(frozen=True, slots=True, eq=False)

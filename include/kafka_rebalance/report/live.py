@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from kafka_rebalance.execution.traffic import BrokerTraffic
 from kafka_rebalance.model.artifacts import BATCHES, CONTROL, PROGRESS, THROTTLE
 from kafka_rebalance.report.documents import Document
 
@@ -31,19 +32,6 @@ class BatchReport:
     created_at: datetime | None
     finished_at: datetime | None
     state: str
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerBytes:
-    """Of the whole plan: bytes that one broker has received and sent, of how many, and a second."""
-
-    broker: int
-    received: int
-    to_receive: int
-    received_per_second: float | None
-    sent: int
-    to_send: int
-    sent_per_second: float | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,7 +70,7 @@ class Progress:
     phases: tuple[tuple[str, int], ...]
     anomalies: tuple[str, ...]
     waiting_for: tuple[str, ...]
-    brokers: tuple[BrokerBytes, ...]
+    brokers: tuple[BrokerTraffic, ...]
     brokers_total: int
     fullest_disk: tuple[int, float] | None  # broker, and the highest share of its disks that was in use
     slowest: tuple[NamedPartition, ...]
@@ -199,8 +187,8 @@ def _count(document: Document) -> Count:
     return Count(*(document.count(key) if key in document.content else 0 for key in keys))
 
 
-def _broker(part: Document) -> BrokerBytes:
-    return BrokerBytes(
+def _broker(part: Document) -> BrokerTraffic:
+    return BrokerTraffic(
         part.count("broker"),
         part.count("received"),
         part.count("to_receive"),

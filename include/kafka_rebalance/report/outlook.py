@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafka_rebalance.planning.losses import WorstCase
 from kafka_rebalance.report.documents import Document
-from kafka_rebalance.report.stakes import Named, WorstCase
+from kafka_rebalance.report.stakes import Named
 from kafka_rebalance.report.units import format_bytes, format_count, format_factor, format_share
 
 METRICS = {"disk": "bytes on disk", "bytes_in": "bytes in", "leader_bytes_out": "bytes out of leaders"} | {
@@ -129,7 +130,7 @@ def otherwise_words(outlook: Outlook, worst: WorstCase | None, named: Named) -> 
     rack = worst.rack if worst is not None else None
     if rack is not None and rack.today.partitions:
         lost = format_count(rack.today.partitions, "partition", "partitions")
-        said.append(f"Losing rack {named(rack.today.lost)} takes the last replica in sync from {lost}.")
+        said.append(f"Losing rack {named(str(rack.today.lost))} takes the last replica in sync from {lost}.")
     if outlook.leaving is not None:
         brokers = ", ".join(map(str, outlook.leaving[0]))
         said.append(f"Broker {brokers} cannot be switched off without losing replicas.")

@@ -5,54 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kafka_rebalance.planning.losses import Course, Loss, WorstCase
 from kafka_rebalance.report.documents import Document
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration
 
 Named = Callable[[str], str]  # how a name from the cluster is put into a sentence
-
-
-@dataclass(frozen=True, slots=True)
-class Loss:
-    """The broker or rack whose loss costs most at one moment, and what it costs. `batch` 0: no batch runs then."""
-
-    batch: int
-    lost: str
-    partitions: int
-    topics: tuple[str, ...]
-    topic_count: int
-
-
-@dataclass(frozen=True, slots=True)
-class Course:
-    """The worst loss today, while it runs (None: nothing runs), and afterwards."""
-
-    today: Loss
-    during: Loss | None
-    after: Loss
-    batches_worse: int
-
-    @property
-    def worst(self) -> Loss:
-        """Until it is over."""
-        return self.during or self.today
-
-    @property
-    def is_worse(self) -> bool:
-        """Whether a loss while it runs costs more than one today."""
-        return self.worst.partitions > self.today.partitions
-
-
-@dataclass(frozen=True, slots=True)
-class WorstCase:
-    """Courses by broker (partitions under min.insync.replicas) and by rack (partitions with no replica in sync).
-
-    None where nothing can be said of it.
-    """
-
-    broker: Course | None
-    rack: Course | None
-    min_insync_unknown: int
-    under_now: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +73,7 @@ def _loss(part: Document) -> Loss:
     lost = part.content.get("lost")
     return Loss(
         part.count("batch"),
-        str(part.count("lost")) if type(lost) is int else part.text("lost"),
+        part.count("lost") if type(lost) is int else part.text("lost"),
         part.count("partitions"),
         part.texts("topics"),
         part.count("topic_count"),
@@ -177,7 +134,7 @@ def _rack_words(course: Course | None, named: Named) -> list[str]:
         return ["The loss of any one rack leaves every partition a replica in sync, all the time."]
     loss = course.worst
     when = f" in batch {loss.batch}" if course.is_worse else ""
-    lost = f"Lose rack {named(loss.lost)}{when}" if loss.partitions else "Lose any one rack"
+    lost = f"Lose rack {named(str(loss.lost))}{when}" if loss.partitions else "Lose any one rack"
     topics = f", {_topics(loss, named)}" if loss.partitions else ""
     return [
         f"{lost}: {_partitions(loss.partitions)} without a replica in sync (today "
