@@ -81,9 +81,11 @@ def table_file(dag_id: str, run_id: str, name: str, session: Session) -> Respons
     def file() -> Response:
         folder = open_planned(dag_id, run_id, session)
         headers = download(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
-        for candidate in _names(folder):
+        plan = _plan(folder)
+        for candidate in (one["name"] for one in plan["candidates"]):
             if name == moves_file(candidate):
-                return StreamingResponse(_moves(folder, candidate).csv(), media_type=CSV, headers=headers)
+                rows = plan_tables.read_move_table(folder, plan, candidate).csv()
+                return StreamingResponse(rows, media_type=CSV, headers=headers)
             if name == brokers_file(candidate):
                 return Response(brokers_csv(_candidate(folder, candidate)[1].brokers), media_type=CSV, headers=headers)
         raise NotServed(404, "There is no such file", "It is not of a candidate of this run.")
@@ -95,16 +97,17 @@ def _urls(dag_id: str, run_id: str) -> dict[str, Any]:
     return {"static_url": static_url(), "run_url": run_page_url(dag_id, run_id)}
 
 
-def _names(folder: RunFolder) -> list[str]:
+def _plan(folder: RunFolder) -> dict[str, Any]:
     if not (folder / PROPOSALS).exists():
         raise NotServed(404, "No plan yet", "The task plan has not written this run's candidates.")
-    return [candidate["name"] for candidate in read_json(folder, PROPOSALS)["candidates"]]
+    return read_json(folder, PROPOSALS)
 
 
 def _moves(folder: RunFolder, name: str) -> Any:
-    if name not in _names(folder):
+    plan = _plan(folder)
+    if name not in (candidate["name"] for candidate in plan["candidates"]):
         raise _unknown(name)
-    return plan_tables.read_move_table(folder, read_json(folder, PROPOSALS), name)
+    return plan_tables.read_move_table(folder, plan, name)
 
 
 def _candidate(folder: RunFolder, name: str) -> tuple[RunReport, CandidateReport]:
