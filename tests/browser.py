@@ -139,11 +139,13 @@ def console_errors(browser: Chrome, of: str = "") -> list[str]:
 
 def keep_picture(browser: Chrome, name: str, *, whole: bool = False) -> None:
     """For people to look at, where SCREENSHOTS names a folder; the whole page, or what the window shows."""
-    folder = os.environ.get("SCREENSHOTS")
-    if not folder:
+    named = os.environ.get("SCREENSHOTS")
+    if not named:
         return
+    folder = Path(named)
+    folder.mkdir(parents=True, exist_ok=True)
     if not whole:
-        browser.save_screenshot(str(Path(folder) / f"{name}.png"))
+        browser.save_screenshot(str(folder / f"{name}.png"))
         return
     taken = browser.execute_cdp_cmd("Page.captureScreenshot", {"captureBeyondViewport": True})
-    (Path(folder) / f"{name}.png").write_bytes(base64.b64decode(taken["data"]))
+    (folder / f"{name}.png").write_bytes(base64.b64decode(taken["data"]))
