@@ -12,6 +12,7 @@ from xml.etree import ElementTree
 import pytest
 
 import report_samples as samples
+from airflow_home import RUNS
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.artifacts import BATCHES, DECISION, PROPOSALS, write_json
 from kafka_rebalance.report.drift import CandidateDrift, DriftReport
@@ -94,6 +95,16 @@ def test_a_cluster_that_cannot_be_read_from_here_is_said_so_without_a_trace(
     assert "It is checked before the first write" in answer.text
     assert "ConnectionLoss" in answer.text
     assert "Traceback" not in answer.text
+
+
+def test_a_file_that_cannot_be_read_is_named_without_where_the_server_keeps_it(get: Any) -> None:
+    run = Run().ready()
+    text = get(f"{run.url}/drift").text
+    assert "moves/part" in text
+    assert str(RUNS) not in text
+    (run.folder / PROPOSALS).write_text("{")
+    assert "proposals.json is not JSON" in get(run.url).text
+    assert str(RUNS) not in get(run.url).text
 
 
 def test_nobody_waits_for_a_cluster_that_hangs(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:

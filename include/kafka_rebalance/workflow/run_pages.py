@@ -17,7 +17,7 @@ from kafka_rebalance.workflow.drift import PATIENCE_SECONDS, drift_now, read_dri
 from kafka_rebalance.workflow.plan_tables import begin_to_read
 from kafka_rebalance.workflow.report_files import read_reassignment, read_report
 from kafka_rebalance.workflow.run_context import holds, superseded_by
-from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, file_name, open_run_folder
+from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, file_name, open_run_folder, runs_root
 from kafka_rebalance.workflow.run_records import (
     FOLDER_KEY,
     NONCE_KEY,
@@ -87,9 +87,10 @@ def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
             )
         return HTMLResponse(
             render_drift(
-                drift_now(str(folder), lambda: read_drift(folder)),
+                _within(folder, found) if isinstance(found, str) else found,
                 static_url=static_url(),
                 drift_url=drift_url(dag_id, run_id),
+        found = drift_now(str(folder), lambda: read_drift(folder))
                 run_url=run_page_url(dag_id, run_id),
                 patience_seconds=PATIENCE_SECONDS,
             )
@@ -103,6 +104,12 @@ def run_picture(dag_id: str, run_id: str, session: Session) -> Response:
 
     def image() -> Response:
         drawn = picture(read_report(open_planned(dag_id, run_id, session), for_page=True))
+def _within(folder: RunFolder, text: str) -> str:
+    """An error's text with files named as the run's folder has them: where the server keeps that is not for a page."""
+    short = text.replace(f"{folder}/", "").replace(f"the run's folder {folder}", "the run's folder")
+    return short.replace(str(folder), "the run's folder")
+
+
         if drawn is None:
             raise NotServed(404, "There is no picture", "The loads of the brokers are not known.")
         return Response(drawn, media_type="image/svg+xml")
@@ -142,7 +149,8 @@ def answered(make: Callable[[], Answer], dag_id: str, run_id: str) -> Answer | H
         return _message(400, "This address asks for nothing that there is", str(wrong))
     except (RebalanceError, OSError) as unusable:
         log.warning("%s %s: the page cannot be shown: %s", dag_id, run_id, unusable)
-        return _message(503, "The report cannot be shown", str(unusable))
+        # Where the server keeps its runs is nobody's business here; the log has it.
+        return _message(503, "The report cannot be shown", str(unusable).replace(f"{runs_root()}/", ""))
 
 
 def open_planned(dag_id: str, run_id: str, session: Session) -> RunFolder:
