@@ -19,6 +19,8 @@ from fastapi.testclient import TestClient
 from selenium.common.exceptions import StaleElementReferenceException
 from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.wait import WebDriverWait
 
 import report_samples as samples
@@ -195,4 +197,55 @@ def test_a_refresh_takes_nothing_away_from_who_reads(
 
     artifacts.write_json(run.folder, artifacts.VERIFICATION, samples.verification(passed=True))
     wait_until(browser, lambda: "Done and verified" in seen(browser), "the page does not load anew at the end")
+    assert console_errors(browser) == []
+
+
+def open_part(browser: Chrome, part: WebElement) -> None:
+    """Opens a part that is fetched when it is opened, by a click, and waits for it."""
+    summary = part.find_element(By.TAG_NAME, "summary")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", summary)
+    summary.click()
+    wait_until(browser, lambda: part.find_elements(By.CSS_SELECTOR, "[data-place] table"), "the part is not loaded")
+
+
+def test_moves_are_searched_sorted_and_paged_by_clicks(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("moves", "move_table"):
+        monkeypatch.setattr(f"kafka_rebalance.report.{module}.PAGE_ROWS", 10)
+    look_as(browser, 1280)
+    browser.get(f"{served}{run_at('waiting').url}")
+    part = browser.find_element(By.CSS_SELECTOR, "details.more[data-load*='/moves?']")
+    open_part(browser, part)
+
+    def told() -> str:
+        return part.find_element(By.CSS_SELECTOR, "[role=status]").text.replace("\N{NO-BREAK SPACE}", " ")
+
+    def rows() -> list[list[str]]:
+        return [
+            [cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th, td")]
+            for row in part.find_elements(By.CSS_SELECTOR, "tbody tr")
+        ]
+
+    assert told().startswith("34 moves, ")
+    first = rows()
+    assert len(first) == 10
+    part.find_element(By.LINK_TEXT, "next").click()
+    wait_until(browser, lambda: "page 2 of 4" in part.text.replace("\N{NO-BREAK SPACE}", " "), "the page is not turned")
+    assert not {row[0] for row in rows()} & {row[0] for row in first}
+    focused = "return document.activeElement.getAttribute('aria-label')"
+    assert browser.execute_script(focused) == "Moves found of balanced", "who turns pages goes on reading the table"
+
+    part.find_element(By.CSS_SELECTOR, "select[name=sort] option[value=batch]").click()
+    search = part.find_element(By.CSS_SELECTOR, "input[type=search]")
+    search.send_keys("leaders of broker", Keys.ENTER)
+    leaders = [move for move in samples.moves() if move.reason.startswith("leaders")]
+    wait_until(browser, lambda: told().startswith(f"{len(leaders)} of 34 moves"), "the search finds something else")
+    batches = [int(row[4]) for row in rows()]
+    assert batches == sorted(move.batch for move in leaders)
+    assert {row[5] for row in rows()} == {"leaders of broker 1"}
+    assert browser.execute_script("return document.activeElement.value") == "leaders of broker", "one goes on typing"
+    browser.switch_to.active_element.send_keys(Keys.CONTROL, "a")
+    browser.switch_to.active_element.send_keys("no such topic", Keys.ENTER)
+    wait_until(browser, lambda: "No move has all of these words." in part.text, "something is found of nothing")
     assert console_errors(browser) == []
