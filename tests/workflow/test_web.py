@@ -161,18 +161,38 @@ def test_what_the_cluster_names_itself_is_escaped(get: Any) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
 
 
-def test_the_page_refreshes_only_while_something_runs(get: Any) -> None:
+def test_the_page_asks_for_news_while_something_runs_or_somebody_is_to_answer(get: Any) -> None:
     run = Run().ready()
-    assert "refresh.js" not in get(run.url).text
+    assert 'data-seconds="15" data-note="Changes by itself once it is answered."' in get(run.url).text
+    assert "refresh.js" in get(run.url).text
     write_json(run.folder, DECISION, samples.decision())
     write_json(run.folder, "batches.json", samples.batches())
     write_json(run.folder, PROGRESS, samples.progress())
+    assert 'data-seconds="5" data-note="Updates every 5 s."' in get(run.url).text
     assert "refresh.js" in get(run.url).text
     write_json(run.folder, VERIFICATION, samples.verification(passed=True))
     assert "refresh.js" not in get(run.url).text
     over = Run(state="failed").ready()
+    assert "refresh.js" not in get(over.url).text
     write_json(over.folder, DECISION, samples.decision())
     assert "refresh.js" not in get(over.url).text
+
+
+def test_a_page_that_waits_is_sent_again_only_when_it_has_changed(
+    get: Any, client: TestClient, login: dict[str, dict[str, str]]
+) -> None:
+    run = Run().ready()
+    first = get(run.url)
+    for known in (first.headers["etag"], f"W/{first.headers['etag']}"):
+        same = client.get(run.url, headers=login["vera"] | {"If-None-Match": known})
+        assert (same.status_code, same.content) == (304, b"")
+        assert same.headers["cache-control"] == "no-store"
+    assert client.get(run.url, headers={"If-None-Match": first.headers["etag"]}).status_code == 401
+    write_json(run.folder, DECISION, samples.decision("Reject", digest=None))
+    changed = client.get(run.url, headers=login["vera"] | {"If-None-Match": first.headers["etag"]})
+    assert changed.status_code == 200
+    assert "Rejected: nothing was written to the cluster" in changed.text
+    assert changed.headers["etag"] != first.headers["etag"]
 
 
 def test_a_paused_dag_and_a_freeze_are_said_while_a_run_is_under_way(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -196,8 +196,68 @@ def test_a_refresh_takes_nothing_away_from_who_reads(
     assert "Something new is wrong." not in seen(browser)
 
     artifacts.write_json(run.folder, artifacts.VERIFICATION, samples.verification(passed=True))
-    wait_until(browser, lambda: "Done and verified" in seen(browser), "the page does not load anew at the end")
+    wait_until(browser, lambda: "Done and verified" in seen(browser), "the end does not show")
     assert console_errors(browser) == []
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ("balanced", "Approved, not started yet (balanced)"),
+        ("Reject", "Rejected: nothing was written to the cluster"),
+    ],
+)
+def test_an_answer_shows_on_a_page_that_is_left_open_and_takes_nothing_away(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch, choice: str, words: str
+) -> None:
+    monkeypatch.setattr(page, "ANSWER_SECONDS", 1)
+    run = Run().ready()
+    look_as(browser, 1280)
+    browser.get(f"{served}{run.url}")
+    wait_until(browser, lambda: "Changes by itself once it is answered." in seen(browser), "the page does not ask")
+    moves = browser.find_element(By.CSS_SELECTOR, "details.more[data-load*='/moves?']")
+    open_part(browser, moves)
+    search = moves.find_element(By.CSS_SELECTOR, "input[type=search]")
+    search.send_keys("broker")
+    where = "return Math.round(arguments[0].getBoundingClientRect().top)"
+    before = browser.execute_script(where, search)
+    assert browser.execute_script("return Math.round(scrollY)") > 0
+
+    artifacts.write_json(run.folder, artifacts.DECISION, of_today(samples.decision(choice)))
+    wait_until(browser, lambda: words in seen(browser), "the answer does not show")
+    assert "Fine before the evening peak" in seen(browser), "the decision's own section is there too"
+    assert "Waits for approval" not in seen(browser)
+    state = "return [document.activeElement === arguments[0], arguments[0].value, arguments[1].open]"
+    assert browser.execute_script(state, search, moves) == [True, "broker", True]
+    now = browser.execute_script(where, search)
+    assert abs(now - before) <= 1, "what is read has stayed where it was, but for a part of a pixel"
+    keep_picture(browser, f"answered-{choice}")
+    assert console_errors(browser) == []
+
+
+def test_an_answer_for_another_plan_than_the_one_that_is_read_is_told_and_linked(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "ANSWER_SECONDS", 1)
+    run = Run().ready()
+    look_as(browser, 1280)
+    browser.get(f"{served}{run.url}")
+    open_part(browser, browser.find_element(By.CSS_SELECTOR, "details.more[data-load*='/moves?']"))
+    artifacts.write_json(run.folder, artifacts.DECISION, of_today(samples.decision("light")))
+    wait_until(browser, lambda: "Approved, not started yet (light)" in seen(browser), "the answer does not show")
+    assert browser.find_elements(By.CSS_SELECTOR, "details[open] input[type=search]"), "the moves that were read stay"
+    for width, dark in ((1280, False), (390, True)):
+        look_as(browser, width, dark=dark)
+        keep_picture(browser, f"answered-light-{width}")
+        assert overflow(browser) <= 0
+    browser.find_element(By.LINK_TEXT, "Show it as it is now").click()
+    wait_until(browser, lambda: "Light: brokers and moves" in opened_parts(browser), "the link leads elsewhere")
+    assert "no longer the one that the run is about" not in seen(browser)
+    assert console_errors(browser) == []
+
+
+def opened_parts(browser: Chrome) -> list[str]:
+    return [one.text for one in browser.find_elements(By.CSS_SELECTOR, "details[open] > summary")]
 
 
 def open_part(browser: Chrome, part: WebElement) -> None:

@@ -65,7 +65,8 @@ STATIC = {
 }  # name: media type; nothing else is ever served
 TABLES = "tables"  # below the run's page: CSV files
 FINDINGS_SHOWN, TOPICS_SHOWN = 30, 5  # of the segment settings, and of the topics of one finding
-REFRESH_SECONDS = 5
+# How often a page that is left open asks: of a run that goes on, and of one that waits for an answer.
+REFRESH_SECONDS, ANSWER_SECONDS = 5, 15
 _HERE = Path(__file__).parent
 _UNITS = "(?:[KMGTP]iB|B|s|min|h|d|UTC)"
 
@@ -144,7 +145,7 @@ def render_page(
 ) -> str:
     """The page with style and scripts from `static_url`; what is long is fetched from below `run_url`, its own address.
 
-    A live one keeps its progress up to date by itself. What has changed in the cluster since comes from `drift_url`.
+    A live one keeps itself up to date while it is open. What has changed in the cluster since comes from `drift_url`.
     """
     details = [] if report.focus is None else [details_of(report.focus)]
     return _render(
@@ -162,6 +163,7 @@ def _render(
     drift_url: str | None,
     around: Around = NOTHING_AROUND,
 ) -> str:
+    every = REFRESH_SECONDS if report.changes_by_itself else ANSWER_SECONDS
     tone, words = STATES[report.state] if around.is_active else OVER.get(report.state, STATES[report.state])
     shown = {detail.candidate.name for detail in details}
     return _environment().get_template("report.html").render(
@@ -186,7 +188,7 @@ def _render(
         aside=why_aside(report),
         scatter=candidates_plot(report.candidates),
         events_shown=EVENTS_SHOWN,
-        refresh_seconds=REFRESH_SECONDS,
+        refresh_seconds=every,
         title=f"Rebalance of {report.connection_id}",
         **_places(run_url),
         **_assets(static_url),

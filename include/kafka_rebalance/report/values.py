@@ -347,3 +347,8 @@ class RunReport:
     def changes_by_itself(self) -> bool:
         """Whether the page of a run that is going on is about to change without anybody's answer."""
         return self.state in ("planning", "approved", "executing")
+
+    @property
+    def waits_for_people(self) -> bool:
+        """Whether the page of a run that is going on changes when somebody answers."""
+        return self.state in ("waiting", "stopped")

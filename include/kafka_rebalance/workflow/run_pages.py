@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import TypeVar
 
 from fastapi.responses import HTMLResponse, Response
@@ -44,32 +45,36 @@ class NotServed(Exception):
         self.status, self.heading, self.text = status, heading, text
 
 
-def run_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
-    """The run's report, or a page that says in words why there is none. The caller has checked the permission."""
+def run_page(dag_id: str, run_id: str, session: Session, known: str | None = None) -> Response:
+    """The run's report, or a page that says in words why there is none. The caller has checked the permission.
 
-    def page() -> HTMLResponse:
+    `known`: the tag of the page that the reader has, if any; where that is still the page, it is not sent again.
+    """
+
+    def page() -> Response:
         folder, dag_run = open_folder(dag_id, run_id, session)
         report = read_report(folder, for_page=True)
         is_active = str(dag_run.state) in ACTIVE_STATES
-        is_live = report.changes_by_itself and is_active
+        moves_on = is_active and report.changes_by_itself
         around = Around(
             at=datetime.now(UTC),
             is_active=is_active,
-            holds=holds(session, dag_id, report.connection_id) if is_live else (),
+            holds=holds(session, dag_id, report.connection_id) if moves_on else (),
             superseded=superseded_by(session, dag_run, folder) if is_active and report.is_open else "",
         )
         if report.focus is not None and report.focus.partitions >= MANY_MOVES:
             begin_to_read(folder, read_json(folder, PROPOSALS), report.focus.name)
-        return HTMLResponse(
-            render_page(
-                report,
-                static_url=static_url(),
-                run_url=run_page_url(dag_id, run_id),
-                is_live=is_live,
-                drift_url=drift_url(dag_id, run_id) if report.state in NOT_BEGUN else None,
-                around=around,
-            )
+        html = render_page(
+            report,
+            static_url=static_url(),
+            run_url=run_page_url(dag_id, run_id),
+            is_live=moves_on or (is_active and report.waits_for_people),
+            drift_url=drift_url(dag_id, run_id) if report.state in NOT_BEGUN else None,
+            around=around,
         )
+        tag = f'"{sha256(html.encode()).hexdigest()}"'
+        same = known is not None and known.removeprefix("W/") == tag  # weak: a proxy has compressed it
+        return Response(status_code=304) if same else HTMLResponse(html, headers={"ETag": tag})
 
     return answered(page, dag_id, run_id)
 
@@ -85,12 +90,12 @@ def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
                 "There is nothing to compare",
                 "The plan is compared with the cluster from when it is made until the first batch is requested.",
             )
+        found = drift_now(str(folder), lambda: read_drift(folder))
         return HTMLResponse(
             render_drift(
                 _within(folder, found) if isinstance(found, str) else found,
                 static_url=static_url(),
                 drift_url=drift_url(dag_id, run_id),
-        found = drift_now(str(folder), lambda: read_drift(folder))
                 run_url=run_page_url(dag_id, run_id),
                 patience_seconds=PATIENCE_SECONDS,
             )
@@ -99,17 +104,17 @@ def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
     return answered(page, dag_id, run_id)
 
 
-def run_picture(dag_id: str, run_id: str, session: Session) -> Response:
-    """The picture of the approval request. The caller has checked the permission."""
-
-    def image() -> Response:
-        drawn = picture(read_report(open_planned(dag_id, run_id, session), for_page=True))
 def _within(folder: RunFolder, text: str) -> str:
     """An error's text with files named as the run's folder has them: where the server keeps that is not for a page."""
     short = text.replace(f"{folder}/", "").replace(f"the run's folder {folder}", "the run's folder")
     return short.replace(str(folder), "the run's folder")
 
 
+def run_picture(dag_id: str, run_id: str, session: Session) -> Response:
+    """The picture of the approval request. The caller has checked the permission."""
+
+    def image() -> Response:
+        drawn = picture(read_report(open_planned(dag_id, run_id, session), for_page=True))
         if drawn is None:
             raise NotServed(404, "There is no picture", "The loads of the brokers are not known.")
         return Response(drawn, media_type="image/svg+xml")

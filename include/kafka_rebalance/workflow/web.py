@@ -84,8 +84,8 @@ def create_app() -> FastAPI:
         return candidate_page(dag_id, run_id, request.query_params.get("candidate", ""), session)
 
     @app.get("/run/{dag_id}/{run_id:path}", dependencies=[may_read_run], response_class=HTMLResponse)
-    def run(dag_id: str, run_id: str, session: SessionDep) -> HTMLResponse:
-        return run_page(dag_id, run_id, session)
+    def run(dag_id: str, run_id: str, request: Request, session: SessionDep) -> Response:
+        return run_page(dag_id, run_id, session, request.headers.get("if-none-match"))
 
     @app.get("/clusters", dependencies=[may_read_rebalances], response_class=HTMLResponse)
     def clusters(session: SessionDep) -> HTMLResponse:
