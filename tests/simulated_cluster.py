@@ -5,7 +5,7 @@ Simulated are kazoo's client and the four calls to brokers; everything between t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -202,6 +202,18 @@ def batches(run: InProcessRun) -> list[dict[str, Any]]:
     """What batches.json says."""
     found: list[dict[str, Any]] = artifacts.read_json(run.folder, artifacts.BATCHES)["batches"]
     return found
+
+
+def freeze(monkeypatch: pytest.MonkeyPatch, room: Any, name: str, others: Callable[[], object]) -> None:
+    """The next call of this function stands still until others have gone on."""
+    real = getattr(room, name)
+
+    def frozen(*arguments: Any, **options: Any) -> Any:
+        monkeypatch.setattr(room, name, real)
+        others()
+        return real(*arguments, **options)
+
+    monkeypatch.setattr(room, name, frozen)
 
 
 def lease_file(runs: Path) -> Path:

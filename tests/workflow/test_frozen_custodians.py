@@ -19,7 +19,7 @@ from kafka_rebalance.errors import LockLostError, ThrottleError
 from kafka_rebalance.workflow import janitor, leases, sweeping, throttling
 from kafka_rebalance.workflow.run_lock import lock_owner
 from kafka_rebalance.zookeeper import lock
-from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run
+from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, freeze
 
 CLUSTER = "simulated-cluster-0001"
 LOCK = "/kafka_rebalance/run"
@@ -54,18 +54,6 @@ def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
     found = Airflow.answering(monkeypatch)
     found.states["two"] = "running"
     return found
-
-
-def freeze(monkeypatch: pytest.MonkeyPatch, room: Any, name: str, others: Callable[[], object]) -> None:
-    """The next call of this function stands still until others have gone on."""
-    real = getattr(room, name)
-
-    def frozen(*arguments: Any, **options: Any) -> Any:
-        monkeypatch.setattr(room, name, real)
-        others()
-        return real(*arguments, **options)
-
-    monkeypatch.setattr(room, name, frozen)
 
 
 def goes_on(run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster) -> Callable[[], None]:

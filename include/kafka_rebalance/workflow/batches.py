@@ -199,8 +199,9 @@ def _request(
     if where.next is None:
         return Step(plan)  # what was left has been left out
     batch = where.next
-    # First the fence, then the throttle: whoever begins to put that back in between raises the fence.
+    # First the fence, then what people ask and the throttle: who cancels or begins to put that back raises the fence.
     fence = lock.check_held(client, lock_owner(plan.candidate.digest, dag_run))
+    _check_not_stopped(plan, where, batch)
     check_throttle_in_force(client, plan)
     log.info(
         "Batch %d of %d: requesting %d partitions, %d bytes to copy",

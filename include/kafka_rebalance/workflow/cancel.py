@@ -104,6 +104,8 @@ def cancel(decision: Mapping[str, Any]) -> dict[str, Any]:
         if not still_running(client, approved.plan.run, approved.plan.candidate_digest):
             return _say_ended(approved.written)
         control.ask_cancel(open_run_folder(approved.written["target_folder"]), approved.decision["approved_by"]["id"])
+        # After that: a worker that read control.json before it, and is about to request a batch, no longer can.
+        lock.raise_fence(client)
         cancelled = _take_back(client, connection, approved)
     for tp in sorted(cancelled):
         log.info("%s was taken back", tp)
