@@ -43,6 +43,7 @@ JANITOR = "janitor"  # a folder below runs_url: what the janitor found, one file
 INSTALLATION = "installation.json"  # below runs_url: tells two Airflows of one name apart
 BATCHES = "batches.json"
 PROGRESS = "progress.json"
+FOLLOWING = "following.json"  # the batch that the triggerer follows
 CONTROL = "control.json"  # what people ask of a running rebalance
 LEFT_OUT = "left_out.json"  # approved moves that were not made, why, and the scores of what remains
 VERIFICATION = "verification.json"

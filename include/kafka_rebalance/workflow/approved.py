@@ -8,7 +8,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import ApprovalError, ArtifactError
+from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.execution.decision import REJECT
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
@@ -104,14 +104,6 @@ def check_digest(what: str, digest: str, written: Mapping[str, Any]) -> None:
             f"{what} has digest {digest[:8]}, approved was {written['digest'][:8]}. "
             "Nothing was written to the cluster. Start a new Dag run."
         )
-
-
-def rate_in_force(folder: RunFolder) -> int:
-    """Bytes per second that the run's throttle lets through: as it was last set, else as it was approved."""
-    try:
-        return int(artifacts.read_json(folder, artifacts.THROTTLE)["bytes_per_second"])
-    except (ArtifactError, KeyError):
-        return int(artifacts.read_json(folder, artifacts.DECISION)["throttle_bytes_per_second"])
 
 
 def read_plan_view(

@@ -21,16 +21,12 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.workflow import batch_notes
-from kafka_rebalance.workflow.approved import (
-    ApprovedPlan,
-    rate_in_force,
-    read_approved,
-    read_plan_view,
-)
+from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
 from kafka_rebalance.workflow.control import read_control
 from kafka_rebalance.workflow.elections import elect_preferred, led_by_first
 from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.leases import rate_in_force
 from kafka_rebalance.workflow.left_out import read_left_out
 from kafka_rebalance.workflow.preflight import check_before_write
 from kafka_rebalance.workflow.run_lock import lock_owner

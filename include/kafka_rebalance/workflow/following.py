@@ -11,7 +11,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from kafka_rebalance.brokers import sizes
-from kafka_rebalance.errors import ArtifactError, ExecutionError, ReadError
+from kafka_rebalance.errors import ArtifactError, ReadError
 from kafka_rebalance.execution import detectors, movement, pacing, traffic
 from kafka_rebalance.execution.happenings import Happenings, noted
 from kafka_rebalance.execution.movement import Movement
@@ -30,9 +30,9 @@ from kafka_rebalance.execution.progress import (
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.proposal import Candidate, brokers_touched
 from kafka_rebalance.workflow import progress_notes
-from kafka_rebalance.workflow.approved import rate_in_force
 from kafka_rebalance.workflow.control import Control, read_control
-from kafka_rebalance.workflow.left_out import read_remaining
+from kafka_rebalance.workflow.followed import followed, read_followed
+from kafka_rebalance.workflow.leases import rate_in_force
 from kafka_rebalance.workflow.run_folder import open_run_folder
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import is_reassignment_requested, read_batch_view
@@ -55,15 +55,11 @@ class BatchFollower:
         batch: int,
         stall_seconds: float,
     ) -> None:
-        """`candidate`: without what was left out of it, or the name under which it is read from the folder."""
+        """`candidate`: without what was left out of it, or the name under which the folder has it."""
         self.connection = connection
         self.folder = open_run_folder(run_folder)
-        plan = read_remaining(self.folder, candidate) if isinstance(candidate, str) else candidate
-        batches = {b.number: b for b in plan.batches}
-        if batch not in batches:
-            raise ExecutionError(f"Candidate {plan.name} has no batch {batch}. Nothing was written.")
-        self.batch = batches[batch]
-        self._around = progress_notes.around(plan, self.batch)  # of the plan itself nothing is kept
+        one = read_followed(self.folder, candidate, batch) if isinstance(candidate, str) else followed(candidate, batch)
+        self.batch, self._around = one.batch, one.around
         self.stall_seconds = stall_seconds
         self.planned_seconds = pacing.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
         self._stack = ExitStack()

@@ -165,3 +165,11 @@ def _names(folder: RunFolder) -> Sequence[str]:
 
 def _folder() -> RunFolder:
     return runs_root() / artifacts.LEASES
+
+
+def rate_in_force(folder: RunFolder) -> int:
+    """Bytes per second that the run's throttle lets through: as it was last set, else as it was approved."""
+    try:
+        return int(artifacts.read_json(folder, artifacts.THROTTLE)["bytes_per_second"])
+    except (ArtifactError, KeyError):
+        return int(artifacts.read_json(folder, artifacts.DECISION)["throttle_bytes_per_second"])

@@ -54,7 +54,7 @@ class ReassignOperator(BaseOperator):
         self._advance(context, event)
 
     def _advance(self, context: Context, event: Mapping[str, Any] | None) -> None:
-        from kafka_rebalance.workflow import batches, triggers, waiting
+        from kafka_rebalance.workflow import batches, followed, triggers, waiting
 
         with batches.open_visit(self.decision) as visit:
             step = visit.advance(context["dag_run"], event)
@@ -67,6 +67,7 @@ class ReassignOperator(BaseOperator):
             "slowest_poll_seconds": self.slowest_poll_seconds,
         }
         if step.batch is not None:
+            followed.write_followed(step.plan.folder, step.plan.candidate, step.batch.number)
             self.defer(
                 trigger=triggers.BatchTrigger(
                     **common,
@@ -92,8 +93,8 @@ class ReassignOperator(BaseOperator):
     def _stay(self, visit: batches.Visit, step: batches.Step) -> Mapping[str, Any] | None:
         """Follows a batch that should soon be over; what a trigger would have seen, or None: one is to go on."""
         from kafka_rebalance.execution.pacing import predicted_seconds
-        from kafka_rebalance.workflow.approved import rate_in_force
         from kafka_rebalance.workflow.following import BatchFollower, follow_for
+        from kafka_rebalance.workflow.leases import rate_in_force
 
         plan, batch = step.plan, step.batch
         if batch is None or predicted_seconds(batch.moves, rate_in_force(plan.folder)) > self.stay_seconds:
