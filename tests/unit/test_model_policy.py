@@ -58,6 +58,7 @@ def test_a_file_that_is_no_mapping_is_refused(given_):
         *[("max_bytes_share", value, "above 0 and at most 1") for value in (0, 1.1, -1, True, "1", float("nan"))],
         *[("max_bytes", value, "at least 1") for value in (0, -1, 1.5, True, "5")],
         ("copies_per_broker", 0, "at least 1"),
+        ("approval_expires_after_seconds", 2**62, "at most a year"),
         ("on_conflict", "ask", "must be stop or leave_out"),
         ("on_conflict", True, "must be stop or leave_out"),
         *[("growth_limit", value, "from 0 to 100") for value in (-0.1, 101, True, "1", float("nan"))],

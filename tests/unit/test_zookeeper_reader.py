@@ -260,3 +260,18 @@ def test_a_cluster_owned_by_a_kraft_controller_is_not_written(fake):
     fake.put_json("/controller", {"version": 2, "brokerid": 1, "timestamp": "1", "kraftControllerEpoch": 0})
     with pytest.raises(ClusterNotReadyError, match="KRaft"):
         check_controller_stable(fake, lambda: None)
+
+
+@pytest.mark.parametrize("name", ["2147483648", "9" * 5000, "one", "-1", "\u0663", "1 "])
+def test_a_registration_under_what_is_no_broker_id_is_named(fake, name):
+    fake.create(f"/brokers/ids/{name}")
+    with pytest.raises(ReadError, match="is not a broker id"):
+        read_cluster_view(fake)
+
+
+def test_the_largest_broker_id_a_rack_with_markup_and_ten_thousand_brokers_are_read_as_they_are():
+    racks = dict.fromkeys(range(10_000), "rack") | {2**31 - 1: '<script>alert("%2F")</script>'}
+    fake = fake_cluster({"orders": {0: [2**31 - 1, 1]}}, brokers=racks)
+    view = read_cluster_view(fake)
+    assert view.racks == racks
+    assert view.partitions[ORDERS_0].replicas == (2**31 - 1, 1)

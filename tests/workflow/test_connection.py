@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -61,6 +62,15 @@ def test_a_secret_is_in_no_repr() -> None:
         ({"extra": {"broker_capacities": {"1": {"disk_bytes": -1}}}}, "broker_capacities['1']"),
         ({"extra": {"broker_capacities": {"one": {}}}}, "broker_capacities['one']"),
         ({"extra": {"session_timeout_seconds": -2}}, "session_timeout_seconds must be a positive number"),
+        ({"extra": {"session_timeout_seconds": float("inf")}}, "session_timeout_seconds must be a positive number"),
+        ({"extra": {"session_timeout_seconds": float("nan")}}, "session_timeout_seconds must be a positive number"),
+        ({"extra": {"session_timeout_seconds": False}}, "session_timeout_seconds must be a positive number"),
+        ({"extra": {"broker_capacities": {"1": {"disk_bytes": float("inf")}}}}, "broker_capacities['1']"),
+        ({"extra": {"broker_capacities": {"1": {"nic_in_bytes_per_second": 1e300}}}}, "broker_capacities['1']"),
+        ({"extra": {"bootstrap_servers": ["b1:9092"]}}, "bootstrap_servers must be a text"),
+        ({"extra": {"expected_cluster_id": 0}}, "expected_cluster_id must be a text"),
+        ({"extra": {"kafka_secret_config": {"sasl.password": None}}}, "sasl.password must be a text"),
+        ({"extra": {"zookeeper_secret_config": {"use_ssl": "false"}}}, "use_ssl must be true or false"),
         ({"extra": {"bootstrap": "b1:9092"}}, "unknown fields bootstrap"),
         ({"login": "rebalancer"}, "login and password"),
     ],
@@ -71,6 +81,22 @@ def test_what_is_wrong_is_named_with_the_connection(changes: dict[str, Any], nam
     assert named in str(caught.value)
     assert "'prod'" in str(caught.value)
     assert "Nothing was read or written" in str(caught.value)
+
+
+def test_an_extra_that_is_no_object_is_named() -> None:
+    with pytest.raises(ConnectionSettingsError, match="extra is not a JSON object"):
+        cluster_connection(SimpleNamespace(**{**vars_of(connection()), "extra_dejson": [1]}))
+
+
+def vars_of(made: Connection) -> dict[str, Any]:
+    return {
+        name: getattr(made, name) for name in ("conn_id", "conn_type", "host", "port", "schema", "login", "password")
+    }
+
+
+def test_a_flag_reaches_librdkafka_in_its_words() -> None:
+    got = cluster_connection(connection(extra={"kafka_secret_config": {"enable.ssl.certificate.verification": False}}))
+    assert got.kafka.security == {"enable.ssl.certificate.verification": "false"}
 
 
 def test_an_error_about_secrets_does_not_quote_them() -> None:

@@ -12,6 +12,7 @@ from kafka_rebalance.model.artifacts import digest_of
 from kafka_rebalance.model.settings import Settings
 
 TIB = 1024**4
+YEAR_SECONDS = 366 * 86_400
 STOP, LEAVE_OUT = "stop", "leave_out"
 
 
@@ -168,6 +169,12 @@ def _positive(value: Any) -> int:
     return value
 
 
+def _seconds(value: Any) -> int:
+    if _positive(value) > YEAR_SECONDS:
+        raise ValueError(f"must be at most a year ({YEAR_SECONDS} seconds)")
+    return int(value)
+
+
 def _fraction(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value <= 1:
         raise ValueError("must be a number above 0 and at most 1")
@@ -215,7 +222,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "rack_pinned_topics": _texts,
     "brokers_out": _ids,
     "internal_topics": _flag,
-    "approval_expires_after_seconds": _positive,
+    "approval_expires_after_seconds": _seconds,
     "on_conflict": _on_conflict,
     "growth_limit": _share,
     "beside_cruise_control": _flag,

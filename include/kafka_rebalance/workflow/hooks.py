@@ -20,6 +20,9 @@ EXTRAS = (
     "session_timeout_seconds",
 )
 _CAPACITIES = ("disk_bytes", "nic_in_bytes_per_second", "nic_out_bytes_per_second")
+_BEYOND_ANY_BROKER = 2**63  # bytes, or bytes a second; Python's parser of JSON takes Infinity and NaN, too
+_LONGEST_SESSION = 3600  # seconds
+_TLS_FLAGS = ("use_ssl", "verify_certs", "check_hostname")
 _TLS_KEYS = ("use_ssl", "verify_certs", "ca", "certfile", "keyfile", "keyfile_password", "check_hostname")
 
 
@@ -58,7 +61,10 @@ def read_connection(connection_id: str) -> ClusterConnection:
 def cluster_connection(connection: Any) -> ClusterConnection:
     """The checked value of an Airflow connection. No text of it ever holds a password."""
     problems: list[str] = []
-    extra = dict(connection.extra_dejson or {})
+    extra = connection.extra_dejson or {}
+    if not isinstance(extra, Mapping):
+        problems.append("extra is not a JSON object")
+        extra = {}
     unknown = sorted(set(extra) - set(EXTRAS))
     if unknown:
         problems.append(f"extra has unknown fields {', '.join(unknown)}; fields are {', '.join(EXTRAS)}")
@@ -67,20 +73,27 @@ def cluster_connection(connection: Any) -> ClusterConnection:
     hosts = _hosts(connection)
     if not hosts:
         problems.append("host is empty: it holds ZooKeeper's connect string, as in zk1:2181,zk2:2181/kafka")
-    bootstrap = str(extra.get("bootstrap_servers") or "").strip()
+    bootstrap, expected = (_text(extra, field, problems) for field in ("bootstrap_servers", "expected_cluster_id"))
     if not bootstrap:
         problems.append("extra field bootstrap_servers is empty: host:port of the brokers, comma separated")
     security = _object(extra, "kafka_secret_config", problems)
+    wrong = sorted(key for key, value in security.items() if not isinstance(value, (str, int, float)))
+    if wrong:
+        problems.append(f"kafka_secret_config: {', '.join(wrong)} must be a text, a number, true or false")
     tls = _object(extra, "zookeeper_secret_config", problems)
     unknown = sorted(set(tls) - set(_TLS_KEYS))
     if unknown:
         problems.append(
             f"zookeeper_secret_config has unknown keys {', '.join(unknown)}; keys are {', '.join(_TLS_KEYS)}"
         )
+    wrong = sorted(key for key in _TLS_FLAGS if not isinstance(tls.get(key, False), bool))
+    if wrong:
+        problems.append(f"zookeeper_secret_config: {', '.join(wrong)} must be true or false")
     capacities = _capacities(_object(extra, "broker_capacities", problems), problems)
-    timeout = extra.get("session_timeout_seconds") or 10
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout <= 0:
-        problems.append("session_timeout_seconds must be a positive number")
+    timeout = extra.get("session_timeout_seconds")
+    timeout = 10 if timeout in (None, "") else timeout
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= _LONGEST_SESSION:
+        problems.append(f"session_timeout_seconds must be a positive number, at most {_LONGEST_SESSION}")
         timeout = 10
     if bool(connection.login) != bool(connection.password):
         problems.append("login and password (ZooKeeper's digest user) must be given together")
@@ -95,8 +108,8 @@ def cluster_connection(connection: Any) -> ClusterConnection:
     return ClusterConnection(
         connection_id=connection.conn_id,
         zookeeper=ZooKeeperConnection(hosts, sasl, tls, float(timeout)),
-        kafka=KafkaConnection(bootstrap, {key: str(value) for key, value in security.items()}),
-        expected_cluster_id=str(extra.get("expected_cluster_id") or "").strip() or None,
+        kafka=KafkaConnection(bootstrap, {key: _setting(value) for key, value in security.items()}),
+        expected_cluster_id=expected or None,
         capacities=capacities,
     )
 
@@ -109,6 +122,19 @@ def _hosts(connection: Any) -> str:
     if host and connection.schema and "/" not in host:
         host = f"{host}/{connection.schema}"
     return host
+
+
+def _text(extra: Mapping[str, Any], field: str, problems: list[str]) -> str:
+    """A field that holds a text; empty where it is not set."""
+    value = extra.get(field)
+    if value is not None and not isinstance(value, str):
+        problems.append(f"{field} must be a text")
+    return value.strip() if isinstance(value, str) else ""
+
+
+def _setting(value: str | int | float) -> str:
+    """As librdkafka takes it."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def _object(extra: Mapping[str, Any], field: str, problems: list[str]) -> dict[str, Any]:
@@ -133,7 +159,8 @@ def _capacities(given: Mapping[str, Any], problems: list[str]) -> dict[int, Brok
     for broker, values in given.items():
         known = isinstance(values, dict) and set(values) <= set(_CAPACITIES)
         numbers = known and all(
-            isinstance(value, (int, float)) and not isinstance(value, bool) and value > 0 for value in values.values()
+            isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < _BEYOND_ANY_BROKER
+            for value in values.values()
         )
         if not str(broker).isdecimal() or not numbers:
             problems.append(

@@ -56,7 +56,7 @@ def get_provider_info() -> dict[str, Any]:
                     "session_timeout_seconds": {
                         "label": "ZooKeeper session timeout (s)",
                         "description": "How long ZooKeeper keeps a silent session, in seconds.",
-                        "schema": {"type": ["number", "null"], "default": 10, "minimum": 1},
+                        "schema": {"type": ["number", "null"], "default": 10, "minimum": 1, "maximum": 3600},
                     },
                 },
             }

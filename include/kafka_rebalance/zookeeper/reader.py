@@ -24,6 +24,7 @@ from kafka_rebalance.zookeeper.znodes import (
     decode_topic,
     paths,
 )
+from kafka_rebalance.zookeeper.znodes.parsing import INT_MAX
 
 K = TypeVar("K")
 
@@ -93,7 +94,7 @@ def is_reassignment_requested(client: KazooClient) -> bool:
 
 def _read_broker_ids(client: KazooClient) -> list[int]:
     names = read_children(client, paths.BROKER_IDS)
-    wrong = [name for name in names if not (name.isascii() and name.isdigit())]
+    wrong = [name for name in names if not (name.isascii() and name.isdigit() and int(name[:11]) <= INT_MAX)]
     if wrong:
         raise ReadError(f"{paths.BROKER_IDS}/{wrong[0]!r} is not a broker id. Nothing was written. Remove that znode.")
     return sorted(int(name) for name in names)
