@@ -160,9 +160,15 @@ class Judge:
             left = self.own_throttle()
             assert not left or any(lease["run"] != self.owner(run) for lease in self._open()), f"{run} verified: {left}"
 
-    def _judge_cancelled(self, run: str) -> None:
-        """What is said to be cancelled is whole: each list the recorded or the approved one, nothing in motion."""
-        for key, move in self.moves[run].items():
+    def _judge_cancelled(self, plan: dict[str, Any]) -> None:
+        """What is said to be cancelled is whole: each list the recorded or the approved one, nothing in motion.
+
+        What strangers had moved before it was asked for is not of the plan.
+        """
+        run = plan["run"].rpartition("/")[2]
+        for topic, partition, *_ in plan["moves"]:
+            key = (topic, partition)
+            move = self.moves[run][key]
             document = self.fake.json(f"/brokers/topics/{key[0]}")
             replicas = document["partitions"][str(key[1])]
             assert replicas in (list(move.before), list(move.after)), f"{run} is cancelled, and {key} is at {replicas}"

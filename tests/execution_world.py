@@ -162,7 +162,7 @@ class World(Custodians):
         if kind == "verify" and not process.meanwhile:
             self._judge_success(run)
         if kind == "end" and not process.meanwhile:
-            self._judge_cancelled(argument.document["plan"]["run"].rpartition("/")[2])
+            self._judge_cancelled(argument.document["plan"])
         return "ok", result
 
     def _hold(self, run: SimulatedRun, _: Any) -> None:
