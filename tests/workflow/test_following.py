@@ -15,8 +15,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from fake_zookeeper import REASSIGN, register
 from in_process_run import CONNECTION
 from kafka_rebalance.errors import ExecutionError, ReadError, ThrottleError
+from kafka_rebalance.execution.pacing import predicted_seconds
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import progress_notes, tasks
+from kafka_rebalance.workflow import progress_notes, tasks, throttling
 from kafka_rebalance.workflow.following import BatchFollower
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.triggers import BatchTrigger
@@ -193,6 +194,24 @@ def test_progress_names_the_partitions_of_the_batch_with_their_phase_and_what_co
     overdue = [text for text in noted["anomalies"] if "is copying for 15 min, its batch was to take" in text]
     assert len(overdue) == 2
     assert [text for text in said if text in overdue], "said as well"
+
+
+def test_a_batch_whose_rate_was_lowered_meanwhile_is_given_the_time_that_takes(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    assert run.request() == 1
+    cluster.step()
+    watching = follower(run, stall_seconds=6000)
+    watching.look(100.0, lambda _: None)
+    throttling.change_rate(run.folder, RATE // 2, by="olive")
+    slower = predicted_seconds(run.candidate.batches[0].moves, RATE // 2)
+    watching.look(101.0, lambda _: None)
+    assert watching.planned_seconds == slower
+    throttling.change_rate(run.folder, RATE * 10, by="olive")
+    watching.look(102.0, lambda _: None)
+    assert watching.planned_seconds == slower, "what was slow for a while is not late because it is fast now"
+    watching.close()
 
 
 def test_what_happens_is_noted_once_with_its_time_whoever_looks(run: SimulatedRun, cluster: SimulatedCluster) -> None:

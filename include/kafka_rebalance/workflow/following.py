@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from logging import Logger
 from typing import Any
 
@@ -84,6 +84,7 @@ class BatchFollower:
     def look(self, now: float, say: Callable[[str], object]) -> dict[str, Any] | None:
         """Reads once; logs on change; returns the event's payload when the batch is over, else None."""
         self._read_control(say)
+        self._read_rate()
         view = read_batch_view(self._zookeeper(), [move.topic_partition for move in self.batch.moves])
         self._unreadable_since = self._unreadable_for = None
         self._requested = view.reassignments is not None
@@ -219,6 +220,12 @@ class BatchFollower:
             self._control = read_control(self.folder)
         except ArtifactError as unreadable:
             self._say_once("control", f"What was asked of this run cannot be read: {unreadable}", say)
+
+    def _read_rate(self) -> None:
+        """A rate that people have lowered gives the batch more time; one that they have raised makes it no later."""
+        with suppress(ArtifactError):
+            now = pacing.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
+            self.planned_seconds = max(self.planned_seconds, now)
 
     def _verdict(self, progress: Progress, seen: Movement, silent: frozenset[int]) -> tuple[str, str]:
         if progress.finished:
