@@ -10,7 +10,7 @@ import pytest
 
 from builders import move
 from fake_zookeeper import REASSIGN, FakeZooKeeper, fake_cluster
-from kafka_rebalance.errors import LockHeldError, LockLostError, WriteError
+from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError, WriteError
 from kafka_rebalance.model.proposal import Batch
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.lock import Fence, LockOwner
@@ -196,3 +196,13 @@ def test_the_lock_of_another_run_is_not_taken_again_by_a_worker_that_was_frozen(
     with pytest.raises(LockHeldError, match="held by run kafka_rebalance/two"):
         lock.acquire(fake, LockOwner(RUN.run, "e" * 64, RUN.owner))
     assert lock.read(fake) == OTHER
+
+
+def test_a_connection_lost_while_it_is_asked_what_is_gone_is_an_error_of_our_own(fake: Any) -> None:
+    fence, view = lock.acquire(fake, RUN), read_cluster_view(fake)
+    fake.delete("/brokers/topics/orders", recursive=True)
+    for _ in range(6):
+        fake.fail_next("exists", "/admin", took_effect=False)
+    with pytest.raises(ReadError, match="cannot be read"):
+        request(fake, fence, view)
+    assert REASSIGN not in fake.znodes

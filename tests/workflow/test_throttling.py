@@ -12,7 +12,7 @@ from kazoo.exceptions import NoAuthError
 from fake_zookeeper import REASSIGN
 from kafka_rebalance.errors import ThrottleError, WriteError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import throttling
+from kafka_rebalance.workflow import leases, throttling
 from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, other_dag_run
 
 RATE = 2_000_000
@@ -186,3 +186,23 @@ def test_a_run_gives_back_no_lock_but_its_own(run: SimulatedRun, cluster: Simula
     with pytest.raises(AirflowFailException, match="LockHeldError"):
         throttling.release(run.decision, other_dag_run("two"))
     assert LOCK in cluster.fake.znodes
+
+
+@pytest.mark.parametrize(
+    ("entity", "values"),
+    [
+        ("brokers/1", {LEADER_RATE: "fast"}),
+        ("topics/orders", {LEADER_LIST: "0:1,*"}),
+        ("brokers/3", {LEADER_RATE: "-1"}),
+    ],
+)
+def test_what_could_not_be_put_back_keeps_a_throttle_from_being_set(
+    run: SimulatedRun, cluster: SimulatedCluster, entity: str, values: dict[str, str]
+) -> None:
+    """Written by hand: no tool of Kafka's lets it through, and our own writer would not restore it."""
+    put_config(cluster, entity, values)
+    with pytest.raises((ThrottleError, AirflowFailException), match=r"no throttle was set|Nothing was written"):
+        run.hold()
+    assert cluster.throttles() == {entity: values}
+    assert leases.read_open("simulated-cluster-0001") is None
+    assert LOCK not in cluster.fake.znodes

@@ -52,6 +52,7 @@ from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_broker_configs, read_cluster_view, read_topic_configs
 from kafka_rebalance.zookeeper.writer import merge_config
+from kafka_rebalance.zookeeper.znodes import throttle_problem
 
 log = logging.getLogger(__name__)
 
@@ -96,6 +97,7 @@ def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: 
     existing = leases.read_open(plan.snapshot["cluster_id"])
     current = read_configs(client, {*desired_throttle(moves, rate), *(existing.entities if existing else ())})
     taken = take_lease(owner.run, plan.candidate.digest, moves, rate, current, owner=owner.owner, existing=existing)
+    _check_can_be_put_back(taken)
     lease = replace(
         taken,
         connection_id=plan.connection_id,
@@ -114,6 +116,17 @@ def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: 
     _check_latest(lease)
     check_in_force(still, read_configs(client, still.entities))
     return lease
+
+
+def _check_can_be_put_back(lease: ThrottleLease) -> None:
+    """Raises ThrottleError where somebody has set what Kafka does not take, and the writer would refuse to restore."""
+    for entity, values in lease.prior.items():
+        problem = throttle_problem(entity, values)
+        if problem is not None:
+            raise ThrottleError(
+                f"config of {entity}: {problem}. It could not be put back after the moves, so no throttle was set. "
+                "Correct or remove it, then clear this task."
+            )
 
 
 def _check_latest(lease: ThrottleLease) -> None:

@@ -19,7 +19,7 @@ from kafka_rebalance.model.cluster import AnyView
 from kafka_rebalance.model.partition import TopicAssignment, TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.model.rules import replica_list_problem
-from kafka_rebalance.zookeeper.client import LOST, REPLY_SECONDS, read_znodes, sync
+from kafka_rebalance.zookeeper.client import LOST, exists, read_znodes, sync
 from kafka_rebalance.zookeeper.lock import Fence
 from kafka_rebalance.zookeeper.primitives import ATTEMPTS, CHANGED, acl_like, commit, create_znode
 from kafka_rebalance.zookeeper.reader import read_assignments
@@ -193,13 +193,13 @@ def _request(
         try:
             _create_if(client, path, data, acl, unchanged, fence.versions if fence else {})
             return Outcome.CREATED
-        except NodeExistsError as exists:
-            found = _read_back(client, path, exists)
+        except NodeExistsError as there:
+            found = _read_back(client, path, there)
             if found is not None:
                 if is_ours(found[0]):
                     return Outcome.ALREADY_THERE
-                raise WriteError(f"{path} exists already. {busy}") from exists
-            lost = exists  # gone between the two: the controller consumed it
+                raise WriteError(f"{path} exists already. {busy}") from there
+            lost = there  # gone between the two: the controller consumed it
         except BadVersionError as changed:
             if lost is not None:
                 break  # perhaps by our own request, of which there is no trace
@@ -208,7 +208,7 @@ def _request(
                 "Nothing was written. Clear this task: it reads again and goes on."
             ) from changed
         except NoNodeError as missing:
-            if (unchanged or fence) and client.exists_async("/admin").get(timeout=REPLY_SECONDS):
+            if (unchanged or fence) and exists(client, path.rpartition("/")[0]):
                 raise WriteError(
                     f"{path}: a topic it was about, or the lock of the run, is gone. Nothing was written. Clear this "
                     "task: it reads again and says which."
