@@ -47,6 +47,7 @@ class SimulatedCluster:
         self.empty_disks: set[int] = set()  # brokers that came back without what they held
         self.upgraded: set[int] = set()  # brokers with a newer software
         self.broker_settings: dict[int, dict[str, str]] = {}  # of single brokers, beside DEFAULTS
+        self.size_bytes = SIZE_BYTES  # of every replica that is in sync
         self.disk_fractions: dict[int, float] = {}  # in use, of brokers that tell
         self.requests: list[dict[TopicPartition, list[int]]] = []  # what each reassignment znode asked for
         brokers = "kafka_rebalance.brokers"
@@ -116,7 +117,7 @@ class SimulatedCluster:
             for partition, holders in self.replicas(topic).items():
                 isr = self.fake.json(f"/brokers/topics/{topic}/partitions/{partition}/state")["isr"]
                 replicas[TopicPartition(topic, partition)] = {
-                    broker: SIZE_BYTES if broker in isr and broker not in self.empty_disks else 0
+                    broker: self.size_bytes if broker in isr and broker not in self.empty_disks else 0
                     for broker in holders
                     if broker in brokers
                 }

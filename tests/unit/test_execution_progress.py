@@ -157,6 +157,20 @@ def test_bytes_are_measured_against_the_leader_as_it_is_now():
     assert (progress.bytes_copied, progress.bytes_total) == (150 + 30, 300)  # 3 is in sync: complete, whatever its size
 
 
+def test_a_new_replica_that_leads_does_not_shrink_what_there_was_to_copy_by_a_size_read_before():
+    # The sizes were last read while both copies grew; since then 3 leads, and 1 and 2 are gone.
+    moving = move(A, [1, 2], [3, 4], size=100)
+    sizes = {tp(A): {1: 150, 2: 148, 3: 90, 4: 30}}
+    for now in (
+        view({A: partition([3, 4, 1, 2], [3, 4, 1, 2], 3)}, reassigning={A: [3, 4]}),
+        view({A: partition([3, 4], [3, 4], 3)}),
+    ):
+        progress = partition_progress(moving, now, sizes)
+        assert (progress.bytes_copied, progress.bytes_total) == (300, 300)
+    later = {tp(A): {3: 160, 4: 160}}  # read again, when the old ones were gone
+    assert partition_progress(moving, view({A: partition([3, 4], [3, 4], 3)}), later).bytes_total == 320
+
+
 def test_bytes_without_sizes_come_from_the_snapshot_and_never_exceed_the_total():
     now = view({A: partition([2, 3, 1], [1, 2], 1)}, reassigning=LISTED)
     assert partition_progress(MOVE, now).bytes_copied == 0

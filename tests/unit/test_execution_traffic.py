@@ -30,20 +30,30 @@ def test_the_leader_of_before_sends_each_copy_and_a_reorder_copies_nothing() -> 
 def test_a_copy_counts_by_its_size_until_it_is_in_sync_and_then_whole() -> None:
     one = move(0, (1, 2), (3, 4))
     sizes = {one.topic_partition: {1: 100, 3: 99, 4: 40}}
-    done, total = seen([copying(one, missing=(4,), leader=2)], sizes)
-    assert (done.received, done.sent) == ({3: 100, 4: 40}, {2: 140})
-    assert (total.received, total.sent) == ({3: 100, 4: 100}, {2: 200})
+    found = seen([copying(one, missing=(4,), leader=2)], sizes)
+    assert found.copied == found.done
+    assert (found.done.received, found.done.sent) == ({3: 100, 4: 40}, {2: 140})
+    assert (found.total.received, found.total.sent) == ({3: 100, 4: 100}, {2: 200})
+
+
+def test_what_has_grown_since_the_plan_is_done_by_its_share_and_copied_as_it_is() -> None:
+    one, new = move(0, (1, 2), (3, 4)), move(1, (1, 2), (3, 2), size=0)
+    grown = PartitionProgress(one, Phase.COPYING, 260, 400, leader=1, missing=(4,))
+    found = seen([grown, copying(new, missing=(3,), leader=1)], {one.topic_partition: {3: 200, 4: 60}})
+    assert found.copied.received == {3: 200, 4: 60}
+    assert (found.done.received, found.total.received) == ({3: 100, 4: 30}, {3: 100, 4: 100})
+    assert (found.done.sent, found.total.sent) == ({1: 130}, {1: 200})
 
 
 def test_a_new_replica_that_leads_already_is_not_called_the_sender() -> None:
-    done, _ = seen([copying(move(0, (1, 2), (3, 2)), missing=(), leader=3, phase=Phase.TRIMMING)], {})
-    assert done.sent == {1: 100}
+    found = seen([copying(move(0, (1, 2), (3, 2)), missing=(), leader=3, phase=Phase.TRIMMING)], {})
+    assert found.done.sent == {1: 100}
 
 
 def test_what_was_dropped_has_copied_nothing() -> None:
     gone = PartitionProgress(move(0, (1, 2), (3, 2)), Phase.REFUSED, 0, 100)
-    done, total = seen([gone], {})
-    assert (done.received[3], total.received[3]) == (0, 100)
+    found = seen([gone], {})
+    assert (found.copied.received[3], found.done.received[3], found.total.received[3]) == (0, 0, 100)
 
 
 def test_brokers_come_by_what_is_left_with_the_rate_of_the_last_minute() -> None:

@@ -72,6 +72,10 @@ def test_the_last_runs_are_told_predicted_against_actual_and_nothing_of_theirs_i
     section = page[page.index("Last runs here</h2>") :]
     for text in ("30\N{NO-BREAK SPACE}min", "40\N{NO-BREAK SPACE}min", "as approved", "not as approved", "unknown"):
         assert text in section
+    assert "as planned</div>" in section, "an older version measured nothing"
+    measured = render_file(report([], [past_run(unmeasured_bytes=0), past_run(unmeasured_bytes=samples.GIB)]))
+    assert measured.count("as planned</div>") == 1
+    assert "1.00\N{NO-BREAK SPACE}GiB as planned</div>" in measured
     assert "cut.parquet of the ledger&#39;s outcomes cannot be read" in page
     assert samples.HOSTILE not in page
 

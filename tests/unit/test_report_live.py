@@ -30,6 +30,13 @@ def test_progress_is_of_the_whole_plan_and_counts_no_batch_twice() -> None:
     assert execution.progress.batch_count == Count(5, 12, 41 * samples.GIB, 92 * samples.GIB)
 
 
+def test_a_batch_that_is_not_as_large_as_planned_says_so() -> None:
+    assert live_words(report(), None).planned == ""
+    count = samples.progress()["this_batch"] | {"bytes_total": 97 * samples.GIB}
+    words = live_words(report(progress=samples.progress(this_batch=count)), None).planned
+    assert words == "as large as its partitions are now; 92.0 GiB by the plan"
+
+
 def test_batches_that_are_over_count_where_nobody_noted_progress_since() -> None:
     old = samples.progress(batch=1, partitions_done=3, bytes_copied=1)
     assert report(progress=old).execution.partitions_done == 12

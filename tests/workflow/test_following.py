@@ -145,6 +145,7 @@ def test_progress_covers_the_whole_plan(run: SimulatedRun, cluster: SimulatedClu
         "partitions_total": 2,
         "bytes_copied": 2_000_000,
         "bytes_total": 2_000_000,
+        "measured_bytes": None,  # nobody has seen it copy
     }
     assert sum(one["received"] for one in last["brokers"]) == sum(one["sent"] for one in last["brokers"]) == 2_000_000
     assert sum(one["to_receive"] for one in last["brokers"]) == 4_000_000
@@ -152,6 +153,33 @@ def test_progress_covers_the_whole_plan(run: SimulatedRun, cluster: SimulatedClu
     assert sum(rates) == pytest.approx(200_000)
     assert len(said) == 2
     watching.close()
+
+
+def test_the_total_of_a_run_stays_and_each_batch_is_measured_at_its_end(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    """Partitions have grown by a fifth since the plan, and the last look at sizes is older than the new leaders."""
+    run.hold()
+    cluster.size_bytes = 1_200_000
+    noted, brokers = [], []
+    now, batch = 100.0, run.request()
+    while batch is not None:
+        watching = BatchFollower(read_connection(CONNECTION), str(run.folder), "light", batch, 6000)
+        event = None
+        while event is None:
+            event, now = watching.look(now, lambda _: None), now + 1
+            noted.append(artifacts.read_json(run.folder, artifacts.PROGRESS))
+            brokers.append(sum(one["to_receive"] for one in noted[-1]["brokers"]))
+            cluster.step()
+        watching.close()
+        batch = run.resume(event)
+    assert {one["bytes_total"] for one in noted} == set(brokers) == {4_000_000}
+    assert [one["bytes_copied"] for one in noted] == sorted(one["bytes_copied"] for one in noted)
+    assert noted[-1]["bytes_copied"] == 4_000_000
+    assert {one["this_batch"]["bytes_total"] for one in noted} == {2_000_000, 2_400_000}, (
+        "sizes of now once they are read"
+    )
+    assert [entry["measured_bytes"] for entry in batches(run)] == [2_400_000, 2_400_000]
 
 
 def test_a_look_reads_little_and_only_what_is_in_flight(run: SimulatedRun, cluster: SimulatedCluster) -> None:

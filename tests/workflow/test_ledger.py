@@ -283,8 +283,23 @@ def test_a_run_that_stopped_after_its_first_batch_is_recorded_as_that(run: Simul
         tasks.record(run.decision, run.dag_run)
     outcome = only_row(tmp_path, "outcomes")
     assert outcome["verified"] is False
-    assert outcome["copied_bytes"] == 2 * SIZE_BYTES
+    assert outcome["copied_bytes"] == outcome["unmeasured_bytes"] == 2 * SIZE_BYTES
     assert outcome["predicted_bytes"] == 4 * SIZE_BYTES
+
+
+def test_what_was_measured_is_recorded_as_copied_and_what_was_not_as_planned(
+    run: SimulatedRun, tmp_path: Path, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    cluster.size_bytes = SIZE_BYTES + 1000  # grown since the plan
+    batch = run.request()
+    assert batch is not None
+    run.resume(run.follow(batch, until=lambda: not (cluster.step() or True))[0] or {})
+    cluster.controller.run()  # the second one is seen by nobody
+    run.request()
+    run.finish()
+    outcome = only_row(tmp_path, "outcomes")
+    assert (outcome["copied_bytes"], outcome["unmeasured_bytes"]) == (4 * SIZE_BYTES + 2000, 2 * SIZE_BYTES)
 
 
 def test_a_run_that_never_began_has_no_duration(run: SimulatedRun, tmp_path: Path) -> None:

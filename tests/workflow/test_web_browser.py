@@ -47,11 +47,18 @@ UNDER_WAY = {
 WAITS = samples.progress(
     state="waiting", waiting_for=["Broker 4 is not registered. Start it: the next batch is requested when it is back."]
 )
+ENDED = {
+    "format_version": 1,
+    "batches": [
+        batch | {"state": "done", "finished_at": "2026-05-03T15:35:00+00:00", "measured_bytes": measured}
+        for batch, measured in zip(samples.batches()["batches"], (166 * samples.GIB, None), strict=True)
+    ],
+}
 STAGES: dict[str, dict[str, Any]] = {
     "waiting": {},
     "executing": UNDER_WAY,
     "paused": UNDER_WAY | {artifacts.PROGRESS: WAITS, artifacts.LEFT_OUT: samples.left_out()},
-    "verified": UNDER_WAY | {artifacts.VERIFICATION: samples.verification(passed=True)},
+    "verified": UNDER_WAY | {artifacts.BATCHES: ENDED, artifacts.VERIFICATION: samples.verification(passed=True)},
     "failed": UNDER_WAY | {artifacts.VERIFICATION: samples.verification()},
 }
 

@@ -191,11 +191,14 @@ def _bytes(move: Move, partition: PartitionView | None, by_broker: Mapping[int, 
     """(copied, total) over the brokers that receive a copy.
 
     The leader's size now is what a copy has to reach; it grows with the topic, and shrinks with retention. A copy in
-    the ISR is complete whatever its size says: replicas differ by what each has already deleted.
+    the ISR is complete whatever its size says: replicas differ by what each has already deleted. Sizes are older than
+    what ZooKeeper says: of a new replica that leads meanwhile they may be those of a copy that was still growing.
     """
     leader = partition.leader if partition else -1
-    one = by_broker.get(leader, move.size_bytes)
     isr = partition.isr if partition else ()
+    old = [by_broker[broker] for broker in ((leader,) if leader in move.before else move.before) if broker in by_broker]
+    new = [by_broker[broker] for broker in isr if broker in by_broker]
+    one = max(old or new, default=move.size_bytes)
     copied = sum(one if broker in isr else min(by_broker.get(broker, 0), one) for broker in move.added)
     return copied, one * len(move.added)
 

@@ -57,9 +57,19 @@ def planned(moves: Iterable[Move]) -> Flow:
     return flow
 
 
-def seen(each: Sequence[PartitionProgress], sizes: Sizes) -> tuple[Flow, Flow]:
-    """(so far, in all) of moves under way. What is in the ISR has arrived, whatever its size says."""
-    done, total = Flow(Counter(), Counter()), Flow(Counter(), Counter())
+class Seen(NamedTuple):
+    """Moves under way: `copied` as it is; `done` of `total` as the plan counts, by which the whole plan adds up."""
+
+    copied: Flow
+    done: Flow
+    total: Flow
+
+
+def seen(each: Sequence[PartitionProgress], sizes: Sizes) -> Seen:
+    """What is in the ISR has arrived, whatever its size says. Of a topic that has grown since the plan was made, the
+    planned bytes are done in the share in which those that there are now have arrived.
+    """
+    found = Seen(Flow(Counter(), Counter()), Flow(Counter(), Counter()), Flow(Counter(), Counter()))
     for one in each:
         added = one.move.added
         if not added:
@@ -70,12 +80,14 @@ def seen(each: Sequence[PartitionProgress], sizes: Sizes) -> tuple[Flow, Flow]:
         held = sizes.get(one.move.topic_partition, {})
         for broker in added:
             arrived = size if broker not in one.missing else min(held.get(broker, 0), size)
+            share = arrived / size if size else float(broker not in one.missing)
             if one.phase is Phase.REFUSED and not one.bytes_copied:
-                arrived = 0  # gone, or never begun
-            for flow, amount in ((done, arrived), (total, size)):
+                arrived, share = 0, 0.0  # gone, or never begun
+            planned_bytes = one.move.size_bytes
+            for flow, amount in zip(found, (arrived, round(share * planned_bytes), planned_bytes), strict=True):
                 flow.received[broker] += amount
                 flow.sent[source] += amount
-    return done, total
+    return found
 
 
 def kept(samples: Sequence[FlowSample], now: float, flow: Flow) -> list[FlowSample]:
@@ -86,10 +98,10 @@ def kept(samples: Sequence[FlowSample], now: float, flow: Flow) -> list[FlowSamp
 def by_broker(
     earlier: Flow, later: Flow, done: Flow, total: Flow, samples: Sequence[FlowSample]
 ) -> list[BrokerTraffic]:
-    """Each broker over the whole plan, those with most left first.
+    """Each broker over the whole plan in planned bytes, those with most left first.
 
-    `earlier` and `later`: planned bytes of batches that are over and that come; `done` and `total`: of the one under
-    way; `samples`: of that one, oldest first.
+    `earlier` and `later`: of batches that are over and that come; `done` and `total`: of the one under way; `samples`:
+    what that one has copied, oldest first.
     """
     so_far, in_all = earlier + done, earlier + total + later
     brokers = in_all.received.keys() | in_all.sent.keys()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kafka_rebalance.report.live import Execution
 from kafka_rebalance.report.units import (
     format_bytes,
     format_count,
@@ -33,6 +34,20 @@ def compared(report: RunReport) -> tuple[Compared, ...]:
     return tuple(_lines(report, focus))
 
 
+def _copied(focus: CandidateReport, execution: Execution) -> Compared:
+    """Measured where it was, and as planned elsewhere: the note says which."""
+    unmeasured = len(execution.unmeasured)
+    copied, note = execution.arrived_bytes, ""
+    if all(batch.measured_bytes is None for batch in execution.done):
+        copied, note = execution.bytes_copied, "by the planned sizes: nobody measured it" if unmeasured else ""
+    elif unmeasured:
+        batches = format_count(unmeasured, "batch by its planned size", "batches by their planned sizes")
+        note = f"{batches}, the others measured on the new replicas as they ended"
+    else:
+        note = "measured on the new replicas as each batch ended"
+    return Compared("Bytes copied", format_bytes(focus.moved_bytes), format_bytes(copied), note)
+
+
 def _lines(report: RunReport, focus: CandidateReport) -> Iterator[Compared]:
     execution, throttle = report.execution, report.execution.throttle
     approved = report.decision.throttle_bytes_per_second if report.decision else None
@@ -46,7 +61,7 @@ def _lines(report: RunReport, focus: CandidateReport) -> Iterator[Compared]:
             format_duration((ended - began).total_seconds()),
             f"expected was {expected}" if expected else "",
         )
-    yield Compared("Bytes copied", format_bytes(focus.moved_bytes), format_bytes(execution.bytes_copied))
+    yield _copied(focus, execution)
     left = f"{format_count(len(report.left_out), 'move', 'moves')} left out" if report.left_out else ""
     in_place = format_count(execution.partitions_done)
     yield Compared("Partitions in place", format_count(focus.partitions), in_place, left)

@@ -22,6 +22,12 @@ class PastRun:
     copied_bytes: int | None
     predicted_seconds: float | None
     actual_seconds: float | None
+    unmeasured_bytes: int | None = None  # of those copied, by their planned size; None: all, of an older version
+
+    @property
+    def is_as_planned(self) -> bool:
+        """Whether nothing of what was copied was measured."""
+        return bool(self.copied_bytes) and self.unmeasured_bytes in (None, self.copied_bytes)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +64,7 @@ def read_estimate(document: Document) -> Estimate:
             copied_bytes=part.optional_count("copied_bytes"),
             predicted_seconds=part.optional_number("predicted_seconds"),
             actual_seconds=part.optional_number("actual_seconds"),
+            unmeasured_bytes=part.optional_count("unmeasured_bytes"),
         )
         for part in document.parts("last")
     )

@@ -32,6 +32,7 @@ class BatchReport:
     created_at: datetime | None
     finished_at: datetime | None
     state: str
+    measured_bytes: int | None = None  # of its new replicas as it ended; None: nobody measured it, or it has not ended
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +116,20 @@ class Execution:
         return max(self.progress.plan.bytes_copied if self.progress else 0, sum(b.bytes for b in self.done))
 
     @property
+    def unmeasured(self) -> tuple[BatchReport, ...]:
+        """Batches in place that copied something of which only the planned size is known."""
+        return tuple(batch for batch in self.done if batch.bytes and batch.measured_bytes is None)
+
+    @property
+    def arrived_bytes(self) -> int:
+        """Of the batches in place as they were measured, else as planned; of one that did not end, as last noted."""
+        ended = sum(batch.bytes if batch.measured_bytes is None else batch.measured_bytes for batch in self.done)
+        if self.progress is None or self.progress.batch_count is None:
+            return ended
+        open_batch = self.progress.batch not in {batch.number for batch in self.done}
+        return ended + (self.progress.batch_count.bytes_copied if open_batch else 0)
+
+    @property
     def began_at(self) -> datetime | None:
         """When the first batch was requested."""
         return min((batch.created_at for batch in self.batches if batch.created_at), default=None)
@@ -153,6 +168,7 @@ def _batches(document: Document) -> tuple[BatchReport, ...]:
             part.optional_time("created_at"),
             part.optional_time("finished_at"),
             part.text("state"),
+            part.optional_count("measured_bytes"),
         )
         for part in (document.parts("batches") if "batches" in document.content else ())
     )

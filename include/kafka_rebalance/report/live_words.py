@@ -28,6 +28,7 @@ class LiveWords:
     ends: str
     basis: str
     silence: str
+    planned: str  # how large the batch under way was to be, where its partitions are not as large now
     phases: tuple[tuple[str, int], ...]  # that have partitions, in the order in which a partition goes through them
     batches: tuple[BatchReport, ...]  # the newest and what did not end well, by number
     batches_before: int  # that are in place, and not among these
@@ -43,6 +44,7 @@ def live_words(report: RunReport, now: datetime | None) -> LiveWords:
         ends=_ends(report, left) if left else "",
         basis=_basis(left) if left else "",
         silence=_silence(report, now) if now else "",
+        planned=_planned(report),
         phases=_phases(report),
         batches=shown,
         batches_before=len(report.execution.batches) - len(shown),
@@ -81,6 +83,16 @@ def _basis(left: EtaRange) -> str:
         return f"by the plan, {left.runs} earlier runs here, and this run so far"
     low, high = ASSUMED
     return f"by this run so far, and {low}–{high} times the plan: too few earlier runs here to tell more"
+
+
+def _planned(report: RunReport) -> str:
+    progress = report.execution.progress
+    if progress is None or progress.batch_count is None or not progress.batch_count.bytes_total:
+        return ""
+    planned = next((batch.bytes for batch in report.execution.batches if batch.number == progress.batch), None)
+    if planned is None or format_bytes(planned) == format_bytes(progress.batch_count.bytes_total):
+        return ""
+    return f"as large as its partitions are now; {format_bytes(planned)} by the plan"
 
 
 def _phases(report: RunReport) -> tuple[tuple[str, int], ...]:

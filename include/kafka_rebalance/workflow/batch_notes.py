@@ -14,6 +14,7 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.proposal import Batch
 from kafka_rebalance.workflow.approved import ApprovedPlan
+from kafka_rebalance.workflow.progress_notes import read_measured
 
 # Of a batch: about to be requested, requested, over, or given up on in one of four ways.
 REQUESTING, REQUESTED, DONE = "requesting", "requested", "done"
@@ -40,12 +41,15 @@ def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> Non
 
 
 def note_done(plan: ApprovedPlan, numbers: Collection[int]) -> None:
-    """Notes the end of batches that were noted as requested and, as ZooKeeper shows, have ended."""
+    """Notes the end of batches that were noted as requested and, as ZooKeeper shows, have ended.
+
+    With the bytes that their new replicas held then, None where nobody measured them.
+    """
     document = _read(plan)
     noted = _entries(document)
     unseen = [noted[number] for number in numbers if number in noted and not noted[number].get("finished_at")]
     for entry in unseen:
-        entry.update(state=DONE, finished_at=_now())
+        entry.update(state=DONE, finished_at=_now(), measured_bytes=read_measured(plan.folder, entry["number"]))
     if unseen:
         _write(plan, document, *unseen)
 

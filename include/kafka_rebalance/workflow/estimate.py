@@ -13,7 +13,7 @@ from kafka_rebalance.workflow.run_folder import RunFolder
 
 LAST_RUNS = 5
 _SHOWN = (
-    *("run_id", "candidate", "verified", "predicted_bytes", "copied_bytes"),
+    *("run_id", "candidate", "verified", "predicted_bytes", "copied_bytes", "unmeasured_bytes"),
     *("predicted_seconds", "actual_seconds"),
 )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, suppress
 from logging import Logger
 from typing import Any
@@ -16,7 +16,6 @@ from kafka_rebalance.execution import detectors, movement, pacing, traffic
 from kafka_rebalance.execution.happenings import Happenings, noted
 from kafka_rebalance.execution.movement import Movement
 from kafka_rebalance.execution.progress import (
-    PartitionProgress,
     Phase,
     Progress,
     Rate,
@@ -69,6 +68,9 @@ class BatchFollower:
         self._fullest: tuple[int, float] | None = None  # the broker and the share of its disks at the highest
         self._happenings: Happenings | None = None  # as earlier watchers left them, once they are read
         self._sizes: tuple[float, Sizes, frozenset[int]] | None = None
+        self._measured: tuple[int | None] | None = (
+            None  # bytes of the new replicas at the end, once they were asked for
+        )
         self._movement: Movement | None = None
         self._watch: detectors.Watch | None = None
         self._first_look: float | None = None
@@ -91,6 +93,8 @@ class BatchFollower:
         each = [partition_progress(move, view, {}) for move in self.batch.moves]
         if any(one.phase is Phase.COPYING for one in each):
             self._read_sizes(now, view.brokers)
+        elif self._sizes is not None and self._measured is None and all(one.phase is Phase.DONE for one in each):
+            self._measured = self._measure(now, view.brokers)
         known, silent = self._sizes[1:] if self._sizes else ({}, frozenset[int]())
         each = [partition_progress(move, view, known) for move in self.batch.moves]
         seen = movement.observe(self._movement, now, each, known)
@@ -119,6 +123,7 @@ class BatchFollower:
             self._happenings, fullest = progress_notes.read_told(self.folder)
             self._fullest = max(filter(None, (fullest, self._fullest)), key=lambda one: one[1], default=None)
         self._happenings = noted(self._happenings, now, progress_notes.wrong(progress, odd))
+        flows = traffic.seen(each, known)
         progress_notes.write_progress(
             self.folder,
             self._around,
@@ -129,7 +134,9 @@ class BatchFollower:
             each=each,
             odd=odd,
             control=self._control,
-            brokers=self._traffic(now, each, known),
+            traffic=flows,
+            brokers=self._traffic(now, flows),
+            measured_bytes=self._measured[0] if self._measured else None,
             happenings=self._happenings,
             fullest_disk=self._fullest,
         )
@@ -196,10 +203,10 @@ class BatchFollower:
             self._client = self._stack.enter_context(open_client(self.connection.zookeeper))
         return self._client
 
-    def _read_sizes(self, now: float, registered: frozenset[int]) -> None:
+    def _read_sizes(self, now: float, registered: frozenset[int]) -> Sizes:
         """Bytes by broker of the batch's partitions. They only meter progress: a broker that is away gives none."""
         if self._sizes is not None and now - self._sizes[0] < SIZES_SECONDS:
-            return
+            return self._sizes[1]
         wanted = registered & brokers_touched(self.batch.moves)
         copied = [move.topic_partition for move in self.batch.moves if move.added]
         found = sizes.read_replica_sizes(self.connection.kafka, wanted, copied)
@@ -207,12 +214,19 @@ class BatchFollower:
         fullest = max(found.disk_fractions.items(), key=lambda one: one[1], default=None)
         if fullest is not None and (self._fullest is None or fullest[1] > self._fullest[1]):
             self._fullest = fullest
+        return found.replicas
 
-    def _traffic(self, now: float, each: Sequence[PartitionProgress], sizes: Sizes) -> list[traffic.BrokerTraffic]:
-        done, total = traffic.seen(each, sizes)
-        self._flows = traffic.kept(self._flows, now, done)
+    def _measure(self, now: float, registered: frozenset[int]) -> tuple[int | None]:
+        """Bytes that the new replicas hold now that all are in place; None where a broker did not tell its own."""
+        self._sizes = None
+        held = self._read_sizes(now, registered)
+        found = [held.get(move.topic_partition, {}).get(broker) for move in self.batch.moves for broker in move.added]
+        return (None if None in found else sum(size or 0 for size in found),)
+
+    def _traffic(self, now: float, flows: traffic.Seen) -> list[traffic.BrokerTraffic]:
+        self._flows = traffic.kept(self._flows, now, flows.copied)
         earlier, later = self._around.flow_earlier, self._around.flow_later
-        return traffic.by_broker(earlier, later, done, total, self._flows)
+        return traffic.by_broker(earlier, later, flows.done, flows.total, self._flows)
 
     def _read_control(self, say: Callable[[str], object]) -> None:
         """What people have asked; what cannot be read now stays as it was: no batch is requested from here."""

@@ -74,7 +74,8 @@ OUTCOMES = pa.schema(
         ("approved_by", pa.string()),
         ("verified", pa.bool_()),
         ("predicted_bytes", pa.int64()),
-        ("copied_bytes", pa.int64()),
+        ("copied_bytes", pa.int64()),  # as measured; as planned where it was not:
+        ("unmeasured_bytes", pa.int64()),  # of them; null: of a version that measured nothing
         ("predicted_seconds", pa.float64()),
         ("actual_seconds", pa.float64()),
         ("partitions", pa.int64()),

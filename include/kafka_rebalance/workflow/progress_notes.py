@@ -14,12 +14,12 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.execution import movement, traffic
+from kafka_rebalance.execution import movement
 from kafka_rebalance.execution.detectors import Kind
 from kafka_rebalance.execution.happenings import Event, Happenings, noted
 from kafka_rebalance.execution.movement import Movement, Pair
 from kafka_rebalance.execution.progress import PartitionProgress, Phase, Progress, Rate
-from kafka_rebalance.execution.traffic import BrokerTraffic, Flow
+from kafka_rebalance.execution.traffic import BrokerTraffic, Flow, Seen, planned
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Batch, Candidate
@@ -58,8 +58,8 @@ def around(candidate: Candidate, batch: Batch) -> Around:
         len(later),
         sum(move.bytes_to_copy for move in earlier),
         sum(move.bytes_to_copy for move in later),
-        traffic.planned(earlier),
-        traffic.planned(later),
+        planned(earlier),
+        planned(later),
     )
 
 
@@ -82,13 +82,17 @@ def write_progress(
     each: Sequence[PartitionProgress],
     odd: Mapping[Subject, str],
     control: Control,
+    traffic: Seen,
     brokers: Sequence[BrokerTraffic],
+    measured_bytes: int | None,
     happenings: Happenings,
     fullest_disk: tuple[int, float] | None,
 ) -> None:
-    """The whole plan: batches before this one as done and later ones as queued."""
-    copied = progress.bytes_copied + around.bytes_earlier
-    total = progress.bytes_total + around.bytes_earlier + around.bytes_later
+    """The whole plan in planned bytes, so that its total stays as it is: batches before this one as done, later ones as
+    queued. This batch in bytes as they are now. `measured_bytes`: of its new replicas at its end, None before that.
+    """
+    copied = traffic.done.received.total() + around.bytes_earlier
+    total = traffic.total.received.total() + around.bytes_earlier + around.bytes_later
     phases = Counter({str(phase): count for phase, count in progress.phases.items()})
     phases.update({str(Phase.DONE): around.earlier, str(Phase.QUEUED): around.later})
     speed = rate.bytes_per_second
@@ -113,6 +117,7 @@ def write_progress(
                 "partitions_total": progress.partitions_total,
                 "bytes_copied": progress.bytes_copied,
                 "bytes_total": progress.bytes_total,
+                "measured_bytes": measured_bytes,
             },
             "brokers": [one._asdict() for one in brokers[:BROKERS_SHOWN]],
             "brokers_total": len(brokers),
@@ -179,6 +184,15 @@ def _recalled(document: Mapping[str, Any]) -> Happenings:
         return Happenings({str(about): str(text) for about, text in document["open"].items()}, tuple(events))
     except (AttributeError, KeyError, TypeError, ValueError):
         return Happenings()
+
+
+def read_measured(folder: RunFolder, batch: int) -> int | None:
+    """Bytes of the batch's new replicas when it ended, as its watcher measured them; None where none did."""
+    document = _read(folder)
+    match document.get("this_batch"):
+        case {"measured_bytes": int(measured)} if document.get("batch") == batch:
+            return measured
+    return None
 
 
 def read_movement(folder: RunFolder, batch: int) -> Mapping[str, Any]:

@@ -270,6 +270,7 @@ def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
     verified = _document(plan, artifacts.VERIFICATION).get("passed", False)
     batches = _document(plan, artifacts.BATCHES).get("batches", [])
     done = [batch for batch in batches if batch["state"] == "done"]
+    copied = [(batch, batch.get("measured_bytes")) for batch in done]
     seconds = None
     if done:
         begun = min(datetime.fromisoformat(batch["created_at"]) for batch in batches)
@@ -282,7 +283,8 @@ def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
         "approved_by": plan.decision["approved_by"]["id"],
         "verified": bool(verified),
         "predicted_bytes": sum(move.bytes_to_copy for move in plan.candidate.moves),
-        "copied_bytes": sum(batch["bytes"] for batch in done),
+        "copied_bytes": sum(batch["bytes"] if measured is None else measured for batch, measured in copied),
+        "unmeasured_bytes": sum(batch["bytes"] for batch, measured in copied if measured is None),
         "predicted_seconds": _predicted_seconds(plan),
         "actual_seconds": seconds,
         "partitions": len(plan.candidate.moves),
