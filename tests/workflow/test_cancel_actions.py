@@ -12,8 +12,9 @@ from cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, rel
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow import batch_notes, cancel
 from kafka_rebalance.workflow.control import read_control
-from simulated_cluster import SimulatedCluster, SimulatedRun, batched_run
+from simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze
 
 
 @pytest.fixture(params=["2.0", "2.8"])
@@ -82,6 +83,68 @@ def test_another_airflows_run_cannot_be_cancelled_from_here(
         canceller.request("cancel_now")
 
 
+@pytest.mark.parametrize("written", [None, b"", b'{"format_version": 1}', b'{"format_version": 9}'])
+def test_a_run_is_found_beside_a_later_attempt_that_is_half_written(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, written: bytes | None
+) -> None:
+    """Somebody has cleared its first task, and what that began to write cannot be read, or not yet."""
+    begin(run, cluster)
+    later = run.folder.parent / "2"
+    later.mkdir()
+    if written is not None:
+        (later / artifacts.DECISION).write_bytes(written)
+    canceller.request("stop_after_batch")
+    canceller.stop()
+    assert read_control(run.folder).stop_after_batch is not None
+
+
+def test_where_no_attempt_of_the_run_can_be_read_that_is_said_and_nothing_done(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    begin(run, cluster)
+    (run.folder / artifacts.DECISION).write_text("{")
+    with pytest.raises(AirflowFailException, match=r"decision.json is not JSON"):
+        canceller.request("cancel_now")
+
+
+@pytest.mark.parametrize("action", ["stop_after_batch", "cancel_now", "set_throttle"])
+def test_a_connection_that_leads_to_another_cluster_now_is_refused(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, action: str
+) -> None:
+    begin(run, cluster)
+    cluster.fake.put_json("/cluster/id", {"version": "1", "id": "another-cluster-000002"})
+    with pytest.raises(RebalanceError, match="now leads to cluster another-cluster-000002"):
+        canceller.request(action, throttle_bytes_per_second=3_000_000)
+
+
+@pytest.mark.parametrize("action", ["cancel_now", "set_throttle"])
+def test_without_a_policy_nothing_is_cancelled_and_no_rate_changed(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, action: str
+) -> None:
+    begin(run, cluster)
+    run.policy_file.unlink()
+    with pytest.raises(AirflowFailException, match="There is no policy file"):
+        canceller.request(action, throttle_bytes_per_second=3_000_000)
+
+
+def test_who_stops_and_who_cancels_at_once_both_get_what_they_asked(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(run, cluster)
+    stopper, second = (CancelRun(monkeypatch, name) for name in ("stop", "second"))
+    stopper.request("stop_after_batch")
+    canceller.approved()
+    second.approved()
+    stopper.stop()
+    freeze(monkeypatch, cancel, "plan_cancel", second.cancel)
+    canceller.cancel()
+    assert lists(cluster) == BEFORE
+    asked = read_control(run.folder)
+    assert (asked.stop_after_batch.by, asked.cancelled.by) == ("olive", "uma")  # type: ignore[union-attr]
+    release(run, cluster)
+    assert canceller.verify()["passed"] is second.verify()["passed"] is True
+
+
 # --- going back ---
 
 
@@ -122,6 +185,42 @@ def test_the_way_back_is_a_plan_of_its_own_and_ends_where_it_began(
     back.reassign()
     assert back.finish()["passed"] is True
     assert lists(cluster) == BEFORE
+
+
+def test_a_way_back_has_a_way_back_of_its_own(
+    moved: Callable[[], SimulatedRun],
+    cluster: SimulatedCluster,
+    canceller: CancelRun,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moved()
+    there = lists(cluster)
+    for number, (name, end) in enumerate((("back", BEFORE), ("and there again", there))):
+        # Which run began last is told by the second, and a test's runs begin in one.
+        monkeypatch.setattr(batch_notes, "_now", lambda number=number: f"2999-01-01T00:00:0{number}+00:00")
+        asked = CancelRun(monkeypatch, f"for {name}")
+        asked.request("roll_back")
+        conf = {key: asked.xcom["conf"][key] for key in ("plan", "candidates", "internal_topics")}
+        again = SimulatedRun(tmp_path, cluster, monkeypatch, name)
+        again.plan(**conf)
+        again.approve("given", 2_000_000)
+        again.hold()
+        again.reassign()
+        assert again.finish()["passed"] is True
+        assert lists(cluster) == end
+
+
+def test_a_run_that_cannot_be_read_makes_the_last_one_unknown_and_named_ones_not(
+    moved: Callable[[], SimulatedRun], cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    run = moved()
+    other = run.folder.parents[1] / "another" / "1"
+    other.mkdir(parents=True)
+    (other / artifacts.BATCHES).write_text('{"format_version": 9}')
+    with pytest.raises(AirflowFailException, match=r"format_version 9.* name it in run_id"):
+        canceller.request("roll_back")
+    assert canceller.request("roll_back", run_id="one")["run"] == "kafka_rebalance/one"
 
 
 def test_what_cannot_go_back_is_named_before_anything_starts(

@@ -8,7 +8,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import ApprovalError, LockHeldError
+from kafka_rebalance.errors import ApprovalError, ArtifactError, LockHeldError
 from kafka_rebalance.execution.decision import REJECT
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.connection import ClusterConnection
@@ -48,10 +48,17 @@ def find_running(client: KazooClient, connection_id: str) -> Running | None:
             f"The cluster is held by run {holder.run} of {holder.owner}, and this is {this_airflow()}. Nothing was "
             "changed. Cancel it from the Airflow that runs it."
         )
+    unreadable: ArtifactError | None = None
     for folder in _attempts(connection_id, holder.run.removeprefix(f"{REBALANCE_DAG}/")):
-        plan = approved_in(folder, holder.digest)
+        try:
+            plan = approved_in(folder, holder.digest)
+        except ArtifactError as problem:  # another attempt may be the one that runs: its digest says so
+            unreadable = unreadable or problem
+            continue
         if plan is not None:
             return Running(holder, plan)
+    if unreadable is not None:
+        raise unreadable
     raise LockHeldError(
         f"The cluster is held by run {holder.run}, whose files are not below {runs_root()} for the connection "
         f"{connection_id!r}. Nothing was changed. Start this again with the connection that the run was started with."
@@ -104,12 +111,22 @@ def find_moved(connection_id: str, run_id: str | None) -> ApprovedPlan | None:
     """
     found: list[tuple[str, ApprovedPlan]] = []
     for folder in _attempts(connection_id, run_id) if run_id else _all_attempts(connection_id):
-        if (folder / artifacts.BATCHES).exists():
-            begun = [batch["created_at"] for batch in artifacts.read_json(folder, artifacts.BATCHES)["batches"]]
+        try:
+            begun = _begun(folder)
             plan = approved_in(folder, None) if begun else None
-            if plan is not None:
-                found.append((min(begun), plan))
+        except ArtifactError as unreadable:
+            remedy = "" if run_id else " Which run began last can therefore not be told: name it in run_id."
+            raise ArtifactError(f"{unreadable}{remedy}") from unreadable
+        if plan is not None:
+            found.append((min(begun), plan))
     return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def _begun(folder: RunFolder) -> list[str]:
+    """When its batches were requested, ISO 8601 in UTC; none where none was."""
+    if not (folder / artifacts.BATCHES).exists():
+        return []
+    return [batch["created_at"] for batch in artifacts.read_json(folder, artifacts.BATCHES).get("batches", ())]
 
 
 def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
