@@ -49,6 +49,7 @@ def step(now, way=Way.API, reassigning=None, sizes=None, **others):
         (partition([3, 4, 1, 2], [1, 2, 3], 1), ASKED, Way.ZNODE, Fate.BACK),
         (partition([3, 4, 1, 2]), ASKED, Way.ZNODE, Fate.ENDING),
         (partition([3, 4, 1, 2], [3, 4], 3), ASKED, Way.ZNODE, Fate.ENDING),
+        (partition([3, 4, 1, 2], [3, 4], 3, adding=[3, 4], removing=[1, 2]), ASKED, Way.API, Fate.ENDING),
         (COPYING, {"t-0": [1, 2]}, Way.ZNODE, Fate.RETURNING),
         (partition([1, 2], [1, 2, 3], 1), {"t-0": [1, 2]}, Way.ZNODE, Fate.RETURNING),
         (partition([7, 8]), None, Way.API, Fate.CHANGED),
@@ -95,6 +96,8 @@ def test_what_is_thrown_away_is_what_the_new_replicas_hold_by_now():
     in_sync = partition([3, 4, 1, 2], [1, 2, 3], 1, adding=[3, 4], removing=[1, 2])
     assert step(in_sync, Way.API, ASKED, sizes).bytes_thrown_away == 1050  # whole, whatever its size says
     assert step(MARKED, Way.API, ASKED).bytes_thrown_away == 0
+    grown = {tp("t-0"): {1: 1000, 3: 1200, 4: 0}}  # not yet truncated to what the leader has
+    assert step(MARKED, Way.API, ASKED, grown).bytes_thrown_away == 1000
 
 
 LISTS = st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True)
@@ -130,6 +133,24 @@ def test_a_list_that_came_back_in_another_order_is_asked_for_as_recorded():
     still = partition([3, 2, 1], [1, 2], 1, adding=[3], removing=[1])
     for now, brokers in ((partition([1, 2]), (1, 2)), (still, (1, 2, 3)), (partition([2, 1]), (2, 3))):
         assert out_of_order([one], view({"t-0": now}, brokers=brokers)) == ()
+
+
+@pytest.mark.parametrize(
+    ("one", "now", "asked"),
+    [
+        (move("t-0", [1, 2, 3], [3, 2]), partition([3, 2, 1], removing=[1]), None),  # on its way to the approved list
+        (move("t-0", [1, 2], [3, 2]), partition([2, 1]), {"t-0": [3, 2]}),  # requested again, and not yet taken up
+        (move("t-0", [1, 2], [2, 1]), partition([2, 1]), None),  # in place, as it was approved
+    ],
+)
+def test_no_order_is_asked_for_of_what_moves_or_is_in_place(one, now, asked):
+    assert cancelled_order(one) == now.replicas
+    assert out_of_order([one], view({"t-0": now}, reassigning=asked)) == ()
+
+
+def test_a_list_that_came_back_in_the_order_of_the_api_is_on_its_way_back():
+    (found,) = plan_cancel([move("t-0", [1, 2], [3, 2])], view({"t-0": partition([2, 1])}), Way.API)
+    assert found.fate is Fate.RETURNING
 
 
 def test_an_order_that_somebody_else_chose_is_left_as_it_is():
@@ -181,7 +202,8 @@ def test_consent_is_the_very_sentence_or_none_at_all(given):
 
 def test_the_sentence_is_consent_and_from_2_4_on_none_is_needed():
     check_consent(PLAN, f" {PLAN.consent}\n")
-    check_consent(dataclasses.replace(PLAN, way=Way.API), None)
+    for given_anyway in (None, "yes"):
+        check_consent(dataclasses.replace(PLAN, way=Way.API), given_anyway)
 
 
 # --- stopping ---

@@ -83,6 +83,19 @@ def test_the_dry_run_shows_each_partition_and_writes_nothing(
     assert [option.split(" · ")[0] for option in operator.options] == ["cancel_now", "Reject"]
 
 
+def test_what_somebody_else_has_changed_is_not_of_the_plan_that_is_approved(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    begin(run, cluster)
+    topic, partition = run.candidate.batches[1].moves[0].topic_partition
+    document = cluster.fake.json(f"/brokers/topics/{topic}")
+    document["partitions"][str(partition)] = [4, 1, 3]
+    cluster.fake.put_json(f"/brokers/topics/{topic}", document)
+    canceller.request("cancel_now")
+    assert canceller.fates()[f"{topic}-{partition}"] == "changed"
+    assert [topic, partition] not in [move[:2] for move in canceller.document["plan"]["moves"]]
+
+
 def test_bytes_that_are_thrown_away_are_what_brokers_report(
     run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
