@@ -13,7 +13,7 @@ from kazoo.client import KazooClient
 from local_cluster import LocalCluster
 
 BROKERS = 3
-REASSIGN = "/admin/reassign_partitions"
+REASSIGN, LOCK = "/admin/reassign_partitions", "/kafka_rebalance/run"
 POLL_SECONDS = 0.02
 WAIT_SECONDS = 300
 
@@ -125,19 +125,19 @@ def check_lists(client: KazooClient, lists: Lists) -> None:
             raise SystemExit(f"{len(wrong)} partitions of {topic} are not in place, such as {wrong[0]}.")
 
 
-class FirstRequest:
-    """When a reassignment was requested first, from now on."""
+class Created:
+    """When a znode was created first, from now on: the lock, a run's first write, or the request for a batch."""
 
-    def __init__(self, client: KazooClient) -> None:
-        self._client = client
+    def __init__(self, client: KazooClient, path: str = REASSIGN) -> None:
+        self._client, self._path = client, path
         self.at: float | None = None
-        if client.exists(REASSIGN, watch=self._seen) is not None:
-            raise SystemExit("A reassignment is under way already.")
+        if client.exists(path, watch=self._seen) is not None:
+            raise SystemExit(f"{path} is there already.")
 
     def _seen(self, event: object) -> None:
         self.at = time.monotonic()
 
     def later_than(self, began: float) -> float:
         if self.at is None:
-            raise SystemExit("Nothing was requested.")
+            raise SystemExit(f"{self._path} was not created.")
         return self.at - began
