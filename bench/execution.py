@@ -66,8 +66,8 @@ class Costs:
         yield ""
         yield f"- A partition takes **{self.ratio:.2f} times** as long through the product as bare."
         yield (
-            f"- From the approval to the first write, the lock in `hold_throttle`: {self.first_write_seconds:.1f} s. The "
-            f"throttle is in force after {self.hold_seconds:.1f} s, the first batch requested after "
+            f"- From the approval to the first write, the lock in `hold_throttle`: {self.first_write_seconds:.1f} s. "
+            f"The throttle is in force after {self.hold_seconds:.1f} s, the first batch requested after "
             f"{self.first_request_seconds:.1f} s. Airflow's start of two tasks comes on top."
         )
         yield (
