@@ -9,10 +9,11 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from fake_zookeeper import REASSIGN
+from in_process_run import CONNECTION
 from janitor_run import Airflow, tend
 from kafka_rebalance.brokers.sizes import BrokerDisks
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow import sweeping
+from kafka_rebalance.workflow import janitor, sweeping
 from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
 
 LEADER_RATE = "leader.replication.throttled.rate"
@@ -100,3 +101,17 @@ def test_a_throttle_is_not_cleaned_while_something_moves_or_a_listed_replica_is_
     with pytest.raises(AirflowFailException, match="a reassignment is in motion"):
         tend("uma", clean=[finding(report, "throttle:brokers/1")])
     assert littered.config("topics/idle") == {LEADERS: "*"}
+
+
+def test_a_config_that_names_no_broker_is_told_and_holds_up_nothing(
+    littered: SimulatedCluster, airflow: Airflow
+) -> None:
+    found = {one["id"] for one in tend()["findings"]}
+    for name in ("foo", "-1", "\u0663"):
+        littered.fake.put_json(f"/config/brokers/{name}", {"version": 1, "config": {LEADER_RATE: "1"}})
+    swept = janitor.read_report(CONNECTION) | {"swept_at": None}
+    swept.pop("format_version")
+    janitor._write_report(CONNECTION, swept)
+    report = tend()
+    assert {one["id"] for one in report["findings"]} == found
+    assert sum("names no broker" in text for text in report["warnings"]) == 3

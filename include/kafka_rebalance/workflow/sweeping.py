@@ -30,6 +30,7 @@ from kafka_rebalance.zookeeper.client import read_children
 from kafka_rebalance.zookeeper.orphans import delete_orphaned_config, read_orphaned_configs
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import merge_config
+from kafka_rebalance.zookeeper.znodes.paths import DEFAULT_ENTITY
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,10 +82,12 @@ def sweep(client: KazooClient, connection: ClusterConnection) -> Swept:
     before = read_cluster_view(client)
     lease = leases.read_open(before.cluster_id)
     holder = lock.read(client)
-    entities = [f"{kind}/{name}" for kind in ("topics", "brokers") for name in read_children(client, f"/config/{kind}")]
-    configs = read_configs(client, [name for name in entities if name != "brokers/<default>"])
+    topics, brokers = (read_children(client, f"/config/{kind}") for kind in ("topics", "brokers"))
+    strange = [name for name in brokers if name != DEFAULT_ENTITY and not (name.isascii() and name.isdigit())]
+    kept = [f"brokers/{name}" for name in brokers if name != DEFAULT_ENTITY and name not in strange]
+    configs = read_configs(client, [*(f"topics/{name}" for name in topics), *kept])
     orphans = read_orphaned_configs(client)
-    unread: list[str] = []
+    unread = [f"/config/brokers/{name!r} names no broker, so it was not looked at. Remove it." for name in strange]
     held: Mapping[TopicPartition, Collection[int]] = {}
     try:
         held = sizes.read_log_dirs(connection.kafka, sorted(before.brokers)).replicas
