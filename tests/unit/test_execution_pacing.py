@@ -59,6 +59,24 @@ def test_a_window_says_when_a_batch_may_begin():
     assert read_window({}) == read_window({"not_before": "", "finish_by": None}) == Window()
 
 
+@pytest.mark.parametrize(
+    ("minutes", "pace", "not_begun"),
+    [
+        (60, 1.0, 0),  # the last one ends with the window
+        (59, 1.0, 1),
+        (60, 1.5, 1),  # each takes half as long again: the third begins after 45 min, and may not
+        (60, 0.5, 0),
+        (20, 1.0, 3),  # the second is too long, so the third, which would fit, is not begun either
+        (9, 0.1, 4),
+    ],
+)
+def test_the_first_batch_that_could_not_end_in_time_holds_back_all_after_it(minutes, pace, not_begun):
+    predicted = [600.0, 900.0, 300.0, 1800.0]
+    window = Window(finish_by=NOW + timedelta(minutes=minutes))
+    assert window.not_begun(predicted, NOW, pace) == not_begun
+    assert Window().not_begun(predicted, NOW, 9.0) == 0
+
+
 @pytest.mark.parametrize("given_", ["2026-11-21T23:00:00", "tonight", 7, "2026-11-21"])
 @pytest.mark.parametrize("name", ["not_before", "finish_by"])
 def test_a_time_without_its_zone_is_refused(name, given_):

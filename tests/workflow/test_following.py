@@ -129,6 +129,7 @@ def test_progress_covers_the_whole_plan(run: SimulatedRun, cluster: SimulatedClu
     first = artifacts.read_json(run.folder, artifacts.PROGRESS)
     assert (first["partitions_done"], first["partitions_total"]) == (0, 4)
     assert (first["bytes_copied"], first["bytes_total"]) == (0, 4_000_000)
+    assert (first["busiest_bytes"], first["later_busiest_bytes"]) == (1_000_000, [1_000_000])
     assert first["phases"]["queued"] == 2
     while cluster.step():
         pass

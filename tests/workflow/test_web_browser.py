@@ -36,16 +36,23 @@ DEADLINE_SECONDS = 30
 LOOKED_AT = datetime.fromisoformat(samples.progress()["updated_at"])
 WIDTHS = (1280, 390)
 CHANGED = {"at": "2026-05-03T15:05:00+00:00", "bytes_per_second": 25_000_000, "by": "uma"}
+WINDOW = {"not_before": None, "finish_by": "2026-05-03T16:00:00+00:00"}
 UNDER_WAY = {
     artifacts.DECISION: samples.decision(),
     artifacts.THROTTLE: samples.throttle(
         bytes_per_second=25_000_000, first_bytes_per_second=50_000_000, rate_changes=[CHANGED]
     ),
     artifacts.BATCHES: samples.batches(),
-    artifacts.PROGRESS: samples.progress(),
+    artifacts.PROGRESS: samples.progress(
+        busiest_bytes=46 * samples.GIB,
+        later_busiest_bytes=[40 * samples.GIB],
+        this_batch=samples.progress()["this_batch"] | {"bytes_total": 97 * samples.GIB},
+    ),
 }
 WAITS = samples.progress(
-    state="waiting", waiting_for=["Broker 4 is not registered. Start it: the next batch is requested when it is back."]
+    later_busiest_bytes=[70 * samples.GIB, 70 * samples.GIB],
+    state="waiting",
+    waiting_for=["Broker 4 is not registered. Start it: the next batch is requested when it is back."],
 )
 ENDED = {
     "format_version": 1,
@@ -108,6 +115,8 @@ def run_at(stage: str, folder: Path | None = None) -> Run:
     run.ready()
     for name, content in STAGES[stage].items():
         artifacts.write_json(run.folder, name, of_today(content))
+    snapshot = artifacts.read_json(run.folder, artifacts.SNAPSHOT)
+    artifacts.write_json(run.folder, artifacts.SNAPSHOT, snapshot | {"window": of_today(WINDOW)})
     return run
 
 

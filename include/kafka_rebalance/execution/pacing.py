@@ -32,15 +32,23 @@ def seconds_to_next_look(
 
 
 def predicted_seconds(moves: Sequence[Move], bytes_per_second: float) -> float:
-    """How long these moves take together: what the busiest broker sends or receives at this rate, as in the plan's
-    makespan, and what the controller needs. The leader of before sends every copy.
-    """
+    """How long these moves take together at this rate of one broker."""
+    return seconds_for(busiest_bytes(moves), bytes_per_second)
+
+
+def seconds_for(busiest: int, bytes_per_second: float) -> float:
+    """How long a batch takes whose busiest broker copies so many bytes, with what the controller needs."""
+    return busiest / bytes_per_second + CONTROLLER_SECONDS
+
+
+def busiest_bytes(moves: Sequence[Move]) -> int:
+    """What the busiest broker sends or receives, as in the plan's makespan. The leader of before sends every copy."""
     received, sent = Counter[int](), Counter[int]()
     for move in moves:
         for broker in move.added:
             received[broker] += move.size_bytes
             sent[move.before[0]] += move.size_bytes
-    return max([0, *received.values(), *sent.values()]) / bytes_per_second + CONTROLLER_SECONDS
+    return max([0, *received.values(), *sent.values()])
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +76,16 @@ class Window:
             f"its predicted {seconds:.0f} s from {now.isoformat(timespec='seconds')} on would end after finish_by, "
             f"{self.finish_by.isoformat(timespec='seconds')}"
         )
+
+    def not_begun(self, predicted: Sequence[float], now: datetime, pace: float) -> int:
+        """How many batches of so many predicted seconds, one after the other, will not begin, where each takes `pace`
+        times as long: the first that is not allowed ends the run, and so holds back all that come after it.
+        """
+        for at, seconds in enumerate(predicted):
+            if self.closed_for(seconds, now) is not None:
+                return len(predicted) - at
+            now += timedelta(seconds=seconds * pace)
+        return 0
 
 
 def read_window(params: Mapping[str, Any]) -> Window:

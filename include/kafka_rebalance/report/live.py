@@ -76,6 +76,8 @@ class Progress:
     fullest_disk: tuple[int, float] | None  # broker, and the highest share of its disks that was in use
     slowest: tuple[NamedPartition, ...]
     events: tuple[Happening, ...]
+    busiest_bytes: int | None = None  # of the broker that copies most in this batch
+    later_busiest: tuple[int, ...] | None = None  # the same of each later batch
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,6 +196,8 @@ def _progress(document: Document) -> Progress:
         fullest_disk=(fullest.count("broker"), fullest.number("fraction")) if fullest else None,
         slowest=tuple(_partition(part) for part in _listed(document, "partitions")),
         events=tuple(Happening(part.time("at"), part.text("text")) for part in _listed(document, "events")),
+        busiest_bytes=document.optional_count("busiest_bytes"),
+        later_busiest=document.ids("later_busiest_bytes") if "later_busiest_bytes" in document.content else None,
     )
 
 

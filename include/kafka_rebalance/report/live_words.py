@@ -11,6 +11,7 @@ from kafka_rebalance.execution.progress import Phase
 from kafka_rebalance.report.live import BatchReport, Happening
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_range, format_rate
 from kafka_rebalance.report.values import RunReport
+from kafka_rebalance.report.window import WindowWords, window_now
 
 # Who follows a batch, or waits for the next one, notes that it looked every 15 s at least; the way from worker to
 # triggerer and back takes Airflow some seconds more.
@@ -28,6 +29,7 @@ class LiveWords:
     ends: str
     basis: str
     silence: str
+    window: WindowWords | None
     planned: str  # how large the batch under way was to be, where its partitions are not as large now
     phases: tuple[tuple[str, int], ...]  # that have partitions, in the order in which a partition goes through them
     batches: tuple[BatchReport, ...]  # the newest and what did not end well, by number
@@ -44,6 +46,7 @@ def live_words(report: RunReport, now: datetime | None) -> LiveWords:
         ends=_ends(report, left) if left else "",
         basis=_basis(left) if left else "",
         silence=_silence(report, now) if now else "",
+        window=window_now(report, left, now),
         planned=_planned(report),
         phases=_phases(report),
         batches=shown,

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_rebalance.errors import ArtifactError, ExecutionError
+from kafka_rebalance.execution.pacing import busiest_bytes
 from kafka_rebalance.execution.traffic import Flow
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
@@ -48,7 +49,7 @@ def write_followed(folder: RunFolder, candidate: Candidate, number: int) -> None
         ],
         "batches": before.batches,
         "earlier": [before.earlier, before.bytes_earlier, _to_pairs(before.flow_earlier)],
-        "later": [before.later, before.bytes_later, _to_pairs(before.flow_later)],
+        "later": [before.later, before.bytes_later, _to_pairs(before.flow_later), before.busiest_later],
     }
     with suppress(OSError):
         artifacts.write_json(folder, artifacts.FOLLOWING, content, source_digest=candidate.digest)
@@ -75,12 +76,13 @@ def _read(folder: RunFolder, name: str, number: int) -> Followed:
         Move(TopicPartition(topic, partition), tuple(before), tuple(after), size, number, reason)
         for topic, partition, before, after, size, reason in document["moves"]
     )
-    (earlier, bytes_earlier, flow_earlier), (later, bytes_later, flow_later) = document["earlier"], document["later"]
+    earlier, bytes_earlier, flow_earlier = document["earlier"]
+    later, bytes_later, flow_later, busiest_later = document["later"]
     return Followed(
         Batch(number, moves, document["source_digest"]),
         Around(
             number, document["batches"], earlier, later, bytes_earlier, bytes_later,
-            _of_pairs(flow_earlier), _of_pairs(flow_later),
+            _of_pairs(flow_earlier), _of_pairs(flow_later), busiest_bytes(moves), tuple(busiest_later),
         ),
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from kafka_rebalance.execution import movement
 from kafka_rebalance.execution.detectors import Kind
 from kafka_rebalance.execution.happenings import Event, Happenings, noted
 from kafka_rebalance.execution.movement import Movement, Pair
+from kafka_rebalance.execution.pacing import busiest_bytes
 from kafka_rebalance.execution.progress import PartitionProgress, Phase, Progress, Rate
 from kafka_rebalance.execution.traffic import BrokerTraffic, Flow, Seen, planned
 from kafka_rebalance.model import artifacts
@@ -35,7 +36,7 @@ Subject: TypeAlias = TopicPartition | Pair | Kind  # what an anomaly is about
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What is before a batch and after it: partitions, bytes to copy, and these bytes by broker."""
+    """What is before a batch and after it: partitions, bytes to copy, these bytes by broker."""
 
     batch: int
     batches: int
@@ -45,6 +46,8 @@ class Around:
     bytes_later: int
     flow_earlier: Flow
     flow_later: Flow
+    busiest: int  # bytes of the broker that copies most in this batch
+    busiest_later: tuple[int, ...]  # the same of each later one
 
 
 def around(candidate: Candidate, batch: Batch) -> Around:
@@ -60,6 +63,8 @@ def around(candidate: Candidate, batch: Batch) -> Around:
         sum(move.bytes_to_copy for move in later),
         planned(earlier),
         planned(later),
+        busiest_bytes(batch.moves),
+        tuple(busiest_bytes(other.moves) for other in candidate.batches if other.number > batch.number),
     )
 
 
@@ -119,6 +124,8 @@ def write_progress(
                 "bytes_total": progress.bytes_total,
                 "measured_bytes": measured_bytes,
             },
+            "busiest_bytes": around.busiest,
+            "later_busiest_bytes": list(around.busiest_later),
             "brokers": [one._asdict() for one in brokers[:BROKERS_SHOWN]],
             "brokers_total": len(brokers),
             "fullest_disk": dict(zip(("broker", "fraction"), fullest_disk, strict=True)) if fullest_disk else None,
