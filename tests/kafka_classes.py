@@ -6,7 +6,6 @@ import json
 import os
 import re
 import signal
-import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -14,13 +13,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from java_tools import JavaTools
 from local_cluster.errors import LocalClusterError
 from local_cluster.gateway import MAIN, open_gateway
 from local_cluster.jars import quiet, tools_jars
 from local_cluster.processes import Guard, last_lines, start_process
 from local_cluster.runtime import find_runtime
 
-TOOL_TIMEOUT_SECONDS = 120
 _ENTRY = re.compile(r"(?P<key>.+?) -> \w+\((?P<values>[^()]*)\)")
 
 
@@ -36,8 +35,8 @@ class JavaError(Exception):
 class KafkaClasses:
     """`with KafkaClasses("2.0.1") as classes:`: `classes.jvm` is py4j's view of a JVM with that version's jars.
 
-    The JVM and the tools it starts end with this process, however it ends. A call takes about 0.1 ms: for thousands of
-    comparisons hand over text, bytes and whole JSON (`java`), and take results as text (`replica_lists`).
+    The JVM ends with this process, however it ends. A call takes about 0.1 ms: for thousands of comparisons hand over
+    text, bytes and whole JSON (`java`), and take results as text (`replica_lists`).
     """
 
     def __init__(self, version: str) -> None:
@@ -45,12 +44,12 @@ class KafkaClasses:
 
     def __enter__(self) -> Self:
         runtime = find_runtime(self.version, quiet)
-        self._runtime = replace(runtime, class_path=(*runtime.class_path, *tools_jars(self.version)))
+        runtime = replace(runtime, class_path=(*runtime.class_path, *tools_jars(self.version)))
         self.folder = Path(tempfile.mkdtemp(prefix="kafka-classes-"))
         self._guard = Guard([self.folder])
         try:
             output = self.folder / "jvm.out"
-            command = self._runtime.command("512m", self.folder, self.folder / "kafka.log", MAIN)
+            command = runtime.command("512m", self.folder, self.folder / "kafka.log", MAIN)
             self._process = start_process(command, output, self._guard, hold_stdin=True, env=os.environ)
 
             def check_alive() -> None:
@@ -59,6 +58,7 @@ class KafkaClasses:
 
             self.gateway = open_gateway(output, check_alive)
             self.jvm = self.gateway.jvm
+            self._tools = JavaTools(self.gateway)
             self._methods: dict[tuple[str, str, int], list[Any]] = {}
             self._fields: dict[tuple[str, str], Any] = {}
             self._mapper = self.jvm.com.fasterxml.jackson.databind.ObjectMapper()
@@ -193,15 +193,5 @@ class KafkaClasses:
     # Tools
 
     def run_tool(self, main_class: str, arguments: Sequence[str]) -> tuple[int, str, str]:
-        """(exit code, standard output, standard error) of a tool in a JVM of its own, with this class path."""
-        command = self._runtime.command("256m", self.folder, self.folder / "tools.log", [main_class, *arguments])
-        done = subprocess.run(
-            command,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=TOOL_TIMEOUT_SECONDS,
-            process_group=self._guard.group,
-            check=False,
-        )
-        return done.returncode, done.stdout, done.stderr
+        """(exit code, standard output, standard error) of a tool, by the full name of its class."""
+        return self._tools.run(self.class_of(main_class).main, arguments)

@@ -2,6 +2,8 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from functools import cache
 
 import pytest
 
@@ -21,11 +23,17 @@ def cluster(request: pytest.FixtureRequest) -> Iterator[LocalCluster]:
         yield running
 
 
+@pytest.fixture(scope="session")
+def classes_of() -> Iterator[Callable[[str], KafkaClasses]]:
+    """Kafka's own classes of a version, in a JVM that all tests of that version share."""
+    with ExitStack() as stack:
+        yield cache(lambda version: stack.enter_context(KafkaClasses(version)))
+
+
 @pytest.fixture(scope="session", params=VERSIONS)
-def kafka_classes(request: pytest.FixtureRequest) -> Iterator[KafkaClasses]:
-    """Kafka's own classes of each version, in a JVM that all tests of that version share."""
-    with KafkaClasses(request.param) as classes:
-        yield classes
+def kafka_classes(request: pytest.FixtureRequest, classes_of: Callable[[str], KafkaClasses]) -> KafkaClasses:
+    """Of each version."""
+    return classes_of(request.param)
 
 
 @pytest.fixture(scope="session")

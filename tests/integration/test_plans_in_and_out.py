@@ -45,11 +45,10 @@ class ReassignPartitions:
         return said
 
 
-@pytest.fixture(scope="module")
-def classes(cluster: LocalCluster) -> Iterator[KafkaClasses]:
+@pytest.fixture
+def classes(cluster: LocalCluster, classes_of: Callable[[str], KafkaClasses]) -> KafkaClasses:
     """Kafka's classes of the cluster's version."""
-    with KafkaClasses(cluster.version) as started:
-        yield started
+    return classes_of(cluster.version)
 
 
 @pytest.fixture

@@ -60,11 +60,10 @@ def configs(given: dict[str, str]) -> list[str]:
     return [part for key, value in given.items() for part in ("--config", f"{key}={value}")]
 
 
-@pytest.fixture(scope="module")
-def classes(cluster) -> Iterator[KafkaClasses]:
+@pytest.fixture
+def classes(cluster, classes_of) -> KafkaClasses:
     """Kafka's classes of the cluster's version."""
-    with KafkaClasses(cluster.version) as started:
-        yield started
+    return classes_of(cluster.version)
 
 
 @pytest.fixture
