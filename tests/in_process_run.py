@@ -65,6 +65,7 @@ class InProcessRun:
         self.decision: dict[str, Any] = {}
         self.stay_seconds = 0.0  # `reassign` defers each batch
         self.deferred: TaskDeferred | None = None  # of the last call of `reassign`
+        self.said: list[str] = []  # what the last call of `follow` has logged so far
 
     @property
     def folder(self) -> Path:
@@ -118,7 +119,7 @@ class InProcessRun:
         self, batch: int, *, stall_seconds: float = 60, until: Callable[[], bool] = lambda: False
     ) -> tuple[Event | None, list[str]]:
         """The trigger's looks at one batch, until it fires or `until` holds; with what it logged."""
-        said: list[str] = []
+        self.said = said = []
         follower = BatchFollower(
             read_connection(CONNECTION), str(self.folder), self.decision["choice"], batch, stall_seconds
         )

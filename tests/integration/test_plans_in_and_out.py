@@ -19,6 +19,7 @@ from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from local_cluster import LocalCluster
+from on_versions import BOTH_KINDS
 
 SIZE_BYTES, RATE = 50_000, 50_000_000
 WAIT_SECONDS = 60
@@ -118,6 +119,7 @@ def test_every_candidate_and_its_way_back_are_taken_unchanged_by_kafkas_tool_and
         assert (forth.read_bytes(), back.read_bytes()) == contents
 
 
+@BOTH_KINDS
 def test_an_order_of_followers_that_a_plan_asks_for_is_executed(
     run: InProcessRun, client: KazooClient, cluster: LocalCluster, fresh_topic_name: Callable[[], str]
 ) -> None:

@@ -20,9 +20,11 @@ from kafka_rebalance.errors import ExecutionError, ThrottleError
 from kafka_rebalance.kafka.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.planning.tables import PARTITIONS, read_candidate
+from kafka_rebalance.workflow import throttling
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import merge_config
 from local_cluster import LocalCluster
+from on_versions import BOTH_KINDS, MIDDLE
 
 MEGABYTE = 1_000_000
 FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
@@ -108,6 +110,7 @@ def test_a_throttled_move_ends_as_approved(
     assert 4 in {broker for replicas in lists.values() for broker in replicas}
 
 
+@BOTH_KINDS
 def test_lowering_the_replication_factor_drops_replicas_and_copies_none(
     run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
 ) -> None:
@@ -121,6 +124,7 @@ def test_lowering_the_replication_factor_drops_replicas_and_copies_none(
     assert {len(replicas) for replicas in replicas_of(zookeeper, name).values()} == {2}
 
 
+@BOTH_KINDS
 def test_leaders_alone_re_orders_lists_and_elects(
     run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
 ) -> None:
@@ -138,6 +142,7 @@ def test_leaders_alone_re_orders_lists_and_elects(
     assert all(partition.leader == partition.replicas[0] for partition in partitions)
 
 
+@MIDDLE
 def test_a_drained_broker_holds_nothing_of_the_topic(
     run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
 ) -> None:
@@ -150,6 +155,7 @@ def test_a_drained_broker_holds_nothing_of_the_topic(
     assert all(4 not in replicas for replicas in replicas_of(zookeeper, name).values())
 
 
+@BOTH_KINDS
 def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
     run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
 ) -> None:
@@ -167,14 +173,17 @@ def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
     with pytest.raises(ThrottleError, match="Copies are still in flight"):
         run.release()
     assert f"topics/{name}" in throttles(zookeeper)
-    event, said = run.follow(batch)
+    event, said = run.follow(batch, until=lambda: any("of 13.4 MiB" in line for line in run.said))
+    assert event is None, said
+    throttling.change_rate(run.folder, FAST, by="olive")
+    event, _ = run.follow(batch)
     assert event is not None
     assert event["state"] == "done"
-    assert any("of 13.4 MiB" in line for line in said), said
     assert run.resume(event) is None
     assert run.finish()["passed"] is True
 
 
+@MIDDLE
 def test_a_second_run_cannot_have_the_cluster(
     run: InProcessRun,
     topic: Callable[..., str],
@@ -198,6 +207,7 @@ def test_a_second_run_cannot_have_the_cluster(
     assert replicas_of(zookeeper, second) == {0: (1, 2)}
 
 
+@BOTH_KINDS
 def test_another_tools_move_is_refused_left_alone_and_waited_for(
     run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
 ) -> None:
@@ -236,6 +246,7 @@ def wait_until(holds: Callable[[], bool]) -> None:
         time.sleep(0.05)
 
 
+@MIDDLE
 def test_a_target_that_is_gone_after_the_approval_stops_the_run_before_it_writes(
     run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient, cluster: LocalCluster
 ) -> None:
@@ -251,6 +262,7 @@ def test_a_target_that_is_gone_after_the_approval_stops_the_run_before_it_writes
     assert replicas_of(zookeeper, name) == {0: (3, 2)}
 
 
+@BOTH_KINDS
 def test_a_target_that_goes_away_in_mid_copy_stalls_the_run_keeps_the_throttle_and_ends_when_it_is_back(
     run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient, cluster: LocalCluster
 ) -> None:
@@ -276,6 +288,7 @@ def test_a_target_that_goes_away_in_mid_copy_stalls_the_run_keeps_the_throttle_a
     finally:
         cluster.start_broker(4)
     assert run.request() == batch
+    throttling.change_rate(run.folder, FAST, by="olive")
     event, _ = run.follow(batch)
     assert event is not None
     assert run.resume(event) is None

@@ -17,6 +17,7 @@ from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client, read_znodes
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from local_cluster import LocalCluster
+from on_versions import BOTH_KINDS, MIDDLE, NEWEST, OLDEST
 from topic_run import CONNECTION, TopicRun
 
 Names = Callable[[], str]
@@ -64,6 +65,7 @@ def test_a_topic_lives_from_creation_to_deletion(run: Callable[..., TopicRun], f
     assert artifacts.read_json(gone.folder, artifacts.TOPICS)["topics"] == []
 
 
+@OLDEST
 def test_a_creation_says_that_it_created_the_topic(
     run: Callable[..., TopicRun], fresh_topic_name: Names, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -76,12 +78,14 @@ def test_a_creation_says_that_it_created_the_topic(
     assert [len(partition["replicas"]) for partition in entry["partitions"]] == [2, 2]
 
 
+@OLDEST
 def test_an_error_says_that_the_command_failed_and_why(run: Callable[..., TopicRun], fresh_topic_name: Names) -> None:
     """Seed 004, row 4: kafka-topics prints "Error while executing topic command" and the cause."""
     with pytest.raises(AirflowFailException, match="Replication factor: 9 larger than available brokers: 4"):
         run().request(action="create", topic=fresh_topic_name(), partitions=1, replication_factor=9)
 
 
+@OLDEST
 def test_a_dry_run_and_a_rejection_write_nothing(
     run: Callable[..., TopicRun], cluster: LocalCluster, fresh_topic_name: Names
 ) -> None:
@@ -103,6 +107,7 @@ def test_a_dry_run_and_a_rejection_write_nothing(
     assert znodes(cluster, topic) == before
 
 
+@BOTH_KINDS
 def test_writing_again_after_a_kill_changes_nothing(
     run: Callable[..., TopicRun], cluster: LocalCluster, fresh_topic_name: Names
 ) -> None:
@@ -121,6 +126,7 @@ def test_writing_again_after_a_kill_changes_nothing(
         assert once.verify()
 
 
+@NEWEST
 def test_a_creation_that_was_cut_short_is_finished_by_the_next_one(
     run: Callable[..., TopicRun], cluster: LocalCluster, fresh_topic_name: Names
 ) -> None:
@@ -132,6 +138,7 @@ def test_a_creation_that_was_cut_short_is_finished_by_the_next_one(
     assert described(run(), topic)["configs"] == {"flush.ms": "7"}
 
 
+@MIDDLE
 @pytest.mark.parametrize("assignment", ["room", "kafka"])
 def test_new_partitions_keep_to_the_racks(
     run: Callable[..., TopicRun], fresh_topic_name: Names, assignment: str
@@ -148,6 +155,7 @@ def test_new_partitions_keep_to_the_racks(
     assert all(len({racks[broker] for broker in replicas}) == 3 for replicas in lists)
 
 
+@MIDDLE
 def test_an_assignment_by_hand_is_taken_as_it_is(run: Callable[..., TopicRun], fresh_topic_name: Names) -> None:
     topic = fresh_topic_name()
     run().carry_out(action="create", topic=topic, replica_assignment="4:2,1:3")
@@ -156,6 +164,7 @@ def test_an_assignment_by_hand_is_taken_as_it_is(run: Callable[..., TopicRun], f
     assert [partition["replicas"] for partition in entry["partitions"]] == [[4, 2], [1, 3], [2, 1]]
 
 
+@NEWEST
 @pytest.mark.parametrize(
     ("params", "words"),
     [
@@ -191,6 +200,7 @@ def test_what_must_not_be_is_refused_before_anybody_is_asked(
     assert all_topics(run()) == before
 
 
+@MIDDLE
 def test_if_exists_and_if_not_exists_make_nothing_of_it(run: Callable[..., TopicRun], fresh_topic_name: Names) -> None:
     topic = fresh_topic_name()
     assert run().request(action="delete", topic=topic, if_exists=True)["next"] == topics.END
@@ -201,6 +211,7 @@ def test_if_exists_and_if_not_exists_make_nothing_of_it(run: Callable[..., Topic
         run().request(**creation)
 
 
+@BOTH_KINDS
 def test_a_topic_that_was_made_again_since_the_approval_is_left_alone(
     run: Callable[..., TopicRun], cluster: LocalCluster, fresh_topic_name: Names
 ) -> None:
@@ -224,6 +235,7 @@ def test_a_topic_that_was_made_again_since_the_approval_is_left_alone(
         assert znodes(cluster, topic) == before
 
 
+@MIDDLE
 def test_a_topic_that_changed_since_the_approval_is_left_alone(
     run: Callable[..., TopicRun], cluster: LocalCluster, fresh_topic_name: Names
 ) -> None:
@@ -240,6 +252,7 @@ def test_a_topic_that_changed_since_the_approval_is_left_alone(
     assert znodes(cluster, topic) == before
 
 
+@NEWEST
 def test_a_changed_file_is_not_what_was_approved(run: Callable[..., TopicRun], fresh_topic_name: Names) -> None:
     topic = fresh_topic_name()
     run().carry_out(action="create", topic=topic, partitions=2, replication_factor=2)
@@ -255,6 +268,7 @@ def test_a_changed_file_is_not_what_was_approved(run: Callable[..., TopicRun], f
     assert described(run(), topic)["partition_count"] == 2
 
 
+@MIDDLE
 def test_a_rebalance_that_holds_the_cluster_keeps_its_topics_as_they_were_approved(
     run: Callable[..., TopicRun], fresh_topic_name: Names
 ) -> None:
@@ -279,6 +293,7 @@ def test_a_rebalance_that_holds_the_cluster_keeps_its_topics_as_they_were_approv
         assert lock.read(client) is None
 
 
+@OLDEST
 def test_a_cluster_without_a_policy_can_be_looked_at_and_not_changed(
     run: Callable[..., TopicRun], tmp_path: Path, fresh_topic_name: Names
 ) -> None:
