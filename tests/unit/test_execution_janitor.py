@@ -167,3 +167,17 @@ def test_a_replica_that_came_back_is_in_no_assignment_before_and_after(
 def test_a_replica_of_a_topic_that_does_not_exist_came_back() -> None:
     found = stray_replicas({tp("gone-4"): {2: 5}}, view({}), view({}))
     assert [one.id for one in found] == ["replica:2:gone-4"]
+
+
+@pytest.mark.parametrize("moving_in", [0, 1])
+def test_what_was_moving_at_either_look_may_still_be_deleted_by_its_broker(moving_in: int) -> None:
+    looks = [
+        view({"t-0": partition([1, 2])}, reassigning={"t-0": [2, 3]} if at == moving_in else None) for at in (0, 1)
+    ]
+    assert stray_replicas({tp("t-0"): {1: 5, 2: 5, 3: 5}}, *looks) == ()
+
+
+@pytest.mark.parametrize("deleted_in", [0, 1])
+def test_what_was_being_deleted_at_either_look_may_still_be_on_disk(deleted_in: int) -> None:
+    looks = [view({"t-0": partition([1, 2])}, deletions=frozenset({"t"} if at == deleted_in else ())) for at in (0, 1)]
+    assert stray_replicas({tp("t-0"): {1: 5, 2: 5, 3: 5}}, *looks) == ()

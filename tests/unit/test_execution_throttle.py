@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -96,6 +97,12 @@ def test_a_second_try_keeps_what_the_first_one_recorded():
 def test_a_lease_that_is_not_this_runs_is_not_taken_over(run, digest, rate):
     with pytest.raises(LockHeldError if run == "run-2" else ThrottleError, match="Nothing was written"):
         take_lease(run, digest, MOVES, rate, {}, existing=lease())
+
+
+def test_a_lease_of_a_run_of_that_name_in_another_airflow_is_not_taken_over():
+    theirs = dataclasses.replace(lease(), owner="http://there")
+    with pytest.raises(LockHeldError, match="Run run-1 of http://there holds a throttle"):
+        take_lease("run-1", DIGEST, MOVES, RATE, {}, owner="http://here", existing=theirs)
 
 
 def test_a_lease_covers_moves_that_were_left_out_since_and_none_that_were_added():
@@ -246,6 +253,10 @@ def test_a_lease_reads_back_as_written():
         ({"wanted": {"topics/t": {"segment.bytes": "5"}}}, "segment.bytes"),
         ({"prior": {"topics/t": {LEADERS: 5}}}, "= 5"),
         ({"prior": {}}, "do not name the same keys"),
+        (
+            {"wanted": {"brokers/1": {LEADER_RATE: "7"}}, "prior": {"brokers/1": {LEADER_RATE: None}}},
+            "which is no rate of this lease",
+        ),
     ],
 )
 def test_a_lease_that_cannot_be_used_says_why(change, words):
