@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
 from collections.abc import Callable
 from typing import Any
 
@@ -11,10 +12,12 @@ import pytest
 from builders import move
 from fake_zookeeper import REASSIGN, FakeZooKeeper, fake_cluster
 from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError, WriteError
+from kafka_rebalance.execution.staleness import topic_identities
 from kafka_rebalance.model.proposal import Batch
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.lock import Fence, LockOwner
 from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.topics import add_partitions, delete_topic
 from kafka_rebalance.zookeeper.writer import create_reassignment, merge_config
 
 LOCK = "/kafka_rebalance/run"
@@ -206,3 +209,27 @@ def test_a_connection_lost_while_it_is_asked_what_is_gone_is_an_error_of_our_own
     with pytest.raises(ReadError, match="cannot be read"):
         request(fake, fence, view)
     assert REASSIGN not in fake.znodes
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+def test_no_topic_is_deleted_or_expanded_behind_the_fence(fake: Any, meanwhile: Callable[[Any], None]) -> None:
+    """A rebalance that has taken the cluster since may be about to move it."""
+    identity = topic_identities(read_cluster_view(fake).partitions)["audit"]
+    fence = lock.acquire(fake, RUN)
+    meanwhile(fake)
+    before = fake.znodes["/brokers/topics/audit"].version
+    with pytest.raises(WriteError, match="somebody else changed it"):
+        delete_topic(fake, "audit", expected=identity, fence=fence)
+    with pytest.raises(WriteError, match="somebody else changed it"):
+        add_partitions(fake, "audit", {1: (2, 1)}, expected=identity, registered={1, 2, 3}, fence=fence)
+    assert "/admin/delete_topics/audit" not in fake.znodes
+    assert fake.znodes["/brokers/topics/audit"].version == before
+
+
+def test_a_topic_is_changed_under_a_fence_that_nobody_has_raised(fake: Any) -> None:
+    fence = lock.acquire(fake, RUN)
+    audit = topic_identities(read_cluster_view(fake).partitions)["audit"]
+    add_partitions(fake, "audit", {1: (2, 1)}, expected=audit, registered={1, 2, 3}, fence=fence)
+    delete_topic(fake, "audit", expected=dataclasses.replace(audit, znode_version=None), fence=fence)
+    assert fake.json("/brokers/topics/audit")["partitions"] == {"0": [3, 1], "1": [2, 1]}
+    assert "/admin/delete_topics/audit" in fake.znodes

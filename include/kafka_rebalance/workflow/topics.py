@@ -186,9 +186,11 @@ def write(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             return _set_configs(client, change)
         # A rebalance that holds the cluster may be about to move this very topic, on lists it has had approved.
         owner = lock_owner(change.digest, dag_run)
-        lock.acquire(client, owner)
+        fence = lock.acquire(client, owner)
         try:
-            return _delete(client, change) if change.action == "delete" else _expand(client, change, registered)
+            if change.action == "delete":
+                return _delete(client, change, fence)
+            return _expand(client, change, registered, fence)
         finally:
             lock.release(client, owner)
 
@@ -208,13 +210,15 @@ def _create(client: KazooClient, change: TopicChange, registered: tuple[int, ...
     return {"written": str(created.outcome), "partitions": len(change.new_partitions)}
 
 
-def _expand(client: KazooClient, change: TopicChange, registered: tuple[int, ...]) -> dict[str, Any]:
+def _expand(client: KazooClient, change: TopicChange, registered: tuple[int, ...], fence: lock.Fence) -> dict[str, Any]:
     assert change.identity is not None
     configs_now = _configs(client, change.topic)
     done = topics.read_unfinished(client, change.topic, change.new_partitions, expected=change.identity) == {}
     if not done:
         check_still(change, configs_now=configs_now, registered=registered)
-    topics.add_partitions(client, change.topic, change.new_partitions, expected=change.identity, registered=registered)
+    topics.add_partitions(
+        client, change.topic, change.new_partitions, expected=change.identity, registered=registered, fence=fence
+    )
     if change.config_changes:
         _set_configs(client, change)
     return {"written": "created", "partitions": len(change.new_partitions), "configs": len(change.config_changes)}
@@ -228,9 +232,9 @@ def _set_configs(client: KazooClient, change: TopicChange) -> dict[str, Any]:
     return {"written": "created", "configs": len(change.config_changes)}
 
 
-def _delete(client: KazooClient, change: TopicChange) -> dict[str, Any]:
+def _delete(client: KazooClient, change: TopicChange, fence: lock.Fence) -> dict[str, Any]:
     assert change.identity is not None
-    return {"written": str(topics.delete_topic(client, change.topic, expected=change.identity))}
+    return {"written": str(topics.delete_topic(client, change.topic, expected=change.identity, fence=fence))}
 
 
 def _configs(client: KazooClient, topic: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kazoo.client import KazooClient
+from kazoo.client import KazooClient, TransactionRequest
 
 from kafka_rebalance.errors import ClusterNotReadyError, KafkaRuleError, StaleProposalError, WriteError
 from kafka_rebalance.kafka.topics import (
@@ -27,7 +27,8 @@ from kafka_rebalance.kafka.topics import (
 )
 from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
-from kafka_rebalance.zookeeper.primitives import acl_like, commit, repeat, set_znode
+from kafka_rebalance.zookeeper.lock import Fence
+from kafka_rebalance.zookeeper.primitives import acl_like, commit, repeat
 from kafka_rebalance.zookeeper.writer import Outcome
 from kafka_rebalance.zookeeper.znodes import (
     decode_config,
@@ -136,12 +137,14 @@ def add_partitions(
     *,
     expected: TopicIdentity,
     registered: Collection[int],
+    fence: Fence | None = None,
 ) -> None:
     """Adds exactly these partitions to the topic that `expected` identifies; every other field of it stays.
 
     Writes the version of the znode that was read, so that it never undoes a change of the controller's. Where the
     same partitions are there already, an earlier attempt was ours. `read_unfinished` tells when they are led, and
-    whether a controller that moved the topic at that moment has dropped them.
+    whether a controller that moved the topic at that moment has dropped them. `fence`: nothing is written once somebody
+    else has taken the cluster since, who may be about to move the topic.
 
     Raises StaleProposalError where the topic is not the one, or not in the version, that `expected` says;
     KafkaRuleError for what Kafka refuses; WriteError where it is being reassigned or deleted, or the list does not fit.
@@ -164,7 +167,10 @@ def add_partitions(
         check_more_partitions(topic, assignment.partitions, len(assignment.partitions) + len(wanted))
         check_added_replicas(topic, assignment.partitions, wanted, registered)
         data = encode_added_partitions(topic, znode[0], wanted)
-        set_znode(client, paths.topic_path(topic), data, znode[1].version)
+        transaction = client.transaction()
+        _check_fence(transaction, fence)
+        transaction.set_data(paths.topic_path(topic), data, znode[1].version)
+        commit(client, paths.topic_path(topic), transaction)
 
     repeat(paths.topic_path(topic), attempt)
 
@@ -212,8 +218,9 @@ def set_topic_configs(
     repeat(path, attempt)
 
 
-def delete_topic(client: KazooClient, topic: str, *, expected: TopicIdentity) -> Outcome:
+def delete_topic(client: KazooClient, topic: str, *, expected: TopicIdentity, fence: Fence | None = None) -> Outcome:
     """Asks the controller to delete the topic that `expected` identifies. `read_deletion` tells when it is gone.
+    `fence` as in `add_partitions`.
 
     ALREADY_THERE: it was marked, or is gone, by an earlier attempt. Raises KafkaRuleError for an internal topic,
     StaleProposalError where the topic is another one, WriteError where it is being reassigned.
@@ -230,6 +237,7 @@ def delete_topic(client: KazooClient, topic: str, *, expected: TopicIdentity) ->
             return Outcome.ALREADY_THERE
         _check_not_reassigned(now)
         transaction = client.transaction()
+        _check_fence(transaction, fence)
         transaction.check(paths.topic_path(topic), znode[1].version)
         transaction.create(marker, b"", acl=acl_like(client, paths.DELETE_TOPICS))
         commit(client, marker, transaction)
@@ -331,6 +339,11 @@ def _identity_problem(now: _Now, expected: TopicIdentity) -> str | None:
     if expected.topic_id not in (None, topic_id):
         return f"it was deleted and made again (topic id {topic_id}, approved {expected.topic_id})"
     return None
+
+
+def _check_fence(transaction: TransactionRequest, fence: Fence | None) -> None:
+    for path, version in fence.versions.items() if fence is not None else ():
+        transaction.check(path, version)
 
 
 def _check_not_deleted(now: _Now) -> None:
