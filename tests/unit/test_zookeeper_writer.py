@@ -173,6 +173,26 @@ def test_a_union_list_in_hash_order_still_shows_that_the_request_was_taken_up(fa
     assert create_reassignment(fake, wide, DIGEST, range(1, 7)) is Outcome.ALREADY_THERE
 
 
+@pytest.mark.parametrize("after", [[2, 1], [2]])
+def test_a_list_that_only_loses_or_reorders_replicas_does_not_look_taken_up_before_it_is(fake, after):
+    """The union of both lists is the old one."""
+    fake.fail_next("create", REASSIGN, took_effect=False)
+    batch = Batch(1, (move("orders-0", [1, 2], after),), DIGEST)
+    assert create_reassignment(fake, batch, DIGEST, BROKERS) is Outcome.CREATED
+
+
+@pytest.mark.parametrize("version", ["2.8"], indirect=True)
+def test_a_move_of_somebody_else_is_no_sign_that_ours_was_taken_up(fake):
+    document = fake.json("/brokers/topics/orders")
+    document["partitions"]["0"] = [4, 1, 2]
+    fake.put_json(
+        "/brokers/topics/orders", {**document, "adding_replicas": {"0": [4]}, "removing_replicas": {"0": [1]}}
+    )
+    fake.fail_next("create", REASSIGN, took_effect=False)
+    batch = Batch(1, (move("orders-0", [1, 2], [3, 4]),), DIGEST)
+    assert create_reassignment(fake, batch, DIGEST, BROKERS) is Outcome.CREATED
+
+
 def test_a_request_that_vanished_without_effect_is_made_again(fake):
     on_create(fake, REASSIGN, lambda: fake.delete(REASSIGN))
     fake.fail_next("create", REASSIGN, took_effect=True)
