@@ -114,6 +114,24 @@ def test_one_partition_that_must_not_go_back_stops_all(fake):
     assert untouched(fake)
 
 
+def test_one_partition_that_is_about_to_end_or_on_its_way_back_stops_all(fake):
+    """As above: a request for the other alone would leave its interim list."""
+    path = "/brokers/topics/orders/partitions/0/state"
+    fake.put_json(path, {**fake.json(path), "isr": [1, 2, 3, 4]})
+    fake.writes.clear()
+    with pytest.raises(WriteError, match=r"orders-0 its new replicas are all in sync"):
+        take_back(fake)
+    assert untouched(fake)
+    fake.put_json(path, {**fake.json(path), "isr": [1, 2]})
+    asked = fake.json(REASSIGN)
+    asked["partitions"][0]["replicas"] = [1, 2]
+    fake.put_json(REASSIGN, asked)
+    fake.writes.clear()
+    with pytest.raises(WriteError, match=r"orders-0 is on its way back already"):
+        take_back(fake)
+    assert untouched(fake)
+
+
 def test_an_original_broker_that_is_gone_stops_all(fake):
     fake.delete("/brokers/ids/2")
     fake.writes.clear()
@@ -151,7 +169,14 @@ def test_without_a_controller_nothing_is_written(fake):
 
 @pytest.mark.parametrize(
     "path",
-    [REASSIGN, "/controller_epoch", "/brokers/topics/orders", "/brokers/topics/orders/partitions/0/state"],
+    [
+        REASSIGN,
+        "/controller",
+        "/controller_epoch",
+        "/brokers/topics/orders",
+        "/brokers/topics/orders/partitions/0/state",
+        "/brokers/topics/orders/partitions/1/state",
+    ],
 )
 def test_what_changed_since_it_was_read_undoes_the_whole_transaction_and_is_read_again(fake, path):
     """Somebody writes the znode between our reading and our transaction."""
@@ -159,13 +184,14 @@ def test_what_changed_since_it_was_read_undoes_the_whole_transaction_and_is_read
 
     def slip_in():
         if not seen:
-            seen.append(path)
             fake.set(path, fake.get(path)[0])
             fake.writes.clear()
+        seen.append(path)
         return commit()
 
     fake.transaction = slip_in
     assert take_back(fake) == MOVES[:2]
+    assert seen == [path, path], "the first transaction wrote nothing"
     assert fake.writes.count(("delete", "/controller")) == 1
     fake.controller.run()
     assert lists(fake, "orders") == {0: [1, 2], 1: [2, 1]}
