@@ -7,15 +7,18 @@ import shutil
 from pathlib import Path
 
 import pytest
+from airflow.sdk import ObjectStoragePath
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem
 from kazoo.exceptions import ConnectionLoss
 
-from kafka_rebalance.errors import ThrottleError, WriteError
+from kafka_rebalance.errors import ArtifactError, ThrottleError, WriteError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow import leases, throttling
+from kafka_rebalance.workflow.control import read_control
+from kafka_rebalance.workflow.left_out import read_left_out
 from kafka_rebalance.workflow.run_folder import installation
 from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, lease_file
 
@@ -252,3 +255,28 @@ def test_leases_are_found_in_a_bucket_also_those_that_others_have_written_since(
     assert leases.read(CLUSTER) == later
     leases.remove_before(later)
     assert [stored.lease for stored in leases.stored()] == [later]
+
+
+class Broken(MemoryFileSystem):  # type: ignore[misc]
+    """A storage that is away, and that says of everything that it does not exist, as fsspec does then."""
+
+    def _raise(self, *_: object, **__: object) -> None:
+        raise OSError("the storage is away")
+
+    info = ls = _open = _raise
+
+
+def test_a_storage_that_is_away_is_not_one_without_leases(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Or the next run would record our own throttle as what was there before."""
+    attach("memory", "broken", fs=Broken())
+    away = ObjectStoragePath("memory://broken@runs")
+    monkeypatch.setattr(leases, "runs_root", lambda: away)
+    assert not away.exists()
+    for ask in (lambda: leases.read(CLUSTER), leases.stored):
+        with pytest.raises(ArtifactError, match="the storage is away"):
+            ask()
+    for read in (read_control, lambda folder: read_left_out(folder, run.candidate)):
+        with pytest.raises(ArtifactError, match="the storage is away"):
+            read(away)

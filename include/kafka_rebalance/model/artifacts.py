@@ -127,6 +127,19 @@ def read_json(folder: Folder, name: str) -> dict[str, Any]:
     return document
 
 
+def read_json_if_there(folder: Folder, name: str) -> dict[str, Any] | None:
+    """The file's content; None where there is no such file. Errors as in `read_json`.
+
+    Not by `exists()`: of some storages that says no as well where they cannot be reached.
+    """
+    try:
+        return read_json(folder, name)
+    except ArtifactError as unreadable:
+        if isinstance(unreadable.__cause__, FileNotFoundError):
+            return None
+        raise
+
+
 def _no_constant(name: str) -> NoReturn:
     """NaN and Infinity are not JSON, though Python's parser takes them."""
     raise ValueError(f"{name} is not JSON")

@@ -40,9 +40,9 @@ class Control:
 
 def read_control(folder: RunFolder) -> Control:
     """What has been asked; nothing where there is no control.json. Raises ArtifactError where it cannot be read."""
-    if not (folder / artifacts.CONTROL).exists():
+    document = artifacts.read_json_if_there(folder, artifacts.CONTROL)
+    if document is None:
         return Control()
-    document = artifacts.read_json(folder, artifacts.CONTROL)
     return Control(*(_asked(folder, document, name) for name in ("stop_after_batch", "cancelled")))
 
 

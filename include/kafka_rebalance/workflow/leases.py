@@ -15,6 +15,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
 
 from kafka_rebalance.errors import ArtifactError, RunFolderError
 from kafka_rebalance.execution.lease import ThrottleLease
@@ -127,21 +128,14 @@ def _read(cluster: str) -> ThrottleLease | None:
 
 
 def _read_unnumbered(cluster: str) -> ThrottleLease | None:
-    if not (_folder() / f"{cluster}{_UNNUMBERED}").exists():
-        return None
-    return ThrottleLease.from_mapping(artifacts.read_json(_folder(), f"{cluster}{_UNNUMBERED}"))
+    document = artifacts.read_json_if_there(_folder(), f"{cluster}{_UNNUMBERED}")
+    return None if document is None else ThrottleLease.from_mapping(document)
 
 
 def _read_generation(cluster: str, generation: str) -> ThrottleLease | None:
     """None where it was removed meanwhile."""
-    folder, name = _folder() / cluster, f"{generation}.json"
-    try:
-        document = artifacts.read_json(folder, name)
-    except ArtifactError as unreadable:
-        if isinstance(unreadable.__cause__, FileNotFoundError):
-            return None
-        raise
-    return replace(ThrottleLease.from_mapping(document), generation=generation)
+    document = artifacts.read_json_if_there(_folder() / cluster, f"{generation}.json")
+    return None if document is None else replace(ThrottleLease.from_mapping(document), generation=generation)
 
 
 def _generations(cluster: str) -> list[str]:
@@ -152,11 +146,12 @@ def _generations(cluster: str) -> list[str]:
 
 def _names(folder: RunFolder) -> Sequence[str]:
     """What is in a folder, sorted; nothing where it does not exist. Raises RunFolderError."""
-    filesystem = getattr(folder, "fs", None)
-    if filesystem is not None:
-        filesystem.invalidate_cache()  # of a bucket: what it held when this process looked last
     try:
-        return sorted(path.name for path in folder.iterdir()) if folder.exists() else []
+        if isinstance(folder, Path):
+            return sorted(path.name for path in folder.iterdir())
+        folder.fs.invalidate_cache()  # what a bucket held when this process looked last
+        # Not `iterdir`, which takes a bucket that cannot be read for one that has no such folder.
+        return sorted(str(name).rstrip("/").rpartition("/")[2] for name in folder.fs.ls(folder.path, detail=False))
     except FileNotFoundError:
         return []
     except OSError as failed:

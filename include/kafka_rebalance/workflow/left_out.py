@@ -33,9 +33,9 @@ class LeftOut:
 
 def read_left_out(folder: RunFolder, candidate: Candidate) -> tuple[LeftOut, ...]:
     """What has been left out of this candidate so far. Raises ArtifactError for a file of another one."""
-    if not (folder / artifacts.LEFT_OUT).exists():
+    document = artifacts.read_json_if_there(folder, artifacts.LEFT_OUT)
+    if document is None:
         return ()
-    document = artifacts.read_json(folder, artifacts.LEFT_OUT)
     try:
         found = tuple(
             LeftOut(TopicPartition(one["topic"], one["partition"]), tuple(one["why"]), one["at"])

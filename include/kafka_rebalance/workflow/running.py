@@ -124,9 +124,8 @@ def find_moved(connection_id: str, run_id: str | None) -> ApprovedPlan | None:
 
 def _begun(folder: RunFolder) -> list[str]:
     """When its batches were requested, ISO 8601 in UTC; none where none was."""
-    if not (folder / artifacts.BATCHES).exists():
-        return []
-    return [batch["created_at"] for batch in artifacts.read_json(folder, artifacts.BATCHES).get("batches", ())]
+    document = artifacts.read_json_if_there(folder, artifacts.BATCHES) or {}
+    return [batch["created_at"] for batch in document.get("batches", ())]
 
 
 def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
@@ -134,9 +133,7 @@ def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
 
     Raises ApprovalError where the moves no longer give the approved digest.
     """
-    if not (folder / artifacts.DECISION).exists():
-        return None
-    written = artifacts.read_json(folder, artifacts.DECISION)
+    written = artifacts.read_json_if_there(folder, artifacts.DECISION) or {}
     if written.get("choice") in (None, REJECT) or digest not in (None, written.get("digest")):
         return None
     snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)

@@ -342,9 +342,10 @@ def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]
     """The verification's results about throttles: as before where the run set some, none left on what it touched."""
     topics = (f"topics/{topic}" for topic in plan.topics)
     entities = {*topics, *map(entity_of, brokers_touched(plan.candidate.moves))}
-    if not (plan.folder / artifacts.THROTTLE).exists():
+    document = artifacts.read_json_if_there(plan.folder, artifacts.THROTTLE)
+    if document is None:
         return check_left(read_configs(client, entities), ())
-    lease = ThrottleLease.from_mapping(artifacts.read_json(plan.folder, artifacts.THROTTLE))
+    lease = ThrottleLease.from_mapping(document)
     now = read_configs(client, entities.union(lease.entities))
     checks = check_throttles(lease.prior, lease.wanted, now)
     return (*checks, *check_left(now, checks))
