@@ -277,6 +277,9 @@ def test_a_storage_that_is_away_is_not_one_without_leases(
     for ask in (lambda: leases.read(CLUSTER), leases.stored):
         with pytest.raises(ArtifactError, match="the storage is away"):
             ask()
+    monkeypatch.setattr("kafka_rebalance.workflow.run_folder.runs_root", lambda: away)
+    with pytest.raises(ArtifactError, match=r"cannot be read \(the storage is away\)"):
+        installation()  # else this Airflow would take another name, and its own locks for those of another
     for read in (read_control, lambda folder: read_left_out(folder, run.candidate)):
         with pytest.raises(ArtifactError, match="the storage is away"):
             read(away)

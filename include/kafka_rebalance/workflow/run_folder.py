@@ -17,7 +17,7 @@ from airflow.sdk import ObjectStoragePath
 from airflow.sdk.configuration import conf
 
 from kafka_rebalance.errors import ArtifactError, RunFolderError
-from kafka_rebalance.model.artifacts import INSTALLATION, NONCE, read_json, write_json
+from kafka_rebalance.model.artifacts import INSTALLATION, NONCE, read_json, read_json_if_there, write_json
 
 if TYPE_CHECKING:
     from kafka_rebalance.model.artifacts import Folder
@@ -82,7 +82,7 @@ def installation() -> str:
     """
     root = runs_root()
     try:
-        if not (root / INSTALLATION).exists():
+        if read_json_if_there(root, INSTALLATION) is None:
             root.mkdir(parents=True, exist_ok=True)
             write_json(root, INSTALLATION, {"installation": secrets.token_hex(4)})
     except OSError as failed:
