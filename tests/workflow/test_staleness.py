@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
-import simulated_cluster
 from fake_zookeeper import put_topic, register
 from in_process_run import POLICY
 from kafka_rebalance.model import artifacts
@@ -90,23 +89,19 @@ def test_partitions_that_were_added_and_a_broker_that_was_restarted_stop_nothing
 
 
 @pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
-def test_partitions_that_have_grown_must_be_approved_again(
-    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(simulated_cluster, "SIZE_BYTES", 2_000_000)
+def test_partitions_that_have_grown_must_be_approved_again(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    cluster.size_bytes = 2_000_000
     refused(
         run, cluster, r"7\.63 MiB to copy, 3\.81 MiB were approved.*Nothing was written\. Start a new Dag run, and ask"
     )
 
 
 @pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
-def test_growth_once_the_first_batch_runs_stops_nothing(
-    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_growth_once_the_first_batch_runs_stops_nothing(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     run.hold()
     assert run.request() == 1
     cluster.controller.run()
-    monkeypatch.setattr(simulated_cluster, "SIZE_BYTES", 2_000_000)
+    cluster.size_bytes = 2_000_000
     assert run.request() == 2
 
 
