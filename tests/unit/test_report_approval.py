@@ -150,7 +150,16 @@ def test_a_sentence_is_text_only_where_nothing_in_it_could_be_markup(text: str) 
 def test_our_own_sentences_are_text_and_what_holds_a_strange_name_is_code() -> None:
     assert sentence("21 moves take broker 1 from 91 % to 54 % of its disk", 100).startswith("21 moves")
     assert sentence("stopped at max_bytes of the request", 100) == "stopped at max_bytes of the request"
-    for strange in ("leaders of __consumer_offsets", "see www.evil.example", "- a list", "*", "1 <b>", ""):
+    for strange in (
+        "leaders of __consumer_offsets",
+        "see www.evil.example",
+        "- a list",
+        "1. a list",
+        "0)",
+        "*",
+        "1 <b>",
+        "",
+    ):
         assert sentence(strange, 100).startswith("`"), strange
 
 

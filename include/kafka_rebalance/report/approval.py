@@ -29,7 +29,7 @@ BODY_BYTES = 8192
 MOVES_SHOWN = 15
 FINDINGS_SHOWN = 5
 GROUPS_SHOWN = 6
-_HARMLESS = re.compile(r"[^\W_](?:[^\W_]|(?<=[^\W_])_(?=[^\W_])|[ .,:;()%'’–→+/=…-])*")
+_HARMLESS = re.compile(r"(?!\d+[.)](?: |$))[^\W_](?:[^\W_]|(?<=[^\W_])_(?=[^\W_])|[ .,:;()%'’–→+/=…-])*")
 _SUBJECT_CHARACTERS = 200
 
 
@@ -288,7 +288,7 @@ def _ids(replicas: tuple[int, ...]) -> str:
 def sentence(text: str, most: int) -> str:
     """A sentence of ours, as text where nothing in it can be markup, else as `code`: it may hold a name of the cluster.
 
-    An underscore within a word is none, nor is a dot, unless it makes a link of it (`www.`).
+    An underscore within a word is none, nor is a dot, unless it makes a link of it (`www.`) or a list (`1. `).
     """
     plain = _plain(text, most).strip()
     is_text = plain and _HARMLESS.fullmatch(plain) and "www." not in plain.lower() and "//" not in plain
