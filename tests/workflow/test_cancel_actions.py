@@ -9,10 +9,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
+from fake_zookeeper import put_topic
 from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.execution.roll_back import RollBack
 from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import batch_notes, cancel
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.proposal import Move
+from kafka_rebalance.workflow import batch_notes, cancel, cancel_request
 from kafka_rebalance.workflow.control import read_control
 from simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze
 
@@ -209,6 +213,33 @@ def test_a_way_back_has_a_way_back_of_its_own(
         again.reassign()
         assert again.finish()["passed"] is True
         assert lists(cluster) == end
+
+
+def test_a_topic_that_was_made_again_since_has_no_way_back(
+    moved: Callable[[], SimulatedRun], cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    moved()
+    now = cluster.replicas("audit")
+    cluster.fake.delete("/brokers/topics/audit", recursive=True)
+    put_topic(cluster.fake, "audit", now, version=cluster.controller.version)
+    canceller.request("roll_back")
+    assert canceller.document["left_out"] == ["audit-0 is of a topic that was deleted and made again since"]
+    assert "audit" not in canceller.xcom["conf"]["plan"]
+
+
+def test_the_way_back_ticks_internal_topics_only_where_it_moves_some(
+    moved: Callable[[], SimulatedRun],
+    cluster: SimulatedCluster,
+    canceller: CancelRun,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moved()
+    canceller.request("roll_back")
+    assert canceller.xcom["conf"]["internal_topics"] is False
+    internal = Move(TopicPartition("__consumer_offsets", 0), (3, 2), (1, 2), 1)
+    monkeypatch.setattr(cancel_request, "plan_roll_back", lambda *_: RollBack((internal,), (), 0))
+    canceller.request("roll_back")
+    assert canceller.xcom["conf"]["internal_topics"] is True
 
 
 def test_a_run_that_cannot_be_read_makes_the_last_one_unknown_and_named_ones_not(
