@@ -160,7 +160,7 @@ def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
     run: InProcessRun, topic: Callable[..., str], zookeeper: KazooClient
 ) -> None:
     # A quota that has not been used for ten seconds lets through what it allows in them: the rest is in mid-copy.
-    name = topic({0: (1, 2)}, 14 * MEGABYTE)
+    name = topic({0: (2, 1)}, 14 * MEGABYTE)
     run.plan(topics_in=[name], job="drain", drain=[2])
     run.approve("light", SLOW)
     run.hold()
@@ -176,10 +176,14 @@ def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
     event, said = run.follow(batch, until=lambda: any("of 13.4 MiB" in line for line in run.said))
     assert event is None, said
     throttling.change_rate(run.folder, FAST, by="olive")
-    event, _ = run.follow(batch)
+    event, then = run.follow(batch)
     assert event is not None
     assert event["state"] == "done"
+    told = [line for line in said + then if " MiB" in line]
+    assert all("of 13.4 MiB" in line for line in told), told  # also when the new replica leads
     assert run.resume(event) is None
+    (ended,) = artifacts.read_json(run.folder, artifacts.BATCHES)["batches"]
+    assert ended["measured_bytes"] == ended["bytes"] > 14 * MEGABYTE
     assert run.finish()["passed"] is True
 
 
