@@ -8,6 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from airflow.models.dagrun import DagRun
+from airflow.models.hitl import HITLDetail
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
@@ -75,3 +76,15 @@ class Run:
             .with_folder()
             .with_xcom(run_folder=str(self.folder), nonce=NONCE_VALUE)
         )
+
+
+def waiting(run: Run, subject: str = "Rebalance of orders-prod: 12 GiB") -> None:
+    """The run asks for its approval; one person may answer."""
+    with create_session() as session:
+        ti_id = uuid.uuid4()
+        session.execute(insert(TaskInstance).values(
+            id=ti_id, task_id="approve", dag_id=run.dag_id, run_id=run.run_id, map_index=-1, state="awaiting_input",
+            pool="default_pool", try_number=1, max_tries=0, pool_slots=1, priority_weight=1, queue="default",
+        ))  # fmt: skip
+        session.add(HITLDetail(ti_id=ti_id, options=["light"], subject=subject, params={},
+                               assignees=[{"id": "7", "name": "omar"}]))  # fmt: skip

@@ -14,7 +14,6 @@ from uuid import uuid4
 import pytest
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.models.dagrun import DagRun
-from airflow.models.hitl import HITLDetail
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
@@ -25,7 +24,7 @@ from airflow_home import RUNS
 from kafka_rebalance.model.artifacts import VERIFICATION, write_json
 from kafka_rebalance.workflow import ledger, overview
 from kafka_rebalance.workflow.fleet import VERDICT
-from web_run import Run
+from web_run import Run, waiting
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -91,17 +90,6 @@ def rebalanced(state: str = "running", **documents: Any) -> Run:
     return run
 
 
-def waiting(run: Run, subject: str = "Rebalance of orders-prod: 12 GiB") -> None:
-    with create_session() as session:
-        ti_id = uuid4()
-        session.execute(insert(TaskInstance).values(
-            id=ti_id, task_id="approve", dag_id=run.dag_id, run_id=run.run_id, map_index=-1, state="awaiting_input",
-            pool="default_pool", try_number=1, max_tries=0, pool_slots=1, priority_weight=1, queue="default",
-        ))  # fmt: skip
-        session.add(HITLDetail(ti_id=ti_id, options=["light"], subject=subject, params={},
-                               assignees=[{"id": "7", "name": "omar"}]))  # fmt: skip
-
-
 def words(page: str) -> str:
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page)).replace("\N{NO-BREAK SPACE}", " ")
 
@@ -121,6 +109,23 @@ def test_nobody_else_gets_anything(get: Any, user: str | None, status: int) -> N
     answer = get(URL, user=user)
     assert answer.status_code == status
     assert CLUSTER not in answer.text
+
+
+def test_a_page_that_is_open_can_ask_whether_its_requests_are_still_the_open_ones(get: Any) -> None:
+    first, second = rebalanced(), rebalanced()
+    waiting(first)
+    page = get(URL).text
+    known = re.findall('data-known="([^"]+)"', page)
+    assert f'data-url="{URL}/requests"' in page
+    assert [get(f"{URL}/requests").text] == known
+    waiting(second)
+    asked = get(f"{URL}/requests").text
+    assert asked not in known
+    with create_session() as session:
+        session.query(TaskInstance).filter_by(run_id=first.run_id).update({"state": "success"})
+    assert get(f"{URL}/requests").text not in (asked, *known)
+    assert first.run_id not in asked
+    assert [get(f"{URL}/requests", user=user).status_code for user in (None, "nora")] == [401, 403]
 
 
 def test_the_permission_is_asked_for_the_dag_that_rebalances(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ from airflow_home import RUNS
 from browser import console_errors, grave_findings, keep_picture, look_as, open_all, open_browser, overflow
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.report import page
-from web_run import Run
+from web_run import Run, waiting
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -172,6 +172,24 @@ def test_the_overview_fits_is_accessible_and_logs_no_error(
     assert console_errors(browser) == []
 
 
+def test_the_overview_tells_that_an_approval_is_asked_for_and_loads_nothing_by_itself(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["orders-prod"]))
+    monkeypatch.setattr(page, "ANSWER_SECONDS", 1)
+    look_as(browser, 390, dark=True)
+    browser.get(f"{served}/kafka-rebalance/clusters")
+    assert "asked for or answered since" not in seen(browser)
+    waiting(run_at("waiting", RUNS / "orders-prod" / uuid.uuid4().hex / "1"))
+    wait_until(browser, lambda: "asked for or answered since" in seen(browser), "nobody is told")
+    assert "Waits for approval since" not in seen(browser)
+    keep_picture(browser, "overview-asked")
+    browser.find_element(By.LINK_TEXT, "Show it").click()
+    wait_until(browser, lambda: "Waits for approval since" in seen(browser), "the link leads elsewhere")
+    assert "asked for or answered since" not in seen(browser)
+    assert console_errors(browser) == []
+
+
 def test_a_refresh_takes_nothing_away_from_who_reads(
     browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -213,6 +231,8 @@ def test_a_refresh_takes_nothing_away_from_who_reads(
 
     artifacts.write_json(run.folder, artifacts.VERIFICATION, samples.verification(passed=True))
     wait_until(browser, lambda: "Done and verified" in seen(browser), "the end does not show")
+    assert "Promised and kept" in seen(browser)
+    assert "Updates every" not in seen(browser)
     assert console_errors(browser) == []
 
 

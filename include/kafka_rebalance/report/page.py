@@ -61,9 +61,11 @@ STATIC = {
     "refresh.js": "text/javascript",
     "links.js": "text/javascript",
     "drift.js": "text/javascript",
+    "requests.js": "text/javascript",
     "parts.js": "text/javascript",
 }  # name: media type; nothing else is ever served
 TABLES = "tables"  # below the run's page: CSV files
+REQUESTS = "requests"  # below the fleet's page: what tells whether its requests are still the open ones
 FINDINGS_SHOWN, TOPICS_SHOWN = 30, 5  # of the segment settings, and of the topics of one finding
 # How often a page that is left open asks: of a run that goes on, and of one that waits for an answer.
 REFRESH_SECONDS, ANSWER_SECONDS = 5, 15
@@ -237,8 +239,10 @@ def _places(run_url: str | None) -> dict[str, str | None]:
     return {"run_url": run_url, "files_url": f"{run_url}/{REASSIGNMENTS}", "tables_url": f"{run_url}/{TABLES}"}
 
 
-def render_overview(overview: Overview, *, static_url: str, janitor_url: str) -> str:
-    """The page of the fleet."""
+def render_overview(
+    overview: Overview, *, static_url: str, janitor_url: str, overview_url: str, requests_tag: str
+) -> str:
+    """The page of the fleet. Below its own address it asks whether `requests_tag` is still the one."""
     return (
         _environment()
         .get_template("overview.html")
@@ -246,6 +250,10 @@ def render_overview(overview: Overview, *, static_url: str, janitor_url: str) ->
             overview=overview,
             title="Kafka balance",
             janitor_link=Link("The Dag kafka_throttle_janitor", janitor_url),
+            overview_url=overview_url,
+            requests_url=f"{overview_url}/{REQUESTS}",
+            requests_tag=requests_tag,
+            refresh_seconds=ANSWER_SECONDS,
             **_assets(static_url),
         )
     )

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from typing import Any, TypeVar
 from urllib.parse import quote
 
@@ -36,7 +37,7 @@ from kafka_rebalance.workflow.run_records import (
     recent_checks,
     recent_rebalances,
 )
-from kafka_rebalance.workflow.urls import base_path, run_page_url, run_url, static_url
+from kafka_rebalance.workflow.urls import base_path, overview_url, run_page_url, run_url, static_url
 
 log = logging.getLogger(__name__)
 
@@ -61,8 +62,21 @@ class Records:
 
 def overview_page(session: Session) -> HTMLResponse:
     """The page. The app has checked login and permission."""
-    janitor_url = f"{base_path()}/dags/{JANITOR_DAG}"
-    return HTMLResponse(render_overview(read_overview(session), static_url=static_url(), janitor_url=janitor_url))
+    tag = requests_tag(session)
+    html = render_overview(
+        read_overview(session),
+        static_url=static_url(),
+        janitor_url=f"{base_path()}/dags/{JANITOR_DAG}",
+        overview_url=overview_url(),
+        requests_tag=tag,
+    )
+    return HTMLResponse(html)
+
+
+def requests_tag(session: Session) -> str:
+    """Another text once an approval was asked for or answered. Of Airflow's database alone: pages ask for it often."""
+    asked = sorted(f"{request.created_at} {request.run_id}" for request in open_requests(session, REBALANCE_DAG))
+    return sha256("\n".join(asked).encode()).hexdigest()
 
 
 def read_overview(session: Session, patience_seconds: float = PATIENCE_SECONDS) -> Overview:

@@ -20,6 +20,11 @@ def static_url() -> str:
     return f"{base_path()}{MOUNT}/static"
 
 
+def overview_url() -> str:
+    """The fleet's page."""
+    return f"{base_path()}{MOUNT}/clusters"
+
+
 def run_page_url(dag_id: str, run_id: str) -> str:
     """Our own page of the run: what its tab shows."""
     return f"{base_path()}{MOUNT}/run/{quote(dag_id, safe='')}/{quote(run_id, safe='')}"

@@ -14,13 +14,13 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
 from fastapi import Depends, FastAPI, HTTPException, Request
-from fastapi.responses import HTMLResponse, Response
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from kafka_rebalance.report.page import STATIC, read_static, warm_up
+from kafka_rebalance.report.page import REQUESTS, STATIC, read_static, warm_up
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
-from kafka_rebalance.workflow.overview import overview_page
+from kafka_rebalance.workflow.overview import overview_page, requests_tag
 from kafka_rebalance.workflow.run_pages import drift_page, reassignment_file, run_page, run_picture
 from kafka_rebalance.workflow.table_pages import brokers_table, candidate_page, moves_page, plot_file, table_file
 from kafka_rebalance.workflow.urls import MOUNT, PICTURE
@@ -90,6 +90,10 @@ def create_app() -> FastAPI:
     @app.get("/clusters", dependencies=[may_read_rebalances], response_class=HTMLResponse)
     def clusters(session: SessionDep) -> HTMLResponse:
         return overview_page(session)
+
+    @app.get(f"/clusters/{REQUESTS}", dependencies=[may_read_rebalances])
+    def requests(session: SessionDep) -> PlainTextResponse:
+        return PlainTextResponse(requests_tag(session))
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:
