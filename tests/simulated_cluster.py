@@ -48,6 +48,7 @@ class SimulatedCluster:
         self.upgraded: set[int] = set()  # brokers with a newer software
         self.broker_settings: dict[int, dict[str, str]] = {}  # of single brokers, beside DEFAULTS
         self.size_bytes = SIZE_BYTES  # of every replica that is in sync
+        self.tells_sizes = True
         self.disk_fractions: dict[int, float] = {}  # in use, of brokers that tell
         self.requests: list[dict[TopicPartition, list[int]]] = []  # what each reassignment znode asked for
         brokers = "kafka_rebalance.brokers"
@@ -125,6 +126,8 @@ class SimulatedCluster:
 
     def _sizes(self, _: object, brokers: Collection[int], asked: object) -> Metered:
         fractions = {broker: self.disk_fractions[broker] for broker in brokers if broker in self.disk_fractions}
+        if not self.tells_sizes:
+            return Metered({}, frozenset(brokers), {})
         return Metered(self._log_dirs(_, brokers).replicas, frozenset(), fractions)
 
     def _broker_configs(self, _: object, brokers: Collection[int]) -> dict[int, dict[str, ConfigValue]]:

@@ -117,6 +117,7 @@ def test_a_plan_of_which_nothing_is_left_to_approve_does_not_wait() -> None:
     stopped["candidates"]["leaders_only"] = stopped["candidates"]["light"]
     found = report(stopped)
     assert found.state == "stopped"
+    assert found.waits_for_people
     assert STATES["stopped"][1] in text_of(render_file(found))
     assert report(stopped, decision=samples.decision()).state == "approved"
 

@@ -183,6 +183,28 @@ def test_the_total_of_a_run_stays_and_each_batch_is_measured_at_its_end(
     assert [entry["measured_bytes"] for entry in batches(run)] == [2_400_000, 2_400_000]
 
 
+def test_brokers_that_are_silent_at_the_end_leave_a_batch_unmeasured_and_its_total_as_it_was(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    assert run.request() == 1
+    cluster.size_bytes = 1_200_000
+    cluster.step()
+    watching = follower(run, stall_seconds=6000)
+    watching.look(100.0, lambda _: None)
+    cluster.tells_sizes = False
+    while cluster.step():
+        pass
+    event, now = None, 110.0
+    while event is None:
+        event, now = watching.look(now, lambda _: None), now + 1
+    watching.close()
+    this_batch = artifacts.read_json(run.folder, artifacts.PROGRESS)["this_batch"]
+    assert (this_batch["bytes_total"], this_batch["measured_bytes"]) == (2_400_000, None)
+    run.resume(event)
+    assert batches(run)[0]["measured_bytes"] is None
+
+
 def test_a_look_reads_little_and_only_what_is_in_flight(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     run.hold()
     batch = run.request()

@@ -218,10 +218,13 @@ class BatchFollower:
 
     def _measure(self, now: float, registered: frozenset[int]) -> tuple[int | None]:
         """Bytes that the new replicas hold now that all are in place; None where a broker did not tell its own."""
-        self._sizes = None
+        before, self._sizes = self._sizes, None
         held = self._read_sizes(now, registered)
         found = [held.get(move.topic_partition, {}).get(broker) for move in self.batch.moves for broker in move.added]
-        return (None if None in found else sum(size or 0 for size in found),)
+        if None in found:
+            self._sizes = before  # what is shown does not fall since somebody is silent now
+            return (None,)
+        return (sum(size or 0 for size in found),)
 
     def _traffic(self, now: float, flows: traffic.Seen) -> list[traffic.BrokerTraffic]:
         self._flows = traffic.kept(self._flows, now, flows.copied)
