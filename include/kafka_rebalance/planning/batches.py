@@ -7,8 +7,9 @@ each batch becomes a scaled copy of the whole, in bytes and in copies, and barri
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from kafka_rebalance.planning.timeline import (
     in_safe_order,
     peak_fraction,
 )
+from kafka_rebalance.planning.timetable import timetable
 
 _WAYS = (Way(True, True, 0.5, 0.5), Way(True, False, 1.0, 1.0), Way(True, False, 0.25, 0.0))
 _WAYS_OF_MANY = (Way(True, False, 1.0, 0.25),)  # each takes as long as the others
@@ -52,6 +54,7 @@ class Schedule:
     disks: DiskUse
     peak_disk_fraction: float | None
     controller_bytes: int  # of znodes that the controller rewrites in the batch in which it rewrites most
+    timetable: Mapping[str, Any]  # see there
 
 
 def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats, sizes: Rewrites) -> Schedule:
@@ -84,6 +87,7 @@ def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats,
         disks,
         peak_fraction(problem, disks, used),
         int(bytes_by_batch(sizes, batch).max(initial=0)),
+        timetable(problem.brokers, batch, received, sent),
     )
 
 

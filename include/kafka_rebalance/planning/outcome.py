@@ -139,7 +139,7 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         planned.disks,
         tuple(move_groups(problem, planned.moves, before, after, reachable)),
         rack_limits(problem, placed.rule, reachable),
-        consequences(problem, placed.replicas, planned.moves),
+        consequences(problem, placed.replicas, planned.moves) | {"timetable": planned.timetable},
     )
 
 

@@ -8,6 +8,7 @@ from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.report.brokers import CHANGED, WORST, RackChange, rack_changes, shown
 from kafka_rebalance.report.disk_plot import disk_plot
 from kafka_rebalance.report.plots import Plot, broker_plots
+from kafka_rebalance.report.timetable_plot import timetable_plot
 from kafka_rebalance.report.units import format_count
 from kafka_rebalance.report.values import BrokerChange, CandidateReport
 
@@ -20,6 +21,7 @@ class Details:
 
     candidate: CandidateReport
     plots: tuple[Plot, ...]
+    timetable_plot: Plot | None
     disk_plot: Plot | None
     brokers: tuple[BrokerChange, ...]
     brokers_caption: str
@@ -34,6 +36,7 @@ def details_of(candidate: CandidateReport, moves_listed: int = MOVES_LISTED) -> 
     return Details(
         candidate,
         broker_plots(candidate.brokers),
+        timetable_plot(candidate.timetable, candidate.makespan_seconds),
         disk_plot(candidate.fullest_disks),
         brokers,
         _brokers_caption(len(brokers), len(candidate.brokers)),

@@ -61,6 +61,13 @@ class Document:
         value = self.content.get(key)
         return self.counts(key, len(value)) if isinstance(value, list) else self._wrong(key, "a list of integers")
 
+    def numbers(self, key: str) -> tuple[float, ...]:
+        """A list of numbers, however many."""
+        value = self.content.get(key)
+        if not isinstance(value, list) or any(type(item) not in (int, float) for item in value):
+            return self._wrong(key, "a list of numbers")
+        return tuple(value)
+
     def flag(self, key: str) -> bool:
         value = self.content.get(key)
         return value if type(value) is bool else self._wrong(key, "true or false")

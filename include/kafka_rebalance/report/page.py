@@ -37,6 +37,7 @@ from kafka_rebalance.report.overview import Link, Overview
 from kafka_rebalance.report.plots import Row, broker_plots, draw
 from kafka_rebalance.report.reassignments import plan_file, rollback_file
 from kafka_rebalance.report.stakes import way_back_words
+from kafka_rebalance.report.timetable_plot import timetable_plot
 from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
 
 __all__ = [
@@ -285,7 +286,8 @@ def picture(report: RunReport) -> bytes | None:
 
 def plot_picture(candidate: CandidateReport, number: int) -> bytes | None:
     """One of the candidate's pictures as SVG, by its number on the page; None where there are fewer."""
-    plots = [*broker_plots(candidate.brokers), disk_plot(candidate.fullest_disks)]
+    over_time = disk_plot(candidate.fullest_disks), timetable_plot(candidate.timetable, candidate.makespan_seconds)
+    plots = [*broker_plots(candidate.brokers), *over_time]
     plot = plots[number] if number < len(plots) else None
     return None if plot is None else plot.svg().encode()
 

@@ -32,6 +32,7 @@ from kafka_rebalance.report.live import read_execution
 from kafka_rebalance.report.log_dirs import read_log_dirs
 from kafka_rebalance.report.segments import segment_report
 from kafka_rebalance.report.stakes import read_stakes
+from kafka_rebalance.report.timetable import read_timetable
 from kafka_rebalance.report.values import (
     METRICS,
     BrokerChange,
@@ -238,6 +239,7 @@ def _candidate(part: Document, tables: CandidateTables) -> CandidateReport:
         fullest_disks=_disk_courses(part.text("name"), tables.disks, brokers),
         stakes=read_stakes(part),
         log_dirs=read_log_dirs(part),
+        timetable=read_timetable(part),
     )
 
 

@@ -17,6 +17,7 @@ from kafka_rebalance.report.live import Execution
 from kafka_rebalance.report.log_dirs import LogDirPeaks
 from kafka_rebalance.report.segments import SegmentReport
 from kafka_rebalance.report.stakes import Stakes
+from kafka_rebalance.report.timetable import Timetable
 
 REJECT = "Reject"
 METRICS = {  # in the order of the page; keys are those of the table `scores`
@@ -127,6 +128,7 @@ class CandidateReport:
     fullest_disks: tuple[DiskCourse, ...]
     stakes: Stakes | None = None  # None: the plan is of a version that did not look at this
     log_dirs: LogDirPeaks = field(default_factory=LogDirPeaks)
+    timetable: Timetable = field(default_factory=Timetable)
 
     @property
     def title(self) -> str:
