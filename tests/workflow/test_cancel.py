@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
@@ -14,7 +15,7 @@ from fake_zookeeper import REASSIGN
 from in_process_run import POLICY
 from kafka_rebalance.errors import ReadError, RebalanceError, WriteError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import batches
+from kafka_rebalance.workflow import batches, cancel
 from kafka_rebalance.workflow.control import read_control
 from simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze
 
@@ -327,3 +328,24 @@ def test_a_batch_that_is_about_to_be_requested_while_the_run_is_cancelled_is_not
         run.request()  # tried again
     release(run, cluster)
     assert canceller.verify()["ends"]["in place"] == []
+
+
+@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+def test_no_order_is_restored_beside_another_run_that_has_taken_the_cluster(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin(run, cluster)
+    canceller.approved()
+    requests, real = len(cluster.requests), cancel.out_of_order
+
+    def taken(moves: Any, view: Any) -> Any:
+        found = real(moves, view)
+        if found:
+            holder = cluster.fake.json("/kafka_rebalance/run")
+            cluster.fake.put_json("/kafka_rebalance/run", {**holder, "run": "kafka_rebalance/other"})
+        return found
+
+    monkeypatch.setattr(cancel, "out_of_order", taken)
+    with pytest.raises(AirflowFailException, match="now held by run kafka_rebalance/other"):
+        canceller.cancel()
+    assert len(cluster.requests) == requests
