@@ -349,3 +349,18 @@ def test_no_order_is_restored_beside_another_run_that_has_taken_the_cluster(
     with pytest.raises(AirflowFailException, match="now held by run kafka_rebalance/other"):
         canceller.cancel()
     assert len(cluster.requests) == requests
+
+
+@pytest.mark.parametrize("cluster", ["2.0"], indirect=True)
+def test_below_2_4_who_is_about_to_end_is_waited_for_before_anything_is_taken_back(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    """A request for the others alone would leave its interim list for good."""
+    begin(run, cluster)
+    canceller.approved()
+    topic, partition = run.candidate.batches[0].moves[0].topic_partition
+    path = f"/brokers/topics/{topic}/partitions/{partition}/state"
+    cluster.fake.put_json(path, {**cluster.fake.json(path), "isr": cluster.replicas(topic)[partition]})
+    canceller.cancel()
+    release(run, cluster)
+    assert canceller.verify()["passed"] is True

@@ -321,3 +321,15 @@ def test_a_rate_beyond_the_policy_is_refused(
     with pytest.raises(AirflowFailException, match=why):
         canceller.request("set_throttle", throttle_bytes_per_second=rate)
     assert cluster.tree() == before
+
+
+def test_a_policy_that_changed_since_it_was_asked_for_leaves_the_rate_as_it_is(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    begin(run, cluster)
+    canceller.request("set_throttle", throttle_bytes_per_second=3_000_000)
+    run.policy_file.write_text(run.policy_file.read_text() + "growth_limit: 0.5\n")
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match="The policy has changed"):
+        canceller.set_throttle()
+    assert cluster.tree() == before
