@@ -13,7 +13,7 @@ from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem
 from kazoo.exceptions import ConnectionLoss
 
-from kafka_rebalance.errors import ArtifactError, ThrottleError, WriteError
+from kafka_rebalance.errors import ArtifactError, LockLostError, ThrottleError, WriteError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow import leases, throttling
@@ -283,3 +283,16 @@ def test_a_storage_that_is_away_is_not_one_without_leases(
     for read in (read_control, lambda folder: read_left_out(folder, run.candidate)):
         with pytest.raises(ArtifactError, match="the storage is away"):
             read(away)
+
+
+def test_a_zookeeper_that_was_set_back_is_told_before_anything_is_set(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    """A lease of its later life is there, so a new one would not count: nobody could put its throttle back."""
+    run.hold()
+    run.release()
+    file = lease_file(tmp_path / "runs")
+    file.rename(file.with_name(f"{'f' * 16}-{0:010d}.json"))
+    with pytest.raises(LockLostError, match=r"set back to a backup: remove what is later than [0-9a-f]{16}-[0-9]{10}"):
+        run.hold()
+    assert cluster.throttles() == {}

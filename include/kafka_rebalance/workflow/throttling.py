@@ -137,7 +137,9 @@ def _check_latest(lease: ThrottleLease) -> None:
     if not leases.is_latest(lease):
         raise LockLostError(
             f"The throttle of run {lease.run} was given back, changed or taken by another worker while this one set "
-            "it. What this one had set is in the hands of the other. Clear this task if the run is to go on."
+            "it. What this one had set is in the hands of the other. Clear this task if the run is to go on. If it "
+            f"says so again, ZooKeeper was set back to a backup: remove what is later than {lease.generation} in the "
+            "folder of this cluster's leases below runs_url."
         )
 
 
