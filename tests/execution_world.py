@@ -111,6 +111,7 @@ class World(Custodians):
                 artifacts.PROGRESS,
                 artifacts.VERIFICATION,
                 artifacts.CONTROL,
+                artifacts.CANCELLED,
             ):
                 (run.folder / name).unlink(missing_ok=True)
         self.moves: dict[str, dict[Key, Move]] = {

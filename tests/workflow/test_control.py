@@ -8,7 +8,9 @@ import pytest
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow import control
 from kafka_rebalance.workflow.control import Control, ask_cancel, ask_stop, read_control
+from simulated_cluster import freeze
 
 
 def test_where_nobody_asked_nothing_is_asked(tmp_path: Path) -> None:
@@ -25,6 +27,25 @@ def test_who_asked_first_to_stop_stays_written_down_when_somebody_cancels(tmp_pa
     assert then.cancelled is not None
     assert then.cancelled.by == "uma"
     assert read_control(tmp_path) == then
+
+
+def test_who_cancelled_first_stays_written_down_whoever_asks_then(tmp_path: Path) -> None:
+    first = ask_cancel(tmp_path, "uma")
+    for ask in (ask_stop, ask_cancel):
+        assert ask(tmp_path, "vera") == first
+    assert read_control(tmp_path) == first
+
+
+def test_who_asks_to_stop_at_the_moment_of_a_cancel_does_not_take_it_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Frozen between reading and writing, that is."""
+    freeze(monkeypatch, control, "_write", lambda: ask_cancel(tmp_path, "uma"))
+    ask_stop(tmp_path, "olive")
+    asked = read_control(tmp_path)
+    assert asked.stop_after_batch is not None
+    assert asked.cancelled is not None
+    assert asked.cancelled.by == "uma"
 
 
 def test_who_cancels_also_stops(tmp_path: Path) -> None:

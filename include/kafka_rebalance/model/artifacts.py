@@ -45,6 +45,7 @@ BATCHES = "batches.json"
 PROGRESS = "progress.json"
 FOLLOWING = "following.json"  # the batch that the triggerer follows
 CONTROL = "control.json"  # what people ask of a running rebalance
+CANCELLED = "cancelled.json"  # that of it which nobody who writes control.json at the same moment takes back
 LEFT_OUT = "left_out.json"  # approved moves that were not made, why, and the scores of what remains
 VERIFICATION = "verification.json"
 TOPIC = "topic.json"  # of kafka_topics: the request, and the change that will be written

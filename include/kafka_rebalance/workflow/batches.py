@@ -229,7 +229,8 @@ def _stopped(plan: ApprovedPlan, where: Position, why: str) -> StoppedError:
     return StoppedError(
         f"{why} {len(where.done)} of {len(plan.candidate.batches)} batches ({done} partitions) are in place, {left} "
         "partitions are not; verification.json names them. The throttle is put back. To go on under the same "
-        "approval, take away what stopped it, then clear hold_throttle with what follows it."
+        "approval, take away what stopped it (where people asked, control.json and cancelled.json of the run's "
+        "folder), then clear hold_throttle with what follows it."
     )
 
 

@@ -1,12 +1,14 @@
 """What people ask of a running rebalance: control.json in the run's folder.
 
 `kafka_rebalance_cancel` writes it; `reassign` reads it before each batch, and whoever follows a batch at each look.
+A cancel has a file of its own besides, since somebody who asks to stop at the same moment writes over what he has not
+seen.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -39,11 +41,12 @@ class Control:
 
 
 def read_control(folder: RunFolder) -> Control:
-    """What has been asked; nothing where there is no control.json. Raises ArtifactError where it cannot be read."""
-    document = artifacts.read_json_if_there(folder, artifacts.CONTROL)
-    if document is None:
-        return Control()
-    return Control(*(_asked(folder, document, name) for name in ("stop_after_batch", "cancelled")))
+    """What has been asked; nothing where neither file is there. Raises ArtifactError where one cannot be read."""
+    document, kept = (
+        artifacts.read_json_if_there(folder, name) or {} for name in (artifacts.CONTROL, artifacts.CANCELLED)
+    )
+    cancelled = _asked(folder, kept, "cancelled") or _asked(folder, document, "cancelled")
+    return Control(_asked(folder, document, "stop_after_batch") or cancelled, cancelled)
 
 
 def ask_stop(folder: RunFolder, by: str) -> Control:
@@ -55,12 +58,14 @@ def ask_stop(folder: RunFolder, by: str) -> Control:
 def ask_cancel(folder: RunFolder, by: str) -> Control:
     """Asks the same, and says that partitions in flight are about to be taken back. To be written before they are."""
     now = read_control(folder)
-    return _write(folder, Control(now.stop_after_batch or _by(by), now.cancelled or _by(by)))
+    cancelled = now.cancelled or _by(by)
+    artifacts.write_json(folder, artifacts.CANCELLED, {"cancelled": asdict(cancelled)})
+    return _write(folder, Control(now.stop_after_batch or _by(by), cancelled))
 
 
 def _write(folder: RunFolder, control: Control) -> Control:
     asked = {"stop_after_batch": control.stop_after_batch, "cancelled": control.cancelled}
-    document = {name: None if who is None else {"by": who.by, "at": who.at} for name, who in asked.items()}
+    document = {name: None if who is None else asdict(who) for name, who in asked.items()}
     artifacts.write_json(folder, artifacts.CONTROL, document)
     return control
 
@@ -75,7 +80,8 @@ def _asked(folder: RunFolder, document: Mapping[str, Any], name: str) -> Asked |
         return None
     if not isinstance(found, Mapping) or not all(isinstance(found.get(key), str) for key in ("by", "at")):
         raise ArtifactError(
-            f"{folder / artifacts.CONTROL}: {name} is {found!r}, neither null nor who asked and when. Nothing more was "
-            "requested of the cluster. Ask again with the Dag kafka_rebalance_cancel, after removing that file."
+            f"{folder}: {name} of {artifacts.CONTROL} or {artifacts.CANCELLED} is {found!r}, neither null nor who "
+            "asked and when. Nothing more was requested of the cluster. Ask again with the Dag kafka_rebalance_cancel, "
+            "after removing those files."
         )
     return Asked(found["by"], found["at"])
