@@ -296,3 +296,12 @@ def test_a_zookeeper_that_was_set_back_is_told_before_anything_is_set(
     with pytest.raises(LockLostError, match=r"set back to a backup: remove what is later than [0-9a-f]{16}-[0-9]{10}"):
         run.hold()
     assert cluster.throttles() == {}
+
+
+def test_no_lease_is_written_that_could_not_be_read_again(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    run.hold()
+    lease = leases.read_open(CLUSTER)
+    assert lease is not None
+    with pytest.raises(ArtifactError, match=r"bytes_per_second is 5\.0"):
+        leases.write(dataclasses.replace(lease, bytes_per_second=5.0))  # type: ignore[arg-type]
+    assert leases.read_open(CLUSTER) == lease

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
@@ -124,6 +125,17 @@ def test_a_run_that_holds_nothing_has_no_rate_to_change(run: SimulatedRun, clust
     run.release()
     with pytest.raises(ThrottleError, match="holds no throttle now"):
         throttling.change_rate(run.folder, 5 * MB, by="olive")
+
+
+@pytest.mark.parametrize("rate", [5.0 * MB, True, "5000000", None, float("nan")])
+def test_a_rate_that_is_no_whole_number_is_refused_and_the_lease_stays_readable(
+    run: SimulatedRun, cluster: SimulatedCluster, rate: Any
+) -> None:
+    run.hold()
+    with pytest.raises(ThrottleRateError, match="no whole number"):
+        throttling.change_rate(run.folder, rate, by="olive")
+    run.release()
+    assert cluster.leftovers() == []
 
 
 def test_a_rate_at_which_no_copy_could_end_is_refused_before_the_first_write_and_while_running(

@@ -187,6 +187,7 @@ def _set_throttle(asked: _Asked, client: KazooClient) -> dict[str, Any]:
     rate = asked.params.get("throttle_bytes_per_second")
     if rate is None:
         raise SettingsError("set_throttle needs throttle_bytes_per_second. Nothing was changed. Say the rate.")
+    rate = int(rate)  # a JSON schema takes 3000000.0 for an integer
     problem = _need_policy(asked).throttle_problem(rate)
     if problem is not None:
         raise PolicyError(f"The rate cannot be set: {problem}. Nothing was changed. Ask for one within it.")

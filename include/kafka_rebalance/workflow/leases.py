@@ -49,11 +49,13 @@ def read_open(cluster_id: str) -> ThrottleLease | None:
 
 def write(lease: ThrottleLease) -> None:
     """Writes it as of its generation, and the copy in its run's folder where that still exists. It is the cluster's
-    lease unless there is a later one (`is_latest`). Raises RunFolderError.
+    lease unless there is a later one (`is_latest`). Raises RunFolderError, and ArtifactError for one that could not be
+    read again.
     """
     folder, name = _folder() / file_name(lease.cluster_id), f"{lease.generation}.json"
     if not _GENERATION.fullmatch(name):
         raise ValueError(f"a lease is written under a fence, not under {lease.generation!r}")
+    ThrottleLease.from_mapping(lease.to_mapping())  # else nobody could read it, and so put nothing back
     try:
         folder.mkdir(parents=True, exist_ok=True)
         artifacts.write_json(folder, name, lease.to_mapping(), source_digest=lease.candidate_digest)

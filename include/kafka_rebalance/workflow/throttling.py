@@ -13,7 +13,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import LockLostError, ThrottleError
+from kafka_rebalance.errors import LockLostError, ThrottleError, ThrottleRateError
 from kafka_rebalance.execution.lease import RateChange, ThrottleLease
 from kafka_rebalance.execution.progress import in_motion
 from kafka_rebalance.execution.recovery import check_position, position
@@ -269,6 +269,8 @@ def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> Throttl
     rate that the policy does not allow or at which a copy could never end, ThrottleError where the run holds no
     throttle.
     """
+    if type(bytes_per_second) is not int:
+        raise ThrottleRateError(f"The rate {bytes_per_second!r} is no whole number of bytes/s. Nothing was changed.")
     snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
     _lease_of(folder, snapshot["cluster_id"])
     connection_id = str(snapshot["connection_id"])
