@@ -140,6 +140,8 @@ def test_the_window_of_the_request_is_in_the_verdict_and_in_the_body() -> None:
     words = "begun by 2026-05-03 16:30:00 UTC it is over by 2026-05-03 18:00:00 UTC, slow or not"
     assert dict(brief(found).verdict)["Window"] == words
     assert f"**Window** {words}" in approval_body(found)
+    running = report(samples.snapshot(window=window), decision=samples.decision(), batches=samples.batches())
+    assert "Window" not in dict(brief(running).verdict), "its progress is held against it"
 
 
 def test_the_worst_case_names_broker_batch_partitions_and_topics() -> None:

@@ -55,7 +55,8 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
     if focus.makespan_seconds is not None:
         finishes = report.finishes_in(focus)
         facts.append(("Takes", finishes or f"{about(focus.makespan_seconds)} by the plan"))
-        window = _window(report, focus.makespan_seconds)
+        # Once batches run, their progress is held against it.
+        window = "" if report.execution.batches else _window(report, focus.makespan_seconds)
         facts += [("Window", window)] if window else []
     if focus.peak_disk_fraction is not None:
         facts.append(("Fullest disk meanwhile", format_share(focus.peak_disk_fraction)))
