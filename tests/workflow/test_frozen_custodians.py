@@ -96,6 +96,22 @@ def test_a_release_that_was_frozen_before_it_closed_the_lease(
     check_untouched(second, cluster)
 
 
+@pytest.mark.parametrize("place", [(throttling.lock, "release"), (throttling.lock, "read_fence")])
+def test_a_release_that_was_frozen_before_it_gave_the_lock_back_of_a_run_that_was_cleared_meanwhile(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, str]
+) -> None:
+    run.hold()
+    freeze(monkeypatch, *place, run.hold)
+    with pytest.raises((LockLostError, ThrottleError), match=r"was not given back|took its throttle again"):
+        run.release()
+    assert run.request() is not None
+    while cluster.step():
+        pass
+    run.reassign()
+    run.release()
+    assert cluster.leftovers() == []
+
+
 def test_a_release_that_was_frozen_before_it_put_anything_back(
     run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:

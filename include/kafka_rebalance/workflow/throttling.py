@@ -185,7 +185,10 @@ def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
                 "was put back, and the lock is kept. Nobody follows these copies: kafka_throttle_janitor takes their "
                 "throttle off when the last one is in sync, and so does this task when it is repeated."
             )
-        lock.release(client, owner)
+        fence = lock.read_fence(client)  # before the lease: a run that takes both again does so under a later one
+        if _open_lease(plan, owner) is not None:
+            raise _taken_again(owner.run, "was put back")
+        lock.release(client, owner, fence=fence)
     return {"put_back": sum(map(len, result.changes.values())), "left_alone": list(result.foreign)}
 
 
@@ -221,11 +224,7 @@ def put_back(client: KazooClient, decided: ThrottleLease, moving: Callable[[], C
         if lease is None or (lease.run, lease.owner) != (decided.run, decided.owner):
             return Release({}, (), ())
         if lease.taken_under != decided.taken_under:
-            raise ThrottleError(
-                f"Run {lease.run} took its throttle again at the moment in which it was to be put back. The lease "
-                "stays open, and no batch is requested unless all of the throttle is in force. Clear hold_throttle of "
-                "that run with what follows it."
-            )
+            raise _taken_again(lease.run, "was to be put back")
         try:
             result = _put_back(client, lease, moving, fence)
         except LockLostError:
@@ -240,6 +239,13 @@ def put_back(client: KazooClient, decided: ThrottleLease, moving: Callable[[], C
     raise ThrottleError(
         f"The throttle of run {decided.run} is taken or changed again and again while it is put back. The lease stays "
         "open. Stop changing it, then clear this task."
+    )
+
+
+def _taken_again(run: str, moment: str) -> ThrottleError:
+    return ThrottleError(
+        f"Run {run} took its throttle again at the moment in which it {moment}. The lease stays open, and no batch is "
+        "requested unless all of the throttle is in force. Clear hold_throttle of that run with what follows it."
     )
 
 
