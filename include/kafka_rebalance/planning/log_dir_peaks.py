@@ -41,6 +41,8 @@ def log_dir_peaks(problem: Problem, replicas: Ints, batch: Ints) -> dict[str, An
     where all are known (Kafka 3.3 and later), else in bytes.
     """
     contents = problem.dir_contents
+    if not contents.path:
+        return {"count": 0, "listed": []}
     by_broker: dict[int, list[_Dir]] = defaultdict(list)
     counts = np.bincount(contents.holding[contents.holding >= 0], minlength=len(contents.path))
     for number, broker in enumerate(contents.broker.tolist()):

@@ -34,15 +34,15 @@ def read_dir_contents(
     `at` is [broker row], the index of its broker; `order` are the partition rows as those of `replicas` and `size`.
     Offline dirs are left out: where a broker tells the sizes of some, one without is offline.
     """
+    several = [(broker, _online(dirs)) for broker, dirs in zip(at.tolist(), brokers.log_dirs(), strict=True)]
+    several = [(broker, dirs) for broker, dirs in several if len(dirs) > 1]
+    if not several:
+        nothing = np.empty(0)
+        return DirContents(np.empty(0, dtype=np.int64), (), nothing, nothing, np.full_like(replicas, -1))
     paths, lying = partitions.optional_text_lists("log_dirs")
     lying = widened(lying[order], replicas.shape[1])[:, : replicas.shape[1]]
     holders, known = (set(replicas[rows].tolist()) for rows in (replicas >= 0, (replicas >= 0) & (lying >= 0)))
-    dirs = [
-        (broker, one)
-        for broker, every in zip(at.tolist(), brokers.log_dirs(), strict=True)
-        if broker in known or broker not in holders
-        for one in _several_online(every)
-    ]
+    dirs = [(broker, one) for broker, all_ in several if broker in known or broker not in holders for one in all_]
     index = np.full((1 + max(holders, default=-1), len(paths) + 1), -1, dtype=np.int64)  # [broker, path]
     position = {path: number for number, path in enumerate(paths)}
     for number, (broker, one) in enumerate(dirs):
@@ -61,7 +61,5 @@ def read_dir_contents(
     )
 
 
-def _several_online(dirs: Sequence[LogDir]) -> Sequence[LogDir]:
-    told = [one for one in dirs if one.total_bytes is not None]
-    online = told or dirs
-    return online if len(online) > 1 else ()
+def _online(dirs: Sequence[LogDir]) -> Sequence[LogDir]:
+    return [one for one in dirs if one.total_bytes is not None] or dirs
