@@ -7,14 +7,12 @@ from __future__ import annotations
 
 import time
 from datetime import UTC, datetime
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.providers.standard.operators.hitl import HITLOperator
 
+from asked_run import AskedRun
 from cancelling import cancel_by_api, fail_over
 from in_process_run import CONNECTION
 from kafka_rebalance.model import artifacts
@@ -60,28 +58,9 @@ def release(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     assert cluster.leftovers() == []
 
 
-class CancelRun:
-    """Steps are called in order; each may be called again, as a cleared or retried task would be."""
-
+class CancelRun(AskedRun):
     def __init__(self, monkeypatch: pytest.MonkeyPatch, run_id: str = "cancel", by: str = "olive") -> None:
-        monkeypatch.setattr(HITLOperator, "execute", lambda operator, context: None)
-        self.dag_run = SimpleNamespace(
-            dag_id="kafka_rebalance_cancel", run_id=run_id, triggering_user_name=by, run_type="manual"
-        )
-        self.xcom: dict[str, Any] = {}
-        behind = [EmptyOperator(task_id=name) for name in ("cancel", "verify")]
-        self._context = {
-            "dag_run": self.dag_run,
-            "task": SimpleNamespace(get_flat_relatives=lambda upstream: behind),
-            "ti": SimpleNamespace(xcom_push=self._push, task_id="approve", map_index=-1),
-        }
-
-    def _push(self, key: str, value: Any) -> None:
-        self.xcom[key] = value
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.xcom["run_folder"])
+        super().__init__(monkeypatch, "kafka_rebalance_cancel", ("cancel", "verify"), run_id, by)
 
     @property
     def document(self) -> dict[str, Any]:

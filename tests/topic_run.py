@@ -12,9 +12,8 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from airflow.providers.standard.operators.empty import EmptyOperator
-from airflow.providers.standard.operators.hitl import HITLOperator
 
+from asked_run import AskedRun
 from in_process_run import set_up_airflow
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow import topics
@@ -25,32 +24,13 @@ CONNECTION = "kafka_topics_run"
 POLICY = "approvers: [uma]\n"
 
 
-class TopicRun:
-    """Steps are called in order; each may be called again, as a cleared or retried task would be."""
-
+class TopicRun(AskedRun):
     def __init__(
         self, folder: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, policy: str = POLICY
     ) -> None:
         set_up_airflow(monkeypatch, folder, cluster, CONNECTION, policy)
-        monkeypatch.setattr(HITLOperator, "execute", lambda operator, context: None)
-        self.dag_run = SimpleNamespace(
-            dag_id="kafka_topics", run_id="one", triggering_user_name="olive", run_type="manual"
-        )
-        self.xcom: dict[str, Any] = {}
+        super().__init__(monkeypatch, "kafka_topics", ("write", "verify"), "one", "olive")
         self.operator: TopicApprovalOperator | None = None
-        behind = [EmptyOperator(task_id=name) for name in ("write", "verify")]
-        self._context = {
-            "dag_run": self.dag_run,
-            "task": SimpleNamespace(get_flat_relatives=lambda upstream: behind),
-            "ti": SimpleNamespace(xcom_push=self._push, task_id="approve", map_index=-1),
-        }
-
-    def _push(self, key: str, value: Any) -> None:
-        self.xcom[key] = value
-
-    @property
-    def folder(self) -> Path:
-        return Path(self.xcom["run_folder"])
 
     @property
     def change(self) -> dict[str, Any]:
