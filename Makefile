@@ -5,9 +5,9 @@ MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Two processes take the groups of tests/conftest.py in this order: first where a mistake shows soonest, and the longest
-# group not at the end.
-TESTS := --numprocesses=2 --no-loadscope-reorder -m "not control_plane" tests/unit tests/workflow tests/spark tests/e2e tests/integration
+# Two processes take the groups of tests/conftest.py in this order: first where a mistake shows soonest, then the longest
+# groups, and small ones at the end, so that no process is long without work.
+TESTS := --numprocesses=2 --no-loadscope-reorder -m "not control_plane" tests/unit tests/e2e tests/integration tests/spark tests/workflow
 SOURCES := $(wildcard include dags plugins demo bench faults scripts tests)
 
 .PHONY: help
