@@ -205,6 +205,31 @@ def test_a_change_of_the_rate_and_a_release_at_once_leave_no_open_lease(
     assert leases.read_open(CLUSTER) is None
 
 
+def test_a_change_of_the_rate_sees_a_lease_that_was_closed_behind_its_reading(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The release closes between the change's reading and its writing, and does not see what is written then."""
+    run.hold()
+    real, closed = leases.write, []
+
+    def write(lease: Any) -> None:
+        if lease.released_at and not closed:
+            closed.append(lease)
+            with pytest.raises(ThrottleError, match="gave its throttle back"):
+                throttling.change_rate(run.folder, 5 * MB, by="olive")
+            return  # it was written meanwhile:
+        if len(closed) == 1:
+            closed.append(lease)
+            real(closed[0])
+        real(lease)
+
+    monkeypatch.setattr(leases, "write", write)
+    run.release()
+    assert len(closed) == 2
+    assert cluster.leftovers() == []
+    assert leases.read_open(CLUSTER) is None
+
+
 def test_a_cleaning_that_was_frozen_after_its_sweep_takes_nothing_from_a_run_that_has_begun(
     run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -226,6 +226,23 @@ def test_the_next_lease_is_the_latest_also_where_somebody_has_deleted_the_fence(
     assert second.request() is not None
 
 
+def test_each_change_of_a_lease_is_a_file_of_its_own(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    run.hold()
+    files = [lease_file(tmp_path / "runs")]
+    throttling.change_rate(run.folder, RATE + 1, by="olive")
+    files.append(lease_file(tmp_path / "runs"))
+    run.request()
+    cluster.step()
+    with pytest.raises(ThrottleError, match="still in flight"):
+        run.release()
+    files.append(lease_file(tmp_path / "runs"))
+    assert files == sorted(set(files))
+    assert sorted(files[0].parent.iterdir()) == files
+    assert [artifacts.read_json(file.parent, file.name)["handed_over_at"] for file in files[:2]] == [None, None]
+
+
 def test_leases_that_were_given_back_do_not_pile_up(
     run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
