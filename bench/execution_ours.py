@@ -22,8 +22,8 @@ from faults import product
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.planning.tables import read_candidate
-from kafka_rebalance.workflow import batches
-from kafka_rebalance.workflow.reassign import ReassignOperator
+from kafka_rebalance.workflow.reassignment import batches
+from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
 from local_cluster import LocalCluster
 
 KNOWN_SECONDS = 120

@@ -151,7 +151,7 @@ def timed(call: Callable[[], object]) -> float:
 def measure(home: Path) -> list[str]:
     airflow = LocalAirflow(home, connections={}, processes=("api-server",))
     os.environ.update({key: value for key, value in airflow.env.items() if key.startswith("AIRFLOW")})
-    from kafka_rebalance.workflow import report_files  # Airflow reads its configuration at its first import
+    from kafka_rebalance.workflow.pages import report_files  # Airflow reads its configuration at its first import
 
     run = LargeRun(airflow.runs)
     run.write()

@@ -36,7 +36,7 @@ CHECK_TIMEOUT = timedelta(minutes=20)  # of one try: 150,000 partitions take min
 def balance_check() -> None:
     @task
     def clusters() -> list[str]:
-        from kafka_rebalance.workflow import balance
+        from kafka_rebalance.workflow.nightly import balance
 
         return balance.fleet(Variable.get(CLUSTERS, default=None))
 
@@ -44,7 +44,7 @@ def balance_check() -> None:
         outlets=[BALANCE], execution_timeout=CHECK_TIMEOUT, map_index_template="{{ task.op_kwargs['connection_id'] }}"
     )
     def check(connection_id: str, dag_run: Any = None, outlet_events: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow import balance
+        from kafka_rebalance.workflow.nightly import balance
 
         verdict = balance.check(connection_id, dag_run)
         outlet_events[BALANCE].extra = verdict

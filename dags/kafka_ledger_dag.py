@@ -35,7 +35,7 @@ PACKAGE = "{{ ti.xcom_pull(task_ids='locate', key='package') }}"
 def ledger() -> None:
     @task
     def locate(ti: Any = None) -> None:
-        from kafka_rebalance.workflow import ledger as work
+        from kafka_rebalance.workflow.ledger import ledger as work
 
         if not work.locate(ti):
             raise AirflowSkipException("There is no ledger yet")

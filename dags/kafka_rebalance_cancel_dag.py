@@ -12,8 +12,8 @@ from typing import Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import XComArg, dag, task
 
-from kafka_rebalance.workflow.cancel_approval import CancelApprovalOperator
-from kafka_rebalance.workflow.cancel_params import CANCEL_PARAMS
+from kafka_rebalance.workflow.cancel.approval import CancelApprovalOperator
+from kafka_rebalance.workflow.cancel.params import CANCEL_PARAMS
 from kafka_rebalance.workflow.notices import FAILED, Notice
 
 
@@ -30,7 +30,7 @@ from kafka_rebalance.workflow.notices import FAILED, Notice
 def rebalance_cancel() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow import cancel_request as work
+        from kafka_rebalance.workflow.cancel import request as work
 
         return work.request(params, dag_run, ti)
 
@@ -41,25 +41,25 @@ def rebalance_cancel() -> None:
 
     @task(retries=2)
     def stop(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow import cancel as work
+        from kafka_rebalance.workflow.cancel import tasks as work
 
         return work.stop(run_folder, dag_run)
 
     @task(retries=2)
     def set_throttle(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow import cancel as work
+        from kafka_rebalance.workflow.cancel import tasks as work
 
         return work.set_throttle(run_folder, dag_run)
 
     @task(retries=5, retry_exponential_backoff=2, max_retry_delay=timedelta(minutes=5))
     def cancel(decision: dict[str, Any]) -> dict[str, Any]:
-        from kafka_rebalance.workflow import cancel as work
+        from kafka_rebalance.workflow.cancel import tasks as work
 
         return work.cancel(decision)
 
     @task(retries=3)
     def verify(decision: dict[str, Any]) -> dict[str, int]:
-        from kafka_rebalance.workflow import cancel as work
+        from kafka_rebalance.workflow.cancel import tasks as work
 
         return work.verify(decision)
 

@@ -17,7 +17,7 @@ import kafka_rebalance
 from kafka_rebalance.workflow.approval import CandidateApprovalOperator
 from kafka_rebalance.workflow.dag_params import REBALANCE_PARAMS
 from kafka_rebalance.workflow.notices import FAILED, FINISHED, Notice
-from kafka_rebalance.workflow.reassign import ReassignOperator
+from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "job.py"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='snapshot', key='run_folder') }}"
@@ -59,7 +59,7 @@ def rebalance() -> None:
 
     @task(retries=2)  # a setup that was killed half-way is followed by no teardown: trying again is its only way back
     def hold_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow import throttling
+        from kafka_rebalance.workflow.throttle import throttling
 
         return throttling.hold(decision, dag_run)
 
@@ -71,7 +71,7 @@ def rebalance() -> None:
         max_retry_delay=timedelta(minutes=5),
     )
     def release_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow import throttling
+        from kafka_rebalance.workflow.throttle import throttling
 
         return throttling.release(decision, dag_run)
 

@@ -54,13 +54,13 @@ CLUSTERS = "kafka_rebalance_clusters"
 def throttle_janitor() -> None:
     @task
     def clusters(params: Any = None) -> list[str]:
-        from kafka_rebalance.workflow import janitor
+        from kafka_rebalance.workflow.throttle import janitor
 
         return janitor.clusters(Variable.get(CLUSTERS, default=None), params["kafka_conn_id"])
 
     @task(map_index_template="{{ task.op_kwargs['connection_id'] }}")
     def tend(connection_id: str, params: Any = None, dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow import janitor
+        from kafka_rebalance.workflow.throttle import janitor
 
         return janitor.tend(connection_id, params, dag_run)
 

@@ -12,10 +12,10 @@ from typing import Any
 from airflow.sdk import XComArg, dag, task
 
 import kafka_rebalance
-from kafka_rebalance.workflow.keys_submit import KeysSubmitOperator
 from kafka_rebalance.workflow.notices import FAILED, Notice
-from kafka_rebalance.workflow.topic_approval import TopicApprovalOperator
-from kafka_rebalance.workflow.topic_params import TOPICS_PARAMS
+from kafka_rebalance.workflow.topics.approval import TopicApprovalOperator
+from kafka_rebalance.workflow.topics.keys_submit import KeysSubmitOperator
+from kafka_rebalance.workflow.topics.params import TOPICS_PARAMS
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "keys_job.py"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='request', key='run_folder') }}"
@@ -35,7 +35,7 @@ NONCE = "{{ ti.xcom_pull(task_ids='request', key='nonce') }}"
 def topics() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow import topics as work
+        from kafka_rebalance.workflow.topics import tasks as work
 
         return work.request(params, dag_run, ti)
 
@@ -46,19 +46,19 @@ def topics() -> None:
 
     @task(retries=2, trigger_rule="none_failed_min_one_success")  # with a sample of keys, or without
     def forecast(run_folder: str) -> dict[str, Any]:
-        from kafka_rebalance.workflow import topics as work
+        from kafka_rebalance.workflow.topics import tasks as work
 
         return work.forecast(run_folder)
 
     @task(retries=2)
     def write(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow import topics as work
+        from kafka_rebalance.workflow.topics import tasks as work
 
         return work.write(decision, dag_run)
 
     @task(retries=2)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        from kafka_rebalance.workflow import topics as work
+        from kafka_rebalance.workflow.topics import tasks as work
 
         return work.verify(decision, dag_run)
 

@@ -40,7 +40,10 @@ def dag_policy(dag):
 
 if "scheduler" in sys.argv:
     import confluent_kafka.admin, kafka.admin, kazoo.client, numpy, pyarrow.parquet
-    from kafka_rebalance.workflow import batches, report_files, segment_audit, snapshot, tasks, throttling, triggers
+    from kafka_rebalance.workflow.pages import report_files
+    from kafka_rebalance.workflow.reassignment import batches
+    from kafka_rebalance.workflow.throttle import throttling
+    from kafka_rebalance.workflow import segment_audit, snapshot, tasks, triggers
 """
 
 

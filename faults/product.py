@@ -31,9 +31,12 @@ import kafka_rebalance.workflow.snapshot
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import batches, report_files, segment_audit, tasks, throttling, triggers  # noqa: F401
+from kafka_rebalance.workflow import segment_audit, tasks, triggers  # noqa: F401
 from kafka_rebalance.workflow.approval import offered_digests, stopped_candidates
-from kafka_rebalance.workflow.reassign import ReassignOperator
+from kafka_rebalance.workflow.pages import report_files
+from kafka_rebalance.workflow.reassignment import batches  # noqa: F401
+from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
+from kafka_rebalance.workflow.throttle import throttling
 
 CONNECTION = "kafka_faults"
 DAG = Path(__file__).parents[1] / "dags" / "kafka_rebalance_dag.py"

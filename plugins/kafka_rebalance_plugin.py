@@ -17,7 +17,7 @@ BASE_PATH = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
 
 @functools.cache
 def _web_app() -> Any:
-    from kafka_rebalance.workflow.web import create_app
+    from kafka_rebalance.workflow.pages.web import create_app
 
     return create_app()
 

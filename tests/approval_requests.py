@@ -15,9 +15,9 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.planning.tables import write_snapshot
-from kafka_rebalance.workflow import ledger
 from kafka_rebalance.workflow.approval import CandidateApprovalOperator
-from kafka_rebalance.workflow.run_folder import create_run_folder
+from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.run.folder import create_run_folder
 from kafka_rebalance.workflow.segment_audit import write_audit
 from segment_configs import configs_document
 

@@ -16,8 +16,9 @@ from asked_run import AskedRun
 from cancelling import cancel_by_api, fail_over
 from in_process_run import CONNECTION
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import cancel, cancel_request
-from kafka_rebalance.workflow.cancel_approval import CONSENT, CancelApprovalOperator
+from kafka_rebalance.workflow.cancel import request as cancel_request
+from kafka_rebalance.workflow.cancel import tasks as cancel
+from kafka_rebalance.workflow.cancel.approval import CONSENT, CancelApprovalOperator
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun
 
 BEFORE = {topic: {p: list(replicas) for p, replicas in lists.items()} for topic, lists in TOPICS.items()}
@@ -33,8 +34,8 @@ def cancellable_cluster(monkeypatch: pytest.MonkeyPatch, version: str) -> Simula
         f"{edge}.cancel_reassignments", lambda _, partitions: cancel_by_api(made.fake, made.controller, partitions)
     )
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: made.step())
-    monkeypatch.setattr("kafka_rebalance.workflow.cancel.time", clock)
-    monkeypatch.setattr("kafka_rebalance.workflow.cancel.SETTLE_SECONDS", 5)
+    monkeypatch.setattr("kafka_rebalance.workflow.cancel.tasks.time", clock)
+    monkeypatch.setattr("kafka_rebalance.workflow.cancel.tasks.SETTLE_SECONDS", 5)
     return made
 
 

@@ -35,7 +35,7 @@ from fake_zookeeper import REASSIGN
 from janitor_run import Airflow, tend
 from kafka_rebalance.errors import UnwatchedError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import report_files
+from kafka_rebalance.workflow.pages import report_files
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
 if TYPE_CHECKING:

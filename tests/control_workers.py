@@ -21,9 +21,10 @@ from kafka_rebalance.execution.decision import labels
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import tasks, throttling
+from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.approval import CandidateApprovalOperator
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.throttle import throttling
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from simulated_cluster import RATE, SimulatedCluster, SimulatedRun
 

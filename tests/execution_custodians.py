@@ -17,7 +17,7 @@ from execution_others import Others
 from janitor_run import Airflow, tend
 from kafka_rebalance.errors import WriteError
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow import janitor
+from kafka_rebalance.workflow.throttle import janitor
 from simulated_cluster import SimulatedRun
 
 LOOK_SECONDS = 60.0  # pass between two looks of who waits for something
@@ -41,7 +41,7 @@ class Custodians(Others):
         self.monkeypatch.setattr(f"{edge}.cancel_reassignments", self._cancel_by_api)
         self.seconds = 0.0
         clock = SimpleNamespace(monotonic=lambda: self.seconds, sleep=lambda _: self._wait())
-        self.monkeypatch.setattr("kafka_rebalance.workflow.cancel.time", clock)
+        self.monkeypatch.setattr("kafka_rebalance.workflow.cancel.tasks.time", clock)
 
     def _wait(self) -> None:
         self.seconds += LOOK_SECONDS

@@ -31,9 +31,10 @@ from kafka_rebalance.errors import ReadError, RebalanceError
 from kafka_rebalance.execution.pacing import STABLE_LOOKS
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.proposal import Move
-from kafka_rebalance.workflow import leases, tasks
-from kafka_rebalance.workflow.following import BatchFollower
+from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.reassignment.following import BatchFollower
+from kafka_rebalance.workflow.throttle import leases
 from model_controller import Key, ModelController
 from simulated_cluster import SimulatedClient, SimulatedCluster, SimulatedRun
 
@@ -59,9 +60,9 @@ class World(Custodians):
         client = "kafka_rebalance.zookeeper.client"
         monkeypatch.setattr(f"{client}.KazooClient", lambda **_: self._connect())
         monkeypatch.setattr(f"{client}.KazooRetry", functools.partial(KazooRetry, sleep_func=lambda _: None))
-        monkeypatch.setattr("kafka_rebalance.workflow.elections.WAIT_SECONDS", 0)
+        monkeypatch.setattr("kafka_rebalance.workflow.reassignment.elections.WAIT_SECONDS", 0)
         monkeypatch.setattr("kafka_rebalance.model.artifacts.os.fsync", lambda _: None)
-        monkeypatch.setattr("kafka_rebalance.workflow.freeze._stored", lambda: None)
+        monkeypatch.setattr("kafka_rebalance.workflow.run.freeze._stored", lambda: None)
         for name in ("read", "write", "is_latest", "remove_before"):
             monkeypatch.setattr(leases, name, functools.partial(self._file, getattr(leases, name)))
         self.process: Process | None = None

@@ -20,11 +20,12 @@ from airflow.sdk.exceptions import TaskDeferred
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import tasks, throttling
+from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.approval import offered_digests, stopped_candidates
-from kafka_rebalance.workflow.following import BatchFollower
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.reassign import ReassignOperator
+from kafka_rebalance.workflow.reassignment.following import BatchFollower
+from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
+from kafka_rebalance.workflow.throttle import throttling
 from local_cluster import LocalCluster
 
 CONNECTION = "kafka_in_process"

@@ -11,7 +11,7 @@ from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from in_process_run import CONNECTION
-from kafka_rebalance.workflow import janitor
+from kafka_rebalance.workflow.throttle import janitor
 
 
 class Airflow:

@@ -65,7 +65,7 @@ class SimulatedCluster:
             f"{brokers}.metadata.read_start_offsets", lambda _, partitions: dict.fromkeys(partitions, 0)
         )
         monkeypatch.setattr(f"{brokers}.metadata.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"])
-        for module in (f"{brokers}.configs", "kafka_rebalance.workflow.segments"):
+        for module in (f"{brokers}.configs", "kafka_rebalance.workflow.run.segments"):
             monkeypatch.setattr(f"{module}.read_broker_configs", self._broker_configs)
         monkeypatch.setattr(in_process_run, "LOOK_SECONDS", 0)
 

@@ -16,8 +16,8 @@ import pytest
 from asked_run import AskedRun
 from in_process_run import set_up_airflow
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import topics
-from kafka_rebalance.workflow.topic_approval import TopicApprovalOperator
+from kafka_rebalance.workflow.topics import tasks as topics
+from kafka_rebalance.workflow.topics.approval import TopicApprovalOperator
 from local_cluster import LocalCluster
 
 CONNECTION = "kafka_topics_run"

@@ -17,7 +17,7 @@ from sqlalchemy import insert
 import report_samples as samples
 from airflow_home import RUNS
 from kafka_rebalance.model.artifacts import PROPOSALS, SNAPSHOT, write_json
-from kafka_rebalance.workflow.run_folder import NONCE
+from kafka_rebalance.workflow.run.folder import NONCE
 
 NONCE_VALUE = "12345678901234567890123456789012"  # all digits: must not be read as a number
 SECRET = "only for eyes with permission"

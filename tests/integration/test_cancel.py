@@ -14,7 +14,7 @@ from cancel_run import CancelRun
 from in_process_run import InProcessRun
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView
-from kafka_rebalance.workflow.control import read_control
+from kafka_rebalance.workflow.run.control import read_control
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import (
     check_controller_stable,

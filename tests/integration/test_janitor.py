@@ -20,7 +20,7 @@ from kafka_rebalance.errors import ReadError, ThrottleError, UnwatchedError
 from kafka_rebalance.execution.janitor import Standing
 from kafka_rebalance.kafka.throttles import RATE_KEYS
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.workflow import janitor, throttling
+from kafka_rebalance.workflow.throttle import janitor, throttling
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from local_cluster import LocalCluster
 

@@ -20,7 +20,7 @@ from kafka_rebalance.errors import ExecutionError, ThrottleError
 from kafka_rebalance.kafka.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.planning.tables import PARTITIONS, read_candidate
-from kafka_rebalance.workflow import throttling
+from kafka_rebalance.workflow.throttle import throttling
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import merge_config
 from local_cluster import LocalCluster

@@ -16,9 +16,9 @@ from in_process_run import CONNECTION, InProcessRun
 from kafka_rebalance.kafka.segment_roll import source_words
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.verification.cluster_configs import ClusterConfigs
-from kafka_rebalance.workflow import balance
 from kafka_rebalance.workflow.approval import CandidateApprovalOperator
-from kafka_rebalance.workflow.run_folder import open_run_folder
+from kafka_rebalance.workflow.nightly import balance
+from kafka_rebalance.workflow.run.folder import open_run_folder
 from local_cluster import LocalCluster
 from local_cluster.locks import VERSIONS
 

@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.connection import ClusterConnection, ZooKeeperConnection
-from kafka_rebalance.workflow import topics
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.topics import tasks as topics
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client, read_znodes
 from kafka_rebalance.zookeeper.reader import read_cluster_view

@@ -14,7 +14,8 @@ from kazoo.client import KazooClient
 
 from in_process_run import CONNECTION, POLICY, InProcessRun
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import control, tasks
+from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from local_cluster import LocalCluster

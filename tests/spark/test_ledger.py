@@ -15,8 +15,8 @@ import airflow_home  # noqa: F401  # first: it sets Airflow's environment
 from kafka_rebalance.planning.tables import write_snapshot
 from kafka_rebalance.spark import ledger_job
 from kafka_rebalance.spark.ledger import read_ledger
-from kafka_rebalance.workflow import ledger
-from kafka_rebalance.workflow.run_folder import create_run_folder
+from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.run.folder import create_run_folder
 from snapshots import broker_rows
 
 NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks.md"

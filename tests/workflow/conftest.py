@@ -72,7 +72,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> None:
     from kafka_rebalance.planning.move_columns import move_table
     from kafka_rebalance.report.candidate_tables import CandidateTables
     from kafka_rebalance.report.move_table import MoveTable
-    from kafka_rebalance.workflow import plan_tables, report_files
+    from kafka_rebalance.workflow.pages import plan_tables, report_files
 
     moves = samples.all_moves(samples.HOSTILE)
 

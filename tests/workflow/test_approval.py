@@ -19,7 +19,7 @@ from kafka_rebalance.errors import ApprovalError, ArtifactError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow.approved import read_approved
+from kafka_rebalance.workflow.run.approved import read_approved
 
 
 @pytest.fixture

@@ -18,7 +18,9 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.planning.hot_spots import HotSpot, Reach
 from kafka_rebalance.planning.scoring import Score
-from kafka_rebalance.workflow import balance, ledger, proposing, tasks
+from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.nightly import balance, proposing
 from kafka_rebalance.zookeeper.lock import LockOwner, encode_lock
 from simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun, other_dag_run
 

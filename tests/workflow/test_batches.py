@@ -14,8 +14,9 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from fake_zookeeper import register
 from in_process_run import CONNECTION, Event
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import control, tasks
+from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 

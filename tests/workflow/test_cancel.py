@@ -15,8 +15,9 @@ from fake_zookeeper import REASSIGN
 from in_process_run import POLICY
 from kafka_rebalance.errors import ReadError, RebalanceError, WriteError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import batches, cancel
-from kafka_rebalance.workflow.control import read_control
+from kafka_rebalance.workflow.cancel import tasks as cancel
+from kafka_rebalance.workflow.reassignment import batches
+from kafka_rebalance.workflow.run.control import read_control
 from simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze
 
 
@@ -306,7 +307,7 @@ def test_a_throttle_that_is_still_held_fails_the_verification_and_says_whose_it_
     begin(run, cluster)
     canceller.approved()
     canceller.cancel()
-    monkeypatch.setattr("kafka_rebalance.workflow.cancel.RELEASE_SECONDS", 0)
+    monkeypatch.setattr("kafka_rebalance.workflow.cancel.tasks.RELEASE_SECONDS", 0)
     with pytest.raises(AirflowFailException, match=r"lock of kafka_rebalance/one.*release_throttle"):
         canceller.verify()
     release(run, cluster)

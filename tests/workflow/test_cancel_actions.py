@@ -16,8 +16,10 @@ from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Move
-from kafka_rebalance.workflow import batch_notes, cancel, cancel_request
-from kafka_rebalance.workflow.control import read_control
+from kafka_rebalance.workflow.cancel import request as cancel_request
+from kafka_rebalance.workflow.cancel import tasks as cancel
+from kafka_rebalance.workflow.reassignment import batch_notes
+from kafka_rebalance.workflow.run.control import read_control
 from simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze
 
 

@@ -18,7 +18,7 @@ from airflow_home import REPOSITORY
 from cancel_run import BEFORE, begin, cancellable_cluster, lists
 from in_process_run import CONNECTION, POLICY
 from kafka_rebalance.kafka.reassignment_json import parse_reassignment
-from kafka_rebalance.workflow.cancel_params import CANCEL_PARAMS
+from kafka_rebalance.workflow.cancel.params import CANCEL_PARAMS
 from simulated_cluster import SimulatedCluster, SimulatedRun, batched_run
 
 DEFAULTS = {name: param.value for name, param in CANCEL_PARAMS.items()}  # `dag.test()` leaves a run's params in the Dag
@@ -104,7 +104,7 @@ def test_cancelling_goes_from_the_approval_to_the_verification(
 ) -> None:
     begin(run, cluster)
     clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: cluster.step() or _released(run, cluster))
-    monkeypatch.setattr("kafka_rebalance.workflow.cancel.time", clock)
+    monkeypatch.setattr("kafka_rebalance.workflow.cancel.tasks.time", clock)
     states = start(action="cancel_now")
     assert (states["approve"], states["cancel"], states["verify"], states["run"]) == ("success",) * 4
     assert others(states, "approve", "cancel", "verify") == {"skipped"}

@@ -8,8 +8,8 @@ import pytest
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import control
-from kafka_rebalance.workflow.control import Control, ask_cancel, ask_stop, read_control
+from kafka_rebalance.workflow.run import control
+from kafka_rebalance.workflow.run.control import Control, ask_cancel, ask_stop, read_control
 from simulated_cluster import freeze
 
 

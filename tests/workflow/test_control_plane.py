@@ -18,7 +18,9 @@ from control_plane import DAG, ControlPlane, Moment, Template, bring_dags_in
 from janitor_run import tend
 from kafka_rebalance.errors import UnwatchedError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import batches, leases, tasks, throttling
+from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow.reassignment import batches
+from kafka_rebalance.workflow.throttle import leases, throttling
 from simulated_cluster import lease_file
 
 if TYPE_CHECKING:

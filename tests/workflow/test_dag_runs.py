@@ -26,9 +26,11 @@ from kafka_rebalance.execution.janitor import Standing
 from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import balance, batches, janitor, leases, throttling
-from kafka_rebalance.workflow.following import BatchFollower
-from kafka_rebalance.workflow.standing import read_standing
+from kafka_rebalance.workflow.nightly import balance
+from kafka_rebalance.workflow.reassignment import batches
+from kafka_rebalance.workflow.reassignment.following import BatchFollower
+from kafka_rebalance.workflow.throttle import janitor, leases, throttling
+from kafka_rebalance.workflow.throttle.standing import read_standing
 from simulated_cluster import SimulatedCluster
 
 CONNECTION = "kafka_simulated"

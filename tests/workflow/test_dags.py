@@ -16,7 +16,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_home import REPOSITORY
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.workflow.cancel_request import NEXT
+from kafka_rebalance.workflow.cancel.request import NEXT
 from kafka_rebalance.workflow.tasks import PARAMS_OUTSIDE_SETTINGS
 
 CHAIN = {  # task: what comes directly before it

@@ -12,8 +12,8 @@ from in_process_run import CONNECTION
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.execution.detectors import UNHEARD_SECONDS
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow.following import BatchFollower
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.reassignment.following import BatchFollower
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
 

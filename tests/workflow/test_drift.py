@@ -19,7 +19,7 @@ from in_process_run import CONNECTION
 from kafka_rebalance.errors import ConnectionSettingsError
 from kafka_rebalance.model.artifacts import DECISION, PROPOSALS
 from kafka_rebalance.report.drift import CandidateDrift, DriftReport
-from kafka_rebalance.workflow import drift
+from kafka_rebalance.workflow.pages import drift
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
 

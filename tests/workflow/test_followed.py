@@ -12,8 +12,8 @@ import pytest
 
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import left_out
-from kafka_rebalance.workflow.followed import followed, read_followed, write_followed
+from kafka_rebalance.workflow.reassignment.followed import followed, read_followed, write_followed
+from kafka_rebalance.workflow.run import left_out
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
 

@@ -17,9 +17,11 @@ from in_process_run import CONNECTION
 from kafka_rebalance.errors import ExecutionError, ReadError, ThrottleError
 from kafka_rebalance.execution.pacing import predicted_seconds
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import progress_notes, tasks, throttling
-from kafka_rebalance.workflow.following import BatchFollower
+from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.reassignment import progress_notes
+from kafka_rebalance.workflow.reassignment.following import BatchFollower
+from kafka_rebalance.workflow.throttle import throttling
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
 

@@ -16,8 +16,9 @@ from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
 from fake_zookeeper import ELECTION
 from in_process_run import CONNECTION
 from kafka_rebalance.errors import FrozenError, ReadError, SettingsError
-from kafka_rebalance.workflow import freeze, tasks
-from kafka_rebalance.workflow.freeze import check_not_frozen, frozen_clusters
+from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow.run import freeze
+from kafka_rebalance.workflow.run.freeze import check_not_frozen, frozen_clusters
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
 ENVIRONMENT = "AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE"

@@ -16,8 +16,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from fake_zookeeper import REASSIGN
 from janitor_run import Airflow, tend
 from kafka_rebalance.errors import LockLostError, ThrottleError
-from kafka_rebalance.workflow import janitor, leases, sweeping, throttling
-from kafka_rebalance.workflow.run_lock import lock_owner
+from kafka_rebalance.workflow.run.lock import lock_owner
+from kafka_rebalance.workflow.throttle import janitor, leases, sweeping, throttling
 from kafka_rebalance.zookeeper import lock
 from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, freeze
 

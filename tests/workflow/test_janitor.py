@@ -16,10 +16,10 @@ from in_process_run import CONNECTION
 from janitor_run import Airflow, tend
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import janitor, leases, sweeping, throttling
-from kafka_rebalance.workflow.approved import read_approved
-from kafka_rebalance.workflow.run_lock import lock_owner
-from kafka_rebalance.workflow.throttling import check_throttle_in_force
+from kafka_rebalance.workflow.run.approved import read_approved
+from kafka_rebalance.workflow.run.lock import lock_owner
+from kafka_rebalance.workflow.throttle import janitor, leases, sweeping, throttling
+from kafka_rebalance.workflow.throttle.throttling import check_throttle_in_force
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.lock import LockOwner
 from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, lease_file

@@ -24,7 +24,7 @@ from in_process_run import CONNECTION
 from janitor_run import Airflow, tend
 from kafka_rebalance.errors import UnwatchedError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import janitor, leases
+from kafka_rebalance.workflow.throttle import janitor, leases
 from kafka_rebalance.workflow.triggers import SLOWEST_POLL_SECONDS
 from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
 

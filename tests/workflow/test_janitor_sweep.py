@@ -13,7 +13,7 @@ from in_process_run import CONNECTION
 from janitor_run import Airflow, tend
 from kafka_rebalance.brokers.sizes import BrokerDisks
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow import janitor, sweeping
+from kafka_rebalance.workflow.throttle import janitor, sweeping
 from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
 
 LEADER_RATE = "leader.replication.throttled.rate"

@@ -16,10 +16,10 @@ from kazoo.exceptions import ConnectionLoss
 from kafka_rebalance.errors import ArtifactError, LockLostError, ThrottleError, WriteError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow import leases, throttling
-from kafka_rebalance.workflow.control import read_control
-from kafka_rebalance.workflow.left_out import read_left_out
-from kafka_rebalance.workflow.run_folder import installation
+from kafka_rebalance.workflow.run.control import read_control
+from kafka_rebalance.workflow.run.folder import installation
+from kafka_rebalance.workflow.run.left_out import read_left_out
+from kafka_rebalance.workflow.throttle import leases, throttling
 from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, lease_file
 
 LOCK = "/kafka_rebalance/run"
@@ -294,7 +294,7 @@ def test_a_storage_that_is_away_is_not_one_without_leases(
     for ask in (lambda: leases.read(CLUSTER), leases.stored):
         with pytest.raises(ArtifactError, match="the storage is away"):
             ask()
-    monkeypatch.setattr("kafka_rebalance.workflow.run_folder.runs_root", lambda: away)
+    monkeypatch.setattr("kafka_rebalance.workflow.run.folder.runs_root", lambda: away)
     with pytest.raises(ArtifactError, match=r"cannot be read \(the storage is away\)"):
         installation()  # else this Airflow would take another name, and its own locks for those of another
     for read in (read_control, lambda folder: read_left_out(folder, run.candidate)):

@@ -18,7 +18,8 @@ from in_process_run import CONNECTION
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.ledger_files import SOURCE_FILE, compacted_name
-from kafka_rebalance.workflow import estimate, ledger, tasks
+from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow.ledger import estimate, ledger
 from simulated_cluster import RATE, SIZE_BYTES, TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
 DAY = datetime(2026, 11, 21, 23, 59, tzinfo=UTC)

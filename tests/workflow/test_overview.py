@@ -22,8 +22,9 @@ from sqlalchemy import insert
 import report_samples as samples
 from airflow_home import RUNS
 from kafka_rebalance.model.artifacts import VERIFICATION, write_json
-from kafka_rebalance.workflow import ledger, overview
 from kafka_rebalance.workflow.fleet import VERDICT
+from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.pages import overview
 from web_run import Run, waiting
 
 pytestmark = pytest.mark.usefixtures("tables")

@@ -15,7 +15,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.tables import read_candidate, write_snapshot
 from kafka_rebalance.report.moves import MovesSummary
-from kafka_rebalance.workflow import plan_tables, report_files
+from kafka_rebalance.workflow.pages import plan_tables, report_files
 from snapshots import broker_rows, partition_rows
 
 NAME = "balanced"

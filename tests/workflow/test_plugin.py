@@ -39,7 +39,7 @@ def test_airflow_finds_the_overview_under_browse() -> None:
 
 
 def test_the_plugin_and_the_web_app_agree_on_the_mount() -> None:
-    from kafka_rebalance.workflow import web
+    from kafka_rebalance.workflow.pages import web
 
     assert found_plugin().fastapi_apps[0]["url_prefix"] == web.MOUNT
 
@@ -75,8 +75,9 @@ spec = importlib.util.spec_from_file_location("plugin_file", {path!r})
 module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 print(json.dumps({{"hrefs": [view["href"] for view in module.KafkaRebalancePlugin.external_views], "heavy": sorted(
-    name for name in ("kafka_rebalance.workflow.web", "airflow.api_fastapi.core_api.security", "matplotlib", "fastapi")
-    if name in sys.modules)}}))
+    name for name in (
+        "kafka_rebalance.workflow.pages.web", "airflow.api_fastapi.core_api.security", "matplotlib", "fastapi"
+    ) if name in sys.modules)}}))
 """
 
 

@@ -10,8 +10,8 @@ import pytest
 from bad_documents import spoiled_yaml
 from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.workflow import policies
-from kafka_rebalance.workflow.policies import read_policy
+from kafka_rebalance.workflow.run import policies
+from kafka_rebalance.workflow.run.policies import read_policy
 from valid_documents import SEED, Refused, use
 
 VALID = {

@@ -13,8 +13,8 @@ from airflow.sdk.exceptions import AirflowFailException
 from in_process_run import CONNECTION
 from kafka_rebalance.errors import ThrottleError, ThrottleRateError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import leases, rates, throttling
-from kafka_rebalance.workflow.report_files import read_report
+from kafka_rebalance.workflow.pages.report_files import read_report
+from kafka_rebalance.workflow.throttle import leases, rates, throttling
 from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run
 
 CLUSTER = "simulated-cluster-0001"

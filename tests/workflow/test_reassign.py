@@ -18,8 +18,8 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.workflow import tasks
-from kafka_rebalance.workflow.elections import elect_preferred
-from kafka_rebalance.workflow.run_lock import lock_owner
+from kafka_rebalance.workflow.reassignment.elections import elect_preferred
+from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.zookeeper import lock
 from simulated_cluster import TOPICS, SimulatedClient, SimulatedCluster, SimulatedRun, batched_run, batches
 

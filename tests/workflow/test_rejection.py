@@ -11,8 +11,8 @@ import pytest
 
 from in_process_run import CONNECTION
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import ledger
-from kafka_rebalance.workflow.report_files import read_report
+from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.pages.report_files import read_report
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun
 
 AT = datetime(2026, 11, 21, 12, 0, tzinfo=UTC)

@@ -13,8 +13,8 @@ from fake_zookeeper import ELECTION, REASSIGN, register
 from in_process_run import CONNECTION, Event
 from kafka_rebalance.errors import ExecutionError, RebalanceError, ThrottleError, WriteError
 from kafka_rebalance.workflow import tasks
-from kafka_rebalance.workflow.following import BatchFollower
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.reassignment.following import BatchFollower
 from kafka_rebalance.zookeeper import writer
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from kafka_rebalance.errors import PolicyError, RunFolderError
-from kafka_rebalance.workflow import run_folder
-from kafka_rebalance.workflow.policies import read_policy
+from kafka_rebalance.workflow.run import folder as run_folder
+from kafka_rebalance.workflow.run.policies import read_policy
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from in_process_run import POLICY
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables import read_candidate
-from kafka_rebalance.workflow.report_files import read_report
+from kafka_rebalance.workflow.pages.report_files import read_report
 from simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
 
 LENIENT = POLICY + "partitions_per_batch: 2\non_conflict: leave_out\n"
@@ -76,7 +76,7 @@ def test_partitions_that_were_added_and_a_broker_that_was_restarted_stop_nothing
     put_topic(cluster.fake, "orders", {**TOPICS["orders"], 3: (1, 3)}, version=cluster.controller.version)
     cluster.fake.delete("/brokers/ids/3")
     register(cluster.fake, 3, "rack-2")
-    caplog.set_level(logging.INFO, "kafka_rebalance.workflow.preflight")
+    caplog.set_level(logging.INFO, "kafka_rebalance.workflow.run.preflight")
     run.hold()
     assert run.reassign() == 2
     assert run.finish()["passed"] is True

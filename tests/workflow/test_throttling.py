@@ -12,7 +12,7 @@ from kazoo.exceptions import NoAuthError
 from fake_zookeeper import REASSIGN
 from kafka_rebalance.errors import ThrottleError, WriteError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow import leases, throttling
+from kafka_rebalance.workflow.throttle import leases, throttling
 from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, other_dag_run
 
 RATE = 2_000_000

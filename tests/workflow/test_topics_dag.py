@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowException
 from airflow_home import REPOSITORY
 from in_process_run import set_up_airflow
 from kafka_rebalance.execution.topic_request import TopicRequest
-from kafka_rebalance.workflow.topic_params import TOPICS_PARAMS
+from kafka_rebalance.workflow.topics.params import TOPICS_PARAMS
 from local_cluster import LocalCluster
 
 CONNECTION = "kafka_topics_dag"

@@ -13,7 +13,8 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 import in_process_run
 from fake_zookeeper import REASSIGN
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow import batches, control
+from kafka_rebalance.workflow.reassignment import batches
+from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun
 
@@ -27,7 +28,7 @@ class Clock:
         self.slept: list[float] = []
         self.meanwhile = meanwhile
         stands_for = SimpleNamespace(time=time.time, monotonic=lambda: sum(self.slept), sleep=self.sleep)
-        monkeypatch.setattr("kafka_rebalance.workflow.following.time", stands_for)
+        monkeypatch.setattr("kafka_rebalance.workflow.reassignment.following.time", stands_for)
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)

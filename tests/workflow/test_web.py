@@ -18,7 +18,7 @@ from fastapi.testclient import TestClient
 import report_samples as samples
 from airflow_home import RUNS
 from kafka_rebalance.model.artifacts import DECISION, PROGRESS, VERIFICATION, write_json
-from kafka_rebalance.workflow import run_context, run_records, web
+from kafka_rebalance.workflow.pages import run_context, run_records, web
 from web_run import NONCE_VALUE, SECRET, Run
 
 pytestmark = pytest.mark.usefixtures("tables")

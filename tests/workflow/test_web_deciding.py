@@ -16,7 +16,8 @@ from airflow_home import RUNS
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.artifacts import BATCHES, DECISION, PROPOSALS, write_json
 from kafka_rebalance.report.drift import CandidateDrift, DriftReport
-from kafka_rebalance.workflow import drift, run_pages
+from kafka_rebalance.workflow.pages import drift
+from kafka_rebalance.workflow.pages import runs as run_pages
 from web_run import Run
 
 pytestmark = pytest.mark.usefixtures("tables")

@@ -14,7 +14,7 @@ from airflow_home import RUNS
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.model.artifacts import PROPOSALS, write_json
-from kafka_rebalance.workflow import report_files
+from kafka_rebalance.workflow.pages import report_files
 from web_run import NONCE_VALUE, Run
 
 pytestmark = pytest.mark.usefixtures("tables")

@@ -14,7 +14,7 @@ import pytest
 import report_samples as samples
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.artifacts import PROPOSALS
-from kafka_rebalance.workflow import plan_tables
+from kafka_rebalance.workflow.pages import plan_tables
 from web_run import SECRET, Run
 
 pytestmark = pytest.mark.usefixtures("tables")

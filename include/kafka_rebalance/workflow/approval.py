@@ -29,8 +29,8 @@ from kafka_rebalance.execution.staleness import check_policy_unchanged
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.workflow.notices import WAITS, Notice
-from kafka_rebalance.workflow.policies import read_policy
-from kafka_rebalance.workflow.run_folder import RunFolder, check_shared, open_run_folder
+from kafka_rebalance.workflow.run.folder import RunFolder, check_shared, open_run_folder
+from kafka_rebalance.workflow.run.policies import read_policy
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -179,7 +179,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
 
     def _note(self, context: Context, offer: Offer, *, expired: bool = False, **answer: Any) -> None:
         """A row of the ledger: every answer, also one that does not count, and every request that ended without one."""
-        from kafka_rebalance.workflow import ledger  # heavy, and this file is read with the Dag
+        from kafka_rebalance.workflow.ledger import ledger  # heavy, and this file is read with the Dag
 
         now, dag_run = datetime.now(UTC), context["dag_run"]
         row = {"dag_id": dag_run.dag_id, "run_id": dag_run.run_id, "expired": expired, **answer}
@@ -256,7 +256,7 @@ class CandidateApprovalOperator(DigestApprovalOperator):
     def _go_on(self, context: Context, folder: RunFolder) -> None:
         """Gives the decision once more, if the cluster's lock says that this run executes it."""
         from kafka_rebalance.workflow.hooks import read_connection  # heavy, and this file is read with the Dag
-        from kafka_rebalance.workflow.running import held_digest
+        from kafka_rebalance.workflow.run.running import held_digest
 
         held, why = None, ""
         try:
@@ -303,7 +303,9 @@ class CandidateApprovalOperator(DigestApprovalOperator):
             )
 
     def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
-        from kafka_rebalance.workflow.report_files import approval_texts  # heavy, and this file is read with the Dag
+        from kafka_rebalance.workflow.pages.report_files import (
+            approval_texts,  # heavy, and this file is read with the Dag
+        )
 
         return approval_texts(folder, dag_run)
 
@@ -316,7 +318,7 @@ class CandidateApprovalOperator(DigestApprovalOperator):
 
 
 def _rates(folder: RunFolder) -> Mapping[str, Mapping[str, Any]]:
-    from kafka_rebalance.workflow.rates import read_rates  # heavy, and this file is read with the Dag
+    from kafka_rebalance.workflow.throttle.rates import read_rates  # heavy, and this file is read with the Dag
 
     return read_rates(folder)
 

@@ -13,9 +13,9 @@ from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.decision import REJECT
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.planning.tables import BROKERS, PART, read_file
-from kafka_rebalance.workflow import ledger
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
-from kafka_rebalance.workflow.run_folder import RunFolder, file_name, newest_attempt, runs_root
+from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.run.folder import RunFolder, file_name, newest_attempt, runs_root
 
 log = logging.getLogger(__name__)
 

@@ -14,7 +14,7 @@ from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.verification.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segment_audit import SegmentAudit, audit_cluster, audit_moves
 from kafka_rebalance.verification.segment_files import Placed, files_now
-from kafka_rebalance.workflow.run_folder import RunFolder
+from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.workflow.snapshot import Snapshot
 
 FINDINGS_KEPT = 100  # of each list in a document; all are counted

@@ -22,31 +22,23 @@ from kafka_rebalance.spark import package_zip
 from kafka_rebalance.verification.checks import document, summarise
 from kafka_rebalance.verification.leaders import check_leaders
 from kafka_rebalance.verification.placement import check_placement
-from kafka_rebalance.workflow import (
-    batch_notes,
-    elections,
-    estimate,
-    ledger,
-    plans,
-    rates,
-    rejection,
-    report_files,
-    running,
-    segment_audit,
-    standing,
-    throttling,
-)
-from kafka_rebalance.workflow.approved import ApprovedPlan, read_approved, read_plan_view
+from kafka_rebalance.workflow import plans, rejection, segment_audit
 from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.dag_params import AUTO
-from kafka_rebalance.workflow.freeze import check_not_frozen
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.left_out import check_left_out
+from kafka_rebalance.workflow.ledger import estimate, ledger
 from kafka_rebalance.workflow.outcome import fails_without_retry
-from kafka_rebalance.workflow.policies import read_policy
-from kafka_rebalance.workflow.run_folder import create_run_folder, open_run_folder
-from kafka_rebalance.workflow.segments import check_segment_settings
+from kafka_rebalance.workflow.pages import report_files
+from kafka_rebalance.workflow.reassignment import batch_notes, elections
+from kafka_rebalance.workflow.run import running
+from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
+from kafka_rebalance.workflow.run.folder import create_run_folder, open_run_folder
+from kafka_rebalance.workflow.run.freeze import check_not_frozen
+from kafka_rebalance.workflow.run.left_out import check_left_out
+from kafka_rebalance.workflow.run.policies import read_policy
+from kafka_rebalance.workflow.run.segments import check_segment_settings
 from kafka_rebalance.workflow.snapshot import metric_rows, take_snapshot
+from kafka_rebalance.workflow.throttle import rates, standing, throttling
 from kafka_rebalance.zookeeper.client import open_client
 
 log = logging.getLogger(__name__)

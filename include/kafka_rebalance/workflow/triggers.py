@@ -16,9 +16,9 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.workflow.following import BatchFollower
 from kafka_rebalance.workflow.hooks import KafkaClusterHook, cluster_connection
-from kafka_rebalance.workflow.waiting import Waiter, from_arguments
+from kafka_rebalance.workflow.reassignment.following import BatchFollower
+from kafka_rebalance.workflow.reassignment.waiting import Waiter, from_arguments
 
 POLL_SECONDS = 0.5
 STALL_SECONDS = 1800.0

@@ -1,0 +1,1 @@
+"""The Dag kafka_rebalance_cancel."""

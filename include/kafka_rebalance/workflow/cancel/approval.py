@@ -1,0 +1,70 @@
+"""A person approves the cancelling of a running rebalance, or rejects it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import Param
+from airflow.sdk.definitions.param import ParamsDict
+
+from kafka_rebalance.execution.cancel import CancelPlan, check_consent
+from kafka_rebalance.execution.decision import REJECT, Answer
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.workflow.approval import DigestApprovalOperator, Offer, note_param
+from kafka_rebalance.workflow.cancel.params import CANCEL_NOW
+from kafka_rebalance.workflow.run.folder import RunFolder
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+CONSENT = "i_consent_to"
+
+
+class CancelApprovalOperator(DigestApprovalOperator):
+    """Offers what cancel.json would do. Below 2.4 the approver has to repeat a sentence that names what is deleted."""
+
+    _consent: str | None = None
+
+    def offer(self, folder: RunFolder) -> Offer:
+        written = artifacts.read_json(folder, artifacts.CANCEL)
+        plan = CancelPlan.from_mapping(written["plan"])
+        return Offer(
+            connection_id=written["connection_id"],
+            policy_digest=written["policy_digest"],
+            digests={CANCEL_NOW: plan.digest},
+            source_digest=artifacts.digest_of(written),
+        )
+
+    def form(self, folder: RunFolder, policy: Policy) -> ParamsDict:
+        plan = _plan(folder)
+        if plan.consent is None:
+            return ParamsDict({"note": note_param()})
+        consent = Param(
+            None,
+            type=["null", "string"],
+            title="I consent to",
+            description=f"To go on, repeat word for word: {plan.consent}",
+        )
+        return ParamsDict({CONSENT: consent, "note": note_param()})
+
+    def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
+        from kafka_rebalance.report.cancel import approval_body, approval_subject  # heavy, and read with the Dag
+
+        written = artifacts.read_json(folder, artifacts.CANCEL)
+        return approval_subject(written), approval_body(written)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        self._consent = (event.get("params_input") or {}).get(CONSENT)
+        return super().execute_complete(context, event)
+
+    def check_choice(self, folder: RunFolder, choice: str, answer: Answer) -> None:
+        if choice != REJECT:
+            check_consent(_plan(folder), self._consent)
+
+    def details(self, folder: RunFolder, answer: Answer) -> dict[str, Any]:
+        return {CONSENT: self._consent}
+
+
+def _plan(folder: RunFolder) -> CancelPlan:
+    return CancelPlan.from_mapping(artifacts.read_json(folder, artifacts.CANCEL)["plan"])

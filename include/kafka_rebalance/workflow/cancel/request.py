@@ -1,0 +1,248 @@
+"""`request` of `kafka_rebalance_cancel`: reads what runs and what there was, writes cancel.json, changes nothing."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowSkipException
+from kazoo.client import KazooClient
+
+from kafka_rebalance.brokers import reassignments, sizes
+from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, ReadError, SettingsError
+from kafka_rebalance.execution.cancel import (
+    CANCEL_CANNOT_RESTORE,
+    ROLL_BACK_CANNOT_RESTORE,
+    STOP_CANNOT_RESTORE,
+    CancelPlan,
+    CancelStep,
+    Fate,
+    Way,
+    plan_cancel,
+    remaining,
+)
+from kafka_rebalance.execution.progress import Sizes
+from kafka_rebalance.execution.roll_back import plan_roll_back
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.proposal import Move, brokers_touched
+from kafka_rebalance.report.cancel import lines
+from kafka_rebalance.workflow.cancel.params import CANCEL_NOW, ROLL_BACK, SET_THROTTLE, STOP
+from kafka_rebalance.workflow.fleet import REBALANCE_DAG
+from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_plan_view
+from kafka_rebalance.workflow.run.baseline import read_baseline
+from kafka_rebalance.workflow.run.folder import create_run_folder
+from kafka_rebalance.workflow.run.policies import read_policy
+from kafka_rebalance.workflow.run.running import Running, find_moved, find_running
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+
+log = logging.getLogger(__name__)
+
+# The action's task, which comes next; cancelling now is approved before.
+NEXT = {STOP: "stop", CANCEL_NOW: "approve", ROLL_BACK: "roll_back", SET_THROTTLE: "set_throttle"}
+ROLL_BACK_FILE = "roll_back.json"  # in Kafka's own form
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What the request is about; `target` is the run that holds the cluster, or that is to be rolled back."""
+
+    params: Mapping[str, Any]
+    connection: ClusterConnection
+    policy: Policy | None
+    view: ClusterView
+    target: ApprovedPlan
+    run: str
+
+
+@fails_without_retry
+def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
+    """Finds the run, works out what the action would do to it, and writes that down.
+
+    Skips all that follows, saying so, where no rebalance runs (or, for roll_back, none has moved anything).
+    """
+    connection_id, action = params["kafka_conn_id"], params["action"]
+    policy = read_policy(connection_id)
+    connection = read_connection(connection_id)
+    with open_client(connection.zookeeper) as client:
+        cluster_id = read_cluster_view(client, []).cluster_id
+        running = find_running(client, connection_id)
+        target, run = _target(action, running, connection_id, cluster_id, params.get("run_id") or None)
+        _check_same_cluster(target, cluster_id)
+        asked = _Asked(params, connection, policy, read_plan_view(client, target), target, run)
+        found = _WORK[action](asked, client)
+    folder, nonce = create_run_folder(connection_id, dag_run.run_id)
+    ti.xcom_push("run_folder", str(folder))
+    ti.xcom_push("nonce", nonce)
+    if action == ROLL_BACK:
+        (folder / ROLL_BACK_FILE).write_bytes(f"{found['conf']['plan']}\n".encode())
+        ti.xcom_push("conf", found["conf"])
+    document = {
+        "action": action,
+        "connection_id": connection_id,
+        "cluster_id": cluster_id,
+        "run": run,
+        "target_folder": str(target.folder),
+        "candidate_digest": target.candidate.digest,
+        "policy_digest": policy.digest if policy else None,
+        "requested_by": dag_run.triggering_user_name,
+        "reason": params.get("reason") or "",
+        "observed_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "nonce": nonce,
+        **found,
+    }
+    artifacts.write_json(folder, artifacts.CANCEL, document)
+    said = lines(document)
+    for line in said:
+        log.info("%s", line)
+    return {"next": NEXT[action], "run": run, "said": list(said[:10])}
+
+
+def _target(
+    action: str, running: Running | None, connection_id: str, cluster_id: str, run_id: str | None
+) -> tuple[ApprovedPlan, str]:
+    if action != ROLL_BACK:
+        if running is None:
+            raise _skip(
+                f"No rebalance runs on cluster {cluster_id} ({connection_id}): nobody holds its lock. Nothing was "
+                "changed. A run that waits for approval is ended by rejecting it; one that has ended, by roll_back."
+            )
+        return running.plan, running.holder.run
+    if running is not None:
+        raise ClusterNotReadyError(
+            f"Run {running.holder.run} holds cluster {cluster_id}. Nothing was changed. Stop or cancel it, and roll "
+            "back when it has given the cluster back."
+        )
+    moved = find_moved(connection_id, run_id)
+    if moved is None:
+        which = f"Run {run_id}" if run_id else "No run"
+        raise _skip(
+            f"{which} has moved {'nothing' if run_id else 'anything'} on {connection_id}: nothing to roll back."
+        )
+    return moved, f"{REBALANCE_DAG}/{moved.snapshot['run_id']}"
+
+
+def _check_same_cluster(target: ApprovedPlan, cluster_id: str) -> None:
+    if target.snapshot["cluster_id"] != cluster_id:
+        raise ClusterNotReadyError(
+            f"The connection now leads to cluster {cluster_id}, the run was on {target.snapshot['cluster_id']}. "
+            "Nothing was changed. Correct the connection."
+        )
+
+
+def _stop(asked: _Asked, client: KazooClient) -> dict[str, Any]:
+    left = remaining(asked.target.candidate.batches, asked.view)
+    return {
+        "remaining": {
+            "running": left.running,
+            "batches": list(left.batches),
+            "partitions": left.partitions,
+            "bytes": left.bytes_to_copy,
+        },
+        "cannot_restore": list(STOP_CANNOT_RESTORE),
+    }
+
+
+def _cancel_now(asked: _Asked, client: KazooClient) -> dict[str, Any]:
+    _need_policy(asked)
+    moves = asked.target.candidate.moves
+    way = Way.API if reassignments.can_cancel(asked.connection.kafka) else Way.ZNODE
+    held = _sizes(asked, moves)
+    steps = plan_cancel(moves, asked.view, way, held)
+    open_moves = tuple(step.move for step in steps if step.fate not in (Fate.DONE, Fate.CHANGED))
+    plan = CancelPlan(asked.run, asked.view.cluster_id, asked.target.candidate.digest, way, open_moves)
+    return {
+        "plan": plan.to_mapping(),
+        "digest": plan.digest,
+        "consent": plan.consent,
+        "sizes_known": held is not None,
+        "steps": [_step_document(step, asked.view) for step in steps],
+        "cannot_restore": list(CANCEL_CANNOT_RESTORE),
+    }
+
+
+def _step_document(step: CancelStep, view: ClusterView) -> dict[str, Any]:
+    partition = view.partitions.get(step.move.topic_partition)
+    return {
+        "partition": str(step.move.topic_partition),
+        "fate": str(step.fate),
+        "now": list(partition.replicas) if partition else [],
+        "in_sync": list(partition.isr) if partition else [],
+        "original": list(step.move.before),
+        "approved": list(step.move.after),
+        "bytes_thrown_away": step.bytes_thrown_away,
+        "note": step.note,
+    }
+
+
+def _set_throttle(asked: _Asked, client: KazooClient) -> dict[str, Any]:
+    rate = asked.params.get("throttle_bytes_per_second")
+    if rate is None:
+        raise SettingsError("set_throttle needs throttle_bytes_per_second. Nothing was changed. Say the rate.")
+    rate = int(rate)  # a JSON schema takes 3000000.0 for an integer
+    problem = _need_policy(asked).throttle_problem(rate)
+    if problem is not None:
+        raise PolicyError(f"The rate cannot be set: {problem}. Nothing was changed. Ask for one within it.")
+    return {"bytes_per_second": rate, "approved_bytes_per_second": asked.target.throttle_bytes_per_second}
+
+
+def _roll_back(asked: _Asked, client: KazooClient) -> dict[str, Any]:
+    moves = asked.target.candidate.moves
+    then = read_baseline(asked.target.folder, asked.target.topics).topics
+    recorded = {topic: identity.czxid for topic, identity in then.items()}
+    back = plan_roll_back(moves, asked.view, recorded, _sizes(asked, moves))
+    if not back.moves:
+        why = f" {'; '.join(back.left_out[:5])}." if back.left_out else ""
+        raise _skip(
+            f"{asked.run}: {back.unchanged} of {len(moves)} partitions have the lists recorded before it, so there is "
+            f"nothing to roll back.{why}"
+        )
+    return {
+        "partitions": len(back.moves),
+        "bytes": back.bytes_to_copy,
+        "unchanged": back.unchanged,
+        "left_out": list(back.left_out),
+        "cannot_restore": [*ROLL_BACK_CANNOT_RESTORE, *back.left_out],
+        "conf": {
+            "kafka_conn_id": asked.params["kafka_conn_id"],
+            "plan": back.plan,
+            "candidates": [],  # nothing but the way back is to be judged and offered
+            "internal_topics": any(move.topic_partition.topic.startswith("__") for move in back.moves),
+            "reason": f"Way back from {asked.run}" + (f": {r}" if (r := asked.params.get("reason")) else ""),
+        },
+    }
+
+
+def _sizes(asked: _Asked, moves: tuple[Move, ...]) -> Sizes | None:
+    """Bytes by broker, of those that are up; None where they cannot be had: then nobody knows, and it says so."""
+    wanted = sorted(set(asked.view.brokers) & brokers_touched(moves))
+    try:
+        return sizes.read_log_dirs(asked.connection.kafka, wanted).replicas
+    except ReadError as unread:
+        log.warning("What is thrown away cannot be told: %s", unread)
+        return None
+
+
+def _need_policy(asked: _Asked) -> Policy:
+    if asked.policy is None:
+        raise PolicyError(
+            f"There is no policy file for the connection {asked.params['kafka_conn_id']!r}, so nobody may approve. "
+            "Nothing was changed. Put it back as it was when the run was approved."
+        )
+    return asked.policy
+
+
+def _skip(why: str) -> AirflowSkipException:
+    log.warning("%s", why)
+    return AirflowSkipException(why)
+
+
+_WORK = {STOP: _stop, CANCEL_NOW: _cancel_now, SET_THROTTLE: _set_throttle, ROLL_BACK: _roll_back}

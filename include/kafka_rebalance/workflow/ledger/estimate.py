@@ -1,0 +1,36 @@
+"""What earlier runs of a cluster tell about the time that the next one takes, as a file of the run's folder."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.execution.eta import DAYS_COUNTED, run_ratios
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.run.folder import RunFolder
+
+LAST_RUNS = 5
+_SHOWN = (
+    *("run_id", "candidate", "verified", "predicted_bytes", "copied_bytes", "unmeasured_bytes"),
+    *("predicted_seconds", "actual_seconds"),
+)
+
+
+def write_estimate(folder: RunFolder, connection_id: str, run_id: str, now: datetime) -> None:
+    """estimate.json, of the ledger's outcomes but this run's own. A ledger that cannot be read stops no plan: it is
+    named, and the approver reads that the range is assumed."""
+    try:
+        rows, unreadable = ledger.read("outcomes", connection_id, DAYS_COUNTED, now=now)
+        problems = [f"{name} of the ledger's outcomes cannot be read" for name in unreadable]
+    except ReadError as wrong:
+        rows, problems = [], [str(wrong)]
+    earlier = [row for row in rows if row["run_id"] != run_id]
+    last: list[dict[str, Any]] = [
+        {"recorded_at": row["observed_at"].isoformat(timespec="seconds"), **{key: row[key] for key in _SHOWN}}
+        for row in earlier[:LAST_RUNS]
+    ]
+    artifacts.write_json(
+        folder, artifacts.ESTIMATE, {"ratios": list(run_ratios(earlier)), "last": last, "problems": problems}
+    )

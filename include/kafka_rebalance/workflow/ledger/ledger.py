@@ -1,0 +1,145 @@
+"""What was measured, proposed, decided and reached, kept over runs: Parquet tables by cluster and day below `runs_url`.
+
+Each run adds files of its own and never rewrites another's, so that any number of runs may write at once. Spark makes
+one file of the many of a day that is over (`spark.ledger_job`).
+"""
+
+from __future__ import annotations
+
+import io
+import logging
+from collections.abc import Mapping, Sequence
+from datetime import UTC, date, datetime, timedelta
+from typing import Any, NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.artifacts import PACKAGE_ZIP
+from kafka_rebalance.model.ledger_files import SOURCE_FILE, files_that_count
+from kafka_rebalance.spark import package_zip
+from kafka_rebalance.workflow.ledger.tables import TABLES
+from kafka_rebalance.workflow.run.folder import RunFolder, file_name, runs_root
+
+log = logging.getLogger(__name__)
+
+LEDGER = "ledger"
+_DAY = "day="
+_LISTINGS = 3  # of a day in which files go while it is read
+
+
+class Found(NamedTuple):
+    """What a table has of a cluster."""
+
+    rows: list[dict[str, Any]]  # newest first, by the table's columns
+    unreadable: tuple[str, ...]  # files that gave no row since they cannot be read, `day=<date>/<file>`
+
+
+def folder_of(table: str, connection_id: str) -> RunFolder:
+    """Where a cluster's rows of a table are, by day."""
+    return runs_root() / LEDGER / table / f"cluster={file_name(connection_id)}"
+
+
+def append(
+    table: str, connection_id: str, run_id: str, observed_at: datetime, rows: Sequence[Mapping[str, Any]]
+) -> RunFolder:
+    """Adds one file of rows to a table; returns its path.
+
+    `ledger/<table>/cluster=<connection>/day=<date>/<run>.parquet`: the path gives cluster and day.
+    The same run and table again replace the file: a cleared task counts once.
+    """
+    schema = TABLES[table]
+    folder = folder_of(table, connection_id) / f"{_DAY}{observed_at:%Y-%m-%d}"
+    folder.mkdir(parents=True, exist_ok=True)
+    content = [{"observed_at": observed_at, **row} for row in rows]
+    buffer = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(content, schema=schema), buffer, compression="zstd")
+    path = folder / f"{file_name(run_id)}.parquet"
+    path.write_bytes(buffer.getvalue())
+    return path
+
+
+def locate(ti: Any) -> bool:
+    """Where the ledger and the package for Spark are, into XCom; False where there is no ledger yet."""
+    place = runs_root() / LEDGER
+    if not _names(place):
+        return False
+    ti.xcom_push("ledger", str(place))
+    ti.xcom_push("package", str(package_zip.build(place / PACKAGE_ZIP)))
+    return True
+
+
+def read(table: str, connection_id: str, days: float, *, now: datetime | None = None) -> Found:
+    """A cluster's rows of the last `days` days; none where nothing was written yet.
+
+    A file that cannot be read is logged, named in what comes back, and takes no other file with it. Raises ReadError
+    where a folder cannot be listed: that is not "nothing there".
+    """
+    oldest = (now or datetime.now(UTC)) - timedelta(days=days)
+    folder = folder_of(table, connection_id)
+    rows: list[dict[str, Any]] = []
+    unreadable: list[str] = []
+    for day in _names(folder):
+        if (_date_of(day) or date.min) >= oldest.date():
+            found = _read_day(folder / day, TABLES[table])
+            rows += [row for row in found.rows if row["observed_at"] >= oldest]
+            unreadable += [f"{day}/{name}" for name in found.unreadable]
+    rows.sort(key=lambda row: row["observed_at"], reverse=True)
+    return Found(rows, tuple(unreadable))
+
+
+def _read_day(folder: RunFolder, schema: pa.Schema) -> Found:
+    """The rows that count, and the names of what cannot be read. Compaction may take files away meanwhile."""
+    for last in (False,) * (_LISTINGS - 1) + (True,):
+        names = [name for name in _names(folder) if name.endswith(".parquet")]
+        rows, unreadable, gone = [], [], False
+        for name in files_that_count(names):
+            try:
+                table = pq.read_table(io.BytesIO((folder / name).read_bytes()))
+                found = _as(table, schema)
+            except FileNotFoundError:
+                gone = True
+                unreadable.append(name)
+                continue
+            except (OSError, ValueError, pa.ArrowException) as wrong:
+                log.warning("%s cannot be read and is left out: %s", folder / name, wrong)
+                unreadable.append(name)
+                continue
+            sources = table[SOURCE_FILE].to_pylist() if SOURCE_FILE in table.column_names else [None] * len(found)
+            rows += [row for row, source in zip(found, sources, strict=True) if source not in names]
+        if not gone or last:
+            break
+    return Found(rows, tuple(unreadable))
+
+
+def _as(table: pa.Table, schema: pa.Schema) -> list[dict[str, Any]]:
+    """Rows in the schema's columns, null where an earlier version wrote none. ValueError where a row has no time."""
+    columns = [
+        table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
+        for field in schema
+    ]
+    rows: list[dict[str, Any]] = pa.table(columns, schema=schema).to_pylist()
+    if any(row["observed_at"] is None for row in rows):
+        raise ValueError("a row without observed_at")
+    return rows
+
+
+def _names(folder: RunFolder) -> list[str]:
+    """What is in a folder, sorted; nothing where there is none. Raises ReadError where it cannot be listed."""
+    try:
+        return sorted(entry.name for entry in folder.iterdir())
+    except FileNotFoundError:
+        return []
+    except OSError as wrong:
+        raise ReadError(
+            f"The ledger's folder {folder} cannot be listed ({wrong}). Nothing was changed. Let Airflow's processes "
+            "read what is below [kafka_rebalance] runs_url."
+        ) from wrong
+
+
+def _date_of(folder: str) -> date | None:
+    try:
+        return date.fromisoformat(folder.removeprefix(_DAY)) if folder.startswith(_DAY) else None
+    except ValueError:
+        return None

@@ -1,0 +1,155 @@
+"""The nightly look at one cluster: how far from balance, and whether that is worth a proposal. Never writes to it."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowSkipException
+
+from kafka_rebalance.errors import ClusterNotReadyError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.amounts import share_in_words
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.arrays import Problem, all_loads, shares
+from kafka_rebalance.planning.constraints import rack_rule, violations
+from kafka_rebalance.planning.reading import read_problem
+from kafka_rebalance.planning.scoring import Score, scores
+from kafka_rebalance.planning.tables import write_snapshot
+from kafka_rebalance.verification.segment_audit import SegmentAudit
+from kafka_rebalance.workflow.controller import controller_document
+from kafka_rebalance.workflow.fleet import VERDICT, fleet
+from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.nightly.proposing import WORDS, skew, why_not
+from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.run.folder import create_run_folder
+from kafka_rebalance.workflow.run.policies import read_policy
+from kafka_rebalance.workflow.segment_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
+from kafka_rebalance.workflow.snapshot import metric_rows, take_snapshot
+from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper.client import open_client
+
+__all__ = ["VERDICT", "check", "fleet", "verdict"]
+
+log = logging.getLogger(__name__)
+
+FINDINGS_LOGGED = 20
+
+
+@fails_without_retry
+def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
+    """Snapshot, score, audit, verdict. Leaves snapshot and verdict.json in a run's folder, and rows in the ledger."""
+    policy = read_policy(connection_id)
+    settings = Settings()
+    folder, _ = create_run_folder(connection_id, dag_run.run_id)
+    connection = read_connection(connection_id)
+    try:
+        taken = take_snapshot(connection, settings)
+    except ClusterNotReadyError:
+        _skip_while_held(connection)
+        raise
+    digest = write_snapshot(folder / artifacts.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
+    problem = read_problem(folder / artifacts.SNAPSHOT_FOLDER, settings)
+    found = scores(problem, all_loads(problem, problem.replicas), shares(problem))
+    broken = int(violations(rack_rule(problem), problem.replicas).sum())
+    audit = audit_snapshot(taken)
+    now = datetime.now(UTC)
+    measured = verdict(found, broken, policy)
+    result = {
+        "connection_id": connection_id,
+        "cluster_id": taken.view.cluster_id,
+        **measured,
+        **_proposal(connection_id, problem, measured, policy, taken.configs["lock_holder"], now),
+        "segment_errors": audit.errors,
+        "segment_warnings": audit.warnings,
+    }
+    controller = controller_document(taken.view, taken.controller)
+    segments = audit.to_mapping(FINDINGS_KEPT)
+    written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat()}
+    artifacts.write_json(folder, VERDICT, written, source_digest=digest)
+    ledger.append("metrics", connection_id, dag_run.run_id, now, metric_rows(taken))
+    ledger.append("balance", connection_id, dag_run.run_id, now, [_balance_row(result, dag_run.run_id)])
+    ledger.append("audits", connection_id, dag_run.run_id, now, audit_rows(audit))
+    log.info("%s: %s", connection_id, result["text"])
+    _log_audit(connection_id, audit)
+    return result
+
+
+def _skip_while_held(connection: ClusterConnection) -> None:
+    """Ends the check as skipped where a run holds the cluster: that it moves is not a failure of the night."""
+    with open_client(connection.zookeeper) as client:
+        holder = lock.read(client)
+    if holder is not None:
+        raise AirflowSkipException(
+            f"{connection.connection_id} is not checked: {holder.name} holds it, and what moves is not measured."
+        )
+
+
+def _proposal(
+    connection_id: str,
+    problem: Problem,
+    measured: Mapping[str, Any],
+    policy: Policy | None,
+    holder: str | None,
+    now: datetime,
+) -> dict[str, Any]:
+    """`propose`: whether a rebalance is started; `text` says why, or why not although the cluster is past its limit."""
+    if not measured["past_limit"] or policy is None:
+        return {"propose": False, "not_proposed": None}
+    reason, more = why_not(connection_id, problem, measured, policy, holder, now)
+    said = f"no rebalance is proposed: {reason}" if reason else more
+    return {
+        "propose": reason is None,
+        "not_proposed": reason,
+        "text": f"{measured['text']}; {said}" if said else measured["text"],
+    }
+
+
+def _balance_row(result: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+    """The verdict's figures; the skew of a resource that is not known is null."""
+    same = ("imbalance", "resource", "rack_violations", "limit", "past_limit")
+    return {
+        "run_id": run_id,
+        **{key: result[key] for key in same},
+        **{f"skew_{resource}": skew for resource, skew in result["skew"].items()},
+    }
+
+
+def _log_audit(connection_id: str, audit: SegmentAudit) -> None:
+    log.info("%s: segment settings: %d errors, %d warnings", connection_id, audit.errors, audit.warnings)
+    for finding in audit.findings[:FINDINGS_LOGGED]:
+        level = logging.ERROR if finding.severity == "error" else logging.WARNING
+        log.log(level, "%s: %s: %s", connection_id, finding.rule, finding)
+
+
+def verdict(found: dict[str, Score], rack_violations: int, policy: Policy | None) -> dict[str, Any]:
+    """What the scores mean under this policy: `past_limit` is whether one is called for, `text` says why.
+
+    `imbalance` is how far the broker farthest from its share is from it, as a share of it, in the worst resource.
+    Without a policy nothing could be approved, so nothing is proposed.
+    """
+    off = skew(found)
+    worst = max(off, key=lambda metric: off[metric])
+    limit = policy.imbalance_limit if policy else Policy(approvers=()).imbalance_limit
+    unbalanced = off[worst] > limit or rack_violations > 0
+    text = (
+        f"{WORDS[worst]} are {share_in_words(off[worst])} off their share on the worst broker, the limit is "
+        f"{share_in_words(limit)}; "
+        f"{rack_violations} rack violations"
+    )
+    if unbalanced and policy is None:
+        text += "; read-only, since there is no policy file, so no rebalance is proposed"
+    return {
+        "imbalance": off[worst],
+        "resource": worst,
+        "skew": off,
+        "rack_violations": rack_violations,
+        "limit": limit,
+        "past_limit": unbalanced and policy is not None,
+        "text": text,
+    }

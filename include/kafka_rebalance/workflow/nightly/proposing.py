@@ -1,0 +1,143 @@
+"""Whether the nightly check proposes a rebalance of a cluster past its limit, or one is open, rejected or no help."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import datetime
+from typing import Any
+
+from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.execution.decision import REJECT
+from kafka_rebalance.execution.proposing import AGAIN_AFTER, Rejection, Seen, again, changed_since, not_again
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.arrays import Problem, all_loads, shares
+from kafka_rebalance.planning.constraints import rack_rule, violations
+from kafka_rebalance.planning.hot_spots import Reach, reach
+from kafka_rebalance.planning.reading import read_problem
+from kafka_rebalance.planning.scoring import Score, scores
+from kafka_rebalance.workflow.fleet import REBALANCE_DAG
+from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.run.folder import file_name, newest_attempt, runs_root
+from kafka_rebalance.workflow.throttle.standing import is_active
+
+log = logging.getLogger(__name__)
+
+WORDS = {"replicas": "replicas", "disk": "bytes on disk", "leaders": "leaders", "bytes_in": "bytes in"}
+_DAY_SECONDS = 86_400
+
+
+def skew(found: Mapping[str, Score]) -> dict[str, float]:
+    """How far the worst broker is off its share, as a share of it, of the resources that the check is about."""
+    return {
+        metric: round(max(s.max_over_mean - 1, 1 - s.min_over_mean), 4)
+        for metric, s in found.items()
+        if metric in WORDS
+    }
+
+
+def why_not(
+    connection_id: str, problem: Problem, result: Mapping[str, Any], policy: Policy, holder: str | None, now: datetime
+) -> tuple[str | None, str]:
+    """Why nothing is proposed for a cluster past its limit, or None; and what else its approver should know.
+
+    `holder` is the run that holds the cluster's lock. Raises ReadError where the ledger cannot be read.
+    """
+    if holder is not None:
+        return f"the run {holder} holds the cluster", ""
+    helpless = cannot_help(problem, result)
+    if helpless is not None:
+        return helpless, ""
+    open_run = _open_run(connection_id, policy, now)
+    if open_run is not None:
+        return f"the run {open_run} of {REBALANCE_DAG} is open; answer or end it first", ""
+    rejection = _rejection(connection_id, now)
+    if rejection is None:
+        return None, ""
+    seen = _seen(problem, policy.digest)
+    changes = changed_since(rejection, seen, now, policy.imbalance_limit, WORDS)
+    return (None, again(rejection, changes)) if changes else (not_again(rejection), "")
+
+
+def cannot_help(problem: Problem, result: Mapping[str, Any]) -> str | None:
+    """Why no rebalance could bring the cluster below its limit, and what would help; None where one could."""
+    limit = result["limit"]
+    past = [resource for resource, off in result["skew"].items() if off > limit]
+    if result["rack_violations"] or not past:
+        return None
+    found = reach(problem, past, limit)
+    if any(one.can_help for one in found.values()):
+        return None
+    return "a rebalance cannot help: " + "; ".join(_helpless(resource, one) for resource, one in found.items())
+
+
+def _helpless(resource: str, found: Reach) -> str:
+    if not found.hot_spots:
+        return (
+            f"{WORDS[resource]} are as even as racks and the sizes of single partitions let them be; brokers in the "
+            "racks that have fewer, or more partitions, would help"
+        )
+    spot = found.hot_spots[0]
+    more = f" (and {len(found.hot_spots) - 1} more like it)" if len(found.hot_spots) > 1 else ""
+    remedy = {
+        "disk": "More partitions (kafka_topics, alter) spread what is written from then on; a shorter retention "
+        "shrinks it",
+        "bytes_in": "More partitions (kafka_topics, alter), or keys that spread better, would help",
+    }.get(resource, "More partitions would help, or fewer brokers")
+    return (
+        f"of {WORDS[resource]}, {spot.topic}-{spot.partition} alone{more} is {spot.share:.2f} times what a broker "
+        f"should carry, wherever it lies. {remedy}"
+    )
+
+
+def _open_run(connection_id: str, policy: Policy, now: datetime) -> str | None:
+    """A rebalance of this cluster that has a plan and is not over, by Airflow's word."""
+    days = policy.approval_expires_after_seconds / _DAY_SECONDS + AGAIN_AFTER.days
+    planned = dict.fromkeys(row["run_id"] for row in ledger.read("plans", connection_id, days, now=now).rows)
+    return next((run_id for run_id in planned if run_id and is_active(REBALANCE_DAG, run_id)), None)
+
+
+def _rejection(connection_id: str, now: datetime) -> Rejection | None:
+    """The last answer to a rebalance of the whole cluster, if that was a rejection; of other jobs it says nothing."""
+    for row in ledger.read("decisions", connection_id, AGAIN_AFTER.days + 1, now=now).rows:
+        if row["dag_id"] != REBALANCE_DAG or row["choice"] is None or row["run_id"] is None:
+            continue
+        try:
+            folder = newest_attempt(runs_root() / file_name(connection_id) / file_name(row["run_id"]))
+            if folder is None:
+                continue
+            written = artifacts.read_json(folder, artifacts.SNAPSHOT)
+            if not _is_of_everything(written["settings"]):
+                continue
+            if row["choice"] != REJECT:
+                return None
+            problem = read_problem(folder / artifacts.SNAPSHOT_FOLDER, Settings())
+        except (RebalanceError, OSError, KeyError) as unreadable:
+            log.warning("Run %s was answered, but its folder cannot be read: %s", row["run_id"], unreadable)
+            continue
+        seen = _seen(problem, written.get("policy_digest"))
+        at = row["at"] or row["observed_at"]
+        return Rejection(row["run_id"], row["by"] or "somebody", at, row["note"] or "", seen)
+    return None
+
+
+def _is_of_everything(settings: Mapping[str, Any]) -> bool:
+    """Whether the run was to balance the whole cluster, as the nightly check's are."""
+    default = Settings()
+    return (
+        settings.get("job") == default.job
+        and settings.get("topics_in") == list(default.topics_in)
+        and settings.get("plan") is None
+    )
+
+
+def _seen(problem: Problem, policy_digest: str | None) -> Seen:
+    found = scores(problem, all_loads(problem, problem.replicas), shares(problem))
+    return Seen(
+        frozenset(problem.brokers[problem.registered].tolist()),
+        skew(found),
+        int(violations(rack_rule(problem), problem.replicas).sum()),
+        policy_digest,
+    )

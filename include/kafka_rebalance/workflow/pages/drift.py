@@ -1,0 +1,155 @@
+"""The cluster as it is now, against the plan that waits: what the run's page asks for while nothing is written yet.
+
+It is the web server that reads ZooKeeper here, so it reads little and seldom: one read at a time for a run, AT_ONCE
+for all of them, an answer is kept for a while, and nobody waits longer than PATIENCE_SECONDS for it.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.execution.decision import OFFERED, REJECT
+from kafka_rebalance.execution.readiness import readiness_findings
+from kafka_rebalance.execution.staleness import Baseline, Drift, MoveDrift, drifts, named_by_reason
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.partition import PartitionState, TopicPartition
+from kafka_rebalance.model.proposal import Candidate
+from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.report.drift import CandidateDrift, DriftReport
+from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.run.baseline import read_baseline
+from kafka_rebalance.workflow.run.folder import RunFolder
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+
+log = logging.getLogger(__name__)
+
+PATIENCE_SECONDS, KEPT_SECONDS, AT_ONCE = 5.0, 15.0, 4
+STATES_READ = 20_000  # partitions; of more topics than these have, only the lists are read
+MOVES_COMPARED = 50_000  # of all candidates together; of more, only the first one's
+NAMED = 20  # differences of a kind
+
+Answer = DriftReport | str  # or why there is none
+
+
+class _Look:
+    """One read in a thread of its own. A daemon: a ZooKeeper that hangs must not keep the web server from ending."""
+
+    def __init__(self, read: Callable[[], Answer]) -> None:
+        self.done = threading.Event()
+        self.answer: Answer = ""
+        self.ended_at = float("inf")
+        self._read = read
+        threading.Thread(target=self._run, name="kafka rebalance drift", daemon=True).start()
+
+    def _run(self) -> None:
+        try:
+            self.answer = self._read()
+        except RebalanceError as said:
+            self.answer = str(said)
+        except Exception as failed:
+            # Neither text nor trace: nobody knows what a secrets backend or a library puts into them.
+            log.warning("The cluster could not be read for the run's page: %s", type(failed).__name__)
+            self.answer = f"The cluster could not be read ({type(failed).__name__})."
+        finally:
+            self.ended_at = time.monotonic()
+            self.done.set()
+
+
+_looks: dict[str, _Look] = {}
+_guard = threading.Lock()
+
+
+def drift_now(key: str, read: Callable[[], Answer], patience_seconds: float = PATIENCE_SECONDS) -> Answer | None:
+    """What `read` gives for this run, or gave within KEPT_SECONDS; None where it takes longer than one waits here."""
+    with _guard:
+        now = time.monotonic()
+        for old in [name for name, look in _looks.items() if now - look.ended_at > KEPT_SECONDS]:
+            del _looks[old]
+        look = _looks.get(key)
+        if look is None:
+            if sum(not one.done.is_set() for one in _looks.values()) >= AT_ONCE:
+                return "Other clusters are being read and do not answer."
+            look = _looks[key] = _Look(read)
+    return look.answer if look.done.wait(patience_seconds) else None
+
+
+def read_drift(folder: RunFolder) -> DriftReport:
+    """Holds the approved candidate, or each that is offered, against ZooKeeper. Raises RebalanceError.
+
+    Brokers are not asked: whether partitions have grown is told before the first write.
+    """
+    snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+    names, aside = _names(folder)
+    candidates = [read_candidate(folder, name) for name in names]
+    topics = {move.topic_partition.topic for candidate in candidates for move in candidate.moves}
+    then = read_baseline(folder, topics)
+    states_read = len(then.partitions) <= STATES_READ
+    settings = snapshot["settings"]
+    connection = read_connection(str(snapshot["connection_id"]))
+    with open_client(connection.zookeeper) as client:
+        view = read_cluster_view(client, topics, known=None if states_read else _states(then))
+    in_the_way = readiness_findings(
+        view,
+        expected_cluster_id=snapshot["cluster_id"],
+        may_be_down=frozenset(settings["drain"]) | {int(old) for old in settings["replace"]},
+        topics=topics,
+    )
+    return DriftReport(
+        datetime.fromisoformat(snapshot["observed_at"]),
+        datetime.now(UTC),
+        tuple(_summary(candidate, drifts(candidate.moves, view, then)) for candidate in candidates),
+        tuple(map(str, in_the_way)),
+        states_read,
+        aside,
+    )
+
+
+def _names(folder: RunFolder) -> tuple[list[str], tuple[str, ...]]:
+    """(the candidates to compare, those that are left aside)
+
+    The approved one; before there is one, all that may be approved, the recommended one first.
+    """
+    if (folder / artifacts.DECISION).exists():
+        choice = artifacts.read_json(folder, artifacts.DECISION).get("choice")
+        return ([str(choice)] if choice not in (None, REJECT) else []), ()
+    plan = artifacts.read_json(folder, artifacts.PROPOSALS)
+    offered = {one["name"]: one for one in plan["candidates"] if one["status"] in OFFERED}
+    names = sorted(offered, key=lambda name: name != plan["recommended"])
+    moves = sum(one["moved_replicas"] + one["leader_changes"] for one in offered.values())
+    compared = names if moves <= MOVES_COMPARED else names[:1]
+    return compared, tuple(names[len(compared) :])
+
+
+def _states(then: Baseline) -> dict[TopicPartition, PartitionState | None]:
+    """The snapshot's, as if nothing had changed; where it knows none, none."""
+    return {
+        tp: None
+        if partition.leader is None or partition.isr is None
+        else PartitionState(partition.leader, 0, tuple(sorted(partition.isr)), 0)
+        for tp, partition in then.partitions.items()
+    }
+
+
+def _summary(candidate: Candidate, found: Sequence[MoveDrift]) -> CandidateDrift:
+    of: dict[Drift, list[Any]] = {kind: [one for one in found if one.drift is kind] for kind in Drift}
+    return CandidateDrift(
+        candidate.name,
+        len(of[Drift.UNCHANGED]),
+        len(of[Drift.HARMLESS]),
+        len(of[Drift.CONFLICT]),
+        _first(of[Drift.CONFLICT]),
+        _first(of[Drift.HARMLESS]),
+    )
+
+
+def _first(found: Sequence[MoveDrift]) -> tuple[str, ...]:
+    named = named_by_reason(found)
+    more = (f"and {len(named) - NAMED} more",) if len(named) > NAMED else ()
+    return tuple(line if len(line) <= 400 else line[:399] + "…" for line in named[:NAMED]) + more

@@ -1,0 +1,109 @@
+"""Reads a run's folder into the report, and writes the self-contained page beside it."""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote
+
+from airflow.sdk.configuration import conf
+
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.report.brokers import brokers_csv
+from kafka_rebalance.report.moves import brokers_file, moves_file
+from kafka_rebalance.report.page import approval_body, approval_subject, render_file
+from kafka_rebalance.report.reassignments import plan_file, reassignment_files, rollback_file
+from kafka_rebalance.report.summary import build_report
+from kafka_rebalance.report.values import RunReport
+from kafka_rebalance.workflow.pages.plan_tables import read_move_table, read_page_tables, read_tables, write_page_tables
+from kafka_rebalance.workflow.pages.urls import picture_url
+from kafka_rebalance.workflow.run.folder import RunFolder
+
+
+def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
+    """What is there so far: later documents are None until their task has run.
+
+    For a page, the plan's tables are as `page.json` has them: a page is asked for every few seconds.
+    """
+    proposals = _optional(folder, artifacts.PROPOSALS)
+    names = [candidate["name"] for candidate in proposals["candidates"]] if proposals else []
+    read = read_page_tables if for_page else read_tables
+    return build_report(
+        snapshot=artifacts.read_json(folder, artifacts.SNAPSHOT),
+        proposals=proposals,
+        segments=_optional(folder, artifacts.SEGMENTS),
+        tables={name: read(folder, proposals or {}, name) for name in names},
+        decision=_optional(folder, artifacts.DECISION),
+        throttle=_optional(folder, artifacts.THROTTLE),
+        batches=_optional(folder, artifacts.BATCHES),
+        progress=_optional(folder, artifacts.PROGRESS),
+        control=_optional(folder, artifacts.CONTROL),
+        verification=_optional(folder, artifacts.VERIFICATION),
+        left_out=_optional(folder, artifacts.LEFT_OUT),
+        estimate=_optional(folder, artifacts.ESTIMATE),
+        rates=_optional(folder, artifacts.RATES),
+        rejection=_optional(folder, artifacts.REJECTION),
+    )
+
+
+def write_report(folder: RunFolder) -> None:
+    """`report.html`: opens without Airflow."""
+    (folder / artifacts.REPORT).write_bytes(render_file(read_report(folder)).encode())
+
+
+def write_tables(folder: RunFolder) -> None:
+    """Of every candidate all moves and all brokers as CSV beside `report.html`, and what the run's page says of it."""
+    proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
+    for name in (candidate["name"] for candidate in proposals["candidates"]):
+        brokers, moves = read_tables(folder, proposals, name).brokers, read_move_table(folder, proposals, name)
+        (folder / brokers_file(name)).write_bytes(brokers_csv(brokers).encode())
+        (folder / moves_file(name)).write_bytes("".join(moves.csv()).encode())
+    write_page_tables(folder, proposals)
+
+
+def write_reassignments(folder: RunFolder) -> None:
+    """Every candidate that moves something, and its way back, as files for kafka-reassign-partitions."""
+    (folder / artifacts.REASSIGNMENTS).mkdir(parents=True, exist_ok=True)
+    for candidate in artifacts.read_json(folder, artifacts.PROPOSALS)["candidates"]:
+        name = candidate["name"]
+        for file, content in reassignment_files(name, read_candidate(folder, name).moves).items():
+            (folder / artifacts.REASSIGNMENTS / file).write_bytes(content)
+
+
+def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
+    """What `write_reassignments` wrote under that name, None where it wrote no such file.
+
+    Made again from the moves, which must still give the candidate's digest: a file that somebody has changed would be
+    a plan that nobody has seen.
+    """
+    proposals = _optional(folder, artifacts.PROPOSALS) or {"candidates": ()}
+    for name in (candidate["name"] for candidate in proposals["candidates"]):
+        if file in (plan_file(name), rollback_file(name)):
+            return reassignment_files(name, read_candidate(folder, name).moves).get(file)
+    return None
+
+
+def approval_texts(folder: RunFolder, dag_run: Any) -> tuple[str, str]:
+    """Subject and markdown body of the approval request."""
+    report = read_report(folder)
+    names = dag_run.dag_id, dag_run.run_id
+    return approval_subject(report), approval_body(report, link=run_link(*names), picture=picture_url(*names))
+
+
+def run_link(dag_id: str, run_id: str) -> str:
+    """The run's tab in Airflow's web interface."""
+    base = conf.get("api", "base_url", fallback="").rstrip("/")
+    return f"{base}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}/plugin/rebalance"
+
+
+def _optional(folder: RunFolder, name: str) -> dict[str, Any] | None:
+    """A document that a later task writes. One that is there and cannot be read is still an error."""
+    if not (folder / name).exists():
+        return None
+    try:
+        return artifacts.read_json(folder, name)
+    except ArtifactError:
+        if (folder / name).exists():
+            raise
+        return None

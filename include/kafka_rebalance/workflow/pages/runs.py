@@ -1,0 +1,204 @@
+"""The "Rebalance" tab of a Dag run, and the files that it links to. The app has checked login and permission."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TypeVar
+
+from fastapi.responses import HTMLResponse, Response
+from sqlalchemy.orm import Session
+
+from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError
+from kafka_rebalance.model.artifacts import BATCHES, PROPOSALS, SNAPSHOT, VERIFICATION, read_json
+from kafka_rebalance.report.page import Around, picture, render_drift, render_message, render_page
+from kafka_rebalance.workflow.pages.drift import PATIENCE_SECONDS, drift_now, read_drift
+from kafka_rebalance.workflow.pages.plan_tables import begin_to_read
+from kafka_rebalance.workflow.pages.report_files import read_reassignment, read_report
+from kafka_rebalance.workflow.pages.run_context import holds, superseded_by
+from kafka_rebalance.workflow.pages.run_records import (
+    FOLDER_KEY,
+    NONCE_KEY,
+    SNAPSHOT_TASK,
+    DagRun,
+    is_rebalance,
+    read_pushed,
+    read_run,
+)
+from kafka_rebalance.workflow.pages.urls import drift_url, run_page_url, static_url
+from kafka_rebalance.workflow.run.folder import RunFolder, check_shared, file_name, open_run_folder, runs_root
+
+log = logging.getLogger(__name__)
+
+ACTIVE_STATES = frozenset({"queued", "running"})
+MANY_MOVES = 10_000  # take longer to read than one likes to wait for a search
+NOT_BEGUN = ("waiting", "approved")  # states of a report in which the cluster may still move on from under the plan
+
+
+class NotServed(Exception):
+    """Why there is nothing to show, as a status and a page in words."""
+
+    def __init__(self, status: int, heading: str, text: str) -> None:
+        super().__init__(text)
+        self.status, self.heading, self.text = status, heading, text
+
+
+def run_page(dag_id: str, run_id: str, session: Session, known: str | None = None) -> Response:
+    """The run's report, or a page that says in words why there is none. The caller has checked the permission.
+
+    `known`: the tag of the page that the reader has, if any; where that is still the page, it is not sent again.
+    """
+
+    def page() -> Response:
+        folder, dag_run = open_folder(dag_id, run_id, session)
+        report = read_report(folder, for_page=True)
+        is_active = str(dag_run.state) in ACTIVE_STATES
+        moves_on = is_active and report.changes_by_itself
+        around = Around(
+            at=datetime.now(UTC),
+            is_active=is_active,
+            holds=holds(session, dag_id, report.connection_id) if moves_on else (),
+            superseded=superseded_by(session, dag_run, folder) if is_active and report.is_open else "",
+        )
+        if report.focus is not None and report.focus.partitions >= MANY_MOVES:
+            begin_to_read(folder, read_json(folder, PROPOSALS), report.focus.name)
+        html = render_page(
+            report,
+            static_url=static_url(),
+            run_url=run_page_url(dag_id, run_id),
+            is_live=moves_on or (is_active and report.waits_for_people),
+            drift_url=drift_url(dag_id, run_id) if report.state in NOT_BEGUN else None,
+            around=around,
+        )
+        tag = f'"{sha256(html.encode()).hexdigest()}"'
+        same = known is not None and known.removeprefix("W/") == tag  # weak: a proxy has compressed it
+        return Response(status_code=304) if same else HTMLResponse(html, headers={"ETag": tag})
+
+    return answered(page, dag_id, run_id)
+
+
+def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
+    """What has changed in the cluster since the run's snapshot. The caller has checked the permission."""
+
+    def page() -> HTMLResponse:
+        folder = open_planned(dag_id, run_id, session)
+        if not (folder / PROPOSALS).exists() or any((folder / name).exists() for name in (BATCHES, VERIFICATION)):
+            raise NotServed(
+                404,
+                "There is nothing to compare",
+                "The plan is compared with the cluster from when it is made until the first batch is requested.",
+            )
+        found = drift_now(str(folder), lambda: read_drift(folder))
+        return HTMLResponse(
+            render_drift(
+                _within(folder, found) if isinstance(found, str) else found,
+                static_url=static_url(),
+                drift_url=drift_url(dag_id, run_id),
+                run_url=run_page_url(dag_id, run_id),
+                patience_seconds=PATIENCE_SECONDS,
+            )
+        )
+
+    return answered(page, dag_id, run_id)
+
+
+def _within(folder: RunFolder, text: str) -> str:
+    """An error's text with files named as the run's folder has them: where the server keeps that is not for a page."""
+    short = text.replace(f"{folder}/", "").replace(f"the run's folder {folder}", "the run's folder")
+    return short.replace(str(folder), "the run's folder")
+
+
+def run_picture(dag_id: str, run_id: str, session: Session) -> Response:
+    """The picture of the approval request. The caller has checked the permission."""
+
+    def image() -> Response:
+        drawn = picture(read_report(open_planned(dag_id, run_id, session), for_page=True))
+        if drawn is None:
+            raise NotServed(404, "There is no picture", "The loads of the brokers are not known.")
+        return Response(drawn, media_type="image/svg+xml")
+
+    return answered(image, dag_id, run_id)
+
+
+def reassignment_file(dag_id: str, run_id: str, name: str, session: Session) -> Response:
+    """A candidate or its way back in Kafka's JSON, as a download. The caller has checked the permission."""
+
+    def file() -> Response:
+        folder = open_planned(dag_id, run_id, session)
+        content = read_reassignment(folder, name)
+        if content is None:
+            raise NotServed(404, "There is no such file", "It is not of a candidate of this run that moves something.")
+        headers = download(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
+        return Response(content, media_type="application/json", headers=headers)
+
+    return answered(file, dag_id, run_id)
+
+
+def download(name: str) -> dict[str, str]:
+    """The headers of a file that is saved, not shown."""
+    return {"Content-Disposition": f'attachment; filename="{file_name(name)}"'}
+
+
+Answer = TypeVar("Answer", bound=Response)
+
+
+def answered(make: Callable[[], Answer], dag_id: str, run_id: str) -> Answer | HTMLResponse:
+    """What `make` gives, or a page that says in words why there is nothing."""
+    try:
+        return make()
+    except NotServed as why:
+        return _message(why.status, why.heading, why.text)
+    except InputError as wrong:
+        return _message(400, "This address asks for nothing that there is", str(wrong))
+    except (RebalanceError, OSError) as unusable:
+        log.warning("%s %s: the page cannot be shown: %s", dag_id, run_id, unusable)
+        # Where the server keeps its runs is nobody's business here; the log has it.
+        return _message(503, "The report cannot be shown", str(unusable).replace(f"{runs_root()}/", ""))
+
+
+def open_planned(dag_id: str, run_id: str, session: Session) -> RunFolder:
+    """The run's folder, for what is made of a plan: where there is no snapshot yet, that is not found."""
+    try:
+        return open_folder(dag_id, run_id, session)[0]
+    except NotServed as why:
+        raise NotServed(404 if why.status == 200 else why.status, why.heading, why.text) from why
+
+
+def open_folder(dag_id: str, run_id: str, session: Session) -> tuple[RunFolder, DagRun]:
+    """The run's folder and the run. Raises NotServed, and ArtifactError where its snapshot.json cannot be used."""
+    dag_run = read_run(session, dag_id, run_id)
+    if dag_run is None:
+        raise NotServed(404, "Unknown Dag run", f"There is no run {run_id} of the Dag {dag_id}.")
+    url, nonce = (read_pushed(session, dag_run, key) for key in (FOLDER_KEY, NONCE_KEY))
+    if url is None or nonce is None:
+        if is_rebalance(session, dag_run):
+            raise NotServed(
+                200,
+                "No snapshot yet",
+                f"The task {SNAPSHOT_TASK} has not written this run's folder. The run is {dag_run.state}. "
+                "Reload the page when the task is done; if it failed, its log says why.",
+            )
+        raise NotServed(
+            404,
+            "This run is not a rebalance",
+            f"The Dag {dag_id} does not plan a rebalance of a Kafka cluster, so there is nothing to show here.",
+        )
+    try:
+        folder = open_run_folder(url)
+    except RunFolderError as outside:
+        raise NotServed(403, "This folder is not served", str(outside)) from outside
+    try:
+        check_shared(folder, nonce)
+    except (RunFolderError, OSError) as unshared:
+        raise NotServed(503, "The run folder is not shared with the API server", str(unshared)) from unshared
+    written = read_json(folder, SNAPSHOT)
+    if (written.get("dag_id"), written.get("run_id")) != (dag_run.dag_id, dag_run.run_id):
+        # An XCom can be edited by whoever may edit that Dag; the permission was checked for this Dag only.
+        raise NotServed(403, "This folder is not served", "The folder that this run names belongs to another run.")
+    return folder, dag_run
+
+
+def _message(status: int, heading: str, text: str) -> HTMLResponse:
+    return HTMLResponse(render_message(heading, text, static_url=static_url()), status_code=status)

@@ -1,0 +1,127 @@
+"""The web app: its routes, and what guards them. GET only, behind login and Dag permission, under strict headers.
+
+Airflow mounts a plugin's app without any login (`airflow.api_fastapi.app.init_plugins`), so every route here asks for
+the user itself. The imports from `airflow.api_fastapi` are not public interface: they are kept in this one module, as
+those from `airflow.models` are in `run_records`, and a test holds them against the installed version.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.api_fastapi.common.db.common import SessionDep
+from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
+from fastapi import Depends, FastAPI, HTTPException, Request
+from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.datastructures import MutableHeaders
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from kafka_rebalance.report.page import REQUESTS, STATIC, read_static, warm_up
+from kafka_rebalance.workflow.fleet import REBALANCE_DAG
+from kafka_rebalance.workflow.pages.overview import overview_page, requests_tag
+from kafka_rebalance.workflow.pages.runs import drift_page, reassignment_file, run_page, run_picture
+from kafka_rebalance.workflow.pages.tables import brokers_table, candidate_page, moves_page, plot_file, table_file
+from kafka_rebalance.workflow.pages.urls import MOUNT, PICTURE
+
+__all__ = ["HEADERS", "MOUNT", "create_app"]
+
+
+HEADERS = {
+    # No inline script and no inline style: what comes from the cluster could do nothing even if it were not escaped.
+    # Scripts and their requests are our own, and so is the one form, a search that GETs. 'self' as ancestor: Airflow
+    # shows the page in an iframe.
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
+        "base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
+    ),
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "same-origin",
+    "Cache-Control": "no-store",
+}
+
+
+def create_app() -> FastAPI:
+    """The app that the plugin mounts under `MOUNT`."""
+    app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(get_user)])
+    may_read_run = Depends(requires_access_dag("GET", access_entity=DagAccessEntity.XCOM))  # the path's dag_id
+    may_read_rebalances = Depends(
+        requires_access_dag("GET", access_entity=DagAccessEntity.XCOM, param_dag_id=REBALANCE_DAG)
+    )
+
+    # Before the run's page: a run's id may hold slashes.
+    @app.get("/run/{dag_id}/{run_id:path}/reassignments/{name}", dependencies=[may_read_run])
+    def reassignment(dag_id: str, run_id: str, name: str, session: SessionDep) -> Response:
+        return reassignment_file(dag_id, run_id, name, session)
+
+    @app.get("/run/{dag_id}/{run_id:path}/drift", dependencies=[may_read_run], response_class=HTMLResponse)
+    def drift(dag_id: str, run_id: str, session: SessionDep) -> HTMLResponse:
+        return drift_page(dag_id, run_id, session)
+
+    @app.get(f"/run/{{dag_id}}/{{run_id:path}}/{PICTURE}", dependencies=[may_read_run])
+    def picture(dag_id: str, run_id: str, session: SessionDep) -> Response:
+        return run_picture(dag_id, run_id, session)
+
+    @app.get("/run/{dag_id}/{run_id:path}/tables/{name}", dependencies=[may_read_run])
+    def table(dag_id: str, run_id: str, name: str, session: SessionDep) -> Response:
+        return table_file(dag_id, run_id, name, session)
+
+    @app.get("/run/{dag_id}/{run_id:path}/plot", dependencies=[may_read_run])
+    def plot(dag_id: str, run_id: str, request: Request, session: SessionDep) -> Response:
+        return plot_file(dag_id, run_id, request.query_params, session)
+
+    @app.get("/run/{dag_id}/{run_id:path}/moves", dependencies=[may_read_run], response_class=HTMLResponse)
+    def moves(dag_id: str, run_id: str, request: Request, session: SessionDep) -> HTMLResponse:
+        return moves_page(dag_id, run_id, request.query_params, session)
+
+    @app.get("/run/{dag_id}/{run_id:path}/brokers", dependencies=[may_read_run], response_class=HTMLResponse)
+    def brokers(dag_id: str, run_id: str, request: Request, session: SessionDep) -> HTMLResponse:
+        return brokers_table(dag_id, run_id, request.query_params, session)
+
+    @app.get("/run/{dag_id}/{run_id:path}/candidate", dependencies=[may_read_run], response_class=HTMLResponse)
+    def candidate(dag_id: str, run_id: str, request: Request, session: SessionDep) -> HTMLResponse:
+        return candidate_page(dag_id, run_id, request.query_params.get("candidate", ""), session)
+
+    @app.get("/run/{dag_id}/{run_id:path}", dependencies=[may_read_run], response_class=HTMLResponse)
+    def run(dag_id: str, run_id: str, request: Request, session: SessionDep) -> Response:
+        return run_page(dag_id, run_id, session, request.headers.get("if-none-match"))
+
+    @app.get("/clusters", dependencies=[may_read_rebalances], response_class=HTMLResponse)
+    def clusters(session: SessionDep) -> HTMLResponse:
+        return overview_page(session)
+
+    @app.get(f"/clusters/{REQUESTS}", dependencies=[may_read_rebalances])
+    def requests(session: SessionDep) -> PlainTextResponse:
+        return PlainTextResponse(requests_tag(session))
+
+    @app.get("/static/{name}")
+    def static(name: str) -> Response:
+        if name not in STATIC:
+            raise HTTPException(404, "There is no such file.")
+        return Response(read_static(name), media_type=STATIC[name])
+
+    app.add_middleware(_Headers)
+    threading.Thread(target=_warm_up, name="kafka rebalance warm-up", daemon=True).start()
+    return app
+
+
+def _warm_up() -> None:
+    """What the first reader of a page would wait for: seconds, on a busy machine."""
+    importlib.import_module("kafka_rebalance.report.move_table")
+    warm_up()
+
+
+class _Headers:
+    """Puts `HEADERS` on every answer, errors too."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self.app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        async def send_with_headers(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                MutableHeaders(scope=message).update(HEADERS)
+            await send(message)
+
+        await self.app(scope, receive, send_with_headers)

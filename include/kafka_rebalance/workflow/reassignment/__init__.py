@@ -1,0 +1,1 @@
+"""The approved batches, one after the other: requested, followed, waited for, elected."""

@@ -1,0 +1,119 @@
+"""batches.json: when each batch was requested and how it ended, and why none followed. ZooKeeper stays the truth.
+
+Notes of a version that this one does not know are neither read nor written over: FormatVersionError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka_rebalance.errors import ArtifactError, FormatVersionError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.proposal import Batch
+from kafka_rebalance.workflow.reassignment.progress_notes import read_measured
+from kafka_rebalance.workflow.run.approved import ApprovedPlan
+
+# Of a batch: about to be requested, requested, over, or given up on in one of four ways.
+REQUESTING, REQUESTED, DONE = "requesting", "requested", "done"
+REFUSED, STALLED, UNREADABLE, CANCELLED = "refused", "stalled", "unreadable", "cancelled"
+
+
+def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> None:
+    """Notes what became of a batch; the time of its request and of its end are noted once."""
+    document = _read(plan)
+    entry = _entries(document).setdefault(
+        batch.number,
+        {
+            "number": batch.number,
+            "partitions": len(batch.moves),
+            "bytes": sum(move.bytes_to_copy for move in batch.moves),
+            "created_at": _now(),
+            "finished_at": None,
+        },
+    )
+    entry.update(state=state, **more)
+    if state == DONE and not entry["finished_at"]:
+        entry["finished_at"] = _now()
+    _write(plan, document, entry)
+
+
+def note_done(plan: ApprovedPlan, numbers: Collection[int]) -> None:
+    """Notes the end of batches that were noted as requested and, as ZooKeeper shows, have ended.
+
+    With the bytes that their new replicas held then, None where nobody measured them.
+    """
+    document = _read(plan)
+    noted = _entries(document)
+    unseen = [noted[number] for number in numbers if number in noted and not noted[number].get("finished_at")]
+    for entry in unseen:
+        entry.update(state=DONE, finished_at=_now(), measured_bytes=read_measured(plan.folder, entry["number"]))
+    if unseen:
+        _write(plan, document, *unseen)
+
+
+def note_stop(plan: ApprovedPlan, why: str) -> None:
+    """Notes why no further batch was requested."""
+    document = _read(plan)
+    document["stopped"] = {"at": _now(), "why": why}
+    _write(plan, document)
+
+
+def note_going_on(plan: ApprovedPlan) -> None:
+    """What had stopped the run does not any more."""
+    document = _read(plan)
+    if document.pop("stopped", None) is not None:
+        _write(plan, document)
+
+
+def read_batch_note(plan: ApprovedPlan, number: int) -> Mapping[str, Any]:
+    """What was noted of this batch; nothing where there is no readable note."""
+    return _entries(_read(plan)).get(number, {})
+
+
+def read_stop(plan: ApprovedPlan) -> str | None:
+    """Why no further batch was requested, in words; None where none was held back."""
+    stopped = _read(plan).get("stopped")
+    return str(stopped.get("why")) if isinstance(stopped, Mapping) else None
+
+
+def not_moved(plan: ApprovedPlan, view: ClusterView) -> dict[str, Any] | None:
+    """The approved partitions that are where they were because the run was stopped, and why; None: it was not."""
+    why = read_stop(plan)
+    if why is None:
+        return None
+    left = [
+        move.topic_partition
+        for move in plan.candidate.moves
+        if (partition := view.partitions.get(move.topic_partition)) is not None
+        and partition.replicas == move.before != move.after
+        and move.topic_partition not in view.moving
+    ]
+    return {"why": why, "partitions": [str(tp) for tp in sorted(left)]}
+
+
+def _read(plan: ApprovedPlan) -> dict[str, Any]:
+    """What was noted; an empty document where there are no readable notes."""
+    try:
+        return artifacts.read_json(plan.folder, artifacts.BATCHES)
+    except FormatVersionError:
+        raise
+    except ArtifactError:
+        return {}
+
+
+def _entries(document: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
+    return {entry["number"]: entry for entry in document.get("batches", [])}
+
+
+def _write(plan: ApprovedPlan, document: Mapping[str, Any], *entries: dict[str, Any]) -> None:
+    noted = _entries(document) | {entry["number"]: entry for entry in entries}
+    artifacts.write_json(
+        plan.folder, artifacts.BATCHES, {**document, "batches": [noted[number] for number in sorted(noted)]}
+    )
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -1,0 +1,286 @@
+"""Requests the approved batches, one after the other. Where a run stands is read from ZooKeeper each time."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.errors import ExecutionError, FormatVersionError, RefusedError, StoppedError
+from kafka_rebalance.execution.pacing import Window, predicted_seconds, read_window
+from kafka_rebalance.execution.pausing import Pause, pause_before
+from kafka_rebalance.execution.recovery import Position, check_position, position
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.proposal import Batch, Move
+from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.reassignment import batch_notes
+from kafka_rebalance.workflow.reassignment.elections import elect_preferred, led_by_first
+from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
+from kafka_rebalance.workflow.run.control import read_control
+from kafka_rebalance.workflow.run.freeze import check_not_frozen
+from kafka_rebalance.workflow.run.left_out import read_left_out
+from kafka_rebalance.workflow.run.lock import lock_owner
+from kafka_rebalance.workflow.run.preflight import check_before_write
+from kafka_rebalance.workflow.throttle.leases import rate_in_force
+from kafka_rebalance.workflow.throttle.throttling import check_throttle_in_force
+from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.writer import create_reassignment
+
+log = logging.getLogger(__name__)
+
+# A leader takes a replica that lags out of the ISR after replica.lag.time.max.ms, 10 s or 30 s: what states say of
+# partitions that nobody moves is never newer than that.
+STATES_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What the next batch waits for: the cluster to be well (`pause`), a time, or both; no longer than `until`."""
+
+    pause: Pause = field(default_factory=Pause)
+    not_before: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def words(self) -> str:
+        """Why, for the log."""
+        if self.not_before is not None:
+            return f"no batch begins before {self.not_before.isoformat()}"
+        return " ".join(self.pause.reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What comes now: a batch to follow, something to wait for, or neither: all batches are in place."""
+
+    plan: ApprovedPlan
+    batch: Batch | None = None
+    wait: Wait | None = None
+
+
+@contextmanager
+def open_visit(decision: Mapping[str, Any]) -> Iterator[Visit]:
+    """A worker's visit: the approved plan is read, and held against what was approved, once."""
+    plan = read_approved(decision)
+    connection = read_connection(plan.connection_id)
+    with open_client(connection.zookeeper) as client:
+        yield Visit(client, connection, plan)
+
+
+class Visit:
+    """What stays from batch to batch: what was approved, the way to the cluster, and who was in sync a moment ago."""
+
+    def __init__(self, client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan) -> None:
+        self.client, self.connection, self.plan = client, connection, plan
+        self._all_states: tuple[float, ClusterView] | None = None  # since when at the latest, and as they were
+        self._last = 0  # batch that was requested or found in flight
+
+    def advance(self, dag_run: Any, event: Mapping[str, Any] | None = None) -> Step:
+        """The next step; the next batch is requested here. `event`: what a follower has seen, which may be long ago.
+
+        Whatever the event says, ZooKeeper is read first: asking again, also from two workers at once, requests no batch
+        twice. Raises ExecutionError where the batch in flight does not go on, RefusedError where the controller dropped
+        it, StoppedError where people or their time limit want no further batch.
+        """
+        client, plan = self.client, self.plan
+        plan = replace(plan, left_out=read_left_out(plan.folder, plan.approved))
+        view, where = self._look(plan)
+        if event is not None:
+            _heed(plan, view, where, event)
+        check_position(where)
+        if where.in_flight is not None:
+            with suppress(FormatVersionError):  # what runs is followed to its end; nothing is written after it
+                batch_notes.note_done(plan, where.done)
+            log.info("Batch %d is under way; following it", where.in_flight.number)
+            self._last = where.in_flight.number
+            return Step(plan, where.in_flight)
+        batch_notes.note_done(plan, where.done)
+        _elect(client, plan, view, where)
+        if where.next is None:
+            return Step(plan)
+        step = _request(client, self.connection, plan, view, where, where.next, dag_run)
+        self._last = step.batch.number if step.batch is not None else 0
+        return step
+
+    def _look(self, plan: ApprovedPlan) -> tuple[ClusterView, Position]:
+        """The cluster now, and where the run stands in it.
+
+        Lists, requests and brokers are always read, and so are the states of the batch that has just ended and of the
+        one that comes; of a plan of many batches the other states only where they were not read for `STATES_SECONDS`.
+        """
+        batches, now = plan.candidate.batches, time.monotonic()
+        if self._last and self._all_states is not None and now - self._all_states[0] < STATES_SECONDS:
+            fresh = {tp for b in batches if 0 <= b.number - self._last <= 1 for tp in _partitions(b)}
+            seen = self._all_states[1].partitions
+            view = read_plan_view(self.client, plan, {tp: one.state for tp, one in seen.items() if tp not in fresh})
+            where = position(batches, view)
+            if _partitions(where.in_flight or where.next) <= fresh:
+                self._all_states = self._all_states[0], view
+                return view, where
+        view = read_plan_view(self.client, plan)
+        self._all_states = now, view
+        return view, position(batches, view)
+
+
+def _partitions(batch: Batch | None) -> set[TopicPartition]:
+    return {move.topic_partition for move in batch.moves} if batch is not None else set()
+
+
+def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, event: Mapping[str, Any]) -> None:
+    """Raises what the trigger has seen, if ZooKeeper still shows it; an event of another batch than the one the run
+    stands at is of the past.
+    """
+    at = where.in_flight or where.next
+    number, state, message = event.get("batch"), event.get("state"), str(event.get("message", ""))
+    if state in ("ready", "done", batch_notes.UNREADABLE):
+        return  # ZooKeeper could be read just now, and says itself what is done
+    # Whoever follows a batch gives a stall up while it runs, and everything else when nothing of it runs any more.
+    if at is None or at.number != number or (where.in_flight is None) == (state == batch_notes.STALLED):
+        log.warning("Batch %s was seen as %s, which it is no longer; going on from ZooKeeper", number, state)
+        return
+    if state == batch_notes.REFUSED:
+        _note_refused(plan, at, view, message)
+        raise RefusedError(message)
+    if state == batch_notes.CANCELLED:
+        batch_notes.note_batch(plan, at, batch_notes.CANCELLED)
+        raise _stopped(plan, where, message)
+    batch_notes.note_batch(plan, at, str(state))
+    raise ExecutionError(message)
+
+
+def _note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str) -> None:
+    epoch = view.controller.epoch if view.controller else None
+    batch_notes.note_batch(plan, batch, batch_notes.REFUSED, why=why, controller_epoch=epoch)
+
+
+def _elect(client: KazooClient, plan: ApprovedPlan, view: ClusterView, where: Position) -> None:
+    """Elects preferred leaders of what is in place, whoever followed it, before anything else is moved."""
+    done = [move for move in plan.candidate.moves if move.batch in where.done and not led_by_first(view, move)]
+    if done:
+        elect_preferred(client, done, allowed=lambda: check_not_frozen(plan.connection_id))
+
+
+def _request(
+    client: KazooClient,
+    connection: ClusterConnection,
+    plan: ApprovedPlan,
+    view: ClusterView,
+    where: Position,
+    batch: Batch,
+    dag_run: Any,
+) -> Step:
+    """Requests the batch, or says what it waits for."""
+    _check_not_stopped(plan, where, batch)
+    _check_not_refused(plan, batch, view)
+    window = read_window(plan.snapshot.get("window") or {})
+    now = datetime.now(UTC)
+    wait = _wait(plan, view, where, batch, window, now)
+    if wait is not None:
+        return Step(plan, wait=wait)
+    closed = window.closed_for(predicted_seconds(batch.moves, rate_in_force(plan.folder)), now)
+    if closed is not None:
+        raise _stopped(plan, where, f"Batch {batch.number} was not requested: {closed}.")
+    plan = check_before_write(client, connection, plan, view, where, requesting=batch.number)
+    where = position(plan.candidate.batches, view)
+    batch_notes.note_done(plan, where.done)
+    if where.next is None:
+        return Step(plan)  # what was left has been left out
+    batch = where.next
+    # First the fence, then what people ask and the throttle: who cancels or begins to put that back raises the fence.
+    fence = lock.check_held(client, lock_owner(plan.candidate.digest, dag_run))
+    _check_not_stopped(plan, where, batch)
+    check_throttle_in_force(client, plan)
+    log.info(
+        "Batch %d of %d: requesting %d partitions, %d bytes to copy",
+        batch.number,
+        len(plan.candidate.batches),
+        len(batch.moves),
+        sum(move.bytes_to_copy for move in batch.moves),
+    )
+    batch_notes.note_going_on(plan)
+    batch_notes.note_batch(plan, batch, batch_notes.REQUESTING)
+    create_reassignment(client, batch, plan.candidate.digest, view.brokers, view=view, fence=fence)
+    batch_notes.note_batch(plan, batch, batch_notes.REQUESTED)
+    return Step(plan, batch)
+
+
+def _check_not_stopped(plan: ApprovedPlan, where: Position, batch: Batch) -> None:
+    control = read_control(plan.folder)
+    if control.cancelled is not None and batch_notes.read_batch_note(plan, batch.number):
+        batch_notes.note_batch(plan, batch, batch_notes.CANCELLED)
+    if control.stop_after_batch is not None:
+        raise _stopped(plan, where, f"No further batch was requested, as {control.stop_after_batch} asked.")
+
+
+def _stopped(plan: ApprovedPlan, where: Position, why: str) -> StoppedError:
+    """Noted, and as an error that says what is done and what is not."""
+    batch_notes.note_stop(plan, why)
+    done = sum(len(b.moves) for b in plan.candidate.batches if b.number in where.done)
+    left = len(plan.candidate.moves) - done
+    return StoppedError(
+        f"{why} {len(where.done)} of {len(plan.candidate.batches)} batches ({done} partitions) are in place, {left} "
+        "partitions are not; verification.json names them. The throttle is put back. To go on under the same "
+        "approval, take away what stopped it (where people asked, control.json and cancelled.json of the run's "
+        "folder), then clear hold_throttle with what follows it."
+    )
+
+
+def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
+    """Raises RefusedError where this batch was requested and the controller dropped it, unless another has taken over.
+
+    A controller answers the same request the same way; a new one reads everything anew.
+    """
+    note = batch_notes.read_batch_note(plan, batch.number)
+    # What is gone or was moved since was not dropped: `check_before_write` says what is to become of it.
+    dropped = [move for move in batch.moves if _is_as_before(view, move)]
+    if not dropped:
+        return
+    if note.get("state") == batch_notes.REQUESTED:
+        # Requested, and there is no trace of it: nobody was there to see it dropped.
+        named = ", ".join(str(move.topic_partition) for move in dropped[:10])
+        why = (
+            f"{len(dropped)} partitions of batch {batch.number} left /admin/reassign_partitions with their "
+            f"replicas unchanged: the controller did not take them up ({named}). Its log says why (KafkaController)."
+        )
+        _note_refused(plan, batch, view, why)
+    elif note.get("state") == batch_notes.REFUSED:
+        epoch = view.controller.epoch if view.controller else None
+        if epoch is not None and epoch != note.get("controller_epoch"):
+            log.info("Batch %d was refused by an earlier controller; asking the one of epoch %d", batch.number, epoch)
+            return
+        why = str(note.get("why"))
+    else:
+        return
+    raise RefusedError(
+        f"{why} It was not requested again: the same controller would drop it again. Start a new Dag run to plan from "
+        "the current cluster, or clear this task after another controller was elected."
+    )
+
+
+def _is_as_before(view: ClusterView, move: Move) -> bool:
+    partition = view.partitions.get(move.topic_partition)
+    return partition is not None and partition.replicas == move.before
+
+
+def _wait(
+    plan: ApprovedPlan, view: ClusterView, where: Position, batch: Batch, window: Window, now: datetime
+) -> Wait | None:
+    """What to wait for; before the first batch the checks refuse instead, and a retry asks again."""
+    not_before = window.waits_until(now)
+    if not_before is not None:
+        return Wait(not_before=not_before, until=window.finish_by)
+    begun = [move for move in plan.candidate.moves if move.batch in where.done]
+    if not begun:
+        return None
+    pause = pause_before(batch.moves, begun, view, min_in_sync=plan.tables.min_insync, may_be_down=plan.leaving)
+    late = window.closed_for(0.0, now)
+    return Wait(pause, until=window.finish_by) if pause and late is None else None

@@ -1,0 +1,321 @@
+"""One batch in motion: its progress written to the run's folder, and the verdict when it is over."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack, suppress
+from logging import Logger
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.brokers import sizes
+from kafka_rebalance.errors import ArtifactError, ReadError
+from kafka_rebalance.execution import detectors, movement, pacing, traffic
+from kafka_rebalance.execution.happenings import Happenings, noted
+from kafka_rebalance.execution.movement import Movement
+from kafka_rebalance.execution.progress import (
+    Phase,
+    Progress,
+    Rate,
+    Sample,
+    Sizes,
+    add_up,
+    partition_progress,
+    progress_line,
+    rate_and_eta,
+)
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.proposal import Candidate, brokers_touched
+from kafka_rebalance.workflow.reassignment import progress_notes
+from kafka_rebalance.workflow.reassignment.followed import followed, read_followed
+from kafka_rebalance.workflow.run.control import Control, read_control
+from kafka_rebalance.workflow.run.folder import open_run_folder
+from kafka_rebalance.workflow.throttle.leases import rate_in_force
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import is_reassignment_requested, read_batch_view
+
+SAMPLES_KEPT = 120  # the rate is taken over the last minute of them
+SIZES_SECONDS = 2.0  # a broker answers with every replica it holds, so it is asked less often than ZooKeeper
+STANDING_SECONDS = 300.0  # a pair of brokers whose copies stand for so long while others move is worth a word
+# A watcher that is started after a stall gives what an operator may have mended so long to show, not the whole time.
+GRACE_SHARE, GRACE_SECONDS = 0.1, 120.0
+
+
+class BatchFollower:
+    """Reads the batch's partitions again and again. Keeps one ZooKeeper client open between looks."""
+
+    def __init__(
+        self,
+        connection: ClusterConnection,
+        run_folder: str,
+        candidate: Candidate | str,
+        batch: int,
+        stall_seconds: float,
+    ) -> None:
+        """`candidate`: without what was left out of it, or the name under which the folder has it."""
+        self.connection = connection
+        self.folder = open_run_folder(run_folder)
+        one = read_followed(self.folder, candidate, batch) if isinstance(candidate, str) else followed(candidate, batch)
+        self.batch, self._around = one.batch, one.around
+        self.stall_seconds = stall_seconds
+        self.planned_seconds = pacing.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
+        self._stack = ExitStack()
+        self._client: KazooClient | None = None
+        self._samples: list[Sample] = []
+        self._flows: list[traffic.FlowSample] = []
+        self._fullest: tuple[int, float] | None = None  # the broker and the share of its disks at the highest
+        self._happenings: Happenings | None = None  # as earlier watchers left them, once they are read
+        self._sizes: tuple[float, Sizes, frozenset[int]] | None = None
+        self._measured: tuple[int | None] | None = (
+            None  # bytes of the new replicas at the end, once they were asked for
+        )
+        self._movement: Movement | None = None
+        self._watch: detectors.Watch | None = None
+        self._first_look: float | None = None
+        self._unreadable_since: float | None = None
+        self._unreadable_for: float | None = None
+        self._complete_looks = 0
+        self._requested = False
+        self._rate = Rate(None, None)
+        self._control = Control()
+        self._said: set[str] = set()
+        self._last_line = ""
+
+    def look(self, now: float, say: Callable[[str], object]) -> dict[str, Any] | None:
+        """Reads once; logs on change; returns the event's payload when the batch is over, else None."""
+        self._read_control(say)
+        self._read_rate()
+        view = read_batch_view(self._zookeeper(), [move.topic_partition for move in self.batch.moves])
+        self._unreadable_since = self._unreadable_for = None
+        self._requested = view.reassignments is not None
+        each = [partition_progress(move, view, {}) for move in self.batch.moves]
+        if any(one.phase is Phase.COPYING for one in each):
+            self._read_sizes(now, view.brokers)
+        elif self._sizes is not None and self._measured is None and all(one.phase is Phase.DONE for one in each):
+            self._measured = self._measure(now, view.brokers)
+        known, silent = self._sizes[1:] if self._sizes else ({}, frozenset[int]())
+        each = [partition_progress(move, view, known) for move in self.batch.moves]
+        seen = movement.observe(self._movement, now, each, known)
+        if self._movement is None:
+            self._first_look = now
+            seen = movement.recall(seen, progress_notes.read_movement(self.folder, self.batch.number))
+        self._movement = seen
+        late = movement.anomalies(
+            seen,
+            each,
+            planned_seconds=self.planned_seconds,
+            standing_seconds=min(STANDING_SECONDS, self.stall_seconds),
+        )
+        odd: dict[progress_notes.Subject, str] = dict(late.items())
+        progress = add_up(each)
+        self._samples = [*self._samples, Sample(now, progress.bytes_copied)][-SAMPLES_KEPT:]
+        self._rate = rate_and_eta(self._samples, progress.bytes_total)
+        state, message = self._verdict(progress, seen, silent)
+        if self._control.cancelled is None:  # a cancel takes entries out of the request itself
+            self._watch, wrong = detectors.detect(self._watch, now, self.batch.moves, view)
+            odd |= {one.kind: one.text for one in wrong}
+            if state == "moving" and (reasons := [one.text for one in wrong if one.stops]):
+                state, message = "stalled", f"Batch {self.batch.number} needs a person: {' '.join(reasons)}"
+        self._say(progress, odd, say)
+        if self._happenings is None:
+            self._happenings, fullest = progress_notes.read_told(self.folder)
+            self._fullest = max(filter(None, (fullest, self._fullest)), key=lambda one: one[1], default=None)
+        self._happenings = noted(self._happenings, now, progress_notes.wrong(progress, odd))
+        flows = traffic.seen(each, known)
+        progress_notes.write_progress(
+            self.folder,
+            self._around,
+            progress,
+            self._rate,
+            state=state,
+            seen=seen,
+            each=each,
+            odd=odd,
+            control=self._control,
+            traffic=flows,
+            brokers=self._traffic(now, flows),
+            measured_bytes=self._measured[0] if self._measured else None,
+            happenings=self._happenings,
+            fullest_disk=self._fullest,
+        )
+        if state in ("moving", "settling"):
+            return None
+        return {"state": state, "batch": self.batch.number, "message": message}
+
+    def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
+        """How long to wait after the last look; see `pacing`."""
+        seen = self._movement
+        if self._unreadable_for is not None:
+            return max(quickest, min(slowest, self._unreadable_for / 10))
+        if seen is None or self._first_look is None:
+            return quickest
+        if self._complete_looks:
+            return min(quickest, pacing.SETTLING_SECONDS)
+        copying = any(phase is Phase.COPYING for phase, _ in seen.phases.values())
+        return pacing.seconds_to_next_look(
+            quickest,
+            slowest,
+            age_seconds=seen.at - self._first_look,
+            quiet_seconds=seen.at - seen.changed_at,
+            eta_seconds=self._rate.eta_seconds if copying else None,
+        )
+
+    def away(self, now: float, why: str, say: Callable[[str], object]) -> dict[str, Any] | None:
+        """The cluster could not be read. Says so once; gives up after the stall time, claiming nothing."""
+        self.close()
+        self._complete_looks = 0
+        if why != self._last_line:
+            say(why)
+            self._last_line = why
+        if self._unreadable_since is None:
+            self._unreadable_since = now
+        self._unreadable_for = now - self._unreadable_since
+        progress_notes.write_unreadable(self.folder, now, why)
+        self._happenings = None  # it is in them
+        if self._unreadable_for < self.stall_seconds:
+            return None
+        return {
+            "state": "unreadable",
+            "batch": self.batch.number,
+            "message": f"The cluster could not be read for {self.stall_seconds:.0f} s: {why}",
+        }
+
+    def rest(self, seconds: float) -> None:
+        """Waits so long, or until the controller has deleted the request that was there at the last look."""
+        over = time.monotonic() + seconds
+        while (left := over - time.monotonic()) > 0:
+            time.sleep(min(left, pacing.SETTLING_SECONDS))
+            try:
+                if self._requested and not is_reassignment_requested(self._zookeeper()):
+                    return
+            except ReadError:
+                return  # the next look says so
+
+    def close(self) -> None:
+        """Closes the ZooKeeper client; the next look opens another."""
+        self._client = None
+        self._stack.close()
+
+    def _zookeeper(self) -> KazooClient:
+        if self._client is None:
+            self._client = self._stack.enter_context(open_client(self.connection.zookeeper))
+        return self._client
+
+    def _read_sizes(self, now: float, registered: frozenset[int]) -> Sizes:
+        """Bytes by broker of the batch's partitions. They only meter progress: a broker that is away gives none."""
+        if self._sizes is not None and now - self._sizes[0] < SIZES_SECONDS:
+            return self._sizes[1]
+        wanted = registered & brokers_touched(self.batch.moves)
+        copied = [move.topic_partition for move in self.batch.moves if move.added]
+        found = sizes.read_replica_sizes(self.connection.kafka, wanted, copied)
+        self._sizes = (now, found.replicas, found.silent)
+        fullest = max(found.disk_fractions.items(), key=lambda one: one[1], default=None)
+        if fullest is not None and (self._fullest is None or fullest[1] > self._fullest[1]):
+            self._fullest = fullest
+        return found.replicas
+
+    def _measure(self, now: float, registered: frozenset[int]) -> tuple[int | None]:
+        """Bytes that the new replicas hold now that all are in place; None where a broker did not tell its own."""
+        before, self._sizes = self._sizes, None
+        held = self._read_sizes(now, registered)
+        found = [held.get(move.topic_partition, {}).get(broker) for move in self.batch.moves for broker in move.added]
+        if None in found:
+            self._sizes = before  # what is shown does not fall since somebody is silent now
+            return (None,)
+        return (sum(size or 0 for size in found),)
+
+    def _traffic(self, now: float, flows: traffic.Seen) -> list[traffic.BrokerTraffic]:
+        self._flows = traffic.kept(self._flows, now, flows.copied)
+        earlier, later = self._around.flow_earlier, self._around.flow_later
+        return traffic.by_broker(earlier, later, flows.done, flows.total, self._flows)
+
+    def _read_control(self, say: Callable[[str], object]) -> None:
+        """What people have asked; what cannot be read now stays as it was: no batch is requested from here."""
+        try:
+            self._control = read_control(self.folder)
+        except ArtifactError as unreadable:
+            self._say_once("control", f"What was asked of this run cannot be read: {unreadable}", say)
+
+    def _read_rate(self) -> None:
+        """A rate that people have lowered gives the batch more time; one that they have raised makes it no later."""
+        with suppress(ArtifactError):
+            now = pacing.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
+            self.planned_seconds = max(self.planned_seconds, now)
+
+    def _verdict(self, progress: Progress, seen: Movement, silent: frozenset[int]) -> tuple[str, str]:
+        if progress.finished:
+            self._complete_looks += 1
+            copies = any(move.added for move in self.batch.moves)
+            return ("settling" if copies and self._complete_looks < pacing.STABLE_LOOKS else "done"), ""
+        self._complete_looks = 0
+        # What the controller dropped is said at once, and given up on when nothing else of the batch needs a watcher.
+        under_way = any(phase in movement.OPEN for phase in progress.phases)
+        if progress.refused and not under_way:
+            if self._control.cancelled is not None:
+                return self._cancelled(progress)
+            more = f"; and {len(progress.anomalies) - 10} more" if len(progress.anomalies) > 10 else ""
+            return "refused", (
+                f"{len(progress.refused)} of {progress.partitions_total} partitions of batch {self.batch.number} will "
+                f"not reach the approved replicas: {'; '.join(progress.anomalies[:10])}{more}"
+            )
+        limit = self.stall_seconds
+        if any(pair.target in silent for pair in seen.pairs):
+            # Bytes nobody tells cannot stand still: only the plan says how long these copies may take.
+            limit += movement.OVERDUE_FACTOR * self.planned_seconds
+        grace = min(self.stall_seconds * GRACE_SHARE, GRACE_SECONDS)
+        if seen.idle_seconds < limit or seen.at - (self._first_look or seen.at) < grace:
+            return "moving", ""
+        return "stalled", (
+            f"Batch {self.batch.number} made no progress for {seen.idle_seconds:.0f} s: "
+            f"{'; '.join(progress.anomalies) or 'no cause seen in ZooKeeper'}. Its copies stay requested and go on "
+            "by themselves when the cause is gone; the throttle stays on them. Then clear this task."
+        )
+
+    def _cancelled(self, progress: Progress) -> tuple[str, str]:
+        """Partitions that are back at their old lists were taken back: neither refused nor lost."""
+        return "cancelled", (
+            f"Batch {self.batch.number} was cancelled by {self._control.cancelled}: {progress.partitions_done} of its "
+            f"{progress.partitions_total} partitions are in place, the others were taken back."
+        )
+
+    def _say(self, progress: Progress, odd: Mapping[progress_notes.Subject, str], say: Callable[[str], object]) -> None:
+        line = progress_line(progress, self._rate.bytes_per_second, self._rate.eta_seconds)
+        if line != self._last_line:
+            say(f"batch {self.batch.number} of {self._around.batches}: {line}")
+            self._last_line = line
+        for subject, text in odd.items():
+            self._say_once(str(subject), text, say)  # its time grows with each look
+        asked = self._control.stop_after_batch
+        if asked is not None:
+            self._say_once("stop", f"No batch will be requested after this one: asked by {asked}", say)
+
+    def _say_once(self, subject: str, text: str, say: Callable[[str], object]) -> None:
+        if subject not in self._said:
+            self._said.add(subject)
+            say(text)
+
+
+def follow_for(
+    follower: BatchFollower, seconds: float, quickest: float, slowest: float, log: Logger
+) -> Mapping[str, Any] | None:
+    """A trigger's looks, taken here for so long at most; None where the batch is still under way then.
+
+    They become rarer as the batch goes on, which leaves the brokers what they need; its end is asked for between them.
+    """
+    began = time.monotonic()
+    try:
+        while True:
+            try:
+                event = follower.look(time.time(), log.info)
+            except ReadError as away:
+                event = follower.away(time.time(), str(away), log.warning)
+            now, wait = time.monotonic(), follower.seconds_to_next_look(quickest, slowest)
+            if wait >= quickest:
+                wait = min(slowest, max(wait, (now - began) / 3))
+            if event is not None or now + wait > began + seconds:
+                return event
+            follower.rest(wait)
+    finally:
+        follower.close()

@@ -1,0 +1,225 @@
+"""progress.json: how far a run is, for the web page, for whoever watches the watcher, and for the next one.
+
+`updated_at` is the heartbeat of whoever follows a batch or waits for the next. Notes, not the truth: failing to write
+them stops no move, and what cannot be read of them is not believed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, TypeAlias
+
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.execution import movement
+from kafka_rebalance.execution.detectors import Kind
+from kafka_rebalance.execution.happenings import Event, Happenings, noted
+from kafka_rebalance.execution.movement import Movement, Pair
+from kafka_rebalance.execution.pacing import busiest_bytes
+from kafka_rebalance.execution.progress import PartitionProgress, Phase, Progress, Rate
+from kafka_rebalance.execution.traffic import BrokerTraffic, Flow, Seen, planned
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.proposal import Batch, Candidate
+from kafka_rebalance.workflow.run.control import Control
+from kafka_rebalance.workflow.run.folder import RunFolder
+
+ANOMALIES_SHOWN = 20
+BROKERS_SHOWN = 30  # those with most left to copy
+WAITING, UNREADABLE = "waiting", "unreadable"  # subjects of events, beside those of anomalies
+
+Subject: TypeAlias = TopicPartition | Pair | Kind  # what an anomaly is about
+
+
+@dataclass(frozen=True, slots=True)
+class Around:
+    """What is before a batch and after it: partitions, bytes to copy, these bytes by broker."""
+
+    batch: int
+    batches: int
+    earlier: int
+    later: int
+    bytes_earlier: int
+    bytes_later: int
+    flow_earlier: Flow
+    flow_later: Flow
+    busiest: int  # bytes of the broker that copies most in this batch
+    busiest_later: tuple[int, ...]  # the same of each later one
+
+
+def around(candidate: Candidate, batch: Batch) -> Around:
+    """Counted once for a batch: a plan may have many thousand moves."""
+    earlier = [move for move in candidate.moves if move.batch < batch.number]
+    later = [move for move in candidate.moves if move.batch > batch.number]
+    return Around(
+        batch.number,
+        len(candidate.batches),
+        len(earlier),
+        len(later),
+        sum(move.bytes_to_copy for move in earlier),
+        sum(move.bytes_to_copy for move in later),
+        planned(earlier),
+        planned(later),
+        busiest_bytes(batch.moves),
+        tuple(busiest_bytes(other.moves) for other in candidate.batches if other.number > batch.number),
+    )
+
+
+def wrong(progress: Progress, odd: Mapping[Subject, str]) -> dict[str, str]:
+    """{subject: text} of what is not as it should be: what is told as it begins, and again when it is over."""
+    dead = [f"broker {broker} away" for broker in progress.dead_targets]
+    subjects = [*dead, *progress.anomalies[len(dead) :]]
+    found = dict(zip(subjects, progress.anomalies, strict=True)) | {str(about): text for about, text in odd.items()}
+    return dict(list(found.items())[:ANOMALIES_SHOWN])
+
+
+def write_progress(
+    folder: RunFolder,
+    around: Around,
+    progress: Progress,
+    rate: Rate,
+    *,
+    state: str,
+    seen: Movement,
+    each: Sequence[PartitionProgress],
+    odd: Mapping[Subject, str],
+    control: Control,
+    traffic: Seen,
+    brokers: Sequence[BrokerTraffic],
+    measured_bytes: int | None,
+    happenings: Happenings,
+    fullest_disk: tuple[int, float] | None,
+) -> None:
+    """The whole plan in planned bytes, so that its total stays as it is: batches before this one as done, later ones as
+    queued. This batch in bytes as they are now. `measured_bytes`: of its new replicas at its end, None before that.
+    """
+    copied = traffic.done.received.total() + around.bytes_earlier
+    total = traffic.total.received.total() + around.bytes_earlier + around.bytes_later
+    phases = Counter({str(phase): count for phase, count in progress.phases.items()})
+    phases.update({str(Phase.DONE): around.earlier, str(Phase.QUEUED): around.later})
+    speed = rate.bytes_per_second
+    shown = movement.named(seen, each, odd)
+    anomalies = [*progress.anomalies, *odd.values()]
+    more = len(anomalies) - ANOMALIES_SHOWN
+    _write(
+        folder,
+        {
+            "updated_at": _text(seen.at),
+            "state": state,
+            "batch": around.batch,
+            "batches": around.batches,
+            "partitions_done": progress.partitions_done + around.earlier,
+            "partitions_total": progress.partitions_total + around.earlier + around.later,
+            "bytes_copied": copied,
+            "bytes_total": total,
+            "bytes_per_second": speed,
+            "eta_seconds": (total - copied) / speed if speed else None,
+            "this_batch": {
+                "partitions_done": progress.partitions_done,
+                "partitions_total": progress.partitions_total,
+                "bytes_copied": progress.bytes_copied,
+                "bytes_total": progress.bytes_total,
+                "measured_bytes": measured_bytes,
+            },
+            "busiest_bytes": around.busiest,
+            "later_busiest_bytes": list(around.busiest_later),
+            "brokers": [one._asdict() for one in brokers[:BROKERS_SHOWN]],
+            "brokers_total": len(brokers),
+            "fullest_disk": dict(zip(("broker", "fraction"), fullest_disk, strict=True)) if fullest_disk else None,
+            "phases": {phase: count for phase, count in phases.items() if count},
+            "anomalies": anomalies[:ANOMALIES_SHOWN] + ([f"and {more} more"] if more > 0 else []),
+            "partitions": [_partition(one, seen) for one in shown],
+            "stop_after_batch": str(control.stop_after_batch) if control.stop_after_batch else None,
+            "movement": movement.to_note(seen, [one.move.topic_partition for one in shown]),
+            **_happenings(happenings),
+        },
+    )
+
+
+def _partition(one: PartitionProgress, seen: Movement) -> dict[str, Any]:
+    tp = one.move.topic_partition
+    return {
+        "partition": str(tp),
+        "phase": str(one.phase),
+        "seconds": round(seen.seconds_in_phase(tp), 1),
+        "bytes_copied": one.bytes_copied,
+        "bytes_total": one.bytes_total,
+        "next": movement.NEXT[one.phase],
+    }
+
+
+def write_unreadable(folder: RunFolder, now: float, why: str) -> None:
+    """Somebody still watches, and cannot read the cluster; what was known stays."""
+    document = _read(folder)
+    before = _recalled(document)
+    told = noted(before, now, {**before.open, UNREADABLE: why})
+    state = {"updated_at": _text(now), "state": "unreadable", "waiting_for": [why]}
+    _write(folder, {**document, **state, **_happenings(told)})
+
+
+def write_waiting(folder: RunFolder, now: float, reasons: Sequence[str]) -> None:
+    """No batch is under way, and why the next one waits; what was known stays."""
+    document = _read(folder)
+    told = noted(_recalled(document), now, {WAITING: " ".join(reasons)})
+    state = {"updated_at": _text(now), "state": "waiting", "waiting_for": list(reasons), "anomalies": []}
+    _write(folder, {**document, **state, **_happenings(told)})
+
+
+def read_told(folder: RunFolder) -> tuple[Happenings, tuple[int, float] | None]:
+    """What earlier watchers of the run have told, and the fullest disk they have seen: broker and share in use."""
+    document = _read(folder)
+    match document.get("fullest_disk"):
+        case {"broker": int(broker), "fraction": float(fraction)}:
+            return _recalled(document), (broker, fraction)
+    return _recalled(document), None
+
+
+def _happenings(happenings: Happenings) -> dict[str, Any]:
+    return {
+        "open": dict(happenings.open),
+        "events": [{"at": _text(event.at), "text": event.text} for event in happenings.events],
+    }
+
+
+def _recalled(document: Mapping[str, Any]) -> Happenings:
+    """The other way round; notes of another form are not believed."""
+    try:
+        events = [Event(datetime.fromisoformat(one["at"]).timestamp(), str(one["text"])) for one in document["events"]]
+        return Happenings({str(about): str(text) for about, text in document["open"].items()}, tuple(events))
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return Happenings()
+
+
+def read_measured(folder: RunFolder, batch: int) -> int | None:
+    """Bytes of the batch's new replicas when it ended, as its watcher measured them; None where none did."""
+    document = _read(folder)
+    match document.get("this_batch"):
+        case {"measured_bytes": int(measured)} if document.get("batch") == batch:
+            return measured
+    return None
+
+
+def read_movement(folder: RunFolder, batch: int) -> Mapping[str, Any]:
+    """What an earlier watcher of this batch noted; nothing where none did."""
+    document = _read(folder)
+    found = document.get("movement") if document.get("batch") == batch else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def _read(folder: RunFolder) -> dict[str, Any]:
+    try:
+        return artifacts.read_json(folder, artifacts.PROGRESS)
+    except ArtifactError:
+        return {}
+
+
+def _write(folder: RunFolder, document: Mapping[str, Any]) -> None:
+    with suppress(OSError):
+        artifacts.write_json(folder, artifacts.PROGRESS, document)
+
+
+def _text(at: float) -> str:
+    return datetime.fromtimestamp(at, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,231 @@
+"""The last look before a write: is it allowed, is the cluster ready, and is everything still as it was approved?"""
+
+from __future__ import annotations
+
+import dataclasses
+import logging
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.brokers import configs as broker_configs
+from kafka_rebalance.brokers import sizes, versions
+from kafka_rebalance.execution.findings import Finding, some
+from kafka_rebalance.execution.hazards import (
+    ApiVersions,
+    Configs,
+    LogDirNow,
+    cruise_control,
+    log_dirs_without_room,
+    mixed_versions,
+    too_large_znodes,
+    under_min_isr,
+)
+from kafka_rebalance.execution.readiness import check_cluster_ready, moving_by_api, refuse
+from kafka_rebalance.execution.recovery import Position
+from kafka_rebalance.execution.staleness import (
+    Baseline,
+    Drift,
+    MoveDrift,
+    check_approval_fresh,
+    check_growth,
+    check_no_conflict,
+    check_policy_unchanged,
+    conflicts,
+    drifts,
+    named_by_reason,
+)
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.partition import TopicAssignment, TopicPartition
+from kafka_rebalance.model.policy import LEAVE_OUT, Policy
+from kafka_rebalance.model.proposal import brokers_touched
+from kafka_rebalance.report.reassignments import rollback_file
+from kafka_rebalance.workflow.run.approved import ApprovedPlan
+from kafka_rebalance.workflow.run.baseline import read_held
+from kafka_rebalance.workflow.run.freeze import check_not_frozen
+from kafka_rebalance.workflow.run.left_out import leave_out
+from kafka_rebalance.workflow.run.policies import read_policy
+from kafka_rebalance.zookeeper.client import read_children
+from kafka_rebalance.zookeeper.reader import check_controller_stable, read_assignments
+from kafka_rebalance.zookeeper.znodes import paths
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class _Brokers:
+    """What the brokers say now: disks of those that send or receive copies; configs and versions of all."""
+
+    disks: sizes.BrokerDisks
+    configs: Configs
+    spoken: ApiVersions
+
+
+def check_before_write(
+    client: KazooClient,
+    connection: ClusterConnection,
+    plan: ApprovedPlan,
+    view: ClusterView,
+    where: Position,
+    *,
+    requesting: int | None = None,
+) -> ApprovedPlan:
+    """The plan that may be executed now: the approved one, less what the policy lets be left out.
+
+    Raises where the cluster is frozen or not ready, policy or partitions are no longer those that were approved, and
+    before the first write also where the approval has expired or there is much more to copy. Nothing is written then.
+    `requesting`: the batch that is about to be requested; None: none yet, throttles come first.
+    """
+    check_not_frozen(plan.connection_id)
+    policy = read_policy(plan.connection_id)
+    check_policy_unchanged(plan.decision["policy_digest"], policy.digest if policy else None)
+    assert policy is not None  # or the digests could not be the same
+    begun = bool(where.touched)
+    if not begun:
+        check_approval_fresh(plan.decision["approved_at"], policy.approval_expires_after_seconds, datetime.now(UTC))
+    check_cluster_ready(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=())
+    brokers = _read_brokers(client, connection, plan, view)
+    found = drifts(
+        plan.candidate.moves,
+        view,
+        then := plan.tables.baseline,
+        batches_touched=where.touched,
+        came_back_empty=_came_back_empty(plan, view, then, brokers.disks),
+    )
+    plan = _settle(plan, view, policy, found, begun)
+    remaining = {move.topic_partition.topic for move in plan.candidate.moves}
+    check_cluster_ready(view, may_be_down=plan.leaving, topics=remaining)
+    now = _leader_sizes(plan, view, brokers.disks)
+    if not begun:
+        check_growth(plan.candidate.moves, now, policy.growth_limit)
+    refuse(_hazards(client, plan, view, policy, brokers, now, requesting))
+    _log_harmless([one for one in found if one.move.batch == requesting])
+    return plan
+
+
+def _read_brokers(
+    client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan, view: ClusterView
+) -> _Brokers:
+    """A request to each broker for its configs and one for its versions; one for its disks where it sends or receives.
+
+    The controller is read before and after: epochs that grow meanwhile are an election storm.
+    """
+    read: list[_Brokers] = []
+
+    def ask() -> None:
+        copied = [move for move in plan.candidate.moves if move.added]
+        effective = broker_configs.read_broker_configs(connection.kafka, sorted(view.brokers))
+        read.append(
+            _Brokers(
+                sizes.read_log_dirs(connection.kafka, sorted(brokers_touched(copied) & set(view.brokers))),
+                {
+                    broker: {key: (value.value, value.source) for key, value in values.items()}
+                    for broker, values in effective.items()
+                },
+                versions.read_api_versions(connection.kafka, sorted(view.brokers)),
+            )
+        )
+
+    check_controller_stable(client, ask)
+    return read[0]
+
+
+def _hazards(
+    client: KazooClient,
+    plan: ApprovedPlan,
+    view: ClusterView,
+    policy: Policy,
+    brokers: _Brokers,
+    now: Mapping[TopicPartition, int | None],
+    requesting: int | None,
+) -> Iterable[Finding]:
+    """What makes a write dangerous, of the batch that is about to be requested; before the first, of all of them."""
+    batches = [batch for batch in plan.candidate.batches if requesting in (None, batch.number)]
+    moves = [move for batch in batches for move in batch.moves]
+    topics = read_children(client, paths.TOPICS)
+    log_dirs = {
+        broker: [LogDirNow(one.path, one.usable_bytes, one.replicas, one.online) for one in found]
+        for broker, found in brokers.disks.log_dirs.items()
+    }
+    yield from mixed_versions(brokers.configs, brokers.spoken)
+    if not policy.beside_cruise_control:
+        yield from cruise_control(topics, brokers.configs)
+    if requesting is None:
+        # Once: on a large cluster these are many znodes, and whoever else moves partitions holds up the next batch.
+        yield from moving_by_api(_moving(read_assignments(client, set(topics) - plan.topics)))
+        yield from _rollback_missing(plan)
+    yield from under_min_isr(moves, view, plan.tables.min_insync, plan.leaving)
+    for batch in batches:
+        yield from log_dirs_without_room(batch.moves, now, log_dirs)
+    yield from too_large_znodes(batches, view)
+
+
+def _moving(assignments: Mapping[str, TopicAssignment]) -> Iterable[TopicPartition]:
+    for topic, assignment in assignments.items():
+        yield from (TopicPartition(topic, number) for number in {*assignment.adding, *assignment.removing})
+
+
+def _rollback_missing(plan: ApprovedPlan) -> Iterable[Finding]:
+    name = rollback_file(plan.approved.name)
+    if not (plan.folder / artifacts.REASSIGNMENTS / name).exists():
+        yield Finding(
+            f"{artifacts.REASSIGNMENTS}/{name}",
+            "the lists to go back to are not in the run's folder",
+            "Clear render_report, which writes them, then clear this task",
+        )
+
+
+def _settle(
+    plan: ApprovedPlan, view: ClusterView, policy: Policy, found: Sequence[MoveDrift], begun: bool
+) -> ApprovedPlan:
+    """Stops for conflicts, or leaves them out."""
+    against = conflicts(found)
+    if policy.on_conflict != LEAVE_OUT or len(against) == len(found):
+        check_no_conflict(found, begun=begun)
+        return plan
+    if not against:
+        return plan
+    left_out = leave_out(plan.folder, plan.approved, plan.left_out, against, view)
+    for line in named_by_reason(against):
+        log.warning("left out from now on (on_conflict: leave_out of the policy): %s", line)
+    return dataclasses.replace(plan, left_out=left_out)
+
+
+def _log_harmless(found: Sequence[MoveDrift]) -> None:
+    harmless = [one for one in found if one.drift is Drift.HARMLESS]
+    if harmless:
+        log.info(
+            "%d partitions of batch %d differ from the snapshot without harm: %s",
+            len(harmless),
+            harmless[0].move.batch,
+            some(named_by_reason(harmless)),
+        )
+
+
+def _leader_sizes(
+    plan: ApprovedPlan, view: ClusterView, disks: sizes.BrokerDisks
+) -> Mapping[TopicPartition, int | None]:
+    return {
+        tp: disks.replicas.get(tp, {}).get(view.partitions[tp].leader)
+        for move in plan.candidate.moves
+        if (tp := move.topic_partition) in view.partitions
+    }
+
+
+def _came_back_empty(plan: ApprovedPlan, view: ClusterView, then: Baseline, disks: sizes.BrokerDisks) -> frozenset[int]:
+    """Targets that registered again and have lost most of what the snapshot found there."""
+    again = [
+        broker
+        for broker in disks.log_dirs
+        if broker in then.brokers and then.brokers[broker].czxid not in (None, view.brokers[broker].czxid)
+    ]
+    return frozenset(broker for broker in again if _lost(read_held(plan.folder, broker), broker, disks))
+
+
+def _lost(held: Mapping[TopicPartition, int], broker: int, disks: sizes.BrokerDisks) -> bool:
+    found = sum(size for tp, size in held.items() if disks.replicas.get(tp, {}).get(broker))
+    return found < sum(held.values()) / 2

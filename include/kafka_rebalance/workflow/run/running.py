@@ -1,0 +1,161 @@
+"""The rebalance that is at work on a cluster, and those that were: found by the lock and the runs' folders."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.errors import ApprovalError, ArtifactError, LockHeldError
+from kafka_rebalance.execution.decision import REJECT
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.workflow.fleet import REBALANCE_DAG
+from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, plan_in
+from kafka_rebalance.workflow.run.folder import RunFolder, file_name, runs_root
+from kafka_rebalance.workflow.run.lock import lock_owner, this_airflow
+from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper.client import open_client
+
+GOING_ON = (
+    "Copies in flight go on. To let the run go on, mark its task approve as success: it keeps what was approved. To "
+    "plan anew, start a new Dag run when this one has ended."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """The run that holds the cluster, and what it was approved to do."""
+
+    holder: lock.LockOwner
+    plan: ApprovedPlan
+
+
+def find_running(client: KazooClient, connection_id: str) -> Running | None:
+    """The rebalance that holds the cluster's lock; None where nobody does, or only a change of a topic.
+
+    Raises LockHeldError where the holder belongs to another Airflow, or was started with another connection: it cannot
+    be reached from here.
+    """
+    holder = lock.read(client)
+    if holder is None or not holder.run.startswith(f"{REBALANCE_DAG}/"):
+        return None
+    if holder.owner != this_airflow():
+        raise LockHeldError(
+            f"The cluster is held by run {holder.run} of {holder.owner}, and this is {this_airflow()}. Nothing was "
+            "changed. Cancel it from the Airflow that runs it."
+        )
+    unreadable: ArtifactError | None = None
+    for folder in _attempts(connection_id, holder.run.removeprefix(f"{REBALANCE_DAG}/")):
+        try:
+            plan = approved_in(folder, holder.digest)
+        except ArtifactError as problem:  # another attempt may be the one that runs: its digest says so
+            unreadable = unreadable or problem
+            continue
+        if plan is not None:
+            return Running(holder, plan)
+    if unreadable is not None:
+        raise unreadable
+    raise LockHeldError(
+        f"The cluster is held by run {holder.run}, whose files are not below {runs_root()} for the connection "
+        f"{connection_id!r}. Nothing was changed. Start this again with the connection that the run was started with."
+    )
+
+
+def still_running(client: KazooClient, run: str, digest: str) -> bool:
+    """Whether that very run still holds the cluster. Raises LockHeldError where another one does."""
+    holder = lock.read(client)
+    if holder is None:
+        return False
+    if (holder.run, holder.digest, holder.owner) != (run, digest, this_airflow()):
+        raise LockHeldError(
+            f"The cluster is now held by run {holder.run} of {holder.owner}, no longer by {run}. Nothing was changed. "
+            "Start a new run of kafka_rebalance_cancel to see what that one does."
+        )
+    return True
+
+
+def held_digest(connection: ClusterConnection, dag_run: Any) -> str | None:
+    """The digest under which this very run holds the cluster; None where it does not."""
+    with open_client(connection.zookeeper) as client:
+        holder = lock.read(client)
+    return holder.digest if holder is not None and holder.is_same_run(lock_owner("-", dag_run)) else None
+
+
+def check_plans_nothing_meanwhile(connection: ClusterConnection, dag_run: Any) -> None:
+    """Raises LockHeldError while this run executes a plan: another one is not put under its moves."""
+    digest = held_digest(connection, dag_run)
+    if digest is not None:
+        raise LockHeldError(
+            f"This run holds the cluster with the plan {digest[:8]} that was approved in it, so nothing else is "
+            f"planned in it now. Nothing was written. {GOING_ON}"
+        )
+
+
+def check_not_begun(folder: RunFolder) -> None:
+    """Raises ApprovalError where batches of the plan in this folder were requested: it is not made again."""
+    if (folder / artifacts.BATCHES).exists():
+        raise ApprovalError(
+            f"Batches of the plan in {folder} were already started, so it is not made again. Nothing was written. "
+            f"{GOING_ON}"
+        )
+
+
+def find_moved(connection_id: str, run_id: str | None) -> ApprovedPlan | None:
+    """What a run that has moved something was approved to move: of that run, or of the one that began last.
+
+    None where there is none. Whether it still holds the cluster is not asked here.
+    """
+    found: list[tuple[str, ApprovedPlan]] = []
+    for folder in _attempts(connection_id, run_id) if run_id else _all_attempts(connection_id):
+        try:
+            begun = _begun(folder)
+            plan = approved_in(folder, None) if begun else None
+        except ArtifactError as unreadable:
+            remedy = "" if run_id else " Which run began last can therefore not be told: name it in run_id."
+            raise ArtifactError(f"{unreadable}{remedy}") from unreadable
+        if plan is not None:
+            found.append((min(begun), plan))
+    return max(found, key=lambda one: one[0])[1] if found else None
+
+
+def _begun(folder: RunFolder) -> list[str]:
+    """When its batches were requested, ISO 8601 in UTC; none where none was."""
+    document = artifacts.read_json_if_there(folder, artifacts.BATCHES) or {}
+    return [batch["created_at"] for batch in document.get("batches", ())]
+
+
+def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
+    """What was approved in this folder, under that digest where one is given; None where that is something else.
+
+    Raises ApprovalError where the moves no longer give the approved digest.
+    """
+    written = artifacts.read_json_if_there(folder, artifacts.DECISION) or {}
+    if written.get("choice") in (None, REJECT) or digest not in (None, written.get("digest")):
+        return None
+    snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+    candidate = read_candidate(folder, written["choice"])
+    check_digest(f"Candidate {candidate.name}", candidate.digest, written)
+    return plan_in(folder, snapshot, written, candidate)
+
+
+def _all_attempts(connection_id: str) -> Iterator[RunFolder]:
+    connection = runs_root() / file_name(connection_id)
+    if connection.exists():
+        for run in connection.iterdir():
+            yield from _numbered(run)
+
+
+def _attempts(connection_id: str, run_id: str) -> Iterator[RunFolder]:
+    """The attempts of one run, the latest first."""
+    return _numbered(runs_root() / file_name(connection_id) / file_name(run_id))
+
+
+def _numbered(run: RunFolder) -> Iterator[RunFolder]:
+    numbers: list[int] = []
+    while (run / str(len(numbers) + 1)).exists():
+        numbers.append(len(numbers) + 1)
+    yield from (run / str(number) for number in reversed(numbers))

@@ -1,0 +1,53 @@
+"""Segment settings of the topics of an approved plan, on their brokers, at the snapshot and now."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.brokers.configs import read_broker_configs
+from kafka_rebalance.errors import StaleProposalError
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.verification.checks import Check
+from kafka_rebalance.verification.cluster_configs import ClusterConfigs
+from kafka_rebalance.verification.segment_audit import copies_stopped
+from kafka_rebalance.verification.segments import check_segments
+from kafka_rebalance.workflow.run.approved import ApprovedPlan
+from kafka_rebalance.zookeeper.reader import read_topic_configs
+
+
+def check_segment_settings(client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan) -> tuple[Check, ...]:
+    """The verification's results about segment settings; ReadError where a broker cannot be asked."""
+    before = ClusterConfigs.from_mapping(
+        artifacts.read_json(plan.folder / artifacts.SNAPSHOT_FOLDER, artifacts.CONFIGS)
+    )
+    holders = {broker for move in plan.candidate.moves for broker in move.after}
+    return check_segments(plan.candidate.moves, before, _read_now(client, connection, plan, holders))
+
+
+def check_copies_safe(client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan) -> None:
+    """Raises StaleProposalError where a copy could not follow with today's settings; when asked it could."""
+    receiving = {broker for move in plan.candidate.moves for broker in move.added}
+    if not receiving:
+        return
+    stops = copies_stopped(plan.candidate.moves, _read_now(client, connection, plan, receiving))
+    if stops:
+        listed = "; ".join(map(str, stops[:3])) + (f"; and {len(stops) - 3} more" if stops[3:] else "")
+        raise StaleProposalError(
+            f"Settings have changed since the approval, and copies would stop: {listed} Nothing was written to the "
+            "cluster. Correct the settings and start a new Dag run."
+        )
+
+
+def _read_now(
+    client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan, brokers: Collection[int]
+) -> ClusterConfigs:
+    return ClusterConfigs(
+        topics=read_topic_configs(client, plan.topics),
+        brokers={
+            broker: {name: (value.value, value.source) for name, value in values.items()}
+            for broker, values in read_broker_configs(connection.kafka, sorted(brokers)).items()
+        },
+    )

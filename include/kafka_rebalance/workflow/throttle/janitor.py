@@ -1,0 +1,263 @@
+"""The custodian of throttles and locks whose run is gone, one cluster at a time. Decisions: `execution.janitor`.
+
+Each look takes care of the cluster's lease and lock; now and then, and whenever a person asks for something, the whole
+cluster is swept for what nobody holds. What was found is in `runs_url / janitor / <connection>.json`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.errors import (
+    ArtifactError,
+    LockHeldError,
+    LockLostError,
+    ReadError,
+    RebalanceError,
+    UnwatchedError,
+)
+from kafka_rebalance.execution.janitor import Finding, Standing, copying_of, custody, slowed_catch_up
+from kafka_rebalance.execution.lease import ThrottleLease
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.workflow.fleet import fleet
+from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.run.folder import file_name, open_run_folder, runs_root
+from kafka_rebalance.workflow.throttle import leases, sweeping
+from kafka_rebalance.workflow.throttle.standing import read_standing
+from kafka_rebalance.workflow.throttle.sweeping import Asked, read_asked
+from kafka_rebalance.workflow.throttle.throttling import put_back
+from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+
+log = logging.getLogger(__name__)
+
+# While copies are in flight a look comes every 10 s until the next minute's task starts, so that silence is noticed
+# within a minute.
+WATCH_SECONDS, LOOK_SECONDS = 45.0, 10.0
+SWEEP_SECONDS = 600.0
+REMIND_SECONDS = 1800.0  # the same alert fails the task again after this
+
+
+@dataclass
+class Look:
+    """What one look at a cluster's lease and lock found and did."""
+
+    cluster_id: str
+    copying: int = 0
+    lines: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    alerts: dict[str, str] = field(default_factory=dict)  # what stays the same about it -> its text
+    holder: str | None = None
+
+
+def clusters(variable: Any, kafka_conn_id: str | None) -> list[str]:
+    """The connections to look at: the one asked for, else those of the Variable and of every open lease."""
+    if kafka_conn_id:
+        return [kafka_conn_id]
+    found = fleet(variable)
+    for stored in leases.stored():
+        if stored.lease is None:
+            log.error("%s cannot be read, nothing of it is touched: %s", stored.name, stored.problem)
+        elif stored.lease.connection_id and stored.lease.released_at is None:
+            found.append(stored.lease.connection_id)
+    return list(dict.fromkeys(found))
+
+
+@fails_without_retry
+def tend(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+    """Looks after one cluster and returns its report. Raises UnwatchedError where somebody has to look, once for each
+    trouble and again every half hour; what was found is written down before that.
+    """
+    asked = read_asked(connection_id, params, dag_run)
+    before = read_report(connection_id)
+    connection = read_connection(connection_id)
+    with open_client(connection.zookeeper) as client:
+        look = _watch(client, asked)
+        findings, swept_at = before.get("findings", []), before.get("swept_at")
+        cleaned: list[str] = []
+        if asked or _seconds_since(swept_at) >= SWEEP_SECONDS:
+            try:
+                found = sweeping.sweep(client, connection)
+            except (ReadError, ArtifactError) as unreadable:
+                if asked:
+                    raise
+                look.warnings.append(f"The cluster could not be swept: {unreadable}")
+            else:
+                cleaned = sweeping.clean(client, connection_id, asked, found)
+                look.warnings += found.unread
+                findings = [asdict(one) for one in found.findings if one.id not in cleaned]
+            swept_at = leases.now()
+    raised = _raised(look, before.get("raised", {}))
+    report = {
+        "connection_id": connection_id,
+        "cluster_id": look.cluster_id,
+        "looked_at": leases.now(),
+        "lines": look.lines,
+        "lock": look.holder,
+        "alerts": sorted(look.alerts.values()),
+        "warnings": look.warnings,
+        "findings": findings,
+        "cleaned": cleaned,
+        "swept_at": swept_at,
+        "raised": {**{key: at for key, at in before.get("raised", {}).items() if key in look.alerts}, **raised},
+    }
+    _write_report(connection_id, report)
+    _log(connection_id, report)
+    if raised:
+        raise UnwatchedError(" ".join(look.alerts[key] for key in sorted(raised)))
+    return report
+
+
+def _watch(client: KazooClient, asked: Asked) -> Look:
+    """One look, and while copies are in flight further ones until the next task takes over; the last of them."""
+    until = time.monotonic() + WATCH_SECONDS
+    while True:
+        look = look_after(client, asked)
+        if not look.copying or look.alerts or asked or time.monotonic() >= until:
+            return look
+        time.sleep(LOOK_SECONDS)
+
+
+def look_after(client: KazooClient, asked: Asked = Asked()) -> Look:  # noqa: B008  an immutable value
+    """Takes care of the cluster's lease, and of the lock of a run that is over."""
+    view = read_cluster_view(client, ())
+    look = Look(view.cluster_id)
+    holder = lock.read(client)
+    try:
+        lease = leases.read_open(view.cluster_id)
+    except ArtifactError as unreadable:
+        look.alerts["lease"] = f"{unreadable} The janitor touches nothing of this cluster's throttle and lock."
+        look.holder = holder.name if holder else None
+        return look
+    if lease is not None and not _tend_lease(client, lease, asked, look):
+        look.holder = holder.name if holder else None
+        return look
+    look.holder = _tend_lock(client, asked, look)
+    return look
+
+
+def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: Look) -> bool:
+    """Whether nothing of the lease is left."""
+    topics = {entity.partition("/")[2] for entity in lease.entities if entity.startswith("topics/")}
+
+    def read() -> ClusterView:
+        return read_cluster_view(client, topics)
+
+    view = read()
+    copying = copying_of(lease, view)
+    # Whoever breaks its lock by name says that the run is over.
+    said = asked.break_lock == f"{lease.run} of {lease.owner}"
+    standing = Standing.GONE if said else read_standing(lease.run, lease.owner)
+    decided = custody(lease, standing, copying, _silent_seconds(lease))
+    look.copying = len(copying)
+    look.lines.append(decided.state)
+    look.warnings += slowed_catch_up(lease, view)
+    if decided.alert is not None:
+        look.alerts[f"{lease.run} {standing} {lease.handed_over_at}"] = decided.alert
+    if not decided.put_back:
+        return False
+    result = put_back(client, lease, lambda: copying_of(lease, read()))
+    look.warnings += result.foreign
+    if not result.complete:
+        return False
+    look.lines.append(f"run {lease.run}: its throttle was put back")
+    return decided.release_lock
+
+
+def _tend_lock(client: KazooClient, asked: Asked, look: Look) -> str | None:
+    """Who holds the cluster afterwards. A lock is given back where its run is known to be over and nothing moves."""
+    fence = lock.read_fence(client)  # before Airflow is asked: a run that is cleared goes on under a later one
+    holder = lock.read(client)
+    if holder is None:
+        if asked.break_lock is not None:
+            look.warnings.append("Nobody holds the cluster, so there is no lock to break.")
+        return None
+    if asked.break_lock not in (None, holder.name):
+        raise LockHeldError(
+            f"The cluster is held by {holder.name}, and break_lock names {asked.break_lock!r}. The lock was "
+            "not broken. Give the owner exactly as it is named here, if its run is over."
+        )
+    by_name = asked.break_lock == holder.name
+    standing = read_standing(holder.run, holder.owner)
+    if not (by_name or standing.is_ended):
+        look.lines.append(f"the cluster is held by {holder.name} ({standing})")
+        return holder.name
+    view = read_cluster_view(client)
+    if view.reassignments is not None or view.moving:
+        look.lines.append(f"the lock of {holder.name} is kept: a reassignment is in motion")
+        return holder.name
+    try:
+        lock.release(client, holder, fence=fence)
+    except LockLostError:
+        look.lines.append(f"the lock of {holder.name} is kept: somebody goes on with that run")
+        return holder.name
+    look.lines.append(f"the lock of {holder.name} was given back ({f'by {asked.by}' if by_name else standing})")
+    return None
+
+
+def _silent_seconds(lease: ThrottleLease) -> float:
+    """Since the run took its throttle, requested a batch, or looked at one."""
+    return min(_seconds_since(at) for at in (lease.taken_at, *_signs(lease)))
+
+
+def _signs(lease: ThrottleLease) -> list[Any]:
+    """What the run's folder tells; nothing where it is gone or cannot be read."""
+    signs: list[Any] = []
+    try:
+        folder = open_run_folder(lease.run_folder)
+        if (folder / artifacts.BATCHES).exists():
+            signs += [batch["created_at"] for batch in artifacts.read_json(folder, artifacts.BATCHES)["batches"]]
+        if (folder / artifacts.PROGRESS).exists():
+            signs.append(artifacts.read_json(folder, artifacts.PROGRESS)["updated_at"])
+    except (RebalanceError, OSError, KeyError, TypeError) as unreadable:
+        log.warning("run %s: its folder does not tell when it was last followed (%s)", lease.run, unreadable)
+    return signs
+
+
+def _seconds_since(at: object) -> float:
+    """Infinite for what is no time."""
+    try:
+        return (datetime.now(UTC) - datetime.fromisoformat(str(at))).total_seconds()
+    except (ValueError, TypeError):
+        return float("inf")
+
+
+def _raised(look: Look, before: Mapping[str, str]) -> dict[str, str]:
+    """The alerts that fail the task now, with the time."""
+    return {key: leases.now() for key in look.alerts if _seconds_since(before.get(key)) >= REMIND_SECONDS}
+
+
+def read_report(connection_id: str) -> dict[str, Any]:
+    """What the janitor wrote last; nothing where it has not, or where that cannot be read."""
+    folder = runs_root() / artifacts.JANITOR
+    try:
+        return artifacts.read_json(folder, f"{file_name(connection_id)}.json")
+    except ArtifactError:
+        return {}
+
+
+def _write_report(connection_id: str, report: Mapping[str, Any]) -> None:
+    folder = runs_root() / artifacts.JANITOR
+    folder.mkdir(parents=True, exist_ok=True)
+    artifacts.write_json(folder, f"{file_name(connection_id)}.json", report)
+
+
+def _log(connection_id: str, report: Mapping[str, Any]) -> None:
+    for level, name in ((logging.ERROR, "alerts"), (logging.WARNING, "warnings"), (logging.INFO, "lines")):
+        for text in report[name]:
+            log.log(level, "%s: %s", connection_id, text)
+    for found in report["findings"]:
+        one = Finding(**found)
+        log.warning("%s: %s | %s. %s", connection_id, one.id if one.can_be_cleaned else "-", one.text, one.remedy)
+    for one_id in report["cleaned"]:
+        log.info("%s: cleaned %s", connection_id, one_id)

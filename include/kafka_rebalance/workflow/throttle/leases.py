@@ -1,0 +1,172 @@
+"""The throttle leases: `runs_url / leases / <cluster id> / <generation>.json`, whatever becomes of Airflow's database.
+
+A lease is never written over. Each change of it is a file of its own, named by the generation of the fence
+(`zookeeper.lock`) under which it is made, and the latest generation is the cluster's lease. Storage offers no compare
+and swap; but whoever was frozen between reading a lease and writing it, and wakes when others have gone on, writes a
+file that is earlier than theirs: nobody reads it, and what it says was never set, since configs are written under the
+same fence. So everybody who changes a lease raises the fence first, and reads the lease after that.
+
+Files before one that was given back are removed. A copy of a lease goes into the run's folder, for its page.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from kafka_rebalance.errors import ArtifactError, RunFolderError
+from kafka_rebalance.execution.lease import ThrottleLease
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow.run.folder import RunFolder, file_name, open_run_folder, runs_root
+
+_GENERATION = re.compile(r"([0-9a-f]{16}-[0-9]{10})\.json", re.ASCII)
+_UNNUMBERED = ".json"  # behind the cluster's name, beside its folder: the one file of a version without generations
+_ATTEMPTS = 5
+
+
+@dataclass(frozen=True, slots=True)
+class StoredLease:
+    """One cluster's lease; `lease` is None where it cannot be read, and `problem` says why."""
+
+    name: str
+    lease: ThrottleLease | None
+    problem: str = ""
+
+
+def read(cluster_id: str) -> ThrottleLease | None:
+    """The cluster's lease, also one that was given back; None where there never was one. Raises ArtifactError."""
+    return _read(file_name(cluster_id))
+
+
+def read_open(cluster_id: str) -> ThrottleLease | None:
+    """The lease that nobody has given back yet, whichever run's it is. Raises ArtifactError."""
+    lease = read(cluster_id)
+    return None if lease is None or lease.released_at is not None else lease
+
+
+def write(lease: ThrottleLease) -> None:
+    """Writes it as of its generation, and the copy in its run's folder where that still exists. It is the cluster's
+    lease unless there is a later one (`is_latest`). Raises RunFolderError, and ArtifactError for one that could not be
+    read again.
+    """
+    folder, name = _folder() / file_name(lease.cluster_id), f"{lease.generation}.json"
+    if not _GENERATION.fullmatch(name):
+        raise ValueError(f"a lease is written under a fence, not under {lease.generation!r}")
+    ThrottleLease.from_mapping(lease.to_mapping())  # else nobody could read it, and so put nothing back
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        artifacts.write_json(folder, name, lease.to_mapping(), source_digest=lease.candidate_digest)
+    except OSError as failed:
+        raise RunFolderError(
+            f"The throttle lease {folder / name} cannot be written ({failed}). No throttle was "
+            "changed because of it. Make [kafka_rebalance] runs_url a folder that Airflow's workers may write, then "
+            "clear this task."
+        ) from failed
+    try:
+        run = open_run_folder(lease.run_folder)
+        if (run / artifacts.DECISION).exists() and is_latest(lease):
+            artifacts.write_json(run, artifacts.THROTTLE, lease.to_mapping(), source_digest=lease.candidate_digest)
+    except (OSError, RunFolderError):
+        return  # the copy is for people; the lease is what counts
+
+
+def is_latest(lease: ThrottleLease) -> bool:
+    """Whether nobody has written a later one. Raises RunFolderError."""
+    return _generations(file_name(lease.cluster_id))[-1:] == [lease.generation]
+
+
+def was_given_back_between(earlier: ThrottleLease, later: ThrottleLease) -> bool:
+    """Whether a lease that was given back lies between the two, by somebody who has not seen the later one."""
+    cluster = file_name(later.cluster_id)
+    between = [one for one in _generations(cluster) if earlier.generation < one < later.generation]
+    found = [_read_generation(cluster, one) for one in between]
+    return any(lease is not None and lease.released_at is not None for lease in found)
+
+
+def remove_before(lease: ThrottleLease) -> None:
+    """Removes what is earlier than this one, which was given back: nobody needs it any more."""
+    cluster = file_name(lease.cluster_id)
+    earlier = [one for one in _generations(cluster) if one < lease.generation]
+    for file in (*(_folder() / cluster / f"{one}.json" for one in earlier), _folder() / f"{cluster}{_UNNUMBERED}"):
+        try:
+            file.unlink(missing_ok=True)
+        except OSError:
+            return  # they are in nobody's way, and the next one tries again
+
+
+def stored() -> tuple[StoredLease, ...]:
+    """The lease of every cluster, also those that were given back and those that cannot be read. Raises
+    RunFolderError.
+    """
+    names = {name.removesuffix(_UNNUMBERED) for name in _names(_folder()) if not name.startswith(".")}
+    return tuple(one for name in sorted(names) if (one := _stored(name)) is not None)
+
+
+def now() -> str:
+    """ISO 8601, in UTC."""
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _stored(cluster: str) -> StoredLease | None:
+    try:
+        lease = _read(cluster)
+    except ArtifactError as unreadable:
+        return StoredLease(cluster, None, str(unreadable))
+    return None if lease is None else StoredLease(cluster, lease)
+
+
+def _read(cluster: str) -> ThrottleLease | None:
+    for _ in range(_ATTEMPTS):
+        generations = _generations(cluster)
+        if not generations:
+            return _read_unnumbered(cluster)
+        found = _read_generation(cluster, generations[-1])
+        if found is not None:
+            return found  # else a later one was given back meanwhile, and this one removed
+    raise ArtifactError(f"{_folder() / cluster} lists leases that are not there. No throttle was changed. Try again.")
+
+
+def _read_unnumbered(cluster: str) -> ThrottleLease | None:
+    document = artifacts.read_json_if_there(_folder(), f"{cluster}{_UNNUMBERED}")
+    return None if document is None else ThrottleLease.from_mapping(document)
+
+
+def _read_generation(cluster: str, generation: str) -> ThrottleLease | None:
+    """None where it was removed meanwhile."""
+    document = artifacts.read_json_if_there(_folder() / cluster, f"{generation}.json")
+    return None if document is None else replace(ThrottleLease.from_mapping(document), generation=generation)
+
+
+def _generations(cluster: str) -> list[str]:
+    """In order, the latest at the end."""
+    found = (_GENERATION.fullmatch(name) for name in _names(_folder() / cluster))
+    return [match[1] for match in found if match is not None]
+
+
+def _names(folder: RunFolder) -> Sequence[str]:
+    """What is in a folder, sorted; nothing where it does not exist. Raises RunFolderError."""
+    try:
+        if isinstance(folder, Path):
+            return sorted(path.name for path in folder.iterdir())
+        folder.fs.invalidate_cache()  # what a bucket held when this process looked last
+        # Not `iterdir`, which takes a bucket that cannot be read for one that has no such folder.
+        return sorted(str(name).rstrip("/").rpartition("/")[2] for name in folder.fs.ls(folder.path, detail=False))
+    except FileNotFoundError:
+        return []
+    except OSError as failed:
+        raise RunFolderError(f"{folder} cannot be listed ({failed}). No throttle was changed.") from failed
+
+
+def _folder() -> RunFolder:
+    return runs_root() / artifacts.LEASES
+
+
+def rate_in_force(folder: RunFolder) -> int:
+    """Bytes per second that the run's throttle lets through: as it was last set, else as it was approved."""
+    try:
+        return int(artifacts.read_json(folder, artifacts.THROTTLE)["bytes_per_second"])
+    except (ArtifactError, KeyError):
+        return int(artifacts.read_json(folder, artifacts.DECISION)["throttle_bytes_per_second"])

@@ -1,0 +1,126 @@
+"""The rate of a run's throttle: what was measured when it was planned, and what follows from that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from kafka_rebalance.execution.rates import (
+    LeastRate,
+    Rates,
+    Traffic,
+    auto_rate,
+    check_rate,
+    least_rate,
+    network_uses,
+    traffic,
+)
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.proposal import Candidate, brokers_touched
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.arrays import Problem
+from kafka_rebalance.planning.history_table import HISTORY, planned_with
+from kafka_rebalance.planning.reading import read_problem
+from kafka_rebalance.planning.tables import PART, read_candidate
+from kafka_rebalance.workflow.dag_params import AUTO
+from kafka_rebalance.workflow.run.folder import RunFolder
+
+NETWORKS_LISTED = 20
+
+
+def measured(folder: RunFolder) -> tuple[Mapping[TopicPartition, tuple[int, ...]], Rates | None, Rates]:
+    """(replicas of every partition, bytes written to each, bytes read), as the plan had them.
+
+    Bytes written are the 95th percentile of the ledger's samples, as in planning; None where nothing was measured.
+    """
+    settings = Settings.from_mapping(artifacts.read_json(folder, artifacts.SETTINGS))
+    snapshot = folder / artifacts.SNAPSHOT_FOLDER
+    problem = read_problem(snapshot, settings)
+    history = folder / HISTORY / PART
+    if history.exists():
+        problem = planned_with(problem, snapshot, history.read_bytes(), str(history))
+    partitions = _partitions(problem)
+    brokers = problem.brokers.tolist()
+    replicas = {
+        topic_partition: tuple(brokers[index] for index in row if index >= 0)
+        for topic_partition, row in zip(partitions, problem.replicas.tolist(), strict=True)
+    }
+    written = None if problem.bytes_in is None else dict(zip(partitions, problem.bytes_in.tolist(), strict=True))
+    read = {} if problem.bytes_out is None else dict(zip(partitions, problem.bytes_out.tolist(), strict=True))
+    return replicas, written, read
+
+
+def _partitions(problem: Problem) -> list[TopicPartition]:
+    topics = problem.topics
+    return [
+        TopicPartition(topics[topic], partition)
+        for topic, partition in zip(problem.topic.tolist(), problem.partition.tolist(), strict=True)
+    ]
+
+
+def check_run_rate(folder: RunFolder, candidate: Candidate, bytes_per_second: int, policy: Policy | None) -> None:
+    """Raises ThrottleRateError for a rate outside the policy's range, or at which a copy could never end.
+
+    By what was found when the plan was made: measuring again would hold up the first write of a large cluster.
+    """
+    found = read_rates(folder).get(candidate.name)
+    if found is None:
+        least = least_rate(candidate.moves, measured(folder)[1] or {})
+    else:
+        least = LeastRate(int(found["least_bytes_per_second"]), str(found["reason"]))
+    check_rate(bytes_per_second, least, policy)
+
+
+def write_rates(
+    folder: RunFolder, offered: Sequence[str], connection: ClusterConnection, policy: Policy | None
+) -> dict[str, Any]:
+    """rates.json: of each candidate the least rate, and where `auto` was asked for, that rate; with the reasons."""
+    replicas, written, read = measured(folder)
+    auto = artifacts.read_json(folder, artifacts.SNAPSHOT).get("throttle") == AUTO
+    now: Mapping[int, Traffic] | None = None if written is None else traffic(replicas, written, read)
+    found: dict[str, Any] = {}
+    for name in offered:
+        moves = read_candidate(folder, name).moves
+        least = least_rate(moves, written or {})
+        found[name] = {"least_bytes_per_second": least.bytes_per_second, "reason": least.reason}
+        touched = sorted(brokers_touched(moves))
+        found[name]["network"] = None if now is None else _network(touched, connection, now)
+        if auto and policy is not None:
+            rate, why = auto_rate(touched, connection.capacities, now, least, policy)
+            found[name] |= {"auto_bytes_per_second": rate, "why": why}
+    artifacts.write_json(folder, artifacts.RATES, {"candidates": found})
+    return found
+
+
+def _network(brokers: Sequence[int], connection: ClusterConnection, now: Mapping[int, Traffic]) -> dict[str, Any]:
+    """What the networks of these brokers carry without the plan: those with least left, and of how many it is known."""
+    uses = network_uses(brokers, connection.capacities, now)
+    return {
+        "brokers": len(brokers),
+        "known": len(uses),
+        "tightest": [
+            {
+                "broker": use.broker,
+                "way": use.way,
+                "network_bytes_per_second": use.network,
+                "used_bytes_per_second": round(use.used, 1),
+            }
+            for use in uses[:NETWORKS_LISTED]
+        ],
+    }
+
+
+def read_rates(folder: RunFolder) -> Mapping[str, Mapping[str, Any]]:
+    """{candidate: what `write_rates` found}; nothing where the plan was made before there was such a file."""
+    if not (folder / artifacts.RATES).exists():
+        return {}
+    found: Mapping[str, Mapping[str, Any]] = artifacts.read_json(folder, artifacts.RATES)["candidates"]
+    return found
+
+
+def check_network_known(connection: ClusterConnection, brokers: Sequence[int]) -> None:
+    """Raises ThrottleRateError where `auto` could not be told for a broker; before a plan is made for it."""
+    auto_rate(brokers, connection.capacities, None, LeastRate(1, ""), Policy(approvers=()))

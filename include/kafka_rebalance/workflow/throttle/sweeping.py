@@ -1,0 +1,134 @@
+"""The janitor's sweep of a whole cluster for what nobody holds, and the cleaning of what a person ticked."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.brokers import sizes
+from kafka_rebalance.errors import InputError, PolicyError, ReadError, SettingsError
+from kafka_rebalance.execution.janitor import (
+    Finding,
+    listed_behind,
+    orphaned_configs,
+    stray_replicas,
+    unheld_throttles,
+)
+from kafka_rebalance.kafka.throttles import LIST_KEYS
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.workflow.run.freeze import check_not_frozen
+from kafka_rebalance.workflow.run.policies import read_policy
+from kafka_rebalance.workflow.throttle import leases
+from kafka_rebalance.workflow.throttle.throttling import read_configs
+from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper.client import read_children
+from kafka_rebalance.zookeeper.orphans import delete_orphaned_config, read_orphaned_configs
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.writer import merge_config
+from kafka_rebalance.zookeeper.znodes.paths import DEFAULT_ENTITY
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a person wants done beside the ordinary look: findings to clean, a lock to break."""
+
+    clean: tuple[str, ...] = ()
+    break_lock: str | None = None
+    by: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.clean or self.break_lock)
+
+
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What was found, and what could not be read and is therefore not judged; as of `fence`."""
+
+    fence: lock.Fence
+    findings: tuple[Finding, ...]
+    configs: Mapping[str, Mapping[str, str]]
+    view: ClusterView
+    unread: tuple[str, ...]
+
+
+def read_asked(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> Asked:
+    """What the run's params ask for. Raises PolicyError unless an approver of the cluster's policy asks."""
+    asked = Asked(
+        tuple(params.get("clean") or ()), params.get("break_lock") or None, dag_run.triggering_user_name or ""
+    )
+    if not asked:
+        return asked
+    if not params.get("kafka_conn_id"):
+        raise SettingsError("clean and break_lock are for one cluster: name it in kafka_conn_id. Nothing was changed.")
+    policy = read_policy(connection_id)
+    names = {person.name for person in policy.approvers} if policy is not None else set()
+    if asked.by not in names:
+        raise PolicyError(
+            f"{asked.by or 'Nobody that Airflow names'} may not clean {connection_id} or break its lock: approvers of "
+            f"its policy are {', '.join(sorted(names)) or 'none, as there is no policy file'}. Nothing was changed. "
+            "Let one of them start the run."
+        )
+    return asked
+
+
+def sweep(client: KazooClient, connection: ClusterConnection) -> Swept:
+    """Everything that nobody holds. Raises ReadError where ZooKeeper cannot be read; writes nothing."""
+    fence = lock.read_fence(client)  # first: who throttles after this is not among what is found
+    before = read_cluster_view(client)
+    lease = leases.read_open(before.cluster_id)
+    holder = lock.read(client)
+    topics, brokers = (read_children(client, f"/config/{kind}") for kind in ("topics", "brokers"))
+    strange = [name for name in brokers if name != DEFAULT_ENTITY and not (name.isascii() and name.isdigit())]
+    kept = [f"brokers/{name}" for name in brokers if name != DEFAULT_ENTITY and name not in strange]
+    configs = read_configs(client, [*(f"topics/{name}" for name in topics), *kept])
+    orphans = read_orphaned_configs(client)
+    unread = [f"/config/brokers/{name!r} names no broker, so it was not looked at. Remove it." for name in strange]
+    held: Mapping[TopicPartition, Collection[int]] = {}
+    try:
+        held = sizes.read_log_dirs(connection.kafka, sorted(before.brokers)).replicas
+    except ReadError as away:
+        unread.append(f"Replica directories were not looked at: {away}")
+    after = read_cluster_view(client)
+    findings = (
+        *unheld_throttles(configs, lease, holder.name if holder else None),
+        *orphaned_configs(orphans, after),
+        *stray_replicas(held, before, after),
+    )
+    return Swept(fence, findings, configs, after, tuple(unread))
+
+
+def clean(client: KazooClient, connection_id: str, asked: Asked, swept: Swept) -> list[str]:
+    """Cleans the findings that were ticked; returns their ids. Raises InputError for one that must not be cleaned,
+    before anything is changed, and LockLostError where a run has begun since the sweep: the throttle may be its own.
+    """
+    by_id = {finding.id: finding for finding in swept.findings}
+    problems = [problem for name in asked.clean if (problem := _problem(name, by_id.get(name), swept)) is not None]
+    if problems:
+        raise InputError(f"Nothing was cleaned: {'; '.join(problems)}. Tick what the newest report shows.")
+    for name in asked.clean:
+        finding = by_id[name]
+        if finding.key:
+            merge_config(client, finding.entity, {finding.key: None}, fence=swept.fence)
+        else:
+            check_not_frozen(connection_id)
+            delete_orphaned_config(client, finding.entity.partition("/")[2], int(name.rpartition(":")[2]))
+    return list(asked.clean)
+
+
+def _problem(name: str, finding: Finding | None, swept: Swept) -> str | None:
+    if finding is None:
+        return f"{name!r} is not there, or has changed since"
+    if not finding.can_be_cleaned:
+        return f"{name!r} is not for this Dag to clean. {finding.remedy}"
+    if finding.key and (swept.view.reassignments is not None or swept.view.moving):
+        return f"{name!r}: a reassignment is in motion, and its copies may be throttled by it"
+    if finding.key in LIST_KEYS:
+        behind = listed_behind(finding, swept.configs[finding.entity][finding.key], swept.view)
+        if behind:
+            return f"{name!r}: replicas of {', '.join(behind[:5])} are outside the ISR and would catch up unthrottled"
+    return None

@@ -1,0 +1,378 @@
+"""The throttle around a run's batches: lock, set, confirm, put back. The decisions are in `execution.throttle`.
+
+What counts is the cluster's lease (`workflow.leases`). It is written before any config, so that whoever comes later
+knows what is ours, and is given back last.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.errors import LockLostError, ThrottleError, ThrottleRateError
+from kafka_rebalance.execution.lease import RateChange, ThrottleLease
+from kafka_rebalance.execution.progress import in_motion
+from kafka_rebalance.execution.recovery import check_position, position
+from kafka_rebalance.execution.throttle import (
+    Release,
+    check_in_force,
+    desired_throttle,
+    rate_changes,
+    set_changes,
+    take_lease,
+    with_rate,
+)
+from kafka_rebalance.execution.throttle import (
+    release as decide_release,
+)
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.proposal import Move, brokers_touched
+from kafka_rebalance.verification.checks import Check
+from kafka_rebalance.verification.stored_configs import entity_of
+from kafka_rebalance.verification.throttles import check_left, check_throttles
+from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
+from kafka_rebalance.workflow.run.folder import RunFolder
+from kafka_rebalance.workflow.run.freeze import check_not_frozen
+from kafka_rebalance.workflow.run.left_out import read_remaining
+from kafka_rebalance.workflow.run.lock import lock_owner
+from kafka_rebalance.workflow.run.policies import read_policy
+from kafka_rebalance.workflow.run.preflight import check_before_write
+from kafka_rebalance.workflow.run.segments import check_copies_safe
+from kafka_rebalance.workflow.throttle import leases
+from kafka_rebalance.workflow.throttle.rates import check_run_rate
+from kafka_rebalance.workflow.throttle.standing import warn_without_janitor
+from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import read_broker_configs, read_cluster_view, read_topic_configs
+from kafka_rebalance.zookeeper.writer import merge_config
+from kafka_rebalance.zookeeper.znodes import throttle_problem
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 5
+
+
+@fails_without_retry
+def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+    """Takes the cluster's lock and throttles exactly the approved moves, after a last look at the cluster.
+
+    Where it fails half-way it puts back what it set and gives the lock back: Airflow runs no teardown after a setup
+    that failed.
+    """
+    plan = read_approved(decision)
+    check_not_frozen(plan.connection_id)
+    connection = read_connection(plan.connection_id)
+    with open_client(connection.zookeeper) as client:
+        view = read_plan_view(client, plan)
+        where = position(plan.candidate.batches, view)
+        check_position(where)
+        if where.in_flight is None:
+            plan = check_before_write(client, connection, plan, view, where)
+            check_copies_safe(client, connection, plan)
+            check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
+        owner = lock_owner(plan.candidate.digest, dag_run)
+        fence = lock.acquire(client, owner)
+        try:
+            lease = _set(client, plan, owner, fence)
+        except LockLostError:
+            raise  # whoever took over has it
+        except BaseException:
+            _undo(client, plan, owner)
+            raise
+    warn_without_janitor()
+    log.info("throttled %d entities to %d bytes/s", len(lease.entities), lease.bytes_per_second)
+    return {"throttle_bytes_per_second": lease.bytes_per_second, "entities": len(lease.entities)}
+
+
+def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: lock.Fence) -> ThrottleLease:
+    """Writes the lease down before the first config is changed, so that whatever follows can be taken back."""
+    moves, rate = plan.candidate.moves, plan.throttle_bytes_per_second
+    existing = leases.read_open(plan.snapshot["cluster_id"])
+    current = read_configs(client, {*desired_throttle(moves, rate), *(existing.entities if existing else ())})
+    taken = take_lease(owner.run, plan.candidate.digest, moves, rate, current, owner=owner.owner, existing=existing)
+    _check_can_be_put_back(taken)
+    lease = replace(
+        taken,
+        connection_id=plan.connection_id,
+        cluster_id=plan.snapshot["cluster_id"],
+        run_folder=str(plan.folder),
+        taken_at=leases.now(),
+        taken_under=fence.generation,
+        generation=fence.generation,
+        handed_over_at=None,
+    )
+    leases.write(lease)
+    _check_latest(lease)
+    still = _without_gone(plan, lease)
+    for entity, changes in set_changes(still, current).items():
+        merge_config(client, entity, changes, fence=fence)
+    _check_latest(lease)
+    check_in_force(still, read_configs(client, still.entities))
+    return lease
+
+
+def _check_can_be_put_back(lease: ThrottleLease) -> None:
+    """Raises ThrottleError where somebody has set what Kafka does not take, and the writer would refuse to restore."""
+    for entity, values in lease.prior.items():
+        problem = throttle_problem(entity, values)
+        if problem is not None:
+            raise ThrottleError(
+                f"config of {entity}: {problem}. It could not be put back after the moves, so no throttle was set. "
+                "Correct or remove it, then clear this task."
+            )
+
+
+def _check_latest(lease: ThrottleLease) -> None:
+    """Raises LockLostError where somebody has given this lease back, changed it or taken another one meanwhile.
+
+    Nothing is undone: who did so has read what was set under this lease, and what is there now is theirs.
+    """
+    if not leases.is_latest(lease):
+        raise LockLostError(
+            f"The throttle of run {lease.run} was given back, changed or taken by another worker while this one set "
+            "it. What this one had set is in the hands of the other. Clear this task if the run is to go on. If it "
+            f"says so again, ZooKeeper was set back to a backup: remove what is later than {lease.generation} in the "
+            "folder of this cluster's leases below runs_url."
+        )
+
+
+def _without_gone(plan: ApprovedPlan, lease: ThrottleLease) -> ThrottleLease:
+    """Of a topic that was left out because it is gone, there is nothing left to throttle."""
+    gone = plan.topics - {move.topic_partition.topic for move in plan.candidate.moves}
+    wanted = {entity: values for entity, values in lease.wanted.items() if entity.removeprefix("topics/") not in gone}
+    return replace(lease, wanted=wanted)
+
+
+def _undo(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> None:
+    """Best effort after a setup that failed; what cannot be undone is said, and the first error stays the error.
+
+    A setup that is repeated while copies are in flight keeps their throttle and the lock, as `release` would.
+    """
+    try:
+        lease = _open_lease(plan, owner)
+        if lease is None or put_back(client, lease, lambda: _moving(client, plan)).complete:
+            lock.release(client, owner)
+    except Exception:
+        log.exception("the throttle could not be put back; the lease says what was set: %s", plan.folder)
+
+
+@fails_without_retry
+def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+    """Puts back what was there for everything no longer in motion, then gives the lock back.
+
+    Raises ThrottleError while copies are in flight: their throttle and the lock stay, since an unthrottled copy can
+    take a broker's clients down. The janitor has the lease from then on, and this task may be repeated.
+    """
+    plan = read_approved(decision)
+    owner = lock_owner(plan.candidate.digest, dag_run)
+    with open_client(read_connection(plan.connection_id).zookeeper) as client:
+        lease = _open_lease(plan, owner)
+        result = Release({}, (), ())
+        if lease is not None:
+            result = put_back(client, lease, lambda: _moving(client, plan))
+        if not result.complete:
+            _hand_over(client, plan, owner)
+            shown = "; ".join(result.kept[:10])
+            raise ThrottleError(
+                f"Copies are still in flight, so {len(result.kept)} throttle settings stay: {shown}. Everything else "
+                "was put back, and the lock is kept. Nobody follows these copies: kafka_throttle_janitor takes their "
+                "throttle off when the last one is in sync, and so does this task when it is repeated."
+            )
+        fence = lock.read_fence(client)  # before the lease: a run that takes both again does so under a later one
+        if _open_lease(plan, owner) is not None:
+            raise _taken_again(owner.run, "was put back")
+        lock.release(client, owner, fence=fence)
+    return {"put_back": sum(map(len, result.changes.values())), "left_alone": list(result.foreign)}
+
+
+def _hand_over(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> None:
+    """Notes in the lease that the janitor has it, once."""
+    for _ in range(ATTEMPTS):
+        lease = _open_lease(plan, owner)
+        if lease is None or lease.handed_over_at is not None:
+            return
+        fence = lock.raise_fence(client)
+        lease = _open_lease(plan, owner)
+        if lease is not None and lease.handed_over_at is None:
+            leases.write(replace(lease, handed_over_at=leases.now(), generation=fence.generation))
+
+
+def _moving(client: KazooClient, plan: ApprovedPlan) -> frozenset[TopicPartition]:
+    return in_motion(plan.candidate.moves, read_plan_view(client, plan))
+
+
+def put_back(client: KazooClient, decided: ThrottleLease, moving: Callable[[], Collection[TopicPartition]]) -> Release:
+    """Puts back what was there for everything that `moving` does not name, and closes the lease where that is all.
+
+    `decided`: the lease as it was when this was decided, which may be long ago; where it has been given back since,
+    nothing is touched, whoever throttles now. `moving` reads the cluster. A lease whose rate somebody changes at the
+    same moment is looked at again. Raises ThrottleError where the run has taken its throttle again, or where a value
+    does not stay as it was put back.
+    """
+    for _ in range(ATTEMPTS):
+        # Raised before lease and cluster are read: who sets this throttle, or requests moves under it, no longer can,
+        # or has and is seen; and who takes the cluster after this stops the writes below.
+        fence = lock.raise_fence(client)
+        lease = leases.read_open(decided.cluster_id)
+        if lease is None or (lease.run, lease.owner) != (decided.run, decided.owner):
+            return Release({}, (), ())
+        if lease.taken_under != decided.taken_under:
+            raise _taken_again(lease.run, "was to be put back")
+        try:
+            result = _put_back(client, lease, moving, fence)
+        except LockLostError:
+            continue  # taken again, or moves requested, at this moment: all is read anew
+        if not result.complete:
+            return result
+        closed = replace(lease, released_at=leases.now(), generation=fence.generation)
+        leases.write(closed)
+        if leases.is_latest(closed):
+            leases.remove_before(closed)
+            return result
+    raise ThrottleError(
+        f"The throttle of run {decided.run} is taken or changed again and again while it is put back. The lease stays "
+        "open. Stop changing it, then clear this task."
+    )
+
+
+def _taken_again(run: str, moment: str) -> ThrottleError:
+    return ThrottleError(
+        f"Run {run} took its throttle again at the moment in which it {moment}. The lease stays open, and no batch is "
+        "requested unless all of the throttle is in force. Clear hold_throttle of that run with what follows it."
+    )
+
+
+def _put_back(
+    client: KazooClient, lease: ThrottleLease, moving: Callable[[], Collection[TopicPartition]], fence: lock.Fence
+) -> Release:
+    in_flight = moving()
+    result = decide_release(lease, read_configs(client, lease.entities), in_flight)
+    for entity, changes in result.changes.items():
+        merge_config(client, entity, changes, fence=fence)
+    for text in result.foreign:
+        log.warning("%s", text)
+    # Read back: a config that did not change is a throttle left behind.
+    left = decide_release(lease, read_configs(client, lease.entities), in_flight)
+    if left.changes:
+        raise ThrottleError(
+            f"The throttle of {', '.join(sorted(left.changes))} is still there after it was put back: somebody sets it "
+            "again. Find who, then clear this task."
+        )
+    return result
+
+
+def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> ThrottleLease:
+    """Another rate for the run of this folder while it goes on; brokers heed it within seconds. Returns the new lease.
+
+    What was approved stays as it was; the lease says who changed the rate, and when. Raises ThrottleRateError for a
+    rate that the policy does not allow or at which a copy could never end, ThrottleError where the run holds no
+    throttle.
+    """
+    if type(bytes_per_second) is not int:
+        raise ThrottleRateError(f"The rate {bytes_per_second!r} is no whole number of bytes/s. Nothing was changed.")
+    snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+    _lease_of(folder, snapshot["cluster_id"])
+    connection_id = str(snapshot["connection_id"])
+    candidate = read_remaining(folder, artifacts.read_json(folder, artifacts.DECISION)["choice"])
+    check_run_rate(folder, candidate, bytes_per_second, read_policy(connection_id))
+    moves, change = candidate.moves, RateChange(bytes_per_second, by, leases.now())
+    with open_client(read_connection(connection_id).zookeeper) as client:
+        before, changed = _change(client, folder, snapshot["cluster_id"], change)
+        now = leases.read_open(changed.cluster_id)
+        gone = now is None or (now.run, now.owner) != (changed.run, changed.owner)
+        if gone or leases.was_given_back_between(before, changed):
+            put_back(client, changed, lambda: in_motion(moves, read_cluster_view(client, _topics(moves))))
+            raise ThrottleError(
+                f"Run {changed.run} gave its throttle back at this moment. The new rate was taken off again; nothing "
+                "of it is left."
+            )
+    log.info("%s: %s changed the rate to %d bytes/s", changed.run, by, bytes_per_second)
+    return changed
+
+
+def _change(
+    client: KazooClient, folder: RunFolder, cluster_id: str, change: RateChange
+) -> tuple[ThrottleLease, ThrottleLease]:
+    """Writes the lease, then the brokers' configs; again where others write at the same moment. Returns the lease
+    before and after.
+    """
+    for left in reversed(range(ATTEMPTS)):
+        # Before the lease is read: of two who change the rate at once, one reads what the other has written.
+        fence = lock.raise_fence(client)
+        before = _lease_of(folder, cluster_id)
+        lease = before if change in before.rate_changes else with_rate(before, change)
+        lease = replace(lease, generation=fence.generation)
+        leases.write(lease)  # first: whoever puts back at this moment must know both rates for ours
+        try:
+            for entity, values in rate_changes(lease, read_configs(client, lease.entities)).items():
+                merge_config(client, entity, values, fence=fence)
+        except LockLostError:
+            if not left:
+                raise
+            continue
+        now = leases.read_open(cluster_id)
+        if now is None or now.generation <= lease.generation or now.run_folder != lease.run_folder:
+            break
+    return before, lease
+
+
+def _lease_of(folder: RunFolder, cluster_id: str) -> ThrottleLease:
+    lease = leases.read_open(cluster_id)
+    if lease is None or lease.run_folder != str(folder):
+        raise ThrottleError(
+            f"The run of {folder} holds no throttle now, so its rate cannot be changed. Nothing of it is in force. "
+            "Give another rate while copies are in flight."
+        )
+    return lease
+
+
+def _topics(moves: Sequence[Move]) -> set[str]:
+    return {move.topic_partition.topic for move in moves}
+
+
+def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan) -> None:
+    """Raises ThrottleError unless lists and rates are what the lease says; before each batch."""
+    lease = leases.read_open(plan.snapshot["cluster_id"])
+    if lease is None or lease.run_folder != str(plan.folder) or lease.handed_over_at is not None:
+        raise ThrottleError(
+            "No throttle is held for this run, so no batch is requested. Clear hold_throttle with what follows it."
+        )
+    lease = _without_gone(plan, lease)
+    check_in_force(lease, read_configs(client, lease.entities))
+
+
+def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]:
+    """The verification's results about throttles: as before where the run set some, none left on what it touched."""
+    topics = (f"topics/{topic}" for topic in plan.topics)
+    entities = {*topics, *map(entity_of, brokers_touched(plan.candidate.moves))}
+    document = artifacts.read_json_if_there(plan.folder, artifacts.THROTTLE)
+    if document is None:
+        return check_left(read_configs(client, entities), ())
+    lease = ThrottleLease.from_mapping(document)
+    now = read_configs(client, entities.union(lease.entities))
+    checks = check_throttles(lease.prior, lease.wanted, now)
+    return (*checks, *check_left(now, checks))
+
+
+def _open_lease(plan: ApprovedPlan, owner: lock.LockOwner) -> ThrottleLease | None:
+    """The lease that this run holds; None where it has none, or has given it back."""
+    lease = leases.read_open(plan.snapshot["cluster_id"])
+    return lease if lease is not None and (lease.run, lease.owner) == (owner.run, owner.owner) else None
+
+
+def read_configs(client: KazooClient, entities: Collection[str]) -> dict[str, dict[str, str]]:
+    """{entity: {key: value}} of brokers and topics, and of all brokers' default, pipelined."""
+    names = [entity.partition("/") for entity in entities]
+    topics = read_topic_configs(client, [name for kind, _, name in names if kind == "topics"])
+    brokers = read_broker_configs(client, [int(name) for kind, _, name in names if kind == "brokers"])
+    return {
+        **{f"topics/{topic}": values for topic, values in topics.items()},
+        **{entity_of(broker): values for broker, values in brokers.items()},
+    }

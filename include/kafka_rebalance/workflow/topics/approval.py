@@ -1,0 +1,59 @@
+"""A person approves one change of one topic, or rejects it. Creating one needs no approval: it takes nothing away."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk.definitions.param import ParamsDict
+
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.workflow.approval import DigestApprovalOperator, Offer, note_param
+from kafka_rebalance.workflow.run.folder import RunFolder
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class TopicApprovalOperator(DigestApprovalOperator):
+    """Offers the change of topic.json. A dry run ends here."""
+
+    def offer(self, folder: RunFolder) -> Offer:
+        written = artifacts.read_json(folder, artifacts.TOPIC)
+        return Offer(
+            connection_id=written["connection_id"],
+            policy_digest=written["policy_digest"],
+            digests={written["change"]["action"]: written["digest"]},
+            source_digest=artifacts.digest_of(written),
+            nothing="This was a dry run. Nothing was written to the cluster." if written["dry_run"] else None,
+        )
+
+    def execute(self, context: Context) -> Any:
+        folder = self._open()
+        offer = self.offer(folder)
+        if offer.nothing is not None or artifacts.read_json(folder, artifacts.TOPIC)["needs_approval"]:
+            return super().execute(context)
+        policy = self._policy(offer)
+        assert policy is not None  # `request` refuses to go on without one, and it has not changed
+        ((choice, digest),) = offer.digests.items()
+        decision = {
+            "choice": choice,
+            "digest": digest,
+            "policy_digest": policy.digest,
+            "approved_by": None,
+            "approved_at": datetime.now(UTC).isoformat(),
+            "note": "",
+        }
+        self._decide(context, folder, offer, decision)
+        return None
+
+    def form(self, folder: RunFolder, policy: Policy) -> ParamsDict:
+        return ParamsDict({"note": note_param()})
+
+    def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
+        from kafka_rebalance.report.topics import approval_body, approval_subject  # heavy, and read with the Dag
+
+        written = artifacts.read_json(folder, artifacts.TOPIC)
+        found = artifacts.read_json(folder, artifacts.FORECAST) if (folder / artifacts.FORECAST).exists() else None
+        return approval_subject(written), approval_body(written, found)
