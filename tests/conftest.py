@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,16 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.relative_to(TESTS).parts[0]
         if folder in MARKED_FOLDERS:
             item.add_marker(folder)
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_call() -> None:
+    """Alembic's logging set-up, at Airflow's `initdb` and in its api-server, disables every logger made before it, also
+    for the tests that come later in this process.
+    """
+    for name, logger in logging.root.manager.loggerDict.items():
+        if name.startswith("kafka_rebalance") and isinstance(logger, logging.Logger):
+            logger.disabled = False
 
 
 class Groups(LoadScopeScheduling):

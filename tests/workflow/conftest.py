@@ -33,14 +33,6 @@ def airflow_home() -> Iterator[Path]:
     settings.dispose_orm()
 
 
-@pytest.fixture(autouse=True)
-def _loggers_enabled(airflow_home: Path) -> None:
-    """Alembic's logging set-up, at `initdb` and in the api-server's requests, disables every logger made before it."""
-    for name, logger in logging.root.manager.loggerDict.items():
-        if name.startswith("kafka_rebalance") and isinstance(logger, logging.Logger):
-            logger.disabled = False
-
-
 @pytest.fixture(scope="module")
 def client() -> Iterator[TestClient]:
     """Airflow's api-server in this process, with the plugin that it found in the plugins folder."""
