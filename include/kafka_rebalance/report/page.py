@@ -261,14 +261,24 @@ def render_overview(
 
 
 def render_drift(
-    drift: DriftReport | str | None, *, static_url: str, drift_url: str, run_url: str, patience_seconds: float
+    drift: DriftReport | str | None,
+    *,
+    static_url: str,
+    drift_url: str,
+    run_url: str,
+    patience_seconds: float,
+    has_begun: bool = False,
 ) -> str:
-    """What has changed since the snapshot, or why that is not known; None: the cluster has not answered yet."""
+    """What has changed since the snapshot, or why that is not known; None: the cluster has not answered yet.
+
+    Of a run that has begun with its first batch, that there is nothing to compare any more.
+    """
     return (
         _environment()
         .get_template("drift.html")
         .render(
             drift=drift,
+            has_begun=has_begun,
             drift_url=drift_url,
             run_url=run_url,
             patience_seconds=patience_seconds,

@@ -84,13 +84,11 @@ def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
 
     def page() -> HTMLResponse:
         folder = open_planned(dag_id, run_id, session)
-        if not (folder / PROPOSALS).exists() or any((folder / name).exists() for name in (BATCHES, VERIFICATION)):
-            raise NotServed(
-                404,
-                "There is nothing to compare",
-                "The plan is compared with the cluster from when it is made until the first batch is requested.",
-            )
-        found = drift_now(str(folder), lambda: read_drift(folder))
+        if not (folder / PROPOSALS).exists():
+            raise NotServed(404, "There is nothing to compare", "The run has no plan yet.")
+        # A page asks as soon as it is shown, and meanwhile the run may have gone on: to the reader no error.
+        has_begun = any((folder / name).exists() for name in (BATCHES, VERIFICATION))
+        found = None if has_begun else drift_now(str(folder), lambda: read_drift(folder))
         return HTMLResponse(
             render_drift(
                 _within(folder, found) if isinstance(found, str) else found,
@@ -98,6 +96,7 @@ def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
                 drift_url=drift_url(dag_id, run_id),
                 run_url=run_page_url(dag_id, run_id),
                 patience_seconds=PATIENCE_SECONDS,
+                has_begun=has_begun,
             )
         )
 
