@@ -7,7 +7,7 @@ from airflow.sdk import Param
 from kafka_rebalance.model.settings import CANDIDATES, JOBS, Settings
 
 _DEFAULT = Settings()
-AUTO = "auto"  # of throttle_bytes_per_second: `workflow.rates` tells it
+AUTO = "auto"  # of throttle_bytes_per_second: `workflow.throttle.rates` tells it
 _LIMITS, _BROKERS, _TOPICS, _PLAN, _TUNING = "Limits", "Brokers", "Topics", "A plan of your own", "Tuning"
 
 

@@ -1,7 +1,7 @@
 """The throttle around a run's batches: lock, set, confirm, put back. The decisions are in `execution.throttle`.
 
-What counts is the cluster's lease (`workflow.leases`). It is written before any config, so that whoever comes later
-knows what is ours, and is given back last.
+What counts is the cluster's lease (`workflow.throttle.leases`). It is written before any config, so that whoever
+comes later knows what is ours, and is given back last.
 """
 
 from __future__ import annotations
