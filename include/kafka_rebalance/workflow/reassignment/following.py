@@ -68,9 +68,7 @@ class BatchFollower:
         self._fullest: tuple[int, float] | None = None  # the broker and the share of its disks at the highest
         self._happenings: Happenings | None = None  # as earlier watchers left them, once they are read
         self._sizes: tuple[float, Sizes, frozenset[int]] | None = None
-        self._measured: tuple[int | None] | None = (
-            None  # bytes of the new replicas at the end, once they were asked for
-        )
+        self._measured: tuple[int | None] | None = None  # bytes of new replicas at the end, once they were asked for
         self._movement: Movement | None = None
         self._watch: detectors.Watch | None = None
         self._first_look: float | None = None
