@@ -172,6 +172,44 @@ def test_each_run_and_request_leads_to_its_page(get: Any) -> None:
     assert "omar may answer" in words(page)
 
 
+def also_asked(dag_id: str, subject: str, connection: str = CLUSTER) -> Run:
+    """A run of another Dag of ours that waits for its approval."""
+    run = Run(dag_id).with_tasks("snapshot").with_xcom(run_folder=str(RUNS / connection / uuid4().hex / "1"))
+    waiting(run, subject)
+    return run
+
+
+def test_a_cancel_and_a_change_of_a_topic_that_wait_are_shown_at_their_cluster_too(get: Any) -> None:
+    known = get(f"{URL}/requests").text
+    cancel = also_asked("kafka_rebalance_cancel", "Cancel it now?")
+    asked = get(f"{URL}/requests").text
+    also_asked("kafka_topics", "Delete orders?")
+    also_asked("kafka_topics", "Delete what is elsewhere?", connection="other")
+    assert len({known, asked, get(f"{URL}/requests").text}) == 3
+    page = get(URL).text
+    assert "Cancel it now?" in page
+    assert "Delete orders?" in page
+    assert "elsewhere" not in page
+    quoted = cancel.url.rpartition("/")[2]
+    assert f'href="/dags/kafka_rebalance_cancel/runs/{quoted}/tasks/approve/required_actions" data-airflow' in page
+
+
+def test_a_request_of_a_dag_that_one_may_not_read_is_not_shown(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    allows = type(get_auth_manager()).is_authorized_dag
+
+    def but_topics(self: Any, *, details: Any = None, **asked: Any) -> bool:
+        return details.id != "kafka_topics" and allows(self, details=details, **asked)
+
+    known = get(f"{URL}/requests").text
+    also_asked("kafka_topics", "Delete orders?")
+    assert "Delete orders?" in get(URL).text
+    monkeypatch.setattr(type(get_auth_manager()), "is_authorized_dag", but_topics)
+    assert get(f"{URL}/requests").text == known
+    page = get(URL)
+    assert page.status_code == 200
+    assert "Delete orders?" not in page.text
+
+
 PASSED, FAILED = samples.verification(passed=True), samples.verification(passed=False)
 
 
@@ -227,7 +265,7 @@ def test_a_folder_that_hangs_is_said_so_hides_no_other_and_is_not_asked_twice(
     monkeypatch.setattr(overview, "_newest_verdict", hang)
     with create_session() as session:
         for _ in range(2):
-            seen = overview.read_overview(session, patience_seconds=0.2)
+            seen = overview.read_overview(session, ["kafka_rebalance"], patience_seconds=0.2)
             by_name = {cluster.connection_id: cluster for cluster in seen.clusters}
             assert "did not answer in time" in by_name["hangs"].problems[0]
     assert asked == ["hangs"]

@@ -309,6 +309,7 @@ def test_behind_a_prefix_the_page_finds_its_files(
     [
         ("airflow.api_fastapi.auth.managers.models.resource_details", "DagAccessEntity"),
         ("airflow.api_fastapi.common.db.common", "SessionDep"),
+        ("airflow.api_fastapi.core_api.security", "GetUserDep"),
         ("airflow.api_fastapi.core_api.security", "get_user"),
         ("airflow.api_fastapi.core_api.security", "requires_access_dag"),
         ("airflow.models.dag", "DagModel"),

@@ -11,6 +11,8 @@ from kafka_rebalance.errors import SettingsError
 log = logging.getLogger(__name__)
 
 REBALANCE_DAG = "kafka_rebalance"
+CANCEL_DAG = "kafka_rebalance_cancel"
+TOPICS_DAG = "kafka_topics"
 CHECK_DAG = "kafka_balance_check"
 JANITOR_DAG = "kafka_throttle_janitor"
 CLUSTERS = "kafka_rebalance_clusters"  # an Airflow Variable

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from hashlib import sha256
@@ -57,16 +57,16 @@ class Records:
 
     connection_id: str
     rebalances: tuple[RebalanceRecord, ...]
-    requests: Mapping[str, RequestRecord]  # by run
+    requests: tuple[RequestRecord, ...]
     checks: tuple[CheckRecord, ...]
     is_frozen: bool
 
 
-def overview_page(session: Session) -> HTMLResponse:
-    """The page. The app has checked login and permission."""
-    tag = requests_tag(session)
+def overview_page(session: Session, asking: Collection[str]) -> HTMLResponse:
+    """The page, with the open requests of the Dags `asking`. The app has checked login and permission."""
+    tag = requests_tag(session, asking)
     html = render_overview(
-        read_overview(session),
+        read_overview(session, asking),
         static_url=static_url(),
         janitor_url=f"{base_path()}/dags/{JANITOR_DAG}",
         overview_url=overview_url(),
@@ -75,27 +75,33 @@ def overview_page(session: Session) -> HTMLResponse:
     return HTMLResponse(html)
 
 
-def requests_tag(session: Session) -> str:
+def requests_tag(session: Session, asking: Collection[str]) -> str:
     """Another text once an approval was asked for or answered. Of Airflow's database alone: pages ask for it often."""
-    asked = sorted(f"{request.created_at} {request.run_id}" for request in open_requests(session, REBALANCE_DAG))
+    asked = sorted(f"{one.created_at} {one.dag_id} {one.run_id}" for one in open_requests(session, asking))
     return sha256("\n".join(asked).encode()).hexdigest()
 
 
-def read_overview(session: Session, patience_seconds: float = PATIENCE_SECONDS) -> Overview:
-    """The whole fleet; what cannot be read is said where it belongs."""
+def read_overview(session: Session, asking: Collection[str], patience_seconds: float = PATIENCE_SECONDS) -> Overview:
+    """The whole fleet, with the open requests of the Dags `asking`; what cannot be read is said where it belongs."""
     now = datetime.now(UTC)
     problems: list[str] = []
     nobody: bool | frozenset[str] = False
     names: list[str] = _or_problem(lambda: fleet(read_variable(CLUSTERS)), problems, list[str]())
     frozen = _or_problem(lambda: freeze.frozen_clusters(read_variable(freeze.VARIABLE)), problems, nobody)
-    rebalances = _by_connection(recent_rebalances(session, REBALANCE_DAG, RUNS_READ))
-    requests = {request.run_id: request for request in open_requests(session, REBALANCE_DAG)}
+    rebalances: dict[str, list[RebalanceRecord]] = {}
+    for run in recent_rebalances(session, REBALANCE_DAG, RUNS_READ):
+        asked = run.conf.get("kafka_conn_id")
+        of_asked = file_name(asked) if isinstance(asked, str) else ""
+        rebalances.setdefault(_connection_of(run.folder) or of_asked, []).append(run)
+    requests: dict[str, list[RequestRecord]] = {}
+    for request in open_requests(session, asking):
+        requests.setdefault(_connection_of(request.folder), []).append(request)
     checks = recent_checks(session, CHECK_DAG, CHECK_TASK, CHECKS_READ)
     records = [
         Records(
             name,
             tuple(rebalances.get(file_name(name), ())),
-            requests,
+            tuple(requests.get(file_name(name), ())),
             checks,
             frozen is True or (frozen is not False and name in frozen),
         )
@@ -136,18 +142,13 @@ def _or_problem(read: Callable[[], T], problems: list[str], otherwise: T) -> T:
         return otherwise
 
 
-def _by_connection(records: Sequence[RebalanceRecord]) -> dict[str, list[RebalanceRecord]]:
-    """By the name of the connection's folder: that of the run's own folder, else of what was asked for.
+def _connection_of(folder: str | None) -> str:
+    """The name of the connection's folder, in which this folder of a run lies; empty where there is none.
 
-    From the texts alone: storage that hangs is met only in a cluster's own thread, where the folder is also checked.
+    From the text alone: storage that hangs is met only in a cluster's own thread, where the folder is also checked.
     """
-    found: dict[str, list[RebalanceRecord]] = {}
-    for record in records:
-        parts = (record.folder or "").rstrip("/").split("/")
-        asked = record.conf.get("kafka_conn_id")
-        name = parts[-3] if len(parts) > 3 else file_name(asked) if isinstance(asked, str) else ""
-        found.setdefault(name, []).append(record)
-    return found
+    parts = (folder or "").rstrip("/").split("/")
+    return parts[-3] if len(parts) > 3 else ""
 
 
 # --- folders, each cluster in a thread of its own
@@ -268,7 +269,7 @@ def _run(record: RebalanceRecord, records: Records) -> Run:
         state = report.run_state(
             airflow_state=record.state,
             is_planned=folder is not None and (folder / artifacts.PROPOSALS).exists(),
-            is_waiting=record.run_id in records.requests,
+            is_waiting=any((one.dag_id, one.run_id) == (record.dag_id, record.run_id) for one in records.requests),
             decision=documents[artifacts.DECISION],
             is_started=folder is not None and (folder / artifacts.BATCHES).exists(),
             verification=documents[artifacts.VERIFICATION],
@@ -300,7 +301,6 @@ def _check_run(records: Records) -> CheckRun | None:
 
 
 def _approvals(records: Records) -> tuple[Approval, ...]:
-    asked = [records.requests[run.run_id] for run in records.rebalances if run.run_id in records.requests]
     return tuple(
         Approval(
             request.subject,
@@ -308,10 +308,10 @@ def _approvals(records: Records) -> tuple[Approval, ...]:
             request.people,
             Link(
                 "Answer it",
-                f"{run_url(REBALANCE_DAG, request.run_id)}/tasks/{quote(request.task_id, safe='')}/required_actions",
+                f"{run_url(request.dag_id, request.run_id)}/tasks/{quote(request.task_id, safe='')}/required_actions",
             ),
         )
-        for request in asked
+        for request in records.requests
     )
 
 

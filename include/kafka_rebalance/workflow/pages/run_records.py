@@ -7,7 +7,7 @@ against the installed version.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -108,13 +108,15 @@ class RebalanceRecord:
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """A request that nobody has answered yet."""
+    """A request that nobody has answered yet; `folder` is what its run pushed."""
 
+    dag_id: str
     run_id: str
     task_id: str
     subject: str
     created_at: datetime
     people: tuple[str, ...]
+    folder: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,27 +158,36 @@ def _rebalances(session: Session, dag_id: str, most: int, after: int = 0) -> tup
     )
 
 
-def open_requests(session: Session, dag_id: str) -> tuple[RequestRecord, ...]:
-    """What waits for a person's answer in this Dag, oldest first."""
-    found = session.scalars(
-        select(HITLDetail)
+def open_requests(session: Session, dag_ids: Collection[str]) -> tuple[RequestRecord, ...]:
+    """What waits for a person's answer in these Dags, oldest first."""
+    of_run = (
+        (XComModel.dag_id == TaskInstance.dag_id)
+        & (XComModel.run_id == TaskInstance.run_id)
+        & (XComModel.map_index == -1)
+        & (XComModel.key == FOLDER_KEY)  # the first task of each of our Dags pushes it, and no other
+    )
+    found = session.execute(
+        select(HITLDetail, XComModel.value)
         .join(TaskInstance, TaskInstance.id == HITLDetail.ti_id)
+        .outerjoin(XComModel, of_run)
         .where(
-            TaskInstance.dag_id == dag_id,
+            TaskInstance.dag_id.in_(dag_ids),
             TaskInstance.state == TaskInstanceState.AWAITING_INPUT,
             HITLDetail.responded_at.is_(None),
         )
         .order_by(HITLDetail.created_at)
-    ).unique()
+    ).unique(lambda row: row[0].ti_id)  # an XCom's JSON has no hash
     return tuple(
         RequestRecord(
+            one.task_instance.dag_id,
             one.task_instance.run_id,
             one.task_instance.task_id,
             one.subject,
             one.created_at,
             tuple(user["name"] or user["id"] for user in one.assigned_users),
+            _text(value),
         )
-        for one in found
+        for one, value in found
     )
 
 

@@ -9,17 +9,18 @@ from __future__ import annotations
 
 import importlib
 import threading
+from typing import Annotated
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.api_fastapi.common.db.common import SessionDep
-from airflow.api_fastapi.core_api.security import get_user, requires_access_dag
+from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kafka_rebalance.report.page import REQUESTS, STATIC, read_static, warm_up
-from kafka_rebalance.workflow.fleet import REBALANCE_DAG
+from kafka_rebalance.workflow.fleet import CANCEL_DAG, REBALANCE_DAG, TOPICS_DAG
 from kafka_rebalance.workflow.pages.overview import overview_page, requests_tag
 from kafka_rebalance.workflow.pages.runs import drift_page, reassignment_file, run_page, run_picture
 from kafka_rebalance.workflow.pages.tables import brokers_table, candidate_page, moves_page, plot_file, table_file
@@ -40,6 +41,19 @@ HEADERS = {
     "Referrer-Policy": "same-origin",
     "Cache-Control": "no-store",
 }
+
+
+def readable_requests(request: Request, user: GetUserDep) -> list[str]:
+    """Which of our Dags' requests for an approval the user may read, as Airflow itself would show them."""
+
+    def may_read(dag_id: str) -> bool:
+        try:
+            requires_access_dag("GET", DagAccessEntity.HITL_DETAIL, dag_id)(request, user)
+        except HTTPException:
+            return False
+        return True
+
+    return [dag_id for dag_id in (REBALANCE_DAG, CANCEL_DAG, TOPICS_DAG) if may_read(dag_id)]
 
 
 def create_app() -> FastAPI:
@@ -88,12 +102,12 @@ def create_app() -> FastAPI:
         return run_page(dag_id, run_id, session, request.headers.get("if-none-match"))
 
     @app.get("/clusters", dependencies=[may_read_rebalances], response_class=HTMLResponse)
-    def clusters(session: SessionDep) -> HTMLResponse:
-        return overview_page(session)
+    def clusters(session: SessionDep, asking: Annotated[list[str], Depends(readable_requests)]) -> HTMLResponse:
+        return overview_page(session, asking)
 
     @app.get(f"/clusters/{REQUESTS}", dependencies=[may_read_rebalances])
-    def requests(session: SessionDep) -> PlainTextResponse:
-        return PlainTextResponse(requests_tag(session))
+    def requests(session: SessionDep, asking: Annotated[list[str], Depends(readable_requests)]) -> PlainTextResponse:
+        return PlainTextResponse(requests_tag(session, asking))
 
     @app.get("/static/{name}")
     def static(name: str) -> Response:
