@@ -19,7 +19,8 @@ SEEN = datetime(2026, 5, 3, 15, 10, 31, tzinfo=UTC)
 def report(**documents: Any) -> RunReport:
     plan = {"proposals": samples.proposals(), "moves": samples.all_moves(), "loads": samples.loads()}
     under_way = {"decision": samples.decision(), "throttle": samples.throttle(), "batches": samples.batches()}
-    return build_report(samples.snapshot(), **{**plan, **under_way, "progress": samples.progress(), **documents})
+    documents = {**plan, **under_way, "progress": samples.progress(), **documents}
+    return build_report(documents.pop("snapshot", samples.snapshot()), **documents)
 
 
 def test_progress_is_of_the_whole_plan_and_counts_no_batch_twice() -> None:
@@ -94,6 +95,19 @@ def test_a_run_that_nobody_follows_says_so_and_what_to_look_at() -> None:
     assert live_words(report(), None).silence == "", "nobody is there to see it in a file"
     over = report(verification=samples.verification(passed=True))
     assert live_words(over, SEEN + timedelta(days=1)).silence == ""
+
+
+def test_of_a_run_that_airflow_has_ended_no_end_is_told_but_who_has_its_throttle() -> None:
+    windowed = samples.snapshot(window={"not_before": None, "finish_by": "2026-05-03T16:00:00+00:00"})
+    assert live_words(report(snapshot=windowed), SEEN).window is not None
+    words = live_words(report(snapshot=windowed), None, is_active=False)
+    assert (words.rest, words.ends, words.basis, words.window) == ("", "", "", None)
+    assert words.silence.startswith("The run has ended, and nobody follows its batches")
+    assert "under their throttle of 47.7 MiB/s. The Dag kafka_throttle_janitor takes it off" in words.silence
+    released = report(throttle=samples.throttle(released_at="2026-05-03T15:39:00+00:00"))
+    assert "throttle of" not in live_words(released, None, is_active=False).silence
+    for over in ({"verification": samples.verification(passed=True)}, {"batches": None}):
+        assert live_words(report(**over), None, is_active=False).silence == ""
 
 
 def test_what_happened_comes_newest_first_out_of_every_file() -> None:

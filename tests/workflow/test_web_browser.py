@@ -65,6 +65,7 @@ STAGES: dict[str, dict[str, Any]] = {
     "waiting": {},
     "executing": UNDER_WAY,
     "paused": UNDER_WAY | {artifacts.PROGRESS: WAITS, artifacts.LEFT_OUT: samples.left_out()},
+    "ended": UNDER_WAY,
     "verified": UNDER_WAY | {artifacts.BATCHES: ENDED, artifacts.VERIFICATION: samples.verification(passed=True)},
     "failed": UNDER_WAY | {artifacts.VERIFICATION: samples.verification()},
 }
@@ -110,7 +111,7 @@ def _forget_errors(browser: Chrome) -> None:
 
 def run_at(stage: str, folder: Path | None = None) -> Run:
     """A run in Airflow's state of that stage, with its documents."""
-    run = Run(state="success" if stage == "verified" else "failed" if stage == "failed" else "running")
+    run = Run(state="success" if stage == "verified" else "failed" if stage in ("ended", "failed") else "running")
     run.folder = folder or run.folder
     run.ready()
     for name, content in STAGES[stage].items():

@@ -37,16 +37,16 @@ class LiveWords:
     events: tuple[Happening, ...]  # newest first
 
 
-def live_words(report: RunReport, now: datetime | None) -> LiveWords:
-    """`now` is None where nobody is there to see the run: in the file."""
-    left = _rest(report)
+def live_words(report: RunReport, now: datetime | None, *, is_active: bool = True) -> LiveWords:
+    """`now` is None where nobody is there to see the run: in the file. A run that is not active is over for Airflow."""
+    left = _rest(report) if is_active else None
     shown = _batches(report.execution.batches)
     return LiveWords(
         rest=format_range(left.low, left.high) if left else "",
         ends=_ends(report, left) if left else "",
         basis=_basis(left) if left else "",
-        silence=_silence(report, now) if now else "",
-        window=window_now(report, left, now),
+        silence=_ended(report) if not is_active else _silence(report, now) if now else "",
+        window=window_now(report, left, now) if is_active else None,
         planned=_planned(report),
         phases=_phases(report),
         batches=shown,
@@ -114,6 +114,23 @@ def _silence(report: RunReport, now: datetime) -> str:
         "under way go on by themselves, under their throttle. See the log of the task reassign, and whether the "
         "triggerer and the workers are up."
     )
+
+
+def _ended(report: RunReport) -> str:
+    """Of a run that Airflow has ended; empty unless it left a reassignment that was not verified."""
+    throttle = report.execution.throttle
+    if report.state != "executing":
+        return ""
+    said = [
+        "The run has ended, and nobody follows its batches any more: this is how it stood when somebody last looked."
+    ]
+    if throttle is not None and throttle.released_at is None:
+        said.append(
+            f"Copies that are under way go on by themselves, under their throttle of "
+            f"{format_rate(throttle.bytes_per_second)}. The Dag kafka_throttle_janitor takes it off after the last one."
+        )
+    said.append("To go on with the approved plan, clear the task hold_throttle with what follows it.")
+    return " ".join(said)
 
 
 def _batches(batches: tuple[BatchReport, ...]) -> tuple[BatchReport, ...]:
