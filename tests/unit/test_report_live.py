@@ -97,6 +97,29 @@ def test_a_run_that_nobody_follows_says_so_and_what_to_look_at() -> None:
     assert live_words(over, SEEN + timedelta(days=1)).silence == ""
 
 
+def in_place(state: str) -> dict[str, Any]:
+    """Progress of every partition, in this state."""
+    return samples.progress(state=state, partitions_done=34, bytes_copied=287 * samples.GIB)
+
+
+def test_nobody_is_missed_once_all_batches_are_in_place_or_no_further_one_comes() -> None:
+    later = SEEN + timedelta(minutes=5)
+    windowed = samples.snapshot(window={"not_before": None, "finish_by": "2026-05-03T16:00:00+00:00"})
+    words = live_words(report(snapshot=windowed, progress=in_place("done")), later)
+    assert (words.silence, words.is_in_place, words.window) == ("", True, None)
+    three = {"batches": [one | {"state": "done", "partitions": 12} for one in [samples.batches()["batches"][0]] * 3]}
+    assert live_words(report(batches=three), later).is_in_place, "the last look was long before the end"
+    words = live_words(report(progress=in_place("settling")), later)
+    assert words.silence, "somebody is to watch it a moment longer"
+    assert not words.is_in_place
+    stopped = {**samples.batches(), "stopped": {"at": "2026-05-03T15:12:00+00:00", "why": "olive asked."}}
+    words = live_words(report(batches=stopped), later)
+    assert (words.silence, words.is_in_place) == ("", False)
+    assert not live_words(report(progress=in_place("done")), None, is_active=False).is_in_place
+    over = report(progress=in_place("done"), verification=samples.verification(passed=True))
+    assert not live_words(over, later).is_in_place
+
+
 def test_of_a_run_that_airflow_has_ended_no_end_is_told_but_who_has_its_throttle() -> None:
     windowed = samples.snapshot(window={"not_before": None, "finish_by": "2026-05-03T16:00:00+00:00"})
     assert live_words(report(snapshot=windowed), SEEN).window is not None

@@ -36,6 +36,13 @@ def test_a_run_that_airflow_has_ended_shows_how_far_it_came_and_nothing_as_of_no
     assert "Partitions in place: 17 of 34" in ended
 
 
+def test_what_follows_the_last_batch_is_said() -> None:
+    done = samples.progress(state="done", partitions_done=34)
+    said = "All batches are in place; leaders, throttle and verification follow."
+    assert said in text(**UNDER_WAY | {"progress": done})
+    assert said not in text(**UNDER_WAY)
+
+
 def test_a_throttle_that_was_taken_off_is_none_of_now() -> None:
     released = samples.throttle(released_at="2026-05-03T15:39:00+00:00")
     assert "Throttle of one broker now" not in text(**UNDER_WAY | {"throttle": released})

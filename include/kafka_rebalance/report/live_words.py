@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 
 from kafka_rebalance.execution.eta import ASSUMED, EtaRange, rest_range
 from kafka_rebalance.execution.progress import Phase
-from kafka_rebalance.report.live import BatchReport, Happening
+from kafka_rebalance.report.live import BATCH_DONE, BatchReport, Happening
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_range, format_rate
 from kafka_rebalance.report.values import RunReport
 from kafka_rebalance.report.window import WindowWords, window_now
@@ -29,6 +29,7 @@ class LiveWords:
     ends: str
     basis: str
     silence: str
+    is_in_place: bool  # every batch is, and the run goes on to its verification
     window: WindowWords | None
     planned: str  # how large the batch under way was to be, where its partitions are not as large now
     phases: tuple[tuple[str, int], ...]  # that have partitions, in the order in which a partition goes through them
@@ -40,13 +41,15 @@ class LiveWords:
 def live_words(report: RunReport, now: datetime | None, *, is_active: bool = True) -> LiveWords:
     """`now` is None where nobody is there to see the run: in the file. A run that is not active is over for Airflow."""
     left = _rest(report) if is_active else None
+    is_in_place = is_active and _is_in_place(report)
     shown = _batches(report.execution.batches)
     return LiveWords(
         rest=format_range(left.low, left.high) if left else "",
         ends=_ends(report, left) if left else "",
         basis=_basis(left) if left else "",
         silence=_ended(report) if not is_active else _silence(report, now) if now else "",
-        window=window_now(report, left, now) if is_active else None,
+        is_in_place=is_in_place,
+        window=window_now(report, left, now) if is_active and not is_in_place else None,
         planned=_planned(report),
         phases=_phases(report),
         batches=shown,
@@ -109,11 +112,23 @@ def _silence(report: RunReport, now: datetime) -> str:
     last = progress.updated_at if progress else report.execution.began_at
     if report.state != "executing" or last is None or now - last < SILENT:
         return ""
+    if report.execution.stop is not None or _is_in_place(report):
+        return ""  # the tasks behind reassign note nothing here
     return (
         f"No news for {format_duration((now - last).total_seconds())}: nobody follows this run now. Copies that are "
         "under way go on by themselves, under their throttle. See the log of the task reassign, and whether the "
         "triggerer and the workers are up."
     )
+
+
+def _is_in_place(report: RunReport) -> bool:
+    """By batches.json, or by a last look that saw the last batch end: the one is written a little after the other."""
+    execution = report.execution
+    if report.state != "executing" or execution.progress is None:
+        return False
+    plan, is_over = execution.progress.plan, execution.progress.state == BATCH_DONE
+    done = max(plan.partitions_done if is_over else 0, sum(batch.partitions for batch in execution.done))
+    return 0 < plan.partitions_total <= done
 
 
 def _ended(report: RunReport) -> str:
