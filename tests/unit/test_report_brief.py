@@ -131,13 +131,34 @@ def test_times_are_those_of_the_throttle_that_was_approved_or_found_not_of_the_o
     assert dict(brief(found).verdict)["Takes"] == "about 6 h by the plan"
     assert dict(brief(found).cost)["Throttle of one broker"] == "23.8 MiB/s in and 23.8 MiB/s out"
     assert "takes about 6 h, at least 5 h 32 min" in approval_body(found)
-    assert "and takes about 6 h 13 min" in approval_body(found)
+    assert "and takes about 6 h 14 min" in approval_body(found)
+
+
+def test_what_the_controller_needs_for_each_batch_is_part_of_every_time_whatever_the_throttle() -> None:
+    window = {"not_before": None, "finish_by": "2026-05-03T18:00:00+00:00"}
+    proposals, rates = samples.proposals(), samples.rates()
+    for candidate in proposals["candidates"]:
+        candidate |= {"batches": 120, "makespan_seconds": 0.0, "makespan_bound_seconds": 0.0}
+    found = report(samples.snapshot(window=window), proposals=proposals)
+    verdict = dict(brief(found).verdict)
+    assert verdict["Takes"] == "about 10 min by the plan", "leaders alone, nothing is copied"
+    assert verdict["Window"].startswith("begun by 2026-05-03 17:50:00 UTC it is over by 2026-05-03 18:00:00 UTC")
+    body = approval_body(found)
+    assert "takes about 10 min" in body
+    assert ", at least" not in body, "no plan of as many batches takes less"
+    assert body.count("| 10 min |") == 3
+    page = render_file(found).replace("\N{NO-BREAK SPACE}", " ")
+    assert page.count("<td>10 min</td>") == 3, "the candidates side by side"
+    proposals["candidates"][2] |= {"makespan_seconds": 600.0}
+    rates["candidates"]["balanced"]["auto_bytes_per_second"] = 25_000_000  # a quarter of what it was planned with
+    slower = report(proposals=proposals, rates=rates)
+    assert dict(brief(slower).verdict)["Takes"] == "about 50 min by the plan"
 
 
 def test_the_window_of_the_request_is_in_the_verdict_and_in_the_body() -> None:
     window = {"not_before": None, "finish_by": "2026-05-03T18:00:00+00:00"}
     found = report(samples.snapshot(window=window))
-    words = "begun by 2026-05-03 16:30:00 UTC it is over by 2026-05-03 18:00:00 UTC, slow or not"
+    words = "begun by 2026-05-03 16:29:45 UTC it is over by 2026-05-03 18:00:00 UTC, slow or not"
     assert dict(brief(found).verdict)["Window"] == words
     assert f"**Window** {words}" in approval_body(found)
     running = report(samples.snapshot(window=window), decision=samples.decision(), batches=samples.batches())
@@ -236,12 +257,12 @@ def test_page_and_request_say_what_has_changed_since_the_last_rejection() -> Non
 def test_page_and_request_tell_what_waits_meanwhile_and_the_way_back() -> None:
     found = report()
     words = "2 topics can be neither expanded nor deleted, among them `__consumer_offsets` · the way back from the end "
-    assert f"**Meanwhile** {words}copies 287 GiB and takes about 1 h 33 min" in approval_body(found)
+    assert f"**Meanwhile** {words}copies 287 GiB and takes about 1 h 34 min" in approval_body(found)
     page = render_file(found).replace("\N{NO-BREAK SPACE}", " ")
     for words in (
         "2 topics can be neither",
         "__consumer_offsets is among them",
-        "copies 287 GiB and takes about 1 h 33 min",
+        "copies 287 GiB and takes about 1 h 34 min",
     ):
         assert words in page, words
 

@@ -70,12 +70,25 @@ def test_the_time_left_holds_the_plans_time_and_the_pace_of_this_run() -> None:
 
 def test_another_throttle_changes_the_time_left() -> None:
     slow = samples.throttle(bytes_per_second=25_000_000, first_bytes_per_second=50_000_000)
-    assert live_words(report(throttle=slow), None).rest == "12 min–2 h 34 min"
+    assert live_words(report(throttle=slow), None).rest == "12 min–2 h 35 min"
+
+
+def test_a_run_that_copies_nothing_has_a_time_left_by_its_batches() -> None:
+    proposals = samples.proposals()
+    for candidate in proposals["candidates"]:
+        candidate |= {"batches": 120, "makespan_seconds": 0.0, "makespan_bound_seconds": 0.0}
+    nothing = {"partitions_done": 5, "partitions_total": 12, "bytes_copied": 0, "bytes_total": 0}
+    progress = samples.progress(batches=120, this_batch=nothing, later_busiest_bytes=[0] * 118, **nothing)
+    began = [samples.batches()["batches"][0] | {"bytes": 0, "created_at": "2026-05-03T15:10:26+00:00"}]
+    words = live_words(report(proposals=proposals, progress=progress, batches={"batches": began}), None)
+    assert (words.rest, words.ends) == ("9–15 min", "2026-05-03 15:19–15:25 UTC")
 
 
 @pytest.mark.parametrize("copied", [0, 287])
 def test_nothing_is_said_of_the_end_where_nothing_is_left(copied: int) -> None:
-    progress = samples.progress(bytes_copied=copied * samples.GIB, bytes_total=copied * samples.GIB)
+    whole = {"bytes_copied": copied * samples.GIB, "bytes_total": copied * samples.GIB}
+    last = samples.progress()["this_batch"] | {"partitions_done": 12}
+    progress = samples.progress(batch=3, this_batch=last, **whole)
     words = live_words(report(progress=progress), None)
     assert (words.rest, words.ends) == ("", "")
 

@@ -66,7 +66,7 @@ def test_shares_are_said_where_no_throttle_makes_times_of_them() -> None:
     assert untimed.focus is not None
     assert found.focus is not None
     assert '>2</th><td class="number">50 %</td>' in plain(render_file(untimed))
-    assert "% of the time" in str(timetable_plot(untimed.focus.timetable, None).svg())  # type: ignore[union-attr]
+    assert "% of the copying" in str(timetable_plot(untimed.focus.timetable, None).svg())  # type: ignore[union-attr]
     assert "minutes" in str(timetable_plot(found.focus.timetable, 5400.0).svg())  # type: ignore[union-attr]
 
 

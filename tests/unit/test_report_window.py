@@ -14,7 +14,7 @@ from kafka_rebalance.report.window import WindowWords
 
 RATE = 50_000_000  # bytes per second, as the samples' throttle
 MINUTE = 60 * RATE
-# 82 of 287 GiB are left at 15:10:31: 12 min to 1 h 17 min, as the page has it.
+# 82 of 287 GiB and four batches are left at 15:10:31: 12 min to 1 h 17 min, as the page has it.
 
 
 def window(finish_by: str | None, not_before: str | None = None, **documents: Any) -> WindowWords | None:
@@ -41,8 +41,8 @@ def noted(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("finish_by", "tone", "words"),
     [
-        ("16:28:00", "quiet", "the run will be over in time, by 2026-05-03 16:27:39 UTC at the latest"),
-        ("16:24:00", "ask", "may not be over in time. No batch is held back by it: what has begun goes on to its end"),
+        ("16:29:00", "quiet", "the run will be over in time, by 2026-05-03 16:28:09 UTC at the latest"),
+        ("16:26:00", "ask", "may not be over in time. No batch is held back by it: what has begun goes on to its end"),
         ("16:10:00", "ask", "may not be over in time. Of the 3 batches that are left up to 1 will not be begun"),
         ("15:50:00", "ask", "may not be over in time. Of the 3 batches that are left up to 2 will not be begun"),
         ("15:30:00", "problem", "cannot be over in time. Of the 3 batches that are left 2 to 3 will not be begun"),
@@ -61,6 +61,18 @@ def test_notes_of_an_older_version_tell_the_end_and_no_number_of_batches() -> No
     assert found is not None
     assert found.tone == "ask"
     assert found.text.endswith("may not be over in time. Batches that would end later are not begun.")
+
+
+def test_a_run_that_copies_nothing_is_not_over_at_once() -> None:
+    proposals = samples.proposals()
+    for candidate in proposals["candidates"]:
+        candidate |= {"batches": 120, "makespan_seconds": 0.0, "makespan_bound_seconds": 0.0}
+    nothing = {"partitions_done": 5, "partitions_total": 12, "bytes_copied": 0, "bytes_total": 0}
+    progress = noted(batches=120, this_batch=nothing, busiest_bytes=0, later_busiest_bytes=[0] * 118, **nothing)
+    found = window("15:15:00", proposals=proposals, progress=progress)
+    assert found is not None
+    assert found.tone == "problem"
+    assert "cannot be over in time. Of the 118 batches that are left" in found.text
 
 
 def test_a_run_that_has_not_begun_is_held_against_its_window_from_when_it_may_begin() -> None:

@@ -11,8 +11,8 @@ DAYS_COUNTED = 365  # and none older than a year
 MIN_RUNS = 5  # below, tenth and ninetieth percentile are the single runs themselves
 # A plan of less than a minute is over when elections and looks at ZooKeeper are: it tells nothing of copying.
 MIN_SECONDS = 60.0
-# The plan counts bytes at the throttle. It cannot know pauses between batches, followers that share a disk with
-# producers, and bytes written meanwhile; all of them make a run longer. Assumed, not measured.
+# The plan counts bytes at the throttle, and the same for each batch besides. It cannot know what batches wait for,
+# followers that share a disk with producers, and bytes written meanwhile; all make a run longer. Assumed, not measured.
 ASSUMED = (0.9, 1.5)
 
 

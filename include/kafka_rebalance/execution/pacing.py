@@ -38,7 +38,12 @@ def predicted_seconds(moves: Sequence[Move], bytes_per_second: float) -> float:
 
 def seconds_for(busiest: int, bytes_per_second: float) -> float:
     """How long a batch takes whose busiest broker copies so many bytes, with what the controller needs."""
-    return busiest / bytes_per_second + CONTROLLER_SECONDS
+    return with_controller(busiest / bytes_per_second, 1)
+
+
+def with_controller(copying_seconds: float, batches: int) -> float:
+    """How long so many batches take, one after the other, that copy for so long together."""
+    return copying_seconds + batches * CONTROLLER_SECONDS
 
 
 def busiest_bytes(moves: Sequence[Move]) -> int:

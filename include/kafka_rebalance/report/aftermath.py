@@ -52,7 +52,7 @@ def _lines(report: RunReport, focus: CandidateReport) -> Iterator[Compared]:
     execution, throttle = report.execution, report.execution.throttle
     approved = report.decision.throttle_bytes_per_second if report.decision else None
     began, ended = execution.began_at, execution.ended_at
-    planned = focus.makespan_seconds
+    planned = focus.planned_seconds
     if planned is not None and began and ended:
         expected = report.finishes_in(focus)
         yield Compared(

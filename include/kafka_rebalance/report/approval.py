@@ -162,7 +162,7 @@ def _candidates(report: RunReport) -> str:
             f"| {code(f'{candidate.name} · {candidate.digest[:8]}', 60)}{mark} | {format_bytes(candidate.moved_bytes)} "
             f"| {format_bytes(candidate.moved_bytes_bound)} | {format_count(candidate.partitions)} "
             f"| {format_count(candidate.leader_changes)} | {format_count(candidate.batches)} "
-            f"| {format_duration(candidate.makespan_seconds)} | {code(candidate.status, 20)}{note} |"
+            f"| {format_duration(candidate.planned_seconds)} | {code(candidate.status, 20)}{note} |"
         )
     return "\n".join([*lines, *_aside(report)])
 
@@ -179,13 +179,13 @@ def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
     """The verdict: why this one, its bytes beside the bound, time and disks."""
     lines = [sentence(report.recommendation, 240)] if report.recommendation else []
     said = [sentence(report.bound_of(focus), 160)] if report.bound_of(focus) else []
-    if focus.makespan_seconds is not None:
-        least = None if focus.makespan_bound_seconds is None else format_duration(focus.makespan_bound_seconds)
+    if focus.planned_seconds is not None:
+        least = None if focus.least_seconds is None else format_duration(focus.least_seconds)
         finishes = report.finishes_in(focus)
         said.append(
-            f"takes {about(focus.makespan_seconds)}"
+            f"takes {about(focus.planned_seconds)}"
             + (f" by the plan, finishes in {finishes}" if finishes else "")
-            + (f", at least {least}" if least not in (None, format_duration(focus.makespan_seconds)) else "")
+            + (f", at least {least}" if least not in (None, format_duration(focus.planned_seconds)) else "")
         )
     if focus.peak_disk_fraction is not None:
         said.append(f"fullest disk meanwhile {format_share(focus.peak_disk_fraction)}")

@@ -52,11 +52,11 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
     batches = format_count(focus.batches, "batch", "batches")
     facts = [("Copies", f"{format_bytes(focus.moved_bytes)} in {moves}, {batches}{_above_bound(focus)}")]
     facts.append(("Preferred leaders", f"{format_count(focus.leader_changes)} change"))
-    if focus.makespan_seconds is not None:
+    if focus.planned_seconds is not None:
         finishes = report.finishes_in(focus)
-        facts.append(("Takes", finishes or f"{about(focus.makespan_seconds)} by the plan"))
+        facts.append(("Takes", finishes or f"{about(focus.planned_seconds)} by the plan"))
         # Once batches run, their progress is held against it.
-        window = "" if report.execution.batches else _window(report, focus.makespan_seconds)
+        window = "" if report.execution.batches else _window(report, focus.planned_seconds)
         facts += [("Window", window)] if window else []
     if focus.peak_disk_fraction is not None:
         facts.append(("Fullest disk meanwhile", format_share(focus.peak_disk_fraction)))

@@ -56,6 +56,11 @@ class Count:
     bytes_copied: int
     bytes_total: int
 
+    @property
+    def share_left(self) -> float:
+        """Of the bytes; nothing is left where nothing is copied."""
+        return max(0.0, 1 - self.bytes_copied / self.bytes_total) if self.bytes_total else 0.0
+
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -78,6 +83,16 @@ class Progress:
     events: tuple[Happening, ...]
     busiest_bytes: int | None = None  # of the broker that copies most in this batch
     later_busiest: tuple[int, ...] | None = None  # the same of each later batch
+
+    @property
+    def batches_left(self) -> int | None:
+        """With the one under way; None where none was requested yet."""
+        if self.batch is None or self.batches is None:
+            return None
+        later = max(0, self.batches - self.batch) if self.later_busiest is None else len(self.later_busiest)
+        this = self.batch_count
+        is_over = this is not None and this.partitions_done >= this.partitions_total
+        return later + (not is_over)
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from kafka_rebalance.report.window import WindowWords, window_now
 # triggerer and back takes Airflow some seconds more.
 SILENT = timedelta(seconds=60)
 MOVING = ("moving", "settling")  # states of progress.json in which the end can be told
-PACE_SHARE = 0.05  # of the bytes: before so many are copied, a run's own pace tells nothing
+PACE_SHARE = 0.05  # of the plan's time: before so much is done, a run's own pace tells nothing
 BATCHES_SHOWN, EVENTS_SHOWN, EVENTS_KEPT = 10, 8, 100
 
 
@@ -59,16 +59,15 @@ def live_words(report: RunReport, now: datetime | None, *, is_active: bool = Tru
 
 
 def _rest(report: RunReport) -> EtaRange | None:
-    """By the plan's time for the bytes that are left, at the throttle that is set now, and by the pace so far."""
+    """By the plan's time for what is left, at the throttle that is set now, and by the pace so far."""
     progress, focus, throttle = report.execution.progress, report.focus, report.execution.throttle
-    if progress is None or progress.state not in MOVING or focus is None or not progress.plan.bytes_total:
+    if progress is None or progress.state not in MOVING or focus is None:
         return None
-    left = progress.plan.bytes_total - progress.plan.bytes_copied
-    if left <= 0:
+    rate = throttle.bytes_per_second if throttle else None
+    whole, by_plan = report.planned_seconds(focus, rate), report.seconds_left(focus, rate)
+    share, at_pace = by_plan / whole if by_plan and whole else progress.plan.share_left, None
+    if share <= 0:
         return None
-    share, at_pace = left / progress.plan.bytes_total, None
-    whole = report.planned_seconds(focus, throttle.bytes_per_second if throttle else None)
-    by_plan = None if whole is None else whole * share
     began = report.execution.began_at
     if began is not None and 1 - share >= PACE_SHARE:
         at_pace = (progress.updated_at - began).total_seconds() * share / (1 - share)

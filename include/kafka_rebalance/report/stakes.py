@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from kafka_rebalance.execution.pacing import with_controller
 from kafka_rebalance.planning.losses import Course, Loss, WorstCase
 from kafka_rebalance.report.documents import Document
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration
@@ -28,7 +29,8 @@ class Stakes:
 
     worst_case: WorstCase
     back_bytes: int
-    back_seconds: float | None
+    back_seconds: float | None  # copying alone, at the throttle that was approved, or found for the candidate
+    batches: int
     topics: int  # that are held up
     internal: tuple[str, ...]  # those of them that are Kafka's own
     listed: tuple[HeldUp, ...]  # those with most moves
@@ -48,6 +50,7 @@ def read_stakes(candidate: Document) -> Stakes | None:
         ),
         back.count("bytes"),
         back.optional_number("seconds"),
+        candidate.count("batches"),
         held_up.count("topics"),
         held_up.texts("internal"),
         tuple(
@@ -90,8 +93,10 @@ def worst_case_words(worst: WorstCase, named: Named) -> tuple[str, ...]:
 
 def way_back_words(stakes: Stakes) -> str:
     """What going back from the end takes: `copies 287 GiB and takes about 1 h 33 min in the same batches`."""
-    takes = f" and takes {about(stakes.back_seconds)} in the same batches" if stakes.back_seconds is not None else ""
-    return f"copies {format_bytes(stakes.back_bytes)}{takes}"
+    if stakes.back_seconds is None:
+        return f"copies {format_bytes(stakes.back_bytes)}"
+    seconds = with_controller(stakes.back_seconds, stakes.batches)
+    return f"copies {format_bytes(stakes.back_bytes)} and takes {about(seconds)} in the same batches"
 
 
 def about(seconds: float) -> str:

@@ -8,17 +8,21 @@ from kafka_rebalance.report.plots import AFTER, BEFORE, INK, LINE, STYLE, Plot, 
 from kafka_rebalance.report.timetable import Timetable
 
 _WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 5.3, 0.34, 0.75
-_UNITS = ((7200.0, 3600.0, "hours"), (120.0, 60.0, "minutes"), (0.0, 1.0, "seconds"))  # (from, seconds of one, name)
+_UNITS = (  # (from, seconds of one, name)
+    (7200.0, 3600.0, "hours of copying"),
+    (120.0, 60.0, "minutes of copying"),
+    (0.0, 1.0, "seconds of copying"),
+)
 
 Lane = tuple[int, tuple[float, ...], tuple[float, ...]]  # broker, and [slot] shares of the throttle in and out
 
 
 def timetable_plot(timetable: Timetable, seconds: float | None) -> Plot | None:
-    """The brokers with most to do; None where nothing is copied. `seconds`: of the whole plan, None: unknown."""
+    """The brokers with most to do; None where nothing is copied. `seconds`: of all copying, None: unknown."""
     if not timetable.brokers:
         return None
     lanes = tuple((one.broker, one.received, one.sent) for one in timetable.brokers)
-    length, unit = 100.0, "% of the time"
+    length, unit = 100.0, "% of the copying"
     if seconds:
         length, unit = next((seconds / of_one, name) for least, of_one, name in _UNITS if seconds >= least)
     which = "" if len(lanes) == timetable.broker_count else f" of {timetable.broker_count:,}, those with most to do"

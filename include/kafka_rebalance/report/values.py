@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from kafka_rebalance.execution.decision import OFFERED, on_buttons
+from kafka_rebalance.execution.pacing import with_controller
 from kafka_rebalance.model.amounts import bound_in_words, bytes_in_words
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move
@@ -113,8 +114,8 @@ class CandidateReport:
     rack_violations: int | None
     crowded_replicas: tuple[int | None, int | None]  # before and after: of a topic, beyond its even spread and one
     batches: int
-    makespan_seconds: float | None  # at the throttle that was approved, or found for it, as all times here
-    makespan_bound_seconds: float | None
+    makespan_seconds: float | None  # copying alone, at the throttle that was approved, or found for it
+    makespan_bound_seconds: float | None  # likewise; no plan copies for less
     peak_disk_fraction: float | None
     controller_bytes: int | None  # of znodes that the controller rewrites for one batch, at most
     scores: tuple[Score, ...]
@@ -129,6 +130,21 @@ class CandidateReport:
     stakes: Stakes | None = None  # None: the plan is of a version that did not look at this
     log_dirs: LogDirPeaks = field(default_factory=LogDirPeaks)
     timetable: Timetable = field(default_factory=Timetable)
+
+    @property
+    def planned_seconds(self) -> float | None:
+        """From the first request to the last end, with what the controller needs for each batch."""
+        return self.seconds_of(1.0, self.batches)
+
+    def seconds_of(self, share: float, batches: int) -> float | None:
+        """How long so many batches take that do this share of the copying."""
+        return None if self.makespan_seconds is None else with_controller(share * self.makespan_seconds, batches)
+
+    @property
+    def least_seconds(self) -> float | None:
+        """Below which no plan of as many batches stays."""
+        bound = self.makespan_bound_seconds
+        return None if bound is None else with_controller(bound, self.batches)
 
     @property
     def title(self) -> str:
@@ -298,6 +314,17 @@ class RunReport:
 
     def planned_seconds(self, candidate: CandidateReport, bytes_per_second: float | None) -> float | None:
         """The plan's time at another throttle of one broker than `throttle_of`; None where it is not known."""
+        copying = self._copying_seconds(candidate, bytes_per_second)
+        return None if copying is None else with_controller(copying, candidate.batches)
+
+    def seconds_left(self, candidate: CandidateReport, bytes_per_second: float | None) -> float | None:
+        """Of `planned_seconds`, what is left of the bytes and of the batches."""
+        copying, progress = self._copying_seconds(candidate, bytes_per_second), self.execution.progress
+        if copying is None or progress is None or progress.batches_left is None:
+            return self.planned_seconds(candidate, bytes_per_second)
+        return with_controller(copying * progress.plan.share_left, progress.batches_left)
+
+    def _copying_seconds(self, candidate: CandidateReport, bytes_per_second: float | None) -> float | None:
         planned = self.throttle_of(candidate)
         if candidate.makespan_seconds is None or planned is None or not bytes_per_second:
             return candidate.makespan_seconds
@@ -305,7 +332,7 @@ class RunReport:
 
     def finishes_in(self, candidate: CandidateReport) -> str:
         """The range of time in which such a plan ends here, in words; empty where nothing can be said."""
-        return self.estimate.finishes_in(candidate.makespan_seconds) if self.estimate else ""
+        return self.estimate.finishes_in(candidate.planned_seconds) if self.estimate else ""
 
     @property
     def state(self) -> str:

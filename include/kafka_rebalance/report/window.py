@@ -98,16 +98,12 @@ def _left(report: RunReport, rest: EtaRange | None, now: datetime | None) -> _Le
     rate = throttle.bytes_per_second if throttle is not None else report.throttle_of(focus)
     if rest is not None and progress is not None:
         batch = progress.batch_count
-        share = 1 - batch.bytes_copied / batch.bytes_total if batch is not None and batch.bytes_total else 0.0
-        this = _seconds(progress.busiest_bytes, rate) * share
+        this = _seconds(int((progress.busiest_bytes or 0) * (batch.share_left if batch is not None else 0.0)), rate)
         return _Left(progress.updated_at, rest.low, rest.high, this, _later(progress, rate))
-    whole = report.planned_seconds(focus, rate)
-    if whole is None:
+    by_plan = report.seconds_left(focus, rate)
+    if by_plan is None:
         return None
-    share = (
-        1 - progress.plan.bytes_copied / progress.plan.bytes_total if progress and progress.plan.bytes_total else 1.0
-    )
-    found = eta_range(whole * share, report.estimate.ratios if report.estimate else ())
+    found = eta_range(by_plan, report.estimate.ratios if report.estimate else ())
     seen = [now, progress.updated_at if progress else None, decision.at if decision else None, window.not_before]
     at = max([one for one in seen if one is not None], default=report.observed_at)
     return _Left(at, found.low, found.high, 0.0, _later(progress, rate) if progress is not None else None)
@@ -119,5 +115,5 @@ def _later(progress: Progress, rate: float | None) -> tuple[float, ...] | None:
     return tuple(_seconds(busiest, rate) for busiest in progress.later_busiest)
 
 
-def _seconds(busiest: int | None, rate: float | None) -> float:
-    return seconds_for(busiest or 0, rate) if rate else seconds_for(0, 1.0)
+def _seconds(busiest: int, rate: float | None) -> float:
+    return seconds_for(busiest, rate) if rate else seconds_for(0, 1.0)

@@ -12,7 +12,7 @@ import kafka_rebalance
 from kafka_rebalance.errors import ArtifactError, VerificationError
 from kafka_rebalance.execution.decision import OFFERED
 from kafka_rebalance.execution.hazards import cruise_control
-from kafka_rebalance.execution.pacing import read_window
+from kafka_rebalance.execution.pacing import read_window, with_controller
 from kafka_rebalance.execution.readiness import refuse
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
@@ -286,10 +286,12 @@ def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
 
 
 def _predicted_seconds(plan: ApprovedPlan) -> float | None:
-    """The plan's makespan at the throttle that was approved, which the approver may have changed."""
+    """At the throttle that was approved, which the approver may have changed, with what each batch takes besides."""
     planned = plan.candidate.summary.get("makespan_seconds")
     rate = plan.snapshot["settings"]["throttle_bytes_per_second"]
-    return None if planned is None else float(planned) * rate / plan.throttle_bytes_per_second
+    if planned is None:
+        return None
+    return with_controller(float(planned) * rate / plan.throttle_bytes_per_second, len(plan.candidate.batches))
 
 
 def _document(plan: ApprovedPlan, name: str) -> dict[str, Any]:
