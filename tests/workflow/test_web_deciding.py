@@ -87,6 +87,19 @@ def test_once_a_batch_was_requested_there_is_nothing_to_compare(get: Any, asked:
     assert asked == []
 
 
+@pytest.mark.parametrize("choice", [None, "balanced", "Reject"])
+def test_of_a_run_that_is_over_no_cluster_is_asked(get: Any, asked: list[Path], choice: str | None) -> None:
+    run = Run(state="success" if choice == "Reject" else "failed").ready()
+    if choice is not None:
+        write_json(run.folder, DECISION, samples.decision(choice))
+    assert "drift.js" not in get(run.url).text
+    answer = get(f"{run.url}/drift")
+    assert answer.status_code == 200
+    assert "The run is over" in answer.text
+    assert "Look again" not in answer.text
+    assert asked == []
+
+
 def test_a_cluster_that_cannot_be_read_from_here_is_said_so_without_a_trace(
     get: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -268,18 +268,18 @@ def render_drift(
     drift_url: str,
     run_url: str,
     patience_seconds: float,
-    has_begun: bool = False,
+    past: str = "",
 ) -> str:
     """What has changed since the snapshot, or why that is not known; None: the cluster has not answered yet.
 
-    Of a run that has begun with its first batch, that there is nothing to compare any more.
+    `past`: why there is nothing to compare any more, for a run that has begun with its first batch or is over.
     """
     return (
         _environment()
         .get_template("drift.html")
         .render(
             drift=drift,
-            has_begun=has_begun,
+            past=past,
             drift_url=drift_url,
             run_url=run_url,
             patience_seconds=patience_seconds,

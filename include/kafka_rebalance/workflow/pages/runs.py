@@ -69,7 +69,7 @@ def run_page(dag_id: str, run_id: str, session: Session, known: str | None = Non
             static_url=static_url(),
             run_url=run_page_url(dag_id, run_id),
             is_live=moves_on or (is_active and report.waits_for_people),
-            drift_url=drift_url(dag_id, run_id) if report.state in NOT_BEGUN else None,
+            drift_url=drift_url(dag_id, run_id) if is_active and report.state in NOT_BEGUN else None,
             around=around,
         )
         tag = f'"{sha256(html.encode()).hexdigest()}"'
@@ -83,12 +83,12 @@ def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
     """What has changed in the cluster since the run's snapshot. The caller has checked the permission."""
 
     def page() -> HTMLResponse:
-        folder = open_planned(dag_id, run_id, session)
+        folder, dag_run = _open_planned(dag_id, run_id, session)
         if not (folder / PROPOSALS).exists():
             raise NotServed(404, "There is nothing to compare", "The run has no plan yet.")
-        # A page asks as soon as it is shown, and meanwhile the run may have gone on: to the reader no error.
-        has_begun = any((folder / name).exists() for name in (BATCHES, VERIFICATION))
-        found = None if has_begun else drift_now(str(folder), lambda: read_drift(folder))
+        # A page asks as soon as it is shown, and meanwhile the run may have gone on or ended: to the reader no error.
+        past = _past_comparing(folder, dag_run)
+        found = None if past else drift_now(str(folder), lambda: read_drift(folder))
         return HTMLResponse(
             render_drift(
                 _within(folder, found) if isinstance(found, str) else found,
@@ -96,11 +96,20 @@ def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
                 drift_url=drift_url(dag_id, run_id),
                 run_url=run_page_url(dag_id, run_id),
                 patience_seconds=PATIENCE_SECONDS,
-                has_begun=has_begun,
+                past=past,
             )
         )
 
     return answered(page, dag_id, run_id)
+
+
+def _past_comparing(folder: RunFolder, dag_run: DagRun) -> str:
+    """Why the plan is not compared with the cluster any more; empty while it may come to be written."""
+    if any((folder / name).exists() for name in (BATCHES, VERIFICATION)):
+        return "The run has gone on: the plan is compared with the cluster only until its first batch is requested."
+    if str(dag_run.state) not in ACTIVE_STATES:
+        return "The run is over: the plan is compared with the cluster only while it may still be written."
+    return ""
 
 
 def _within(folder: RunFolder, text: str) -> str:
@@ -159,8 +168,12 @@ def answered(make: Callable[[], Answer], dag_id: str, run_id: str) -> Answer | H
 
 def open_planned(dag_id: str, run_id: str, session: Session) -> RunFolder:
     """The run's folder, for what is made of a plan: where there is no snapshot yet, that is not found."""
+    return _open_planned(dag_id, run_id, session)[0]
+
+
+def _open_planned(dag_id: str, run_id: str, session: Session) -> tuple[RunFolder, DagRun]:
     try:
-        return open_folder(dag_id, run_id, session)[0]
+        return open_folder(dag_id, run_id, session)
     except NotServed as why:
         raise NotServed(404 if why.status == 200 else why.status, why.heading, why.text) from why
 
