@@ -173,7 +173,7 @@ def test_a_whole_run_through_spark_approved_by_clicks(
         lambda seen: (text := seen.find_element(By.ID, "drift").text) and "after the snapshot" in text and text,
         "the plan was not compared with the cluster",
     )
-    assert "Nothing stands in the way of the first write" in compared
+    assert "are ready for the first write" in compared
     assert "conflict" not in compared
     check_page(browser, "tab-before")
     browser.switch_to.default_content()

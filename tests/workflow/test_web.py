@@ -195,17 +195,22 @@ def test_a_page_that_waits_is_sent_again_only_when_it_has_changed(
     assert changed.headers["etag"] != first.headers["etag"]
 
 
-def test_a_paused_dag_and_a_freeze_are_said_while_a_run_is_under_way(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("has_begun", [False, True])
+def test_a_paused_dag_and_a_freeze_are_said_where_a_run_stands(
+    get: Any, monkeypatch: pytest.MonkeyPatch, has_begun: bool
+) -> None:
     run = Run().ready()
-    write_json(run.folder, DECISION, samples.decision())
-    write_json(run.folder, "batches.json", samples.batches())
+    if has_begun:
+        write_json(run.folder, DECISION, samples.decision())
+        write_json(run.folder, "batches.json", samples.batches())
     monkeypatch.setattr(run_context, "is_paused", lambda session, dag_id: False)
     assert "is paused" not in get(run.url).text
     monkeypatch.setattr(run_context, "is_paused", lambda session, dag_id: True)
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", '["orders-prod"]')
-    page = get(run.url).text
-    assert "The Dag kafka_rebalance is paused" in page
-    assert "Frozen by the Variable kafka_rebalance_freeze" in page
+    assert "is paused" not in get(Run(state="failed").ready().url).text
+    standing = get(run.url).text.partition('<div id="standing"')[2].partition("</div>")[0]
+    assert "The Dag kafka_rebalance is paused" in standing
+    assert "Frozen by the Variable kafka_rebalance_freeze" in standing
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "perhaps")
     assert "it must be JSON" in get(run.url).text
 

@@ -64,6 +64,14 @@ def test_the_page_of_a_run_that_waits_asks_for_what_has_changed(
     assert asked == [run.folder]
 
 
+def test_what_was_looked_at_is_said_and_what_is_checked_only_later(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = DriftReport(NOW - timedelta(minutes=28), NOW, (CandidateDrift("balanced", 34, 0, 0, (), ()),), (), True)
+    monkeypatch.setattr(run_pages, "read_drift", lambda folder: found)
+    text = get(f"{Run().ready().url}/drift").text
+    assert "Brokers, controller and open requests are ready for the first write." in text
+    assert "Checked before the first write alone: a freeze, the policy and the age of the approval" in text
+
+
 @pytest.mark.parametrize(("user", "status"), [(None, 401), ("nora", 403)])
 def test_nobody_without_permission_makes_the_server_ask_a_cluster(
     get: Any, asked: list[Path], user: str | None, status: int

@@ -27,7 +27,7 @@ def holds(session: Session, dag_id: str, connection_id: str) -> tuple[str, ...]:
         return (*said, str(unusable))
     if frozen is True or (frozen and connection_id in frozen):
         said.append(
-            f"Frozen by the Variable {VARIABLE}: no further batch is requested. Copies that are under way go on. "
+            f"Frozen by the Variable {VARIABLE}: no batch is requested. Copies that are under way go on. "
             "Unset it under Admin, Variables."
         )
     return tuple(said)

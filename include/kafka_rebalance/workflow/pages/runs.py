@@ -59,7 +59,7 @@ def run_page(dag_id: str, run_id: str, session: Session, known: str | None = Non
         around = Around(
             at=datetime.now(UTC),
             is_active=is_active,
-            holds=holds(session, dag_id, report.connection_id) if moves_on else (),
+            holds=holds(session, dag_id, report.connection_id) if is_active else (),
             superseded=superseded_by(session, dag_run, folder) if is_active and report.is_open else "",
         )
         if report.focus is not None and report.focus.partitions >= MANY_MOVES:
