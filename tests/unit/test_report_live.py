@@ -77,7 +77,7 @@ def test_a_run_that_copies_nothing_has_a_time_left_by_its_batches() -> None:
     proposals = samples.proposals()
     for candidate in proposals["candidates"]:
         candidate |= {"batches": 120, "makespan_seconds": 0.0, "makespan_bound_seconds": 0.0}
-    nothing = {"partitions_done": 5, "partitions_total": 12, "bytes_copied": 0, "bytes_total": 0}
+    nothing = {"partitions_done": 5, "partitions_total": 1200, "bytes_copied": 0, "bytes_total": 0}
     progress = samples.progress(batches=120, this_batch=nothing, later_busiest_bytes=[0] * 118, **nothing)
     began = [samples.batches()["batches"][0] | {"bytes": 0, "created_at": "2026-05-03T15:10:26+00:00"}]
     words = live_words(report(proposals=proposals, progress=progress, batches={"batches": began}), None)
