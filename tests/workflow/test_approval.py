@@ -159,6 +159,25 @@ def test_an_answer_that_must_not_count_fails_and_leaves_no_decision(
     assert text in refused
 
 
+@pytest.mark.parametrize(
+    ("event", "said"),
+    [
+        ({"chosen_options": ["Reject"], "responded_by_user": {"id": "uma", "name": "uma"}}, "Rejected"),
+        ({"error": "timed out", "error_type": "timeout"}, "Ended without an answer"),
+    ],
+)
+def test_the_file_of_the_report_says_that_nothing_was_approved(
+    make: Callable[..., World], event: dict[str, Any], said: str
+) -> None:
+    world = make()
+    world.ask()
+    with pytest.raises((DownstreamTasksSkipped, HITLTimeoutError)):
+        world.operator.execute_complete(world.context, event)
+    report = (world.folder / artifacts.REPORT).read_text()
+    assert said in report
+    assert "Waits for approval" not in report
+
+
 def test_an_expired_request_fails_and_says_so(make: Callable[..., World]) -> None:
     world = make()
     world.ask()

@@ -82,6 +82,9 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
         """What the decision holds beside choice, digest and approver."""
         return {}
 
+    def end(self, folder: RunFolder) -> None:
+        """What else is to be written after a decision.json that approves nothing: no later task runs."""
+
     def execute(self, context: Context) -> Any:
         folder = self._open()
         offer = self.offer(folder)
@@ -157,6 +160,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
         )
         self.log.info("%s chose %s", user["id"], answer.option)
         if choice == REJECT:
+            self.end(folder)
             self._skip_rest(context, f"Rejected by {user['id']}. Nothing was written to the cluster.")
         return super().execute_complete(context, event)
 
@@ -211,6 +215,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
         artifacts.write_json(
             folder, artifacts.DECISION, {"choice": None, "expired": event.get("error_type") == "timeout"}
         )
+        self.end(folder)
         if event.get("error_type") == "timeout":
             raise HITLTimeoutError(
                 f"Nobody answered within {policy.approval_expires_after_seconds} s, so the request expired. "
@@ -303,11 +308,14 @@ class CandidateApprovalOperator(DigestApprovalOperator):
             )
 
     def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
-        from kafka_rebalance.workflow.pages.report_files import (
-            approval_texts,  # heavy, and this file is read with the Dag
-        )
+        from kafka_rebalance.workflow.pages import report_files  # heavy, and this file is read with the Dag
 
-        return approval_texts(folder, dag_run)
+        return report_files.approval_texts(folder, dag_run)
+
+    def end(self, folder: RunFolder) -> None:
+        from kafka_rebalance.workflow.pages import report_files  # heavy, and this file is read with the Dag
+
+        report_files.write_report(folder)
 
     def details(self, folder: RunFolder, answer: Answer) -> dict[str, Any]:
         return {
