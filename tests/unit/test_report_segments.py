@@ -119,6 +119,7 @@ def test_a_plan_of_which_nothing_is_left_to_approve_does_not_wait() -> None:
     assert found.state == "stopped"
     assert found.waits_for_people
     assert STATES["stopped"][1] in text_of(render_file(found))
+    assert "no request is made: with today's segment settings no copy could end" in text_of(render_file(found))
     assert report(stopped, decision=samples.decision()).state == "approved"
 
 

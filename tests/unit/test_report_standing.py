@@ -5,9 +5,12 @@ from __future__ import annotations
 import re
 from typing import Any
 
+import pytest
+
 import report_samples as samples
 from kafka_rebalance.report.page import NOTHING_AROUND, Around, render_page
 from kafka_rebalance.report.summary import build_report
+from kafka_rebalance.report.undecided import undecided
 
 PLAN: dict[str, Any] = {"proposals": samples.proposals(), "moves": samples.all_moves()}
 UNDER_WAY: dict[str, Any] = PLAN | {
@@ -34,6 +37,33 @@ def test_a_run_that_airflow_has_ended_shows_how_far_it_came_and_nothing_as_of_no
     for words in ("How far it came", "The run has ended, and nobody follows its batches", "when last looked at: under"):
         assert words in ended, words
     assert "Partitions in place: 17 of 34" in ended
+
+
+def proposals(**changes: Any) -> dict[str, Any]:
+    """Whose candidates are all like this."""
+    made = samples.proposals()
+    return made | {"candidates": [one | changes for one in made["candidates"]]}
+
+
+NOTHING_MOVES = "no request is made: no candidate moves anything."
+
+
+@pytest.mark.parametrize(
+    ("documents", "active", "ended"),
+    [
+        ({}, "Nothing can be decided before the plan is made.", "It ended without a decision."),
+        (PLAN, "The request comes, or is, under Browse, Required Actions", "It ended without a decision."),
+        ({"proposals": proposals(moved_replicas=0, leader_changes=0, batches=0)}, NOTHING_MOVES, NOTHING_MOVES),
+        ({"proposals": proposals(status="infeasible")}, NOTHING_MOVES, NOTHING_MOVES),
+    ],
+)
+def test_why_there_is_no_decision_is_said_of_a_run_that_goes_on_and_of_one_that_ended(
+    documents: dict[str, Any], active: str, ended: str
+) -> None:
+    report = build_report(samples.snapshot(), **documents)
+    assert active in undecided(report, is_active=True)
+    assert ended in undecided(report, is_active=False)
+    assert ended in text(ENDED, **documents)
 
 
 def test_what_follows_the_last_batch_is_said() -> None:

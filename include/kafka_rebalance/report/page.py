@@ -38,6 +38,7 @@ from kafka_rebalance.report.plots import Row, broker_plots, draw
 from kafka_rebalance.report.reassignments import plan_file, rollback_file
 from kafka_rebalance.report.stakes import way_back_words
 from kafka_rebalance.report.timetable_plot import timetable_plot
+from kafka_rebalance.report.undecided import undecided
 from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
 
 __all__ = [
@@ -186,6 +187,7 @@ def _render(
         drift_url=drift_url,
         live=live_words(report, around.at if is_live else None, is_active=around.is_active),
         is_active=around.is_active,
+        undecided=undecided(report, is_active=around.is_active),
         holds=around.holds,
         superseded=around.superseded,
         compared=compared(report),
