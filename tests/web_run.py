@@ -16,7 +16,7 @@ from sqlalchemy import insert
 
 import report_samples as samples
 from airflow_home import RUNS
-from kafka_rebalance.model.artifacts import PROPOSALS, SNAPSHOT, write_json
+from kafka_rebalance.model.artifacts import JANITOR, PROPOSALS, SNAPSHOT, write_json
 from kafka_rebalance.workflow.run.folder import NONCE
 
 NONCE_VALUE = "12345678901234567890123456789012"  # all digits: must not be read as a number
@@ -88,3 +88,10 @@ def waiting(run: Run, subject: str = "Rebalance of orders-prod: 12 GiB") -> None
         ))  # fmt: skip
         session.add(HITLDetail(ti_id=ti_id, options=["light"], subject=subject, params={},
                                assignees=[{"id": "7", "name": "omar"}]))  # fmt: skip
+
+
+def janitor_report(connection: str, looked_at: datetime, **changes: Any) -> None:
+    """What the janitor writes of a cluster."""
+    (RUNS / JANITOR).mkdir(exist_ok=True)
+    empty = {"lock": None, "alerts": [], "warnings": [], "findings": []}
+    write_json(RUNS / JANITOR, f"{connection}.json", {"looked_at": looked_at.isoformat(), **empty, **changes})

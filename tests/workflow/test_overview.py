@@ -21,11 +21,12 @@ from sqlalchemy import insert
 
 import report_samples as samples
 from airflow_home import RUNS
+from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.artifacts import VERIFICATION, write_json
 from kafka_rebalance.workflow.fleet import VERDICT
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.pages import overview
-from web_run import Run, waiting
+from web_run import Run, janitor_report, waiting
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -39,7 +40,8 @@ def _fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     yield
     with create_session() as session:  # the newest runs of a test must not be those of another
         session.query(DagRun).delete()
-    shutil.rmtree(RUNS / "ledger", ignore_errors=True)
+    for kept in ("ledger", artifacts.JANITOR):
+        shutil.rmtree(RUNS / kept, ignore_errors=True)
 
 
 def verdict(**changes: Any) -> dict[str, Any]:
@@ -170,6 +172,36 @@ def test_each_run_and_request_leads_to_its_page(get: Any) -> None:
     quoted = run.url.rpartition("/")[2]
     assert f'href="/dags/kafka_rebalance/runs/{quoted}/tasks/approve/required_actions" data-airflow' in page
     assert "omar may answer" in words(page)
+
+
+@pytest.mark.parametrize(
+    ("since", "tone", "said"),
+    [
+        (timedelta(minutes=2), "good", "Balanced, nothing to do"),
+        (timedelta(hours=2), "bad", "The janitor does not look after it any more"),
+        (None, "attention", "The janitor has not looked yet"),
+    ],
+)
+def test_a_janitor_that_does_not_look_is_no_healthy_cluster(
+    get: Any, since: timedelta | None, tone: str, said: str
+) -> None:
+    checked(imbalance=0.1, segment_errors=0)
+    if since is not None:
+        janitor_report(CLUSTER, datetime.now(UTC) - since)
+    page = get(URL).text
+    assert f'class="state {tone}">{said}<' in page
+    assert ("the janitor has not looked since" in words(page)) == (tone == "bad")
+
+
+def test_what_the_janitor_found_is_shown_with_what_to_do_and_the_id_that_it_takes(get: Any) -> None:
+    kept = {"id": "replica:3:orders-1", "text": "broker 3 has one", "remedy": "Stop it.", "can_be_cleaned": False}
+    ticked = {"id": "config:old:7", "text": "a config is left", "remedy": "Tick it.", "can_be_cleaned": True}
+    janitor_report(CLUSTER, datetime.now(UTC), findings=[kept, ticked])
+    page = get(URL).text
+    assert "the janitor found something" in words(page)
+    assert "broker 3 has one. Stop it. " in words(page)
+    assert "replica:3:orders-1" not in page
+    assert "a config is left. Tick it. For clean : config:old:7" in words(page)
 
 
 def also_asked(dag_id: str, subject: str, connection: str = CLUSTER) -> Run:

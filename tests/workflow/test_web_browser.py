@@ -28,7 +28,7 @@ from airflow_home import RUNS
 from browser import console_errors, grave_findings, keep_picture, look_as, open_all, open_browser, overflow
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.report import page
-from web_run import Run, waiting
+from web_run import Run, janitor_report, waiting
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -163,6 +163,8 @@ def test_the_overview_fits_is_accessible_and_logs_no_error(
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["orders-prod", "orders-" + "x" * 200]))
     for stage in ("executing", "failed", "waiting"):
         run_at(stage, RUNS / "orders-prod" / uuid.uuid4().hex / "1")
+    left = {"id": f"config:{'y' * 249}:7", "text": "a config is left", "remedy": "Tick it.", "can_be_cleaned": True}
+    janitor_report("orders-prod", LOOKED_AT, lock="kafka_rebalance/one", findings=[left])
     for width in WIDTHS:
         look_as(browser, width, dark=width < 600)
         browser.get(f"{served}/kafka-rebalance/clusters")

@@ -11,6 +11,7 @@ from kafka_rebalance.report.documents import Document
 
 NIGHTS = 30  # of the ledger, in the small pictures
 CHECK_OVERDUE = timedelta(hours=36)  # it comes every night
+JANITOR_OVERDUE = timedelta(minutes=15)  # it comes every minute, and has ten for a look
 FINDINGS_SHOWN = 5
 ACTIVE_STATES = frozenset({"queued", "running"})  # of a Dag run
 RESOURCES = {
@@ -160,13 +161,22 @@ class Lease:
 
 
 @dataclass(frozen=True, slots=True)
+class Leftover:
+    """Something that the janitor found. `id` is what its Dag's `clean` takes; empty where it cannot clean that."""
+
+    text: str
+    remedy: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
 class Janitor:
     """The janitor's last report."""
 
     at: datetime | None
     alerts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
-    findings: tuple[str, ...] = ()
+    findings: tuple[Leftover, ...] = ()
     lock: str | None = None
 
 
@@ -196,12 +206,20 @@ class Cluster:
         return self.check is not None and self.now - self.check.at > CHECK_OVERDUE
 
     @property
+    def janitor_overdue(self) -> bool:
+        """Whether the janitor has stopped looking: then nobody tells of copies that nobody follows."""
+        looked = self.janitor.at if self.janitor is not None else None
+        return looked is not None and self.now - looked > JANITOR_OVERDUE
+
+    @property
     def _bad(self) -> list[str]:
         said = []
         if self.problems:
             said.append("not everything could be read")
         if self.janitor is not None and self.janitor.alerts:
             said.append("copies that nobody follows")
+        if self.janitor_overdue:
+            said.append("the janitor does not look after it any more")
         if self.lease is not None and self.lease.problem:
             said.append("its throttle lease cannot be read")
         if self.check_failed:
@@ -227,8 +245,10 @@ class Cluster:
             said.append("past its limit")
         if self.runs and self.runs[0].state in ("approved", "executing"):
             said.append(self.runs[0].words)
-        if self.janitor is not None and (self.janitor.findings or self.janitor.warnings):
-            said.append("something for the janitor to clean")
+        if self.janitor is None and not self.problems:
+            said.append("the janitor has not looked yet")
+        elif self.janitor is not None and (self.janitor.findings or self.janitor.warnings):
+            said.append("the janitor found something")
         return said
 
     @property
@@ -322,7 +342,10 @@ def read_janitor(report: Mapping[str, object]) -> Janitor | None:
         at=document.optional_time("looked_at"),
         alerts=document.texts("alerts"),
         warnings=document.texts("warnings"),
-        findings=tuple(one.text("text") for one in document.parts("findings")),
+        findings=tuple(
+            Leftover(one.text("text"), one.text("remedy"), one.text("id") if one.flag("can_be_cleaned") else "")
+            for one in document.parts("findings")
+        ),
         lock=document.optional_text("lock"),
     )
 
