@@ -91,7 +91,7 @@ class InProcessRun:
             "digest": digest,
             "snapshot_digest": proposals["snapshot_digest"],
             "policy_digest": snapshot["policy_digest"],
-            "approved_by": {"id": "uma", "name": "uma"},
+            "approved_by": {"id": "3", "name": "uma"},  # as FAB has them
             "approved_at": datetime.now(UTC).isoformat(),
             "note": "",
             "throttle_bytes_per_second": throttle_bytes_per_second,

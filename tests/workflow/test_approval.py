@@ -67,6 +67,8 @@ def test_the_form_keeps_the_throttle_within_the_policy(make: Callable[..., World
     assert set(form) == {"throttle_bytes_per_second", "note"}
     schema = form["throttle_bytes_per_second"]["schema"]
     assert (schema["minimum"], schema["maximum"]) == (1_000_000, 5_000_000)
+    said = form["throttle_bytes_per_second"]["description"]
+    assert "1000000 to 5000000 bytes/s (977 KiB/s to 4.77 MiB/s)" in said
     assert "null" in form["note"]["schema"]["type"]
 
 

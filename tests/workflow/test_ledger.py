@@ -217,7 +217,8 @@ def test_a_run_leaves_what_was_measured_proposed_and_reached(run: SimulatedRun, 
     assert outcome["verified"] is True
     assert outcome["predicted_bytes"] == outcome["copied_bytes"] == 4 * SIZE_BYTES
     assert (outcome["partitions"], outcome["batches"]) == (4, 2)
-    assert (outcome["approved_by"], outcome["throttle_bytes_per_second"]) == ("uma", RATE)
+    assert (outcome["approved_by"], outcome["throttle_bytes_per_second"]) == ("3", RATE)
+    assert tasks.record(run.decision, run.dag_run)["approver"] == "uma"
     assert outcome["digest"] == planned["light"]["digest"]
     assert outcome["cluster"] == CONNECTION
 

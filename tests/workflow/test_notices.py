@@ -95,12 +95,21 @@ def test_an_expired_request_is_no_failure() -> None:
     )
 
 
-def test_a_finished_rebalance_says_what_was_promised_and_what_came() -> None:
-    row = {"candidate": "light", "approved_by": "uma", "partitions": 12, "copied_bytes": 3 * 1024**3,
-           "actual_seconds": 1500.0, "predicted_seconds": 1440.0}  # fmt: skip
+@pytest.mark.parametrize(
+    ("partitions", "actual", "predicted", "expected"),
+    [
+        (12, 1500.0, 1440.0, "12 partitions, 3.00 GiB copied in 25 min (24 min predicted). "),
+        (1, 20.4, 22000.0, "1 partition, 3.00 GiB copied in 20 s (6 h 7 min predicted). "),
+        (1, None, 20.0, "1 partition, 3.00 GiB copied. "),
+    ],
+)
+def test_a_finished_rebalance_says_what_was_promised_and_what_came(
+    partitions: int, actual: float | None, predicted: float, expected: str
+) -> None:
+    row = {"candidate": "light", "approved_by": "3", "approver": "uma", "partitions": partitions,
+           "copied_bytes": 3 * 1024**3, "actual_seconds": actual, "predicted_seconds": predicted}  # fmt: skip
     Notice(FINISHED)(context("record", ti=SimpleNamespace(xcom_pull=lambda task_ids: row)))
-    assert "rebalance is done and verified | Candidate light, approved by uma: 12 partitions, 3.00 GiB copied" in said()
-    assert "in 25 min (24 min predicted)" in said()
+    assert f"rebalance is done and verified | Candidate light, approved by uma: {expected}" in said()
     assert said().endswith(f"{RUN}/plugin/rebalance")
 
 

@@ -27,6 +27,7 @@ from kafka_rebalance.execution.decision import (
 )
 from kafka_rebalance.execution.staleness import check_policy_unchanged
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.amounts import bytes_in_words
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.workflow.notices import WAITS, Notice
 from kafka_rebalance.workflow.run.folder import RunFolder, check_shared, open_run_folder
@@ -290,7 +291,8 @@ class CandidateApprovalOperator(DigestApprovalOperator):
             minimum=least,
             maximum=most,
             title="Throttle (bytes/s per broker)",
-            description=f"What one broker may send, and may receive, for this rebalance: {least} to {most}.{why}",
+            description=f"What one broker may send, and may receive, for this rebalance: {least} to {most} bytes/s "
+            f"({bytes_in_words(least)}/s to {bytes_in_words(most)}/s).{why}",
         )
         return ParamsDict({"throttle_bytes_per_second": throttle, "note": note_param()})
 

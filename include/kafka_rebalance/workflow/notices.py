@@ -23,7 +23,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.log import redact
 
 from kafka_rebalance.errors import SettingsError, UnwatchedError
-from kafka_rebalance.model.amounts import bytes_in_words
+from kafka_rebalance.report.units import format_bytes, format_count, format_duration
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 
 log = logging.getLogger(__name__)
@@ -160,11 +160,12 @@ def _finished(context: Mapping[str, Any]) -> str:
         return "The cluster is as approved: every check of the verification passed."
     took = row.get("actual_seconds")
     predicted = row.get("predicted_seconds")
-    time = f" in {took / 60:.0f} min" if took is not None else ""
-    against = f" ({predicted / 60:.0f} min predicted)" if took is not None and predicted is not None else ""
+    time = f" in {format_duration(took)}" if took is not None else ""
+    against = f" ({format_duration(predicted)} predicted)" if took is not None and predicted is not None else ""
     return (
-        f"Candidate {row['candidate']}, approved by {row['approved_by']}: {row['partitions']} partitions, "
-        f"{bytes_in_words(row['copied_bytes'])} copied{time}{against}. Every check of the verification passed."
+        f"Candidate {row['candidate']}, approved by {row['approver']}: "
+        f"{format_count(row['partitions'], 'partition', 'partitions')}, {format_bytes(row['copied_bytes'])} "
+        f"copied{time}{against}. Every check of the verification passed."
     )
 
 

@@ -245,7 +245,10 @@ def verify(decision: Mapping[str, Any]) -> dict[str, int]:
 
 @fails_without_retry
 def record(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
-    """Predicted against actual, as a row of the ledger. Raises where the run was not verified: it is the last task."""
+    """Predicted against actual, as a row of the ledger; returned with the approver's name, of which that has the id.
+
+    Raises where the run was not verified: it is the last task.
+    """
     plan = read_approved(decision)
     row = outcome_row(plan, dag_run.run_id)
     ledger.append("outcomes", plan.connection_id, dag_run.run_id, datetime.now(UTC), [row])
@@ -254,7 +257,8 @@ def record(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         raise VerificationError(
             "The run did not reach the approved end, see verification.json. The ledger has it as not verified."
         )
-    return row
+    approver = plan.decision["approved_by"]
+    return row | {"approver": approver.get("name") or approver["id"]}
 
 
 def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
