@@ -28,6 +28,7 @@ from airflow_home import RUNS
 from browser import console_errors, grave_findings, keep_picture, look_as, open_all, open_browser, overflow
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.report import page
+from kafka_rebalance.workflow.pages import runs
 from web_run import Run, janitor_report, waiting
 
 pytestmark = pytest.mark.usefixtures("tables")
@@ -236,6 +237,31 @@ def test_a_refresh_takes_nothing_away_from_who_reads(
     wait_until(browser, lambda: "Done and verified" in seen(browser), "the end does not show")
     assert "Promised and kept" in seen(browser)
     assert "Updates every" not in seen(browser)
+    assert console_errors(browser) == []
+
+
+def test_a_comparison_that_comes_after_the_run_has_begun_is_passed_over(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "ANSWER_SECONDS", 1)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def read(folder: Path) -> str:
+        begun.set()
+        go_on.wait(DEADLINE_SECONDS)
+        return "too late"
+
+    monkeypatch.setattr(runs, "read_drift", read)
+    run = Run().ready()
+    look_as(browser, 1280)
+    browser.get(f"{served}{run.url}")
+    assert begun.wait(DEADLINE_SECONDS)
+    artifacts.write_json(run.folder, artifacts.DECISION, of_today(samples.decision()))
+    artifacts.write_json(run.folder, artifacts.BATCHES, of_today(samples.batches()))
+    wait_until(browser, lambda: not browser.find_elements(By.ID, "drift"), "the comparison stays")
+    go_on.set()
+    came = "return performance.getEntriesByType('resource').some((one) => one.name.endsWith('/drift'))"
+    wait_until(browser, lambda: browser.execute_script(came), "the comparison does not come")
     assert console_errors(browser) == []
 
 

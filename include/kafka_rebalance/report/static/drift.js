@@ -2,14 +2,14 @@
 // link in it asks once more, and works without this script as well.
 "use strict";
 (() => {
-  const part = () => document.getElementById("drift");
+  const part = () => document.getElementById("drift"); // null once refresh.js found nothing left to compare
   const url = part().dataset.url;
   let left = 6;
 
   const say = (text) => {
     const note = document.createElement("p");
     note.textContent = text;
-    part().replaceChildren(part().querySelector("h2"), note, link());
+    part()?.replaceChildren(part().querySelector("h2"), note, link());
   };
 
   const link = () => {
@@ -23,6 +23,7 @@
   };
 
   const load = async () => {
+    if (!part()) return;
     let answer;
     try {
       answer = await fetch(url, { cache: "no-store", credentials: "same-origin" });
@@ -32,6 +33,7 @@
     const page = new DOMParser().parseFromString(await answer.text(), "text/html");
     const fresh = page.getElementById("drift");
     if (!fresh) return say(`Airflow answered ${answer.status}, so what has changed since the snapshot is not known.`);
+    if (!part()) return;
     part().replaceChildren(...[...fresh.childNodes].map((node) => document.adoptNode(node)));
     left -= 1;
     if (fresh.dataset.again === "yes" && left > 0) window.setTimeout(load, 5000);
