@@ -170,10 +170,13 @@ def test_long_names_shorten_the_list_of_moves_and_keep_digest_and_link() -> None
     assert body.endswith("x)")
 
 
-def test_even_a_body_that_cannot_fit_keeps_to_the_limit_and_says_so() -> None:
+def test_even_a_body_that_cannot_fit_keeps_to_the_limit_says_so_and_has_digest_and_link() -> None:
     plan = samples.proposals()
     plan["candidates"] = [dict(plan["candidates"][2], name=f"c{n}", note="ö" * 300) for n in range(60)]
-    body = approval_body(report(proposals=plan, moves={}))
+    body = approval_body(report(proposals=plan, moves={}), link="https://airflow.example.org/x")
     assert len(body.encode()) <= BODY_BYTES
-    assert body.endswith("The rest is on the run's tab Rebalance.")
+    rest, digest, link = body.split("\n\n")[-3:]
+    assert rest == "The rest is on the run's tab Rebalance."
+    assert "c" * 64 in digest
+    assert link == "[Open the full report](https://airflow.example.org/x)"
     assert body.count("`") % 2 == 0

@@ -103,6 +103,18 @@ def test_the_body_names_every_digest_and_stays_short(make: Callable[..., World])
     assert "because" in operator.body
 
 
+@pytest.mark.parametrize(
+    ("base", "ours"), [("https://airflow.example.org/team/", "https://airflow.example.org/team"), ("/team", "/team")]
+)
+def test_report_and_picture_are_found_from_outside_airflow(
+    make: Callable[..., World], monkeypatch: pytest.MonkeyPatch, base: str, ours: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", base)
+    body = make().ask().body
+    assert f"({ours}/dags/kafka_rebalance/runs/run/plugin/rebalance)" in body
+    assert f"]({ours}/kafka-rebalance/run/kafka_rebalance/run/brokers.svg)" in body
+
+
 def test_an_approval_is_written_down_with_who_when_and_what(make: Callable[..., World]) -> None:
     world = make()
     world.ask()

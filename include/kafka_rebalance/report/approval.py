@@ -51,20 +51,25 @@ def approval_body(report: RunReport, *, link: str = "", picture: str = "") -> st
 
     `link` and `picture` are our own addresses of the report and of its first picture, percent-encoded.
     """
-    shown = MOVES_SHOWN
-    while True:
-        body = _body(report, shown, link, picture)
-        if len(body.encode()) <= BODY_BYTES or shown == 0:
-            break
-        shown -= 1
-    if len(body.encode()) <= BODY_BYTES:
-        return body
+    end = "".join(f"\n\n{part}" for part in _end(report, link))
+    room = BODY_BYTES - len(end.encode())
+    for shown in range(MOVES_SHOWN, -1, -1):
+        body = _body(report, shown, picture)
+        if len(body.encode()) <= room:
+            return body + end
     rest = "\n\nThe rest is on the run's tab Rebalance."
-    cut = body.encode()[: BODY_BYTES - len(rest.encode())].decode(errors="ignore")
-    return cut[: cut.rindex("\n")].rstrip() + rest  # whole lines only, so that no code span stays open
+    cut = body.encode()[: room - len(rest.encode())].decode(errors="ignore")
+    return cut[: cut.rindex("\n")].rstrip() + rest + end  # whole lines only, so that no code span stays open
 
 
-def _body(report: RunReport, moves_shown: int, link: str, picture: str) -> str:
+def _end(report: RunReport, link: str) -> list[str]:
+    """What no body may be without, however long it is."""
+    focus = report.focus
+    digest = [f"**Digest** of {code(focus.name, 40)}: {code(focus.digest, 80)}"] if focus is not None else []
+    return [*digest, f"[Open the full report]({link})"] if link else digest
+
+
+def _body(report: RunReport, moves_shown: int, picture: str) -> str:
     who = code(report.requested_by, 80) if report.requested_by else "a schedule, or someone unknown"
     parts = [
         f"**Cluster** {code(report.connection_id, 120)} · {code(report.cluster_id, 60)} · "
@@ -88,9 +93,6 @@ def _body(report: RunReport, moves_shown: int, link: str, picture: str) -> str:
         parts.append(f"**Bytes in** {report.history}")
     if focus is not None:
         parts += _moves(focus, moves_shown)
-        parts.append(f"**Digest** of {code(focus.name, 40)}: {code(focus.digest, 80)}")
-    if link:
-        parts.append(f"[Open the full report]({link})")
     return "\n\n".join(parts)
 
 

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 from typing import Any
-from urllib.parse import quote
-
-from airflow.sdk.configuration import conf
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model import artifacts
@@ -17,7 +14,7 @@ from kafka_rebalance.report.reassignments import plan_file, reassignment_files, 
 from kafka_rebalance.report.summary import build_report
 from kafka_rebalance.report.values import RunReport
 from kafka_rebalance.workflow.pages.plan_tables import read_move_table, read_page_tables, read_tables, write_page_tables
-from kafka_rebalance.workflow.pages.urls import picture_url
+from kafka_rebalance.workflow.pages.urls import picture_url, run_url, with_host
 from kafka_rebalance.workflow.run.folder import RunFolder
 
 
@@ -88,13 +85,8 @@ def approval_texts(folder: RunFolder, dag_run: Any) -> tuple[str, str]:
     """Subject and markdown body of the approval request."""
     report = read_report(folder)
     names = dag_run.dag_id, dag_run.run_id
-    return approval_subject(report), approval_body(report, link=run_link(*names), picture=picture_url(*names))
-
-
-def run_link(dag_id: str, run_id: str) -> str:
-    """The run's tab in Airflow's web interface."""
-    base = conf.get("api", "base_url", fallback="").rstrip("/")
-    return f"{base}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}/plugin/rebalance"
+    link, picture = with_host(f"{run_url(*names)}/plugin/rebalance"), with_host(picture_url(*names))
+    return approval_subject(report), approval_body(report, link=link, picture=picture)
 
 
 def _optional(folder: RunFolder, name: str) -> dict[str, Any] | None:

@@ -40,6 +40,12 @@ def picture_url(dag_id: str, run_id: str) -> str:
     return f"{run_page_url(dag_id, run_id)}/{PICTURE}"
 
 
+def with_host(url: str) -> str:
+    """One of these addresses for who reads it outside Airflow, with the host where the base URL has one."""
+    base = urlsplit(conf.get("api", "base_url", fallback=""))
+    return f"{base.scheme}://{base.netloc}{url}" if base.netloc else url
+
+
 def run_url(dag_id: str, run_id: str) -> str:
     """The Dag run in Airflow."""
     return f"{base_path()}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}"
