@@ -110,7 +110,7 @@ class Judge:
             assert not alien, f"{said}: {alien} of somebody else are gone"
             for text in gone:
                 tp = (entity.partition("/")[2], int(text.partition(":")[0]))
-                assert not self._copies(process.run, tp), f"{said}: {text} is gone while {tp} copies"
+                assert not self._copies(process, tp), f"{said}: {text} is gone while {tp} copies"
         for key in changed - set(LIST_KEYS):
             if key in then and then[key] == STRANGERS_RATE:
                 own = self.strangers == process.strangers
@@ -201,20 +201,27 @@ class Judge:
     def live(self) -> set[int]:
         return {int(name) for name in self.fake.get_children("/brokers/ids")}
 
-    def _copies(self, run: str, key: Key) -> bool:
-        """Whether the run's move of this partition (the janitor's: any run's) is requested or in force, and a new
-        replica is not in sync.
+    def _copies(self, process: Process, key: Key) -> bool:
+        """Whether a new replica of the run's move of this partition (the janitor's: of any run's) is in what the
+        controller does or is asked for, and is not in sync. What strangers ask for counts unless the process could not
+        have seen it.
         """
-        if run not in self.moves:
-            return any(self._copies(name, key) for name in self.moves)
-        move = self.moves[run].get(key)
         path = f"/brokers/topics/{key[0]}/partitions/{key[1]}/state"
-        if move is None or path not in self.fake.znodes:
+        if path not in self.fake.znodes:
             return False
-        asked = self._asked() if REASSIGN in self.fake.znodes else {}
-        if list(move.after) not in (self.controller.targets.get(key), asked.get(key)):
-            return False
-        return not set(move.added) <= set(self.fake.json(path)["isr"])
+        isr = self.fake.json(path)["isr"]
+        lists = [
+            self.controller.targets.get(key, []),
+            (self._asked() if REASSIGN in self.fake.znodes else {}).get(key, []),
+        ]
+        own = [moves for run, moves in self.moves.items() if process.run in (run, "janitor", "people")]
+        return any(
+            broker not in isr
+            for move in (moves[key] for moves in own if key in moves)
+            for towards in lists
+            if towards == list(move.after) or self.strangers == process.strangers
+            for broker in set(move.added) & set(towards)
+        )
 
     def _wanted(self, move: Move) -> list[tuple[str, str]]:
         if not move.added:

@@ -83,6 +83,14 @@ def test_an_alert_says_how_many_copies_go_on_at_which_rate() -> None:
         ({"t-0": partition([2, 3, 1], [1, 2, 3], adding=[3], removing=[1])}, None, {"t-0"}),
         ({"t-0": partition([2, 3]), "t-1": partition([2, 3], [2])}, None, {"t-1"}),  # over, and 3 fell behind again
         ({"t-0": partition([2, 3], [3]), "t-1": partition([2, 3])}, None, set()),  # 2 is no new replica
+        ({"t-0": partition([2, 3, 1], [1, 2])}, None, {"t-0"}),  # the request was deleted, the copy goes on
+        ({"t-0": partition([2, 3, 1])}, {"t-0": [2, 3]}, {"t-0"}),  # in sync, and the controller has not ended it
+        ({"t-0": partition([2, 3])}, None, set()),
+        # Others move it: our copy goes on where it is in their list too, or until the controller drops it.
+        ({"t-0": partition([3, 4, 1, 2], [1, 2], adding=[3, 4], removing=[1, 2])}, None, {"t-0"}),
+        ({"t-0": partition([2, 3, 1], [1, 2])}, {"t-0": [2, 4]}, {"t-0"}),
+        ({"t-0": partition([1, 2])}, {"t-0": [1, 3]}, {"t-0"}),
+        ({"t-0": partition([2, 4, 1], [1, 2], adding=[4], removing=[1])}, {"t-0": [2, 4]}, set()),
         ({"u-0": partition([1, 3], [1])}, {"u-0": [1, 3]}, set()),  # somebody else's
         ({}, None, set()),  # deleted
     ],

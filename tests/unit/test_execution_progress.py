@@ -12,7 +12,6 @@ from kafka_rebalance.execution.progress import (
     Phase,
     Rate,
     Sample,
-    in_motion,
     is_complete,
     partition_progress,
     progress_line,
@@ -200,28 +199,6 @@ def test_a_batch_adds_up():
     assert (total.bytes_copied, total.bytes_total) == (125, 300)
     assert total.phases == {Phase.QUEUED: 1, Phase.COPYING: 1, Phase.DONE: 1, Phase.REFUSED: 1}
     assert total.refused == (tp("t-2"),)
-    assert in_motion(moves, now) == {tp("t-1")}
-
-
-@pytest.mark.parametrize(
-    ("state", "listed", "copies"),
-    [
-        (partition([1, 2]), False, False),
-        (partition([1, 2]), True, True),
-        (partition([2, 3, 1], [1, 2], 1), True, True),
-        (partition([2, 3, 1], [1, 2], 1), False, True),  # the znode was deleted, the copy goes on
-        (partition([2, 3, 1], [1, 2, 3], 1), True, True),
-        (partition([2, 3]), True, True),
-        (partition([2, 3]), False, False),
-        (partition([2, 3], [2]), False, True),  # the added broker fell out of sync
-        (partition([2, 3], [3]), False, False),  # the old one did: that is no copy of ours
-        (partition([4, 5]), False, False),
-        (None, False, False),
-    ],
-)
-def test_a_copy_of_ours_is_in_motion_until_every_added_broker_is_in_sync(state, listed, copies):
-    now = view({A: state} if state else {}, reassigning=LISTED if listed else None)
-    assert in_motion([MOVE], now) == ({tp(A)} if copies else set())
 
 
 def test_nothing_to_do_is_finished():

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
 from execution_world import OURS, OUTSIDE, Process, World
+from fake_zookeeper import REASSIGN
 
 FEWEST = 25  # histories, below which not every task comes to an end in one of them
 RUNS = int(os.environ.get("KAFKA_REBALANCE_MODEL_RUNS", FEWEST))
@@ -236,3 +237,25 @@ def test_a_setup_that_was_frozen_while_its_run_gave_back_leaves_no_throttle(
     assert killed or "another worker has taken the cluster" in str(said)
     assert world.own_throttle() == {}
     assert world.holder() is None
+
+
+def test_a_copy_that_strangers_send_elsewhere_on_its_way_is_not_left_without_throttle(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = World(tmp_path, monkeypatch)
+    world.load("2.8")
+    run = next(iter(world.runs))
+    for kind in ("hold", "request"):
+        world.take(run, kind, Process(run))
+    while world.controller.step():
+        pass
+    assert world.act("foreign_delete", 0)
+    world.act("failover", 0)
+    entry = {"topic": "orders", "partition": 0, "replicas": [1, 3]}  # approved is [2, 3]
+    world.fake.put_json(REASSIGN, {"version": 1, "partitions": [entry]})
+    while world.controller.step():
+        pass
+    outcome, said = world.take(run, "release", Process(run))
+    assert outcome == "refused"
+    assert "Copies are still in flight" in str(said)
+    assert ("follower.replication.throttled.replicas", "0:3") in world._entries("topics/orders")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 from airflow.sdk import ObjectStoragePath
@@ -15,7 +16,6 @@ from kazoo.exceptions import ConnectionLoss
 
 from kafka_rebalance.errors import ArtifactError, LockLostError, ThrottleError, WriteError
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.run.control import read_control
 from kafka_rebalance.workflow.run.folder import installation
 from kafka_rebalance.workflow.run.left_out import read_left_out
@@ -183,12 +183,16 @@ def test_a_run_that_takes_its_throttle_again_while_it_is_put_back_keeps_its_leas
     given = dataclasses.replace(lease, handed_over_at="2026-11-21T00:00:00+00:00")
     leases.write(given)
 
-    def moving() -> frozenset[TopicPartition]:
-        run.hold()  # somebody has cleared the run
-        return frozenset()
+    real = throttling.read_cluster_view
 
-    with pytest.raises(ThrottleError, match="took its throttle again"):
-        throttling.put_back(cluster.fake, given, moving)  # type: ignore[arg-type]
+    def read_view(*arguments: Any) -> Any:
+        run.hold()  # somebody has cleared the run
+        return real(*arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(throttling, "read_cluster_view", read_view)
+        with pytest.raises(ThrottleError, match="took its throttle again"):
+            throttling.put_back(cluster.fake, given)  # type: ignore[arg-type]
     assert leases.read_open(CLUSTER) is not None
     run.hold()
     run.release()

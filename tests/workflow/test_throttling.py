@@ -148,6 +148,26 @@ def test_while_a_copy_is_in_flight_its_throttle_and_the_lock_stay(run: Simulated
     assert cluster.leftovers() == []
 
 
+def test_a_copy_that_somebody_sends_elsewhere_on_its_way_keeps_its_throttle(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    """From 2.6 on `--additional` gives a partition in mid-copy another list; what is in both is copied on."""
+    run.hold()
+    held = cluster.throttles()
+    (move,) = (one for one in run.candidate.moves if one.topic_partition.topic == "audit")
+    (new,), path = move.added, "/brokers/topics/audit"
+    (other,) = {1, 2, 3, 4} - {new, *move.before}
+    document = cluster.fake.json(path)
+    document["partitions"]["0"] = [new, other, *move.before]
+    marks = {"adding_replicas": {"0": [new, other]}, "removing_replicas": {"0": list(move.before)}}
+    cluster.fake.put_json(path, {**document, "version": 2, **marks})
+    with pytest.raises(ThrottleError, match="Copies are still in flight"):
+        run.release()
+    assert cluster.throttles()["topics/audit"] == held["topics/audit"]
+    assert cluster.throttles()[f"brokers/{new}"] == held[f"brokers/{new}"]
+    assert LOCK in cluster.fake.znodes
+
+
 def test_what_somebody_else_changed_meanwhile_is_left_alone_and_named(
     run: SimulatedRun, cluster: SimulatedCluster
 ) -> None:

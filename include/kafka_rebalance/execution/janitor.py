@@ -88,17 +88,21 @@ def custody(
 
 
 def copying_of(lease: ThrottleLease, view: ClusterView) -> frozenset[TopicPartition]:
-    """The lease's partitions that are requested or moving, or of which a new replica is outside the ISR.
+    """The lease's partitions on which a copy of ours may still run: what nobody lifts their throttle from.
 
-    From the lease alone, since the plan of a run may be gone. What the view does not have no longer exists.
+    Those that are on their way to a list with a broker that the lease lets receive, whoever asked for that list: where
+    others send a partition elsewhere in mid-copy, our copies that are in their list too go on. And those of which such
+    a broker is outside the ISR. From the lease alone, since the plan of a run may be gone; what the view does not have
+    no longer exists.
     """
     found = set()
     for topic_partition, receiving in _receivers(lease).items():
         partition = view.partitions.get(topic_partition)
         if partition is None:
             continue
-        behind = {broker for broker in receiving if broker in partition.replicas and broker not in partition.isr}
-        if behind or topic_partition in view.moving:
+        asked = (view.reassignments or {}).get(topic_partition, ())
+        ours = receiving & {*partition.replicas, *asked}
+        if ours and (topic_partition in view.moving or not ours <= set(partition.isr)):
             found.add(topic_partition)
     return frozenset(found)
 

@@ -63,6 +63,11 @@ class ThrottleLease:
         return tuple(self.wanted)
 
     @property
+    def topics(self) -> frozenset[str]:
+        """Whose partitions to read for `copying_of`."""
+        return frozenset(entity.partition("/")[2] for entity in self.wanted if entity.startswith("topics/"))
+
+    @property
     def taken_at_rate(self) -> int:
         """The rate that was approved, in bytes a second."""
         return self.bytes_per_second if self.first_bytes_per_second is None else self.first_bytes_per_second

@@ -45,11 +45,6 @@ class PartitionProgress:
     leader: int = -1  # where copies come from; -1: nobody leads
     missing: tuple[int, ...] = ()  # brokers of the target that are not in the ISR
 
-    @property
-    def in_motion(self) -> bool:
-        """Whether a replica may still be copying: what a throttle must not be lifted from."""
-        return self.phase in {Phase.REGISTERED, Phase.COPYING, Phase.IN_ISR, Phase.TRIMMING}
-
 
 @dataclass(frozen=True, slots=True)
 class Progress:
@@ -239,28 +234,6 @@ def add_up(each: Sequence[PartitionProgress]) -> Progress:
         anomalies=tuple(anomalies),
         refused=tuple(one.move.topic_partition for one in each if one.phase is Phase.REFUSED),
     )
-
-
-def in_motion(moves: Sequence[Move], view: AnyView) -> frozenset[TopicPartition]:
-    """The partitions of these moves on which a copy of ours may still run: what no throttle may be lifted from.
-
-    Where the reassignment is over, only the brokers that were added count: an old replica that fell out of sync catches
-    up without us, and a broker that is down must not hold a throttle that has nothing to do with it.
-    """
-    return frozenset(
-        move.topic_partition
-        for move in moves
-        if partition_progress(move, view, requested=False).in_motion and not _copied(move, view)
-    )
-
-
-def _copied(move: Move, view: AnyView) -> bool:
-    """Whether nobody asks for the reassignment any more and every added broker is in sync. Below 2.4 the list may then
-    still be the union of old and new: somebody deleted the request in mid-move, and the list may stay for good.
-    """
-    partition = view.partitions[move.topic_partition]
-    asked = move.topic_partition in (view.reassignments or {})
-    return not (asked or partition.adding or partition.removing) and set(move.added) <= set(partition.isr)
 
 
 def rate_and_eta(samples: Sequence[Sample], bytes_total: int, *, window_seconds: float = 60.0) -> Rate:

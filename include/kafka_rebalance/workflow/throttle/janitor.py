@@ -26,7 +26,6 @@ from kafka_rebalance.errors import (
 from kafka_rebalance.execution.janitor import Finding, Standing, copying_of, custody, slowed_catch_up
 from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.workflow.fleet import fleet
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
@@ -148,12 +147,7 @@ def look_after(client: KazooClient, asked: Asked = Asked()) -> Look:  # noqa: B0
 
 def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: Look) -> bool:
     """Whether nothing of the lease is left."""
-    topics = {entity.partition("/")[2] for entity in lease.entities if entity.startswith("topics/")}
-
-    def read() -> ClusterView:
-        return read_cluster_view(client, topics)
-
-    view = read()
+    view = read_cluster_view(client, lease.topics)
     copying = copying_of(lease, view)
     # Whoever breaks its lock by name says that the run is over.
     said = asked.break_lock == f"{lease.run} of {lease.owner}"
@@ -166,7 +160,7 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
         look.alerts[f"{lease.run} {standing} {lease.handed_over_at}"] = decided.alert
     if not decided.put_back:
         return False
-    result = put_back(client, lease, lambda: copying_of(lease, read()))
+    result = put_back(client, lease)
     look.warnings += result.foreign
     if not result.complete:
         return False

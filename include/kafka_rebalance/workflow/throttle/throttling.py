@@ -7,15 +7,15 @@ comes later knows what is ours, and is given back last.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from typing import Any
 
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import LockLostError, ThrottleError, ThrottleRateError
+from kafka_rebalance.execution.janitor import copying_of
 from kafka_rebalance.execution.lease import RateChange, ThrottleLease
-from kafka_rebalance.execution.progress import in_motion
 from kafka_rebalance.execution.recovery import check_position, position
 from kafka_rebalance.execution.throttle import (
     Release,
@@ -30,8 +30,7 @@ from kafka_rebalance.execution.throttle import (
     release as decide_release,
 )
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.proposal import Move, brokers_touched
+from kafka_rebalance.model.proposal import brokers_touched
 from kafka_rebalance.verification.checks import Check
 from kafka_rebalance.verification.stored_configs import entity_of
 from kafka_rebalance.verification.throttles import check_left, check_throttles
@@ -157,7 +156,7 @@ def _undo(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> Non
     """
     try:
         lease = _open_lease(plan, owner)
-        if lease is None or put_back(client, lease, lambda: _moving(client, plan)).complete:
+        if lease is None or put_back(client, lease).complete:
             lock.release(client, owner)
     except Exception:
         log.exception("the throttle could not be put back; the lease says what was set: %s", plan.folder)
@@ -176,7 +175,7 @@ def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         lease = _open_lease(plan, owner)
         result = Release({}, (), ())
         if lease is not None:
-            result = put_back(client, lease, lambda: _moving(client, plan))
+            result = put_back(client, lease)
         if not result.complete:
             _hand_over(client, plan, owner)
             shown = "; ".join(result.kept[:10])
@@ -204,16 +203,12 @@ def _hand_over(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -
             leases.write(replace(lease, handed_over_at=leases.now(), generation=fence.generation))
 
 
-def _moving(client: KazooClient, plan: ApprovedPlan) -> frozenset[TopicPartition]:
-    return in_motion(plan.candidate.moves, read_plan_view(client, plan))
-
-
-def put_back(client: KazooClient, decided: ThrottleLease, moving: Callable[[], Collection[TopicPartition]]) -> Release:
-    """Puts back what was there for everything that `moving` does not name, and closes the lease where that is all.
+def put_back(client: KazooClient, decided: ThrottleLease) -> Release:
+    """Puts back what was there for everything of which no copy is in motion, and closes the lease where that is all.
 
     `decided`: the lease as it was when this was decided, which may be long ago; where it has been given back since,
-    nothing is touched, whoever throttles now. `moving` reads the cluster. A lease whose rate somebody changes at the
-    same moment is looked at again. Raises ThrottleError where the run has taken its throttle again, or where a value
+    nothing is touched, whoever throttles now. A lease whose rate somebody changes at the same moment is looked at
+    again. Raises ThrottleError where the run has taken its throttle again, or where a value
     does not stay as it was put back.
     """
     for _ in range(ATTEMPTS):
@@ -226,7 +221,7 @@ def put_back(client: KazooClient, decided: ThrottleLease, moving: Callable[[], C
         if lease.taken_under != decided.taken_under:
             raise _taken_again(lease.run, "was to be put back")
         try:
-            result = _put_back(client, lease, moving, fence)
+            result = _put_back(client, lease, fence)
         except LockLostError:
             continue  # taken again, or moves requested, at this moment: all is read anew
         if not result.complete:
@@ -249,10 +244,8 @@ def _taken_again(run: str, moment: str) -> ThrottleError:
     )
 
 
-def _put_back(
-    client: KazooClient, lease: ThrottleLease, moving: Callable[[], Collection[TopicPartition]], fence: lock.Fence
-) -> Release:
-    in_flight = moving()
+def _put_back(client: KazooClient, lease: ThrottleLease, fence: lock.Fence) -> Release:
+    in_flight = copying_of(lease, read_cluster_view(client, lease.topics))
     result = decide_release(lease, read_configs(client, lease.entities), in_flight)
     for entity, changes in result.changes.items():
         merge_config(client, entity, changes, fence=fence)
@@ -282,13 +275,13 @@ def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> Throttl
     connection_id = str(snapshot["connection_id"])
     candidate = read_remaining(folder, artifacts.read_json(folder, artifacts.DECISION)["choice"])
     check_run_rate(folder, candidate, bytes_per_second, read_policy(connection_id))
-    moves, change = candidate.moves, RateChange(bytes_per_second, by, leases.now())
+    change = RateChange(bytes_per_second, by, leases.now())
     with open_client(read_connection(connection_id).zookeeper) as client:
         before, changed = _change(client, folder, snapshot["cluster_id"], change)
         now = leases.read_open(changed.cluster_id)
         gone = now is None or (now.run, now.owner) != (changed.run, changed.owner)
         if gone or leases.was_given_back_between(before, changed):
-            put_back(client, changed, lambda: in_motion(moves, read_cluster_view(client, _topics(moves))))
+            put_back(client, changed)
             raise ThrottleError(
                 f"Run {changed.run} gave its throttle back at this moment. The new rate was taken off again; nothing "
                 "of it is left."
@@ -331,10 +324,6 @@ def _lease_of(folder: RunFolder, cluster_id: str) -> ThrottleLease:
             "Give another rate while copies are in flight."
         )
     return lease
-
-
-def _topics(moves: Sequence[Move]) -> set[str]:
-    return {move.topic_partition.topic for move in moves}
 
 
 def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan) -> None:
