@@ -195,7 +195,7 @@ def rates(**network: Any) -> dict[str, Any]:
     ]
     found = {
         "least_bytes_per_second": 1_300_000,
-        "reason": "broker 3 takes in 1,299,999 bytes/s of them in batch 2",
+        "reason": "broker 3 takes in 1.24 MiB/s of what is written to partitions that move, in batch 2",
         "network": {"brokers": 6, "known": 6, "tightest": tightest} | network,
     }
     return {"format_version": FORMAT_VERSION, "candidates": dict.fromkeys(DIGESTS, found)}

@@ -33,14 +33,14 @@ def written(**rates: float) -> dict:
             [move("t-0", [1, 2], [1, 3]), move("u-0", [1, 2], [1, 3], batch=2)],
             {"t_0": 100.0, "u_0": 10.0},
             211,
-            "broker 1 gives out 210 bytes/s of them in batch 1",
+            "broker 1 gives out 210 B/s of what is written to partitions that move, in batch 1",
         ),
         # what was received stays listed until the end
         (
             [move("t-0", [1], [3]), move("u-0", [2], [3], batch=2)],
             {"t_0": 70.0, "u_0": 60.0},
             131,
-            "broker 3 takes in 130 bytes/s of them in batch 2",
+            "broker 3 takes in 130 B/s of what is written to partitions that move, in batch 2",
         ),
         # a leader that is new is not listed as one
         ([move("t-0", [1], [2]), move("u-0", [2], [4], batch=2)], {"t_0": 500.0, "u_0": 1.0}, 501, "in batch 1"),
@@ -60,7 +60,7 @@ def test_the_network_with_least_left_comes_first_by_its_tighter_way_and_unknown_
 
 
 def test_a_rate_below_the_least_is_refused_with_the_number() -> None:
-    least = LeastRate(2_000_001, "broker 3 takes in 2,000,000 bytes/s")
+    least = LeastRate(2_000_001, "broker 3 takes in 1.91 MiB/s")
     check_rate(2_000_001, least, POLICY)
     with pytest.raises(ThrottleRateError, match=r"2000000 bytes/s is below the least of 2000001 bytes/s .*broker 3"):
         check_rate(2_000_000, least, POLICY)
@@ -87,10 +87,7 @@ def test_auto_is_what_the_busiest_network_has_left() -> None:
     now = {1: Traffic(20.0 * MB, 30.0 * MB), 2: Traffic(20.0 * MB, 10.0 * MB)}
     rate, why = auto_rate([1, 2], capacities, now, LeastRate(1, ""), POLICY)
     assert rate == 30 * MB
-    assert why == (
-        "broker 2 has 30,000,000 bytes/s left: 80 % of the 50,000,000 bytes/s its network takes out, less 10,000,000 "
-        "in use"
-    )
+    assert why == "broker 2 has 28.6 MiB/s left: 80 % of the 47.7 MiB/s its network takes out, less 9.54 MiB/s in use"
 
 
 @pytest.mark.parametrize(

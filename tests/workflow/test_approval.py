@@ -88,7 +88,7 @@ def test_the_form_offers_the_automatic_rate_and_none_at_which_no_copy_could_end(
 
 def test_an_answer_with_a_rate_at_which_its_copies_could_not_end_does_not_count(make: Callable[..., World]) -> None:
     world = make()
-    write_rates(world, light={"least_bytes_per_second": 2_000_001, "reason": "broker 3 takes in 2,000,000 bytes/s"})
+    write_rates(world, light={"least_bytes_per_second": 2_000_001, "reason": "broker 3 takes in 1.91 MiB/s"})
     world.ask()
     with pytest.raises(AirflowFailException, match=r"2000000 bytes/s is below the 2000001 bytes/s .*light.*broker 3"):
         world.answer(world.option("light"))

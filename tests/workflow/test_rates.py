@@ -177,7 +177,7 @@ def test_auto_is_told_from_the_networks_and_kept_with_its_reason(
     found = rates.read_rates(made.folder)["light"]
     # Broker 1 leads orders-0 and idle-0, each with one follower and one reader: 4 MB/s out.
     assert found["auto_bytes_per_second"] == 36 * MB
-    assert "80 % of the 50,000,000 bytes/s its network takes out, less 4,000,000 in use" in found["why"]
+    assert "80 % of the 47.7 MiB/s its network takes out, less 3.81 MiB/s in use" in found["why"]
     assert found["least_bytes_per_second"] > MB
     cost = read_report(made.folder).deciding.costs["light"]
     assert cost.networks is not None

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from itertools import groupby
 
 from kafka_rebalance.errors import ThrottleRateError
-from kafka_rebalance.model.amounts import share_in_words
+from kafka_rebalance.model.amounts import bytes_in_words, share_in_words
 from kafka_rebalance.model.connection import BrokerCapacity
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
@@ -61,7 +61,11 @@ def least_rate(moves: Sequence[Move], written: Rates) -> LeastRate:
         for broker in sorted(set(brokers)):
             for how, load in (("takes in", received[broker]), ("gives out", sent[broker])):
                 if load > busiest:
-                    busiest, reason = load, f"broker {broker} {how} {load:,.0f} bytes/s of them in batch {batch}"
+                    busiest = load
+                    reason = (
+                        f"broker {broker} {how} {bytes_in_words(load)}/s of what is written to partitions that move, "
+                        f"in batch {batch}"
+                    )
 
     listed = [move for move in moves if move.added and written.get(move.topic_partition)]
     for move in listed:
@@ -89,7 +93,7 @@ def check_rate(bytes_per_second: int, least: LeastRate, policy: Policy | None) -
     if problem is None and bytes_per_second < least.bytes_per_second:
         problem = (
             f"a throttle of {bytes_per_second} bytes/s is below the least of {least.bytes_per_second} bytes/s at which "
-            f"every copy can end: {least.reason}, as what is written to partitions that move counts as well"
+            f"every copy can end: {least.reason}"
         )
     if problem is not None:
         raise ThrottleRateError(
@@ -144,7 +148,8 @@ def auto_rate(
     free, why = min(_free(broker, capacities[broker], now.get(broker, Traffic(0.0, 0.0))) for broker in brokers)
     rate = int(min(highest, max(lowest, least.bytes_per_second, free)))
     if rate > free:
-        why = f"{why}; {least.reason}" if rate == least.bytes_per_second else f"{why}; the policy's least is {lowest}"
+        kept = least.reason if rate == least.bytes_per_second else f"the policy's least is {bytes_in_words(lowest)}/s"
+        why = f"{why}; {kept}"
     return rate, why
 
 
@@ -191,7 +196,6 @@ def _free(broker: int, capacity: BrokerCapacity, now: Traffic) -> tuple[float, s
     )
     free, way, network, used = min((NIC_SHARE * network - used, way, network, used) for way, network, used in ways)
     return free, (
-        f"broker {broker} has {max(0.0, free):,.0f} bytes/s left: {share_in_words(NIC_SHARE)} of the "
-        f"{network:,.0f} bytes/s its "
-        f"network takes {way}, less {used:,.0f} in use"
+        f"broker {broker} has {bytes_in_words(max(0.0, free))}/s left: {share_in_words(NIC_SHARE)} of the "
+        f"{bytes_in_words(network)}/s its network takes {way}, less {bytes_in_words(used)}/s in use"
     )

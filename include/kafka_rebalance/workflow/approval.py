@@ -305,8 +305,8 @@ class CandidateApprovalOperator(DigestApprovalOperator):
         if rate < least:
             raise ApprovalError(
                 f"The answer does not count: a throttle of {rate} bytes/s is below the {least} bytes/s at which the "
-                f"copies of {choice} can end: {found['reason']}, and what is written to partitions that move counts as "
-                "well. Nothing was written to the cluster. Start a new Dag run and approve a higher rate."
+                f"copies of {choice} can end: {found['reason']}. Nothing was written to the cluster. Start a new Dag "
+                "run and approve a higher rate."
             )
 
     def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
