@@ -6,11 +6,20 @@ import numpy as np
 
 from kafka_rebalance.planning.arrays import Bools, Problem
 
-_MEANS = {
-    "disk_capacity_bytes": "disks and replicas are planned as equal shares, and headroom is unknown",
-    "disk_used_bytes": "what lies on the disks beside the replicas is unknown",
-    "nic_in_bytes_per_second": "bytes in are planned as equal shares",
-    "nic_out_bytes_per_second": "leaders and what they send are planned as equal shares",
+_MEANS = {  # column: (what it is, with the connection's own field for it, and what follows)
+    "disk_capacity_bytes": (
+        "the size of the disk (disk_bytes in broker_capacities)",
+        "disks and replicas are planned as equal shares, and headroom is unknown",
+    ),
+    "disk_used_bytes": ("what is used of the disk", "what lies on the disks beside the replicas is unknown"),
+    "nic_in_bytes_per_second": (
+        "the network's capacity in (nic_in_bytes_per_second in broker_capacities)",
+        "bytes in are planned as equal shares",
+    ),
+    "nic_out_bytes_per_second": (
+        "the network's capacity out (nic_out_bytes_per_second in broker_capacities)",
+        "leaders and what they send are planned as equal shares",
+    ),
 }
 
 
@@ -22,8 +31,8 @@ def caveats(problem: Problem) -> list[str]:
 def _capacities(problem: Problem) -> list[str]:
     staying = int(problem.staying.sum())
     return [
-        f"{column} is known for {known} of {staying} brokers only: {_MEANS[column]}"
-        for column, known in problem.known_of.items()
+        f"{what} is known for {known} of {staying} brokers only: {means}"
+        for (what, means), known in ((_MEANS[column], known) for column, known in problem.known_of.items())
     ]
 
 

@@ -195,9 +195,9 @@ def _check_disks(problem: Problem) -> None:
     if settings.relieve_above is not None and problem.disk_capacity is None:
         known, staying = problem.known_of.get("disk_capacity_bytes", 0), int(problem.staying.sum())
         raise PlanningError(
-            f"relieve_above {settings.relieve_above:g} is a share of each disk, and disk_capacity_bytes is known for "
-            f"{known} of the {staying} brokers that stay. {_NOTHING} Name the capacities in the connection's extra, or "
-            "leave relieve_above out."
+            f"relieve_above {settings.relieve_above:g} is a share of each disk, and the size of the disk is known for "
+            f"{known} of the {staying} brokers that stay. {_NOTHING} Name the others' disk_bytes in broker_capacities "
+            "of the Airflow connection, or leave relieve_above out."
         )
     if settings.job == "leaders" or not (problem.leaving.any() or settings.replication_factor is not None):
         return
