@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from builders import DIGEST, move, tp
 from kafka_rebalance.errors import ArtifactError, LockHeldError, ThrottleError
-from kafka_rebalance.execution.lease import ThrottleLease
+from kafka_rebalance.execution.lease import RateChange, ThrottleLease
 from kafka_rebalance.execution.throttle import (
     check_in_force,
     confirm,
@@ -19,6 +19,7 @@ from kafka_rebalance.execution.throttle import (
     release,
     set_changes,
     take_lease,
+    with_rate,
 )
 
 LEADERS = "leader.replication.throttled.replicas"
@@ -89,6 +90,26 @@ def test_a_second_try_keeps_what_the_first_one_recorded():
     again = take_lease("run-1", DIGEST, MOVES, RATE, ours, existing=first)
     assert again.prior["brokers/1"] == {LEADER_RATE: "7"}
     assert again == first
+
+
+@pytest.mark.parametrize("theirs", ["123", None])
+def test_a_rate_that_others_set_after_it_was_put_back_is_what_comes_back_after_the_next_try(theirs):
+    first = lease({"brokers/1": {LEADER_RATE: "7"}})
+    ours = applied({}, set_changes(first, {}))
+    partly = {**ours, "brokers/1": {} if theirs is None else {LEADER_RATE: theirs}}
+    again = take_lease("run-1", DIGEST, MOVES, RATE, partly, existing=first)
+    assert again.prior == {**first.prior, "brokers/1": {LEADER_RATE: theirs}}
+    during = applied(partly, set_changes(again, partly))
+    assert during["brokers/1"] == {LEADER_RATE: str(RATE)}
+    assert release(again, during).changes["brokers/1"] == {LEADER_RATE: theirs}
+
+
+def test_no_rate_of_a_lease_is_taken_for_what_was_there_before():
+    first = lease({"brokers/1": {LEADER_RATE: "7"}})
+    changed = with_rate(first, RateChange(2 * RATE, "uma", "2026-11-21T00:00:00+00:00"))
+    for now in (RATE, 2 * RATE, 7):
+        partly = {"brokers/1": {LEADER_RATE: str(now)}}
+        assert take_lease("run-1", DIGEST, MOVES, RATE, partly, existing=changed).prior == changed.prior
 
 
 @pytest.mark.parametrize(

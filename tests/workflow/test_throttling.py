@@ -80,6 +80,27 @@ def test_what_was_there_before_is_recorded_once_and_put_back_to_the_letter(
     assert LOCK not in cluster.fake.znodes
 
 
+def test_a_rate_that_somebody_sets_after_a_part_was_put_back_comes_back_after_the_moves(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    run.request()
+    cluster.step()
+    for topic in ("orders", "idle"):  # what is left is a copy to one broker
+        cluster.fake.delete(f"/brokers/topics/{topic}", recursive=True)
+    with pytest.raises(ThrottleError, match="Copies are still in flight"):
+        run.release()
+    free = next(one for one in lease(run)["wanted"] if one.startswith("brokers/") and one not in cluster.throttles())
+    (key,) = lease(run)["wanted"][free]
+    put_config(cluster, free, {key: "888"})
+    run.hold()
+    assert cluster.config(free) == {key: str(RATE)}
+    while REASSIGN in cluster.fake.znodes:
+        cluster.step()
+    run.release()
+    assert cluster.throttles() == {free: {key: "888"}}
+
+
 def test_release_may_be_repeated(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     run.hold()
     run.release()

@@ -104,8 +104,10 @@ def take_lease(
     """The lease to write down before any config is changed.
 
     `existing` is the cluster's lease that nobody has given back yet, if there is one. That of an earlier try of this
-    run is returned as it is, with a rate that was changed since: reading `current` again would record our own throttle
-    as what was there before. It may cover moves that were left out since. Raises LockHeldError if it is another run's,
+    run keeps its rate, which may have been changed since, and what it recorded: reading all of `current` again would
+    record our own throttle as what was there before. Only a rate that neither this lease has set nor was there before
+    is somebody else's of now, as where a part of the throttle had been put back: that is what comes back after the
+    moves. The lease may cover moves that were left out since. Raises LockHeldError if it is another run's,
     ThrottleError if it is of another candidate or was taken at another rate.
     """
     moves = tuple(moves)
@@ -127,7 +129,16 @@ def take_lease(
             f"{existing.candidate_digest[:8]}, for other replicas or at another rate than the {bytes_per_second} "
             f"bytes/s asked for now for {candidate_digest[:8]}. Nothing was written. Release it, then clear this task."
         )
-    return existing
+    return replace(existing, prior={entity: _prior_now(existing, entity, current) for entity in existing.prior})
+
+
+def _prior_now(lease: ThrottleLease, entity: str, current: Configs) -> dict[str, str | None]:
+    """What is to come back of an entity. Lists are as they were recorded: entries that are not ours stay anyway."""
+    prior, now = lease.prior[entity], current.get(entity, {})
+    return {
+        key: before if key in LIST_KEYS or now.get(key) in lease.own_rates else now.get(key)
+        for key, before in prior.items()
+    }
 
 
 def with_rate(lease: ThrottleLease, change: RateChange) -> ThrottleLease:
