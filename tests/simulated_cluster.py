@@ -5,6 +5,7 @@ Simulated are kazoo's client and the four calls to brokers; everything between t
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -206,6 +207,22 @@ def batched_run(folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.Mon
     _plan_once(made, folder)
     made.approve("light", RATE)
     assert [len(batch.moves) for batch in made.candidate.batches] == [2, 2]
+    return made
+
+
+def given_run(
+    folder: Path,
+    cluster: SimulatedCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    lists: Mapping[TopicPartition, Sequence[int]],
+    policy: str = "",
+) -> SimulatedRun:
+    """A run of exactly these lists, a partition a batch, approved. `policy`: further lines of it."""
+    made = SimulatedRun(folder, cluster, monkeypatch)
+    made.policy_file.write_text(f"{in_process_run.POLICY}partitions_per_batch: 1\n{policy}")
+    entries = [{"topic": tp.topic, "partition": tp.partition, "replicas": list(lists[tp])} for tp in lists]
+    made.plan(plan=json.dumps({"version": 1, "partitions": entries}), candidates=["leaders_only"])
+    made.approve("given", RATE)
     return made
 
 

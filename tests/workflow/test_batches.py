@@ -13,12 +13,14 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from fake_zookeeper import register
 from in_process_run import CONNECTION, Event
+from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
-from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
+from simulated_cluster import RACKS, TOPICS, SimulatedCluster, SimulatedRun, batched_run, given_run
 
 STATE = "/brokers/topics/{}/partitions/{}/state"
 
@@ -72,6 +74,20 @@ def give_window(run: SimulatedRun, **times: datetime) -> None:
     artifacts.write_json(run.folder, artifacts.SNAPSHOT, {**snapshot, "window": {**snapshot["window"], **window}})
 
 
+def stop_broker(cluster: SimulatedCluster, broker: int) -> None:
+    """It is registered no more, and out of every ISR."""
+    cluster.fake.delete(f"/brokers/ids/{broker}")
+    set_in_sync(cluster, broker, False)
+
+
+def set_in_sync(cluster: SimulatedCluster, broker: int, in_sync: bool) -> None:
+    for topic in cluster.fake.get_children("/brokers/topics"):
+        for partition, replicas in cluster.replicas(topic).items():
+            isr = cluster.fake.json(STATE.format(topic, partition))["isr"]
+            others = [one for one in isr if one != broker]
+            set_isr(cluster, topic, partition, others + [broker] * (in_sync and broker in replicas))
+
+
 # Pauses
 
 
@@ -106,6 +122,59 @@ def test_no_batch_is_requested_while_a_moved_partition_is_out_of_sync(
     event, _ = one_look(run)
     assert event is not None
     assert run.resume(event) == 2
+
+
+LISTS = {TopicPartition("audit", 0): (4, 1), TopicPartition("orders", 0): (1, 4), TopicPartition("orders", 2): (3, 2)}
+
+
+@pytest.mark.parametrize("policy", ["", "on_conflict: leave_out\n"])
+@pytest.mark.parametrize("broker", [1, 3], ids=["of the next batch, and receives nothing", "of a later batch alone"])
+def test_a_broker_that_is_restarted_between_batches_is_waited_for_until_it_is_in_sync_again(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, broker: int, policy: str
+) -> None:
+    run = given_run(tmp_path, cluster, monkeypatch, LISTS, policy)
+    assert [[(*move.after,) for move in batch.moves] for batch in run.candidate.batches] == [
+        [(4, 1)],
+        [(1, 4)],
+        [(3, 2)],
+    ]
+    first_batch_done(run, cluster)
+    stop_broker(cluster, broker)
+    assert run.request() is None
+    event, said = one_look(run)
+    assert event is None
+    assert said[0] == f"Broker {broker} is not registered. Start it: the next batch is requested when it is back."
+    register(cluster.fake, broker, RACKS[broker])
+    assert run.request() is None
+    event, said = one_look(run)
+    assert event is None
+    assert f"Behind is broker {broker}, whose log says why if that lasts." in said[0]
+    with pytest.raises(ClusterNotReadyError, match=rf"Nothing was written, since the next batch waits\..*{broker}"):
+        run.hold()
+    assert len(cluster.requests) == 1
+    set_in_sync(cluster, broker, True)
+    event, _ = one_look(run)
+    assert event == {"state": "ready"}
+    assert run.resume(event) == 2
+    cluster.controller.run()
+    assert run.reassign() == 1
+    assert run.finish()["passed"] is True
+    assert not (run.folder / artifacts.LEFT_OUT).exists()
+
+
+def test_a_broker_that_is_back_in_another_rack_ends_the_run_once_it_is_in_sync(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    first_batch_done(run, cluster)
+    stop_broker(cluster, 1)
+    register(cluster.fake, 1, "rack-2")
+    assert run.request() is None
+    set_in_sync(cluster, 1, True)
+    with pytest.raises(
+        AirflowFailException, match=r"broker 1: it has registered again .* its rack is rack-2, was rack-0"
+    ):
+        run.request()
+    assert len(cluster.requests) == 1
 
 
 def test_a_pause_is_said_once_and_notes_that_somebody_waits(run: SimulatedRun, cluster: SimulatedCluster) -> None:

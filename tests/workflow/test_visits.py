@@ -11,12 +11,12 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 import in_process_run
-from fake_zookeeper import REASSIGN
+from fake_zookeeper import REASSIGN, register
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.reassignment import batches
 from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
-from simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun
+from simulated_cluster import RACKS, RATE, TOPICS, SimulatedCluster, SimulatedRun
 
 STATE = "/brokers/topics/{}/partitions/{}/state"
 
@@ -143,6 +143,25 @@ def test_who_is_in_sync_elsewhere_is_not_remembered_for_long(
     assert run.request() is None
     assert isinstance(run.deferred, TaskDeferred)
     assert isinstance(run.deferred.trigger, PauseTrigger), "the next batch waits for the replica that fell out"
+    assert len(cluster.requests) == 2
+
+
+def test_what_was_read_before_a_broker_was_restarted_is_read_again(
+    run: SimulatedRun, cluster: SimulatedCluster, clock: Clock
+) -> None:
+    last = run.candidate.batches[3].moves[0]
+    path, restarted = STATE.format(*last.topic_partition), next(one for one in last.before if one in last.after)
+
+    def restarts() -> None:
+        if not cluster.step() and len(cluster.requests) == 2:
+            cluster.fake.delete(f"/brokers/ids/{restarted}")
+            register(cluster.fake, restarted, RACKS[restarted])
+            cluster.fake.put_json(path, {**cluster.fake.json(path), "isr": [2], "leader": 2})
+
+    clock.meanwhile = restarts
+    assert run.request() is None
+    assert isinstance(run.deferred, TaskDeferred)
+    assert isinstance(run.deferred.trigger, PauseTrigger), "it is to hold a partition of the last batch"
     assert len(cluster.requests) == 2
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
+from kafka_rebalance.execution.findings import some
 from kafka_rebalance.model.cluster import AnyView, ClusterView
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.proposal import Move, brokers_touched
+from kafka_rebalance.model.proposal import Move
 
-SHOWN = 10
 WATCHED = 100  # partitions a pause waits for by name; whatever else there is shows when it is over
 
 
@@ -27,37 +27,57 @@ class Pause:
 
 def pause_before(
     batch: Sequence[Move],
-    begun: Sequence[Move],
+    moves: Sequence[Move],
     view: ClusterView,
     *,
     min_in_sync: Mapping[TopicPartition, int],
+    registered_again: Collection[int] = frozenset(),
     may_be_down: Collection[int] = frozenset(),
 ) -> Pause:
-    """What must be well again before `batch` is requested, given the moves of batches `begun` before it.
+    """What must be well again before `batch` is requested; `moves` are all of the plan, done or still to do.
 
-    A broker of either that is away, unless it is being emptied; a partition that was moved and is not back in sync; one
-    of the batch that has fewer in sync than producers with acks=all need (min.insync.replicas): more copying beside
-    that puts what is left of it at risk. And a broker that receives copies while it is itself still catching up.
+    A broker that is away, unless it is being emptied; a partition that was moved and is not back in sync; one of the
+    batch that has fewer in sync than producers with acks=all need (min.insync.replicas): more copying beside that puts
+    what is left of it at risk. And a broker that is itself still catching up, where the batch copies to it, or where it
+    has `registered_again` since the snapshot and is to hold any partition still to come: that it has its data shows
+    only when it is in sync.
     """
-    needed = (brokers_touched(batch) | {broker for move in begun for broker in move.after}) - set(may_be_down)
-    away = tuple(sorted(needed - set(view.brokers)))
-    receiving = {broker for move in batch for broker in move.added}
-    behind: dict[TopicPartition, int] = {}
-    for move in begun:
-        partition = view.partitions.get(move.topic_partition)
-        if partition is not None and partition.replicas == move.after and not set(move.after) <= set(partition.isr):
-            behind[move.topic_partition] = len(move.after)
+    now = [(move, partition) for move in moves if (partition := view.partitions.get(move.topic_partition)) is not None]
+    coming = {broker for move, partition in now if partition.replicas == move.before for broker in move.after}
+    away = tuple(sorted((_holders(moves, view) | coming) - set(may_be_down) - set(view.brokers)))
+    behind = {
+        move.topic_partition: len(move.after)
+        for move, partition in now
+        if partition.replicas == move.after and not set(move.after) <= set(partition.isr)
+    }
     for move in batch:
         partition = view.partitions.get(move.topic_partition)
         wanted = min(min_in_sync.get(move.topic_partition, 1), len(move.before))
         if partition is not None and len(partition.isr) < wanted:
             behind.setdefault(move.topic_partition, wanted)
+    receiving = {broker for move in batch for broker in move.added}
+    in_doubt = (receiving | (coming & set(registered_again))) & set(view.brokers)
     for tp, partition in view.partitions.items():
-        lagging = (set(partition.replicas) & receiving & set(view.brokers)) - set(partition.isr)
+        lagging = (set(partition.replicas) & in_doubt) - set(partition.isr)
         if lagging and tp not in behind and not (partition.adding or partition.removing):
             behind[tp] = len(partition.isr) + len(lagging)
     in_sync = tuple(sorted(behind.items()))
-    return Pause(away, in_sync[:WATCHED], _reasons(away, in_sync))
+    return Pause(away, in_sync[:WATCHED], _reasons(away, in_sync, view))
+
+
+def _holders(moves: Sequence[Move], view: ClusterView) -> set[int]:
+    """Brokers of the plan's topics, which have to be there before anything of these is written.
+
+    Not those of a partition that has neither of its lists: nothing is waited for, the check before the write stops.
+    """
+    lists = {move.topic_partition: (move.before, move.after) for move in moves}
+    topics = {tp.topic for tp in lists}
+    return {
+        broker
+        for tp, partition in view.partitions.items()
+        if tp.topic in topics and partition.replicas in lists.get(tp, (partition.replicas,))
+        for broker in partition.replicas
+    }
 
 
 def still_missing(pause: Pause, view: AnyView) -> Pause:
@@ -69,18 +89,25 @@ def still_missing(pause: Pause, view: AnyView) -> Pause:
         if (partition := view.partitions.get(tp)) is not None
         and len(partition.isr) < min(wanted, len(partition.replicas))
     )
-    return Pause(away, in_sync, _reasons(away, in_sync))
+    return Pause(away, in_sync, _reasons(away, in_sync, view))
 
 
-def _reasons(away: Sequence[int], in_sync: Sequence[tuple[TopicPartition, int]]) -> tuple[str, ...]:
-    found = [
-        f"Broker {broker} is not registered. Start it: the next batch is requested when it is back." for broker in away
-    ]
-    if in_sync:
-        shown = ", ".join(f"{tp} (to have {wanted})" for tp, wanted in in_sync[:SHOWN])
-        more = f" and {len(in_sync) - SHOWN} more" if len(in_sync) > SHOWN else ""
+def _reasons(away: Sequence[int], in_sync: Sequence[tuple[TopicPartition, int]], view: AnyView) -> tuple[str, ...]:
+    found = []
+    if len(away) == 1:
+        found.append(f"Broker {away[0]} is not registered. Start it: the next batch is requested when it is back.")
+    elif away:
         found.append(
-            f"{len(in_sync)} partition{'s have' if len(in_sync) > 1 else ' has'} too few replicas in sync: {shown}"
-            f"{more}. The next batch is requested when they have caught up."
+            f"{len(away)} brokers are not registered ({some(away)}). Start them: the next batch is requested when they "
+            "are back."
+        )
+    if in_sync:
+        partitions = [view.partitions[tp] for tp, _ in in_sync]
+        behind = sorted({b for one in partitions for b in set(one.replicas) - set(one.isr) if b in view.brokers})
+        found.append(
+            f"{len(in_sync)} partition{'s have' if len(in_sync) > 1 else ' has'} too few replicas in sync: "
+            f"{some([f'{tp} (to have {wanted})' for tp, wanted in in_sync])}. "
+            + (f"Behind is broker {some(behind)}, whose log says why if that lasts. " if behind else "")
+            + "The next batch is requested when they have caught up."
         )
     return tuple(found)

@@ -82,6 +82,16 @@ def topic_identities(partitions: Mapping[TopicPartition, PartitionView]) -> dict
     }
 
 
+def registered_again(view: ClusterView, then: Baseline) -> frozenset[int]:
+    """Brokers whose registration is another one than the snapshot's: they were restarted, or lost their session."""
+    known = {broker: one.czxid for broker, one in then.brokers.items() if one.czxid is not None}
+    return frozenset(
+        broker
+        for broker, now in view.brokers.items()
+        if broker in known and now.czxid is not None and now.czxid != known[broker]
+    )
+
+
 def drifts(
     moves: Sequence[Move],
     view: ClusterView,

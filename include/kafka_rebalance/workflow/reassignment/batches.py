@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ExecutionError, FormatVersionError, RefusedError, StoppedError
 from kafka_rebalance.execution.pacing import Window, predicted_seconds, read_window
-from kafka_rebalance.execution.pausing import Pause, pause_before
+from kafka_rebalance.execution.pausing import Pause
 from kafka_rebalance.execution.recovery import Position, check_position, position
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
@@ -28,7 +28,7 @@ from kafka_rebalance.workflow.run.control import read_control
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.left_out import read_left_out
 from kafka_rebalance.workflow.run.lock import lock_owner
-from kafka_rebalance.workflow.run.preflight import check_before_write
+from kafka_rebalance.workflow.run.preflight import check_before_write, pause_now
 from kafka_rebalance.workflow.throttle.leases import rate_in_force
 from kafka_rebalance.workflow.throttle.throttling import check_throttle_in_force
 from kafka_rebalance.zookeeper import lock
@@ -115,7 +115,8 @@ class Visit:
         """The cluster now, and where the run stands in it.
 
         Lists, requests and brokers are always read, and so are the states of the batch that has just ended and of the
-        one that comes; of a plan of many batches the other states only where they were not read for `STATES_SECONDS`.
+        one that comes; of a plan of many batches the other states only where they were not read for `STATES_SECONDS`,
+        or where a broker has come or gone since.
         """
         batches, now = plan.candidate.batches, time.monotonic()
         if self._last and self._all_states is not None and now - self._all_states[0] < STATES_SECONDS:
@@ -123,7 +124,7 @@ class Visit:
             seen = self._all_states[1].partitions
             view = read_plan_view(self.client, plan, {tp: one.state for tp, one in seen.items() if tp not in fresh})
             where = position(batches, view)
-            if _partitions(where.in_flight or where.next) <= fresh:
+            if view.brokers == self._all_states[1].brokers and _partitions(where.in_flight or where.next) <= fresh:
                 self._all_states = self._all_states[0], view
                 return view, where
         view = read_plan_view(self.client, plan)
@@ -183,7 +184,7 @@ def _request(
     _check_not_refused(plan, batch, view)
     window = read_window(plan.snapshot.get("window") or {})
     now = datetime.now(UTC)
-    wait = _wait(plan, view, where, batch, window, now)
+    wait = _wait(plan, view, where, window, now)
     if wait is not None:
         return Step(plan, wait=wait)
     closed = window.closed_for(predicted_seconds(batch.moves, rate_in_force(plan.folder)), now)
@@ -271,16 +272,12 @@ def _is_as_before(view: ClusterView, move: Move) -> bool:
     return partition is not None and partition.replicas == move.before
 
 
-def _wait(
-    plan: ApprovedPlan, view: ClusterView, where: Position, batch: Batch, window: Window, now: datetime
-) -> Wait | None:
-    """What to wait for; before the first batch the checks refuse instead, and a retry asks again."""
+def _wait(plan: ApprovedPlan, view: ClusterView, where: Position, window: Window, now: datetime) -> Wait | None:
+    """What to wait for, while the window is open."""
     not_before = window.waits_until(now)
     if not_before is not None:
         return Wait(not_before=not_before, until=window.finish_by)
-    begun = [move for move in plan.candidate.moves if move.batch in where.done]
-    if not begun:
+    if window.closed_for(0.0, now) is not None:
         return None
-    pause = pause_before(batch.moves, begun, view, min_in_sync=plan.tables.min_insync, may_be_down=plan.leaving)
-    late = window.closed_for(0.0, now)
-    return Wait(pause, until=window.finish_by) if pause and late is None else None
+    pause = pause_now(plan, view, where)
+    return Wait(pause, until=window.finish_by) if pause else None

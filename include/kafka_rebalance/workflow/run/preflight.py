@@ -12,6 +12,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.brokers import configs as broker_configs
 from kafka_rebalance.brokers import sizes, versions
+from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.execution.findings import Finding, some
 from kafka_rebalance.execution.hazards import (
     ApiVersions,
@@ -23,6 +24,7 @@ from kafka_rebalance.execution.hazards import (
     too_large_znodes,
     under_min_isr,
 )
+from kafka_rebalance.execution.pausing import Pause, pause_before
 from kafka_rebalance.execution.readiness import check_cluster_ready, moving_by_api, refuse
 from kafka_rebalance.execution.recovery import Position
 from kafka_rebalance.execution.staleness import (
@@ -36,6 +38,7 @@ from kafka_rebalance.execution.staleness import (
     conflicts,
     drifts,
     named_by_reason,
+    registered_again,
 )
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
@@ -65,6 +68,20 @@ class _Brokers:
     spoken: ApiVersions
 
 
+def pause_now(plan: ApprovedPlan, view: ClusterView, where: Position) -> Pause:
+    """What the next batch waits for; before the first the checks refuse instead, and a retry asks again."""
+    if not where.touched or where.next is None:
+        return Pause()
+    return pause_before(
+        where.next.moves,
+        plan.candidate.moves,
+        view,
+        min_in_sync=plan.tables.min_insync,
+        registered_again=registered_again(view, plan.tables.baseline),
+        may_be_down=plan.leaving,
+    )
+
+
 def check_before_write(
     client: KazooClient,
     connection: ClusterConnection,
@@ -88,6 +105,9 @@ def check_before_write(
     if not begun:
         check_approval_fresh(plan.decision["approved_at"], policy.approval_expires_after_seconds, datetime.now(UTC))
     check_cluster_ready(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=())
+    pause = pause_now(plan, view, where)
+    if pause:  # `reassign` has waited; another task, cleared meanwhile, does not take it for a conflict either
+        raise ClusterNotReadyError(f"Nothing was written, since the next batch waits. {' '.join(pause.reasons)}")
     brokers = _read_brokers(client, connection, plan, view)
     found = drifts(
         plan.candidate.moves,
@@ -218,11 +238,7 @@ def _leader_sizes(
 
 def _came_back_empty(plan: ApprovedPlan, view: ClusterView, then: Baseline, disks: sizes.BrokerDisks) -> frozenset[int]:
     """Targets that registered again and have lost most of what the snapshot found there."""
-    again = [
-        broker
-        for broker in disks.log_dirs
-        if broker in then.brokers and then.brokers[broker].czxid not in (None, view.brokers[broker].czxid)
-    ]
+    again = registered_again(view, then) & set(disks.log_dirs)
     return frozenset(broker for broker in again if _lost(read_held(plan.folder, broker), broker, disks))
 
 
