@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from itertools import product
 from typing import Any
 
 from kafka_rebalance.model.artifacts import FORMAT_VERSION
@@ -14,12 +15,12 @@ from kafka_rebalance.model.settings import Settings
 HOSTILE = "<script>alert(1)</script>|`[x](https://evil.example)www.evil.example{{ 7*7 }}\n# h"
 DIGESTS = {name: format(at, "x") * 64 for at, name in enumerate(("leaders_only", "light", "balanced"), start=10)}
 MIB, GIB = 1024**2, 1024**3
+NETWORK = dict.fromkeys(("nic_in_bytes_per_second", "nic_out_bytes_per_second"), 119.0 * MIB)
 
 
 def policy() -> Policy:
-    return Policy.from_mapping(
-        {"approvers": ["olive", {"id": "7", "name": "omar"}], "topics_out": ["audit.*"]}, "orders-prod.yaml"
-    )
+    written = {"approvers": ["olive", {"id": "7", "name": "omar"}], "topics_out": ["audit.*"]}
+    return Policy.from_mapping(written, "orders-prod.yaml")
 
 
 def snapshot(**changes: Any) -> dict[str, Any]:
@@ -220,25 +221,24 @@ def rejection(**changes: Any) -> dict[str, Any]:
 def loads(brokers: int = 6, rack: str | None = "rack-") -> dict[str, list[dict[str, Any]]]:
     """Rows of the table `loads` by candidate: the last third of the brokers is empty before."""
     rows: dict[str, list[dict[str, Any]]] = {name: [] for name in DIGESTS}
-    for name, made in rows.items():
-        for phase in ("before", "after"):
-            for broker in range(1, brokers + 1):
-                empty = broker > brokers * 2 // 3
-                evened = phase == "after" and name != "leaders_only"
-                share = 1.0 if evened else 0.0 if empty else 1.5 + 0.12 * (broker % 3 - 1)
-                made.append(
-                    {
-                        "candidate": name,
-                        "phase": phase,
-                        "broker": broker,
-                        "rack": None if rack is None else f"{rack}{broker % 3}",
-                        "replicas": round(240 * share),
-                        "leaders": round(80 * share),
-                        "size_bytes": round(550 * GIB * share),
-                        "bytes_in_per_second": 31.0 * MIB * share,
-                        "disk_capacity_bytes": 1024 * GIB,
-                    }
-                )
+    for name, phase, broker in product(DIGESTS, ("before", "after"), range(1, brokers + 1)):
+        full = 0.0 if broker > brokers * 2 // 3 else 1.5 + 0.12 * (broker % 3 - 1)
+        share = 1.0 if phase == "after" and name != "leaders_only" else full
+        rows[name].append(
+            {
+                "candidate": name,
+                "phase": phase,
+                "broker": broker,
+                "rack": None if rack is None else f"{rack}{broker % 3}",
+                "replicas": round(240 * share),
+                "leaders": round(80 * share),
+                "size_bytes": round(550 * GIB * share),
+                "bytes_in_per_second": 31.0 * MIB * share,
+                "disk_capacity_bytes": 1024 * GIB,
+                "bytes_out_per_second": 74.0 * MIB * share,
+            }
+            | ({} if broker == 2 else NETWORK)
+        )
     return rows
 
 

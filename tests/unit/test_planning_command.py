@@ -9,6 +9,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.execution.rates import traffic
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import SEARCHED, Settings
 from kafka_rebalance.planning.__main__ import main
 from kafka_rebalance.planning.disk_table import read_fullest_disks
@@ -19,8 +21,10 @@ from kafka_rebalance.planning.tables import (
     snapshot_digest,
     write_snapshot,
 )
+from kafka_rebalance.report.brokers import broker_changes
 from snapshots import broker_rows, partition_rows
 
+WRITTEN = {TopicPartition("orders", number): 10.0 for number in range(6)}
 RESULTS = [f"{table}/part-0.parquet" for table in ("moves", "scores", "candidates", "loads", "disk")] + [
     "proposals.json"
 ]
@@ -88,6 +92,42 @@ def test_a_candidate_is_read_back_as_it_was_proposed(snapshot: Path, tmp_path: P
     )
     assert before == [16, 16, 16, 0]
     assert after == plans[SEARCHED.index("balanced")].loads_after[:, 0].tolist() != before
+
+
+def test_loads_have_each_network_that_is_known_beside_what_it_carries(tmp_path: Path) -> None:
+    brokers = broker_rows([1, 2, 3], nic_in_bytes_per_second={1: 500.0}, nic_out_bytes_per_second={1: 400.0, 2: 800.0})
+    lists = [[1, 2]] * 6
+    rates = {"bytes_in_per_second": [10.0] * 6}
+    write_snapshot(tmp_path, brokers, partition_rows(lists, **rates))
+    run(tmp_path, tmp_path, Settings())
+    rows = [row for row in read_loads(tmp_path, "balanced") if row["phase"] == "before"]
+    assert [row["nic_in_bytes_per_second"] for row in rows] == [500.0, None, None]
+    assert [row["nic_out_bytes_per_second"] for row in rows] == [400.0, 800.0, None]
+    assert [row["bytes_in_per_second"] for row in rows] == [60.0, 60.0, 0.0]
+    now = traffic({TopicPartition("orders", number): replicas for number, replicas in enumerate(lists)}, WRITTEN, {})
+    assert (
+        [row["bytes_out_per_second"] for row in rows] == [now[1].bytes_out, now[2].bytes_out, 0.0] == [120.0, 0.0, 0.0]
+    )
+    after = [row for row in read_loads(tmp_path, "balanced") if row["phase"] == "after"]
+    assert sum(row["bytes_out_per_second"] for row in after) == 120.0
+    assert after[0]["bytes_out_per_second"] < 120.0
+    write_snapshot(tmp_path, brokers, partition_rows(lists, bytes_out_per_second=[50.0] * 6, **rates))
+    run(tmp_path, tmp_path / "read", Settings())
+    assert read_loads(tmp_path / "read", "balanced")[0]["bytes_out_per_second"] == 6 * 60.0, "read five times"
+
+
+def test_loads_of_an_older_version_are_read_without_what_they_lack(snapshot: Path, tmp_path: Path) -> None:
+    run(snapshot, tmp_path, Settings())
+    path = tmp_path / "loads" / "part-0.parquet"
+    later = ["bytes_out_per_second", "nic_in_bytes_per_second", "nic_out_bytes_per_second"]
+    pq.write_table(pq.read_table(path).drop_columns(later), path)
+    found = broker_changes("balanced", read_loads(tmp_path, "balanced"))
+    assert [one.before.bytes_out_per_second for one in found] == [None] * 4
+    assert [one.nic_in_bytes_per_second for one in found] == [None] * 4
+    assert found[0].before.replicas == 16
+    pq.write_table(pq.read_table(path).drop_columns(["leaders"]), path)
+    with pytest.raises(ArtifactError, match="lacks leaders"):
+        read_loads(tmp_path, "balanced")
 
 
 def test_moves_that_were_changed_after_planning_are_refused(snapshot: Path, tmp_path: Path) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import csv
+import io
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -13,12 +16,14 @@ from kafka_rebalance.report.brokers import (
     MOST_LISTED,
     WORST,
     broker_changes,
+    brokers_csv,
     brokers_page,
     rack_changes,
     shown,
 )
 from kafka_rebalance.report.details import details_of
 from kafka_rebalance.report.moves import BROKER_SORTS, PAGE_ROWS, Query
+from kafka_rebalance.report.page import render_brokers
 from kafka_rebalance.report.summary import build_report
 from kafka_rebalance.report.values import BrokerChange, Load
 
@@ -27,6 +32,17 @@ GIB = samples.GIB
 
 def broker(number: int, before: int, after: int, peak: int | None = None, rack: str | None = None) -> BrokerChange:
     return BrokerChange(number, rack, 1000, Load(1, 1, before, None), Load(1, 1, after, None), peak)
+
+
+def tables_of(changes: Sequence[BrokerChange]) -> str:
+    """The page of all brokers."""
+    found = brokers_page(changes, Query("balanced", "broker"))
+    page = render_brokers(found, "orders", "Balanced", static_url="/static", run_url="/run")
+    return page.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def was(before: str, after: str) -> str:
+    return f'<span class="was">{before}</span> → {after}'
 
 
 def ids(brokers: Any) -> list[int]:
@@ -81,3 +97,27 @@ def test_the_peak_of_each_disk_is_read_with_its_broker() -> None:
     assert [one.peak_bytes for one in changes[:2]] == [860 * GIB, None]
     assert changes[0].most_bytes == 860 * GIB
     assert changes[1].most_bytes == max(changes[1].before.size_bytes, changes[1].after.size_bytes)
+
+
+def test_bytes_in_and_out_are_held_against_the_network_where_it_is_known() -> None:
+    changes = broker_changes("balanced", samples.loads()["balanced"])
+    page = tables_of(changes)
+    first = page.split("<tr>")[2]
+    assert was("46.5 MiB/s", "31.0 MiB/s") in first
+    assert was("39 %", "26 %") + " of network" in first
+    assert was("111 MiB/s", "74.0 MiB/s") in first
+    assert was("93 %", "62 %") + " of network" in first
+    assert page.split("<tr>")[3].count("capacity unknown") == 2, "the network of broker 2"
+    rows = list(csv.DictReader(io.StringIO(brokers_csv(changes))))
+    assert float(rows[0]["bytes_out_per_second_after"]) == 74 * samples.MIB
+    assert [row["nic_out_bytes_per_second"] for row in rows[:2]] == [str(119.0 * samples.MIB), ""]
+
+
+def test_a_plan_that_knows_no_network_has_no_columns_for_it() -> None:
+    later = ("bytes_out_per_second", "nic_in_bytes_per_second", "nic_out_bytes_per_second")
+    older = [{k: v for k, v in row.items() if k not in later} for row in samples.loads()["balanced"]]
+    page = tables_of(broker_changes("balanced", older))
+    assert "Bytes in</th>" in page
+    assert "of network" not in page
+    assert "Bytes out" not in page
+    assert was("81 %", "54 %") + " of disk" in page

@@ -28,7 +28,9 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     racks = {broker: f"rack-{broker % 2}" for broker in range(1, 5)}
     capacity = dict.fromkeys(range(1, 5), 100_000)
     lists = [[1, 2] if number % 2 else [2, 1] for number in range(16)]
-    write_snapshot(folder, broker_rows([1, 2, 3, 4], racks, disk_capacity_bytes=capacity), partition_rows(lists))
+    network = {"nic_in_bytes_per_second": {1: 1e6, 3: 2e6}, "nic_out_bytes_per_second": {1: 1e6}}
+    brokers = broker_rows([1, 2, 3, 4], racks, disk_capacity_bytes=capacity, **network)
+    write_snapshot(folder, brokers, partition_rows(lists, bytes_in_per_second=[100.0] * 16))
     run(folder, folder, Settings())
     report_files.write_tables(folder)
     return folder
@@ -50,6 +52,8 @@ def test_a_page_reads_the_same_as_from_the_tables(folder: Path) -> None:
     assert found.moves == MovesSummary.of(read_candidate(folder, NAME).moves)
     assert found.moves.partitions > 0
     assert {broker.broker: broker.most_bytes for broker in found.brokers}[1] == 16_000
+    assert [one.nic_in_bytes_per_second for one in found.brokers] == [1e6, None, 2e6, None]
+    assert [one.nic_out_bytes_per_second for one in found.brokers] == [1e6, None, None, None]
     assert found.disks
 
 

@@ -80,6 +80,7 @@ class Problem:
     known_of: Mapping[str, int]  # column of capacities -> of how many brokers that stay it is known, where not of all
     nic_in: Floats | None  # bytes a second
     nic_out: Floats | None
+    networks: Floats  # [broker, (in, out)] bytes a second as stated, NaN where not: for people, of single brokers
     lasting_bytes: Ints | None = None  # of size_bytes, what retention will have left; None: all of it
     growth_bytes_per_day: Floats | None = None  # of one replica, by the ledger's samples; 0 where they do not reach
     history: Mapping[str, Any] | None = None  # what the ledger's samples gave to this problem
@@ -139,6 +140,19 @@ def replica_loads(replicas: Ints, weights: Floats, brokers: int) -> Floats:
 def leader_loads(replicas: Ints, weights: Floats, brokers: int) -> Floats:
     """[broker, resource] Sum of the weights of the partitions whose first replica is the broker."""
     return np.stack([np.bincount(replicas[:, 0], weights[:, k], brokers) for k in range(weights.shape[1])], axis=1)
+
+
+def bytes_out(problem: Problem, replicas: Ints) -> Floats | None:
+    """[broker] Bytes a second that leave it, None where not known what comes in.
+
+    Where nothing says what consumers read they count as reading once what is written, as for the throttle `auto`
+    (`execution.rates.traffic`). The planner's own metric leaves them out then.
+    """
+    if problem.bytes_in is None:
+        return None
+    read = problem.bytes_in if problem.bytes_out is None else problem.bytes_out
+    sent = (replication(replicas) - 1) * problem.bytes_in + read
+    return leader_loads(replicas, sent[:, None], len(problem.brokers))[:, 0]
 
 
 def all_loads(problem: Problem, replicas: Ints) -> Floats:

@@ -21,6 +21,7 @@ from kafka_rebalance.planning.arrays import (
     Ints,
     Problem,
     all_loads,
+    bytes_out,
     known_metrics,
     leader_weights,
     replica_weights,
@@ -74,6 +75,7 @@ class Plan:
     scores_after: dict[str, Score]
     loads_before: Floats  # [broker, METRICS], each in its own unit
     loads_after: Floats
+    bytes_out: tuple[Floats | None, Floats | None]  # [broker] before and after, a second, what consumers read included
     within_tolerance: bool
     disks: DiskUse | None = None  # None where nothing is offered
     groups: tuple[MoveGroup, ...] = ()
@@ -89,7 +91,8 @@ def infeasible(problem: Problem, name: str, note: str) -> Plan:
     summary = _summary(broken=broken, crowded=(crowded, crowded))
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), ())
     now = scores(problem, loads, shares(problem))
-    return Plan(Candidate(name, digest, "infeasible", (), note, summary), now, now, loads, loads, False)
+    out = bytes_out(problem, problem.replicas)
+    return Plan(Candidate(name, digest, "infeasible", (), note, summary), now, now, loads, loads, (out, out), False)
 
 
 def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
@@ -135,6 +138,7 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         scores(problem, after, share),
         before,
         after,
+        (bytes_out(problem, problem.replicas), bytes_out(problem, placed.replicas)),
         not is_broken.any() and not _left(problem, placed) and not far,
         planned.disks,
         tuple(move_groups(problem, planned.moves, before, after, reachable)),

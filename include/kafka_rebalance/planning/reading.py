@@ -56,15 +56,21 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
 
     known_of: dict[str, int] = {}
 
+    def stated(column: str) -> Floats:
+        """[broker] by id, NaN where it is not known."""
+        values, known = brokers.amounts(column)
+        spread = np.full(len(named), np.nan)
+        spread[at] = np.where(known, values, np.nan)
+        return spread
+
     def capacity(column: str) -> Floats | None:
         """[broker] by id, where it is known for every broker that stays; else notes of how many it is."""
-        values, known = brokers.amounts(column)
-        spread, all_known = np.zeros(len(named)), np.zeros(len(named), dtype=bool)
-        spread[at], all_known[at] = values, known
-        if all_known[stays].all() and stays.any():
-            return spread
-        if all_known[stays].any():
-            known_of[column] = int(all_known[stays].sum())
+        values = stated(column)
+        known = ~np.isnan(values)
+        if known[stays].all() and stays.any():
+            return np.where(known, values, 0.0)
+        if known[stays].any():
+            known_of[column] = int(known[stays].sum())
         return None
 
     def rates(column: str) -> Floats | None:
@@ -101,6 +107,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         known_of=known_of,
         nic_in=capacity("nic_in_bytes_per_second"),
         nic_out=capacity("nic_out_bytes_per_second"),
+        networks=np.stack([stated("nic_in_bytes_per_second"), stated("nic_out_bytes_per_second")], axis=1),
     )
 
 

@@ -9,6 +9,7 @@ import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -125,8 +126,12 @@ LOADS_SCHEMA = pa.schema(
         ("bytes_in_per_second", pa.float64()),
         ("leader_bytes_out_per_second", pa.float64()),
         ("disk_capacity_bytes", pa.int64()),
+        ("bytes_out_per_second", pa.float64()),  # with what consumers read, or may be taken to
+        ("nic_in_bytes_per_second", pa.float64()),
+        ("nic_out_bytes_per_second", pa.float64()),
     ]
 )
+_LATER_LOADS = LOADS_SCHEMA.names[-3:]  # columns that plans of an older version lack
 DISK_SCHEMA = pa.schema(
     [
         ("candidate", pa.string()),
@@ -215,10 +220,10 @@ def read_candidate(run_folder: Folder, name: str) -> Candidate:
 
 
 def read_loads(run_folder: Folder, name: str) -> list[dict[str, Any]]:
-    """One row per phase and broker of one candidate, in the columns of LOADS_SCHEMA."""
+    """One row per phase and broker of one candidate, in the columns of LOADS_SCHEMA, or those that its plan had."""
     import pyarrow.compute as pc  # 9 MB, which whoever follows a batch does not need
 
-    table = _table(run_folder, "loads", LOADS_SCHEMA)
+    table = _table(run_folder, "loads", LOADS_SCHEMA, _LATER_LOADS)
     rows: list[dict[str, Any]] = table.filter(pc.equal(table["candidate"], name)).to_pylist()
     return rows
 
@@ -230,12 +235,13 @@ def _rows_of(run_folder: Folder, table: str, schema: pa.Schema, candidate: str) 
         yield from (row for row in some.to_pylist() if row["candidate"] == candidate)
 
 
-def _table(run_folder: Folder, table: str, schema: pa.Schema) -> pa.Table:
+def _table(run_folder: Folder, table: str, schema: pa.Schema, optional: Sequence[str] = ()) -> pa.Table:
     found = parquet_table(read_file(run_folder / table, PART), f"{run_folder / table / PART}")
-    missing = [column for column in schema.names if column not in found.column_names]
+    known = [column for column in schema.names if column in found.column_names]
+    missing = [column for column in schema.names if column not in (*known, *optional)]
     if missing:
         raise ArtifactError(f"{run_folder / table / PART} lacks {', '.join(missing)}. Clear the task that wrote it.")
-    return found.select(schema.names)
+    return found.select(known)
 
 
 def move_of(row: Mapping[str, Any]) -> Move:
@@ -286,7 +292,10 @@ def _candidate_row(problem: Problem, candidate: Candidate) -> dict[str, Any]:
 
 def _load_rows(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
     rows = []
-    for phase, loads in (("before", plan.loads_before), ("after", plan.loads_after)):
+    networks = [[None if np.isnan(one) else one for one in pair] for pair in problem.networks.tolist()]
+    for phase, loads, out in zip(
+        ("before", "after"), (plan.loads_before, plan.loads_after), plan.bytes_out, strict=True
+    ):
         for number, broker in enumerate(problem.brokers.tolist()):
             load = dict(zip(METRICS, loads[number].tolist(), strict=True))
             capacity = problem.disk_capacity
@@ -303,6 +312,9 @@ def _load_rows(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
                 if "leader_bytes_out" in plan.scores_before
                 else None,
                 "disk_capacity_bytes": None if capacity is None else int(capacity[number]),
+                "bytes_out_per_second": None if out is None else float(out[number]),
+                "nic_in_bytes_per_second": networks[number][0],
+                "nic_out_bytes_per_second": networks[number][1],
             }
             rows.append(row)
     return rows

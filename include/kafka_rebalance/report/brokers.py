@@ -19,6 +19,7 @@ WORST, CHANGED = 10, 10  # of more, these
 CSV_HEAD = (
     "broker", "rack", "disk_capacity_bytes", "bytes_before", "bytes_at_most", "bytes_after", "leaders_before",
     "leaders_after", "replicas_before", "replicas_after", "bytes_in_per_second_before", "bytes_in_per_second_after",
+    "nic_in_bytes_per_second", "bytes_out_per_second_before", "bytes_out_per_second_after", "nic_out_bytes_per_second",
 )  # fmt: skip
 
 
@@ -63,7 +64,8 @@ def broker_changes(
         before, after = phases["before"], phases["after"]
         rack, capacity = after.optional_text("rack"), after.optional_count("disk_capacity_bytes")
         peak = None if peaks is None else peaks.get(broker)
-        changes.append(BrokerChange(broker, rack, capacity, _load(before), _load(after), peak))
+        networks = [after.optional_number(f"nic_{way}_bytes_per_second") for way in ("in", "out")]
+        changes.append(BrokerChange(broker, rack, capacity, _load(before), _load(after), peak, *networks))
     return tuple(changes)
 
 
@@ -73,6 +75,7 @@ def _load(row: Document) -> Load:
         row.count("leaders"),
         row.count("size_bytes"),
         row.optional_number("bytes_in_per_second"),
+        row.optional_number("bytes_out_per_second"),
     )
 
 
@@ -126,13 +129,17 @@ def rack_changes(brokers: Sequence[BrokerChange]) -> tuple[RackChange, ...]:
 
 
 def _sum(loads: Sequence[Load]) -> Load:
-    rates = [load.bytes_in_per_second for load in loads]
     return Load(
         sum(load.replicas for load in loads),
         sum(load.leaders for load in loads),
         sum(load.size_bytes for load in loads),
-        None if None in rates else sum(rate or 0.0 for rate in rates),
+        _total([load.bytes_in_per_second for load in loads]),
+        _total([load.bytes_out_per_second for load in loads]),
     )
+
+
+def _total(rates: Sequence[float | None]) -> float | None:
+    return None if None in rates else sum(rate or 0.0 for rate in rates)
 
 
 def brokers_csv(brokers: Iterable[BrokerChange]) -> str:
@@ -145,7 +152,8 @@ def brokers_csv(brokers: Iterable[BrokerChange]) -> str:
             (
                 one.broker, cell(one.rack or ""), one.disk_capacity_bytes, one.before.size_bytes, one.peak_bytes,
                 one.after.size_bytes, one.before.leaders, one.after.leaders, one.before.replicas, one.after.replicas,
-                one.before.bytes_in_per_second, one.after.bytes_in_per_second,
+                one.before.bytes_in_per_second, one.after.bytes_in_per_second, one.nic_in_bytes_per_second,
+                one.before.bytes_out_per_second, one.after.bytes_out_per_second, one.nic_out_bytes_per_second,
             )
         )  # fmt: skip
     return text.getvalue()

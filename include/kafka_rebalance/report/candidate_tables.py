@@ -57,9 +57,9 @@ class CandidateTables:
             brokers = tuple(
                 BrokerChange(
                     _int(broker), None if rack is None else str(rack), _int_or_none(capacity), _load(before),
-                    _load(after), _int_or_none(peak),
+                    _load(after), _int_or_none(peak), _rate(nic_in), _rate(nic_out),
                 )
-                for broker, rack, capacity, before, after, peak in written["brokers"]
+                for broker, rack, capacity, before, after, peak, nic_in, nic_out in written["brokers"]
             )  # fmt: skip
             largest = tuple(
                 Move(
@@ -80,8 +80,12 @@ class CandidateTables:
 
 
 def _load(values: Sequence[Any]) -> Load:
-    replicas, leaders, size, rate = values
-    return Load(_int(replicas), _int(leaders), _int(size), None if rate is None else float(rate))
+    replicas, leaders, size, rate_in, rate_out = values
+    return Load(_int(replicas), _int(leaders), _int(size), _rate(rate_in), _rate(rate_out))
+
+
+def _rate(value: Any) -> float | None:
+    return None if value is None else float(value)
 
 
 def _int(value: Any) -> int:

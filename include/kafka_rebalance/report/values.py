@@ -51,12 +51,13 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Load:
-    """What one broker holds. Bytes of its replicas, bytes per second produced to them (None where unknown)."""
+    """What one broker holds. Bytes of its replicas, bytes a second that come in and go out (None where unknown)."""
 
     replicas: int
     leaders: int
     size_bytes: int
     bytes_in_per_second: float | None
+    bytes_out_per_second: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +68,8 @@ class BrokerChange:
     before: Load
     after: Load
     peak_bytes: int | None = None  # while both copies of what moves are there; None: unknown
+    nic_in_bytes_per_second: float | None = None  # what its network takes; None: unknown
+    nic_out_bytes_per_second: float | None = None
 
     @property
     def most_bytes(self) -> int:
