@@ -17,7 +17,7 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.workflow.pages.report_files import read_report
-from simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
+from simulated_cluster import RACKS, RATE, TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches, given_run
 
 LENIENT = POLICY + "partitions_per_batch: 2\non_conflict: leave_out\n"
 
@@ -63,6 +63,12 @@ def named(document: dict[str, Any]) -> list[tuple[str, int]]:
     return [(one["topic"], one["partition"]) for one in document["partitions"]]
 
 
+def restart(cluster: SimulatedCluster, broker: int) -> None:
+    """It was away for a moment, and nothing fell out of sync."""
+    cluster.fake.delete(f"/brokers/ids/{broker}")
+    register(cluster.fake, broker, RACKS[broker])
+
+
 def refused(run: SimulatedRun, cluster: SimulatedCluster, match: str) -> None:
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match=match):
@@ -74,8 +80,7 @@ def test_partitions_that_were_added_and_a_broker_that_was_restarted_stop_nothing
     run: SimulatedRun, cluster: SimulatedCluster, caplog: pytest.LogCaptureFixture
 ) -> None:
     put_topic(cluster.fake, "orders", {**TOPICS["orders"], 3: (1, 3)}, version=cluster.controller.version)
-    cluster.fake.delete("/brokers/ids/3")
-    register(cluster.fake, 3, "rack-2")
+    restart(cluster, 3)
     caplog.set_level(logging.INFO, "kafka_rebalance.workflow.run.preflight")
     run.hold()
     assert run.reassign() == 2
@@ -117,10 +122,49 @@ def test_an_approval_that_has_expired_before_the_first_write_must_be_asked_again
 
 @pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
 def test_a_target_that_lost_its_disks_stops_the_run(run: SimulatedRun, cluster: SimulatedCluster) -> None:
-    cluster.fake.delete("/brokers/ids/3")
-    register(cluster.fake, 3, "rack-2")
+    restart(cluster, 3)
     cluster.empty_disks.add(3)
     refused(run, cluster, r"broker 3: it has registered again .* its disks hold nothing of what they held \(")
+
+
+EMPTIES_BROKER_1 = {
+    TopicPartition("audit", 0): (2, 3),
+    TopicPartition("idle", 0): (4, 3),
+    TopicPartition("orders", 0): (3, 2),
+    TopicPartition("orders", 1): (3, 1),
+}
+
+
+@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+@pytest.mark.parametrize("requested", [2, 3], ids=["most of its replicas", "all of them"])
+def test_a_broker_that_the_run_itself_has_emptied_did_not_come_back_empty(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, requested: int
+) -> None:
+    run = given_run(tmp_path, cluster, monkeypatch, EMPTIES_BROKER_1)
+    run.hold()
+    for number in range(1, requested + 1):
+        assert run.request() == number
+        cluster.controller.run()
+    restart(cluster, 1)
+    assert run.reassign() == 4 - requested
+    assert run.finish()["passed"] is True
+
+
+@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+def test_a_broker_that_lost_what_the_run_has_left_to_it_came_back_empty(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = given_run(tmp_path, cluster, monkeypatch, EMPTIES_BROKER_1)
+    run.hold()
+    assert run.request() == 1
+    cluster.controller.run()
+    restart(cluster, 1)
+    cluster.empty_disks.add(1)
+    with pytest.raises(
+        AirflowFailException, match=r"broker 1: .* its disks hold nothing of what they held \(orders-1\)"
+    ):
+        run.request()
+    assert len(cluster.requests) == 1
 
 
 def test_partitions_in_conflict_are_left_out_and_the_rest_is_done_as_approved(

@@ -239,7 +239,19 @@ def _leader_sizes(
 def _came_back_empty(plan: ApprovedPlan, view: ClusterView, then: Baseline, disks: sizes.BrokerDisks) -> frozenset[int]:
     """Targets that registered again and have lost most of what the snapshot found there."""
     again = registered_again(view, then) & set(disks.log_dirs)
-    return frozenset(broker for broker in again if _lost(read_held(plan.folder, broker), broker, disks))
+    return frozenset(broker for broker in again if _lost(_held_still(plan, view, broker), broker, disks))
+
+
+def _held_still(plan: ApprovedPlan, view: ClusterView, broker: int) -> dict[TopicPartition, int]:
+    """Bytes of the replicas that the snapshot found there, less those that it is not to hold any more.
+
+    Earlier batches have moved them away, or their topic is gone; of topics that are not the plan's nothing is known.
+    """
+    return {
+        tp: size
+        for tp, size in read_held(plan.folder, broker).items()
+        if tp.topic not in plan.topics or (tp in view.partitions and broker in view.partitions[tp].replicas)
+    }
 
 
 def _lost(held: Mapping[TopicPartition, int], broker: int, disks: sizes.BrokerDisks) -> bool:
