@@ -51,8 +51,8 @@ def test_capacities_that_are_known_of_some_brokers_only_are_not_used_and_that_is
     plan = plan_of(brokers, partition_rows([[1]] * 30))
     assert plan.loads_after[:, METRICS.index("replicas")].tolist() == pytest.approx([10, 10, 10], abs=1)
     assert (
-        "he size of the disk (disk_bytes in broker_capacities) is known for 2 of 3 brokers only: disks and replicas are "
-        "planned as equal shares"
+        "he size of the disk (disk_bytes in broker_capacities) is known for 2 of 3 brokers only: disks and replicas "
+        "are planned as equal shares"
     ) in plan.candidate.note
     assert "(nic_out_bytes_per_second in broker_capacities) is known for 1 of 3" in plan.candidate.note
     assert plan.candidate.summary["peak_disk_fraction"] is None
