@@ -71,7 +71,18 @@ def test_a_controller_that_changed_or_has_work_queued_is_said_so() -> None:
 
 def test_the_subject_is_one_line_with_cluster_size_and_recommendation() -> None:
     assert approval_subject(report()) == (
-        "Kafka orders-prod: balance of 287 GiB in 34 partitions? Recommended: balanced · cccccccc"
+        "Kafka orders-prod: balance? 34 partitions, 287 GiB to copy. Recommended: balanced · cccccccc"
+    )
+
+
+def test_the_subject_has_the_job_in_words_and_no_bytes_where_none_are_copied() -> None:
+    proposals = samples.proposals()
+    for candidate in proposals["candidates"]:
+        candidate["moved_bytes"] = 0
+    snapshot = samples.snapshot()
+    snapshot["settings"] |= {"job": "leaders"}
+    assert approval_subject(report(snapshot, proposals=proposals)) == (
+        "Kafka orders-prod: balance leaders only? 34 partitions, nothing to copy. Recommended: balanced · cccccccc"
     )
 
 

@@ -65,7 +65,7 @@ def context(task_id: str = "reassign", dag_id: str = "kafka_rebalance", **more: 
     task = SimpleNamespace(
         task_id=task_id,
         op_kwargs=more.pop("op_kwargs", None),
-        subject="Rebalance of kafka_eu: 34 partitions, 322 GiB to copy.",
+        subject="Kafka kafka_eu: balance? 34 partitions, 322 GiB to copy. Recommended: light · 01234567",
         assigned_users=[{"id": "7", "name": "omar"}],
         response_timeout=timedelta(hours=24),
     )
@@ -81,8 +81,10 @@ def said() -> str:
 
 def test_a_proposal_that_waits_says_what_who_until_when_and_where() -> None:
     Notice(WAITS)(context("approve"))
-    assert said().startswith("Kafka kafka_eu: rebalance waits for approval | Rebalance of kafka_eu: 34 partitions, 322")
-    assert "omar may approve or reject it. It expires at 20" in said()
+    assert said().startswith(
+        "Kafka kafka_eu: rebalance waits for approval | Kafka kafka_eu: balance? 34 partitions, 322"
+    )
+    assert "Recommended: light · 01234567. omar may approve or reject it. It expires at 20" in said()
     assert said().endswith(f"UTC. | {RUN}/tasks/approve/required_actions")
 
 

@@ -20,6 +20,7 @@ from kafka_rebalance.report.units import (
     format_count,
     format_duration,
     format_factor,
+    format_job,
     format_share,
     format_time,
 )
@@ -39,8 +40,9 @@ def approval_subject(report: RunReport) -> str:
     if focus is None:
         return _plain(f"Kafka {report.connection_id}: no candidate to approve", _SUBJECT_CHARACTERS)
     return _plain(
-        f"Kafka {report.connection_id}: {report.settings.job} of {format_bytes(focus.moved_bytes)} in "
-        f"{format_count(focus.partitions, 'partition', 'partitions')}? "
+        f"Kafka {report.connection_id}: {format_job(report.settings.job)}? "
+        f"{format_count(focus.partitions, 'partition', 'partitions')}, "
+        f"{format_bytes(focus.moved_bytes) if focus.moved_bytes else 'nothing'} to copy. "
         f"Recommended: {focus.name} · {focus.digest[:8]}",
         _SUBJECT_CHARACTERS,
     )

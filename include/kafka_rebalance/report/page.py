@@ -336,6 +336,7 @@ def _environment() -> Environment:
     )  # fmt: skip
     environment.filters.update({f.__name__.removeprefix("format_"): _unbroken(f) for f in formats})
     environment.filters.update(
+        job=units.format_job,
         ids=lambda replicas: ", ".join(map(str, replicas)),
         kept=_kept,
         way_back=way_back_words,

@@ -7,6 +7,20 @@ from datetime import UTC, datetime
 from kafka_rebalance.model.amounts import bytes_in_words, duration_in_words, share_in_words
 
 UNKNOWN = "unknown"
+_JOBS = {
+    "balance": "balance",
+    "leaders": "balance leaders only",
+    "drain": "drain",
+    "replace": "replace brokers",
+    "replication_factor": "change the replication factor",
+    "relieve": "relieve full brokers",
+    "repair_racks": "repair racks",
+}
+
+
+def format_job(job: str) -> str:
+    """What a run is asked to do: `repair racks`."""
+    return _JOBS[job]
 
 
 def format_bytes(size: float | None) -> str:

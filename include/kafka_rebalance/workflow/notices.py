@@ -151,7 +151,8 @@ def _waits(task: Any) -> str:
     until = ""
     if task.response_timeout is not None:
         until = f" It expires at {datetime.now(UTC) + task.response_timeout:%Y-%m-%d %H:%M} UTC."
-    return f"{task.subject} {people or 'Anybody who may answer'} may approve or reject it.{until}"
+    asked = task.subject if task.subject.endswith(("?", ".")) else f"{task.subject}."
+    return f"{asked} {people or 'Anybody who may answer'} may approve or reject it.{until}"
 
 
 def _finished(context: Mapping[str, Any]) -> str:
