@@ -28,6 +28,7 @@ def changes(days: float = 1, limit: float = 0.2, **now: Any) -> list[str]:
         ({"brokers": frozenset({1, 2, 3, 4})}, ["broker 4 came"]),
         ({"brokers": frozenset({1, 2})}, ["broker 3 went"]),
         ({"rack_violations": 2}, ["2 rack violations instead of 0"]),
+        ({"rack_violations": 1}, ["1 rack violation instead of 0"]),
         ({"policy_digest": "b" * 64}, ["the policy has changed"]),
         ({"days": 14}, ["14 days have passed"]),
     ],

@@ -215,16 +215,21 @@ def test_disks_beyond_what_is_to_be_kept_free_are_named() -> None:
     assert cost["Disks"] == "broker 1 is fullest, 98 % in batch 1: 24.0 GiB left; beyond 90 %: broker 1"
 
 
+IDLE = {"broker": 1, "way": "in", "network_bytes_per_second": 125e6, "used_bytes_per_second": 0.0}
+
+
 @pytest.mark.parametrize(
     ("network", "words"),
     [
         ({"tightest": [], "known": 0}, "not known, since the Airflow connection has no network capacities"),
-        ({"known": 2}, "(known of 2 of 6 brokers)"),
+        ({"known": 2}, "(known of 2 of 6 brokers); beyond 80 %: broker 3"),
+        ({"known": 1, "tightest": [IDLE]}, "(known of 1 of 6 brokers); every one of these stays within 80 %"),
     ],
 )
 def test_networks_that_are_not_known_are_said_so(network: dict[str, Any], words: str) -> None:
     found = report(rates=samples.rates(**network))
     assert words in dict(brief(found).cost)["Networks"]
+    assert "every broker" not in dict(brief(found).cost)["Networks"]
 
 
 def test_without_traffic_nothing_is_said_of_networks() -> None:

@@ -69,6 +69,7 @@ def test_a_broken_rack_rule_is_past_any_limit() -> None:
     verdict = balance.verdict(even, 3, policy(1.0))
     assert verdict["past_limit"] is True
     assert "3 rack violations" in verdict["text"]
+    assert balance.verdict(even, 1, policy(1.0))["text"].endswith("1 rack violation")
 
 
 def test_without_a_policy_nothing_is_proposed_and_the_text_says_why() -> None:

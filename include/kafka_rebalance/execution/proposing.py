@@ -47,7 +47,8 @@ def changed_since(rejection: Rejection, now: Seen, at: datetime, limit: float, w
     changes += [f"broker {_ids(came)} came"] if came else []
     changes += [f"broker {_ids(went)} went"] if went else []
     if now.rack_violations > before.rack_violations:
-        changes.append(f"{now.rack_violations} rack violations instead of {before.rack_violations}")
+        many = "" if now.rack_violations == 1 else "s"
+        changes.append(f"{now.rack_violations} rack violation{many} instead of {before.rack_violations}")
     if now.policy_digest != before.policy_digest:
         changes.append("the policy has changed")
     if at - rejection.at >= AGAIN_AFTER:

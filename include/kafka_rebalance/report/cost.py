@@ -75,7 +75,8 @@ def network_words(cost: Cost, throttle: float | None) -> str:
     said = f"broker {tightest.broker} has least left: {carries}, up to {format_share(meanwhile)} with the copies{some}"
     full = cost.at_limit(throttle)
     if not full:
-        return f"{said}; every broker stays within {format_share(NIC_SHARE)}"
+        who = "every one of these" if some else "every broker"
+        return f"{said}; {who} stays within {format_share(NIC_SHARE)}"
     names = ", ".join(str(use.broker) for use in full[:BROKERS_NAMED])
     more = len(full) - BROKERS_NAMED
     beyond = (

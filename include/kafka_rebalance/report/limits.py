@@ -60,7 +60,7 @@ def limit_uses(
         uses.append(
             LimitUse(
                 "Znodes that the controller rewrites for one batch",
-                format_bytes(CONTROLLER_BYTES_PER_BATCH),
+                f"{format_bytes(CONTROLLER_BYTES_PER_BATCH)}, not to be changed",
                 format_bytes(controller_bytes),
                 _share(controller_bytes, CONTROLLER_BYTES_PER_BATCH),
             )

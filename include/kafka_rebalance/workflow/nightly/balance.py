@@ -20,6 +20,7 @@ from kafka_rebalance.planning.constraints import rack_rule, violations
 from kafka_rebalance.planning.reading import read_problem
 from kafka_rebalance.planning.scoring import Score, scores
 from kafka_rebalance.planning.tables import write_snapshot
+from kafka_rebalance.report.units import format_count
 from kafka_rebalance.verification.segment_audit import SegmentAudit
 from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.fleet import VERDICT, fleet
@@ -140,7 +141,7 @@ def verdict(found: dict[str, Score], rack_violations: int, policy: Policy | None
     text = (
         f"{WORDS[worst]} are {share_in_words(off[worst])} off their share on the worst broker, the limit is "
         f"{share_in_words(limit)}; "
-        f"{rack_violations} rack violations"
+        f"{format_count(rack_violations, 'rack violation', 'rack violations')}"
     )
     if unbalanced and policy is None:
         text += "; read-only, since there is no policy file, so no rebalance is proposed"
