@@ -214,6 +214,21 @@ def test_copies_that_start_while_the_throttle_is_put_back_keep_it(
     assert leases.read_open(CLUSTER) is not None
 
 
+def test_what_cannot_be_put_back_during_a_migration_to_kraft_is_an_alert(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    run.hold()
+    held = cluster.throttles()
+    del airflow.states["one"]
+    document = {**cluster.fake.json("/controller"), "version": 2, "kraftControllerEpoch": 5}
+    cluster.fake.put_json("/controller", document, ephemeral=True)
+    with pytest.raises(UnwatchedError, match="A KRaft controller owns the cluster"):
+        tend()
+    assert tend()["alerts"], "it is still said"
+    assert cluster.throttles() == held
+    assert LOCK in cluster.fake.znodes
+
+
 def test_values_of_others_are_left_alone_and_named(
     run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
 ) -> None:

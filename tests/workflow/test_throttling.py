@@ -10,9 +10,10 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.exceptions import NoAuthError
 
 from fake_zookeeper import REASSIGN
-from kafka_rebalance.errors import ThrottleError, WriteError
+from kafka_rebalance.errors import ClusterNotReadyError, ThrottleError, WriteError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.throttle import leases, throttling
+from kafka_rebalance.zookeeper.writer import merge_config
 from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, other_dag_run
 
 RATE = 2_000_000
@@ -247,3 +248,38 @@ def test_what_could_not_be_put_back_keeps_a_throttle_from_being_set(
     assert cluster.throttles() == {entity: values}
     assert leases.read_open("simulated-cluster-0001") is None
     assert LOCK not in cluster.fake.znodes
+
+
+def migrate(cluster: SimulatedCluster, kraft_epoch: int = 5) -> None:
+    document = {**cluster.fake.json("/controller"), "version": 2, "kraftControllerEpoch": kraft_epoch}
+    cluster.fake.put_json("/controller", document, ephemeral=True)
+
+
+def test_while_the_cluster_is_migrated_to_kraft_nothing_is_said_to_be_put_back(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    """In ZooKeeper it would be gone, and in force on every broker for good."""
+    put_config(cluster, "brokers/1", {LEADER_RATE: "77"})
+    run.hold()
+    held = cluster.throttles()
+    migrate(cluster)
+    with pytest.raises(ClusterNotReadyError, match=r"nothing of it was put back") as refused:
+        run.release()
+    assert f"brokers/1: {LEADER_RATE} set to 77" in str(refused.value)
+    assert cluster.throttles() == held
+    assert LOCK in cluster.fake.znodes
+    for entity in held:  # by kafka-configs
+        put_config(cluster, entity, {LEADER_RATE: "77"} if entity == "brokers/1" else {})
+    run.release()
+    assert LOCK not in cluster.fake.znodes
+    assert leases.read_open("simulated-cluster-0001") is None
+
+
+def test_no_config_is_written_while_the_cluster_is_migrated_to_kraft(cluster: SimulatedCluster) -> None:
+    migrate(cluster)
+    with pytest.raises(ClusterNotReadyError, match=f"config of brokers/1: {LEADER_RATE} not written"):
+        merge_config(cluster.fake, "brokers/1", {LEADER_RATE: "5"})  # type: ignore[arg-type]
+    assert cluster.throttles() == {}
+    migrate(cluster, kraft_epoch=-1)  # as in every znode of 3.4 and later that is not migrated
+    merge_config(cluster.fake, "brokers/1", {LEADER_RATE: "5"})  # type: ignore[arg-type]
+    assert cluster.throttles() == {"brokers/1": {LEADER_RATE: "5"}}

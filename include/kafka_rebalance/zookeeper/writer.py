@@ -14,7 +14,7 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from kazoo.security import ACL
 
-from kafka_rebalance.errors import ApprovalError, LockLostError, ReadError, WriteError
+from kafka_rebalance.errors import ApprovalError, ClusterNotReadyError, LockLostError, ReadError, WriteError
 from kafka_rebalance.model.cluster import AnyView
 from kafka_rebalance.model.partition import TopicAssignment, TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
@@ -25,6 +25,7 @@ from kafka_rebalance.zookeeper.primitives import ATTEMPTS, CHANGED, acl_like, co
 from kafka_rebalance.zookeeper.reader import read_assignments
 from kafka_rebalance.zookeeper.znodes import (
     decode_config,
+    decode_controller,
     decode_election,
     decode_reassignment,
     encode_config,
@@ -271,7 +272,8 @@ def merge_config(
     """Sets throttle keys of `brokers/N` or `topics/T`, keeps all others, and tells the brokers. None removes a key.
 
     `fence`: nothing is written once somebody else has taken the cluster, requested moves or begun to put throttles
-    back; LockLostError then. Raises WriteError for any other key, an unfit value, or a topic that does not exist.
+    back; LockLostError then. Raises WriteError for any other key, an unfit value, or a topic that does not exist, and
+    ClusterNotReadyError while the cluster is being migrated to KRaft.
     Repeating it does no harm, and is the cure where the brokers were not told: the notification is sent even where
     nothing changes.
     """
@@ -299,6 +301,7 @@ def _merge_once(client: KazooClient, entity: str, changes: Mapping[str, str | No
     """Whether brokers have to be told. Changes exactly the version it read."""
     path = paths.config_path(entity)
     sync(client)
+    _check_no_migration(client, entity, changes)
     znode = read_znodes(client, [path])[path]
     config = {} if znode is None else decode_config(znode[0], entity)
     merged = {key: value for key, value in {**config, **changes}.items() if value is not None}
@@ -316,6 +319,17 @@ def _merge_once(client: KazooClient, entity: str, changes: Mapping[str, str | No
     transaction.create(path, data, acl=acl_like(client, path.rpartition("/")[0]))
     commit(client, path, transaction)
     return True
+
+
+def _check_no_migration(client: KazooClient, entity: str, changes: Mapping[str, str | None]) -> None:
+    """Raises ClusterNotReadyError where a KRaft controller owns the cluster (3.4+): it takes no config from here."""
+    controller = read_znodes(client, [paths.CONTROLLER])[paths.CONTROLLER]
+    if controller is not None and decode_controller(controller[0], 0).kraft_epoch >= 0:
+        raise ClusterNotReadyError(
+            f"config of {entity}: {', '.join(changes)} not written, since a KRaft controller owns the cluster: it is "
+            "being migrated from ZooKeeper, and brokers have their configs from there. Change it with kafka-configs "
+            "through --bootstrap-server."
+        )
 
 
 def _check_fence(client: KazooClient, entity: str, fence: Mapping[str, int]) -> None:

@@ -17,6 +17,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import (
     ArtifactError,
+    ClusterNotReadyError,
     LockHeldError,
     LockLostError,
     ReadError,
@@ -160,7 +161,11 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
         look.alerts[f"{lease.run} {standing} {lease.handed_over_at}"] = decided.alert
     if not decided.put_back:
         return False
-    result = put_back(client, lease)
+    try:
+        result = put_back(client, lease)
+    except ClusterNotReadyError as migrated:
+        look.alerts[f"{lease.run} migrated"] = str(migrated)
+        return False
     look.warnings += result.foreign
     if not result.complete:
         return False

@@ -13,7 +13,7 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import LockLostError, ThrottleError, ThrottleRateError
+from kafka_rebalance.errors import ClusterNotReadyError, LockLostError, ThrottleError, ThrottleRateError
 from kafka_rebalance.execution.janitor import copying_of
 from kafka_rebalance.execution.lease import RateChange, ThrottleLease
 from kafka_rebalance.execution.recovery import check_position, position
@@ -209,7 +209,7 @@ def put_back(client: KazooClient, decided: ThrottleLease) -> Release:
     `decided`: the lease as it was when this was decided, which may be long ago; where it has been given back since,
     nothing is touched, whoever throttles now. A lease whose rate somebody changes at the same moment is looked at
     again. Raises ThrottleError where the run has taken its throttle again, or where a value
-    does not stay as it was put back.
+    does not stay as it was put back, ClusterNotReadyError while the cluster is being migrated to KRaft.
     """
     for _ in range(ATTEMPTS):
         # Raised before lease and cluster are read: who sets this throttle, or requests moves under it, no longer can,
@@ -245,8 +245,11 @@ def _taken_again(run: str, moment: str) -> ThrottleError:
 
 
 def _put_back(client: KazooClient, lease: ThrottleLease, fence: lock.Fence) -> Release:
-    in_flight = copying_of(lease, read_cluster_view(client, lease.topics))
+    view = read_cluster_view(client, lease.topics)
+    in_flight = copying_of(lease, view)
     result = decide_release(lease, read_configs(client, lease.entities), in_flight)
+    if view.controller is not None and view.controller.kraft_epoch >= 0 and result.changes:
+        raise _migrated(lease, result)
     for entity, changes in result.changes.items():
         merge_config(client, entity, changes, fence=fence)
     for text in result.foreign:
@@ -259,6 +262,22 @@ def _put_back(client: KazooClient, lease: ThrottleLease, fence: lock.Fence) -> R
             "again. Find who, then clear this task."
         )
     return result
+
+
+def _migrated(lease: ThrottleLease, result: Release) -> ClusterNotReadyError:
+    """Once somebody has done it there, the KRaft controller writes it to ZooKeeper too, and nothing is left to do."""
+    keys = [
+        f"{entity}: {key} {'removed' if value is None else f'set to {value}'}"
+        for entity, changes in result.changes.items()
+        for key, value in changes.items()
+    ]
+    return ClusterNotReadyError(
+        f"A KRaft controller owns the cluster: it is being migrated from ZooKeeper, and a config that is written there "
+        f"reaches no broker. The throttle of run {lease.run} is still in force and nothing of it was put back: "
+        f"{len(keys)} keys, {'; '.join(keys[:10])}{'; …' if len(keys) > 10 else ''}. Write them with kafka-configs "
+        "through --bootstrap-server, by throttle.json of the run, which has what was there before as prior; the lease "
+        "is closed at the next look after that."
+    )
 
 
 def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> ThrottleLease:
