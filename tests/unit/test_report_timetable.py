@@ -56,6 +56,14 @@ def test_the_page_says_who_works_when_and_when_each_batch_begins() -> None:
     assert '<td class="number">0 B</td><td class="number">–</td>' in page
 
 
+def test_each_batch_begins_after_what_the_controller_needed_for_those_before() -> None:
+    proposals = samples.proposals()
+    for candidate in proposals["candidates"]:
+        candidate |= {"timetable": timetable(), "makespan_seconds": 60.0, "makespan_bound_seconds": 60.0}
+    page = plain(render_file(build_report(samples.snapshot(), proposals=proposals, moves=samples.all_moves())))
+    assert '>2</th><td class="number">35 s</td><td class="number">35 s</td>' in page
+
+
 def test_shares_are_said_where_no_throttle_makes_times_of_them() -> None:
     found = report()
     proposals = samples.proposals()
