@@ -207,7 +207,7 @@ def test_the_readmes_example_sends_an_e_mail(monkeypatch: pytest.MonkeyPatch) ->
     sent: list[dict[str, Any]] = []
 
     class Server:
-        from_email = "airflow@example.org"
+        from_email = None  # of the connection
 
         def __enter__(self) -> Server:
             return self
@@ -223,7 +223,7 @@ def test_the_readmes_example_sends_an_e_mail(monkeypatch: pytest.MonkeyPatch) ->
     (mail,) = sent
     assert mail["subject"] == "Kafka kafka_eu: rebalance failed in reassign"
     assert "<p>it broke</p>" in mail["html_content"]
-    assert mail["to"] == "kafka-oncall@example.org"
+    assert (mail["to"], mail["from_email"]) == ("kafka-oncall@example.org", "airflow@example.org")
 
 
 def test_every_event_hangs_on_the_task_that_knows_of_it(monkeypatch: pytest.MonkeyPatch) -> None:
