@@ -226,6 +226,24 @@ def test_a_topic_that_is_deleted_between_batches_is_left_out_of_what_comes(
     }
 
 
+@pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
+def test_the_batch_after_one_that_is_left_out_is_looked_at_as_any_other(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = given_run(tmp_path, cluster, monkeypatch, EMPTIES_BROKER_1, "on_conflict: leave_out\n")
+    run.hold()
+    assert run.request() == 1
+    cluster.controller.run()
+    set_lists(cluster, "idle", {"0": [1, 4]})
+    state = "/brokers/topics/orders/partitions/2/state"
+    cluster.fake.put_json(state, {**cluster.fake.json(state), "isr": [2]})
+    assert run.request() is None
+    assert named(left_out(run)) == [("idle", 0)], "all of the second batch"
+    assert len(cluster.requests) == 1, "the third copies to broker 3, which is still catching up"
+    cluster.fake.put_json(state, {**cluster.fake.json(state), "isr": [2, 3]})
+    assert run.resume({"state": "ready"}) == 3
+
+
 def test_what_was_left_out_stays_out_after_a_retry(lenient: SimulatedRun, cluster: SimulatedCluster) -> None:
     set_lists(cluster, "orders", {"1": [3, 1]})
     lenient.hold()

@@ -195,6 +195,8 @@ def _request(
     batch_notes.note_done(plan, where.done)
     if where.next is None:
         return Step(plan)  # what was left has been left out
+    if where.next.number != batch.number:  # all of this one has: the next was not looked at
+        return _request(client, connection, plan, view, where, where.next, dag_run)
     batch = where.next
     # First the fence, then what people ask and the throttle: who cancels or begins to put that back raises the fence.
     fence = lock.check_held(client, lock_owner(plan.candidate.digest, dag_run))
