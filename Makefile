@@ -34,7 +34,7 @@ format: setup  ## rewrite the sources in the house's format
 	$(BIN)/ruff format $(SOURCES)
 
 .PHONY: test
-test: setup test-tools  ## every test: unit, Spark, workflow, real brokers, four Airflow processes and a browser
+test: setup test-tools  ## all tests but test-control-plane: unit, Spark, workflow, real brokers, four Airflow processes and a browser
 	$(BIN)/pytest $(TESTS)
 
 .PHONY: test-control-plane

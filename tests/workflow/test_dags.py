@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from datetime import timedelta
@@ -17,6 +18,7 @@ from airflow.sdk.exceptions import ParamValidationError
 from airflow_home import REPOSITORY
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.workflow.cancel.request import NEXT
+from kafka_rebalance.workflow.dag_params import REBALANCE_PARAMS
 from kafka_rebalance.workflow.tasks import PARAMS_OUTSIDE_SETTINGS
 
 CHAIN = {  # task: what comes directly before it
@@ -117,6 +119,13 @@ def test_retries_are_what_each_task_can_make_of_them(rebalance: DAG) -> None:
     ]
     assert delays[0] <= timedelta(seconds=15)
     assert timedelta(hours=2) <= sum(delays, timedelta()) <= timedelta(hours=2.5)
+
+
+def test_every_setting_that_the_readme_lists_is_one_that_a_run_can_set() -> None:
+    rows = (REPOSITORY / "README.md").read_text().partition("| setting |")[2].partition("\n\n")[0].splitlines()[2:]
+    named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
+    assert len(named) > 5
+    assert named <= REBALANCE_PARAMS.keys()
 
 
 def test_the_janitor_comes_every_minute_one_at_a_time_and_fails_at_once(dags: dict[str, DAG]) -> None:

@@ -227,8 +227,7 @@ def _check_total(problem: Problem, wanted: Ints, room: Floats) -> None:
     if total > room.sum():
         raise PlanningError(
             f"{int(total):,} bytes of replicas do not fit the {int(problem.staying.sum())} brokers that stay: they "
-            f"hold {int(room.sum()):,} bytes {_kept_free(problem)}. {_NOTHING} Add brokers, empty fewer, or lower "
-            "disk_headroom."
+            f"hold {int(room.sum()):,} bytes {_kept_free(problem)}. {_NOTHING} Add brokers, or empty fewer."
         )
 
 
@@ -247,8 +246,8 @@ def _check_racks(problem: Problem, wanted: Ints, room: Floats) -> None:
             raise PlanningError(
                 f"Rack {rack} has to hold {int(total):,} bytes, as one replica of each of {int(everywhere.sum())} "
                 f"partitions belongs there: its {_ids(problem.brokers[here].tolist())} hold {int(room[here].sum()):,} "
-                f"bytes {_kept_free(problem)}. {_NOTHING} Add brokers to the rack, empty fewer of it, or lower "
-                "disk_headroom."
+                f"bytes {_kept_free(problem)}. {_NOTHING} Add brokers to the rack, or empty fewer of "
+                "it."
             )
 
 
