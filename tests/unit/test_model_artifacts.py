@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+import os
+import stat
 
 import pytest
 from hypothesis import given
@@ -106,3 +108,19 @@ def test_only_the_own_format_version_passes():
     check_format_version(1, "x")
     with pytest.raises(ArtifactError, match="Nothing was written to the cluster"):
         check_format_version(0, "x")
+
+
+def test_a_files_name_is_on_the_disk_as_its_content_is(tmp_path, monkeypatch):
+    """Else a machine that goes down right behind it takes a lease with it, whose throttle is set already."""
+    synced = []
+    real = os.fsync
+
+    def fsync(opened):
+        synced.append("folder" if stat.S_ISDIR(os.fstat(opened).st_mode) else "file")
+        if synced[-1] == "folder":
+            assert (tmp_path / "lease.json").exists()
+        real(opened)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    write_json(tmp_path, "lease.json", {})
+    assert synced == ["file", "folder"]

@@ -14,6 +14,7 @@ import json
 import os
 import secrets
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, Self
 
@@ -105,9 +106,20 @@ def write_whole(file: Folder, data: bytes) -> None:
             opened.flush()
             os.fsync(opened.fileno())  # else a machine that goes down can leave an empty file under the name
         part.replace(file)
+        sync_folder(file.parent)
     except BaseException:
         part.unlink(missing_ok=True)
         raise
+
+
+def sync_folder(folder: Path) -> None:
+    """Has the disk know what is in this folder: else a machine that goes down can take a whole file with it."""
+    opened = os.open(folder, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # not every file system does that for a folder; what is in it is on the disk
+            os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def read_json(folder: Folder, name: str) -> dict[str, Any]:

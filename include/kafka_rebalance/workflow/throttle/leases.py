@@ -58,6 +58,8 @@ def write(lease: ThrottleLease) -> None:
     ThrottleLease.from_mapping(lease.to_mapping())  # else nobody could read it, and so put nothing back
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if isinstance(folder, Path):
+            artifacts.sync_folder(folder.parent)
         artifacts.write_json(folder, name, lease.to_mapping(), source_digest=lease.candidate_digest)
     except OSError as failed:
         raise RunFolderError(
