@@ -23,6 +23,7 @@ from kafka_rebalance.brokers.sizes import BrokerDisks, LogDir, Metered
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.zookeeper.znodes.paths import RUN_LOCK_PARENT
 from segment_configs import KAFKAS_DEFAULTS
 
 SIZE_BYTES = 1_000_000
@@ -90,8 +91,10 @@ class SimulatedCluster:
         return {0: (0, 9), 18: (0, 4 if broker in self.upgraded else 3)}
 
     def tree(self) -> Tree:
-        """Every znode's content and version."""
-        return {path: (znode.data, znode.version) for path, znode in self.fake.znodes.items()}
+        """Every znode's content and version; not the fence, which who is about to write raises first."""
+        found = {path: (znode.data, znode.version) for path, znode in self.fake.znodes.items()}
+        found.pop(RUN_LOCK_PARENT, None)
+        return found
 
     def config(self, entity: str) -> dict[str, str]:
         """What is set on `topics/T` or `brokers/N`."""

@@ -116,6 +116,10 @@ class LockLostError(WriteError):
     """Another worker has taken over since this one began: it writes nothing more, and takes nothing back."""
 
 
+class ConfigChangedError(WriteError):
+    """Somebody else has changed a config since the decision to change it."""
+
+
 class ExecutionError(RebalanceError):
     """A reassignment was refused by the controller or does not make progress."""
 

@@ -14,7 +14,7 @@ from fake_zookeeper import REASSIGN, FakeZooKeeper, fake_cluster
 from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError, WriteError
 from kafka_rebalance.execution.staleness import topic_identities
 from kafka_rebalance.model.proposal import Batch
-from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper import lock, primitives, writer
 from kafka_rebalance.zookeeper.lock import Fence, LockOwner
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.topics import add_partitions, delete_topic
@@ -56,8 +56,12 @@ def throttle_is_put_back(fake: Any) -> None:
     lock.raise_fence(fake)
 
 
+def moves_are_about_to_be_requested(fake: Any) -> None:
+    lock.raise_held(fake, RUN)
+
+
 def moves_are_requested(fake: Any) -> None:
-    create_reassignment(fake, THEIRS, DIGEST, {1, 2, 3, 4}, fence=lock.check_held(fake, RUN))
+    create_reassignment(fake, THEIRS, DIGEST, {1, 2, 3, 4}, fence=lock.raise_held(fake, RUN))
     fake.delete(REASSIGN)
 
 
@@ -67,6 +71,7 @@ MEANWHILE = (
     taken_by_another,
     held_by_a_retry,
     throttle_is_put_back,
+    moves_are_about_to_be_requested,
     moves_are_requested,
 )
 
@@ -78,7 +83,7 @@ def request(fake: Any, fence: Fence, view: Any = None) -> None:
 def test_a_lock_that_another_run_has_taken_looks_like_the_first_ones_and_the_fence_does_not(fake: Any) -> None:
     ours = lock.acquire(fake, RUN)
     taken_by_another(fake)
-    theirs = lock.check_held(fake, OTHER)
+    theirs = lock.raise_held(fake, OTHER)
     assert theirs.versions[LOCK] == ours.versions[LOCK], "a znode that is made again begins at version 0"
     assert theirs != ours
 
@@ -86,7 +91,7 @@ def test_a_lock_that_another_run_has_taken_looks_like_the_first_ones_and_the_fen
 @pytest.mark.parametrize("meanwhile", MEANWHILE, ids=lambda act: act.__name__)
 def test_no_request_is_made_behind_the_fence(fake: Any, meanwhile: Callable[[Any], None]) -> None:
     lock.acquire(fake, RUN)
-    fence = lock.check_held(fake, RUN)
+    fence = lock.raise_held(fake, RUN)
     meanwhile(fake)
     with pytest.raises(WriteError, match="Nothing was written"):
         request(fake, fence, read_cluster_view(fake))
@@ -102,6 +107,34 @@ def test_no_request_is_made_where_a_topic_of_it_changed_after_it_was_read(fake: 
     with pytest.raises(WriteError, match="changed between reading and writing"):
         request(fake, fence, view)
     assert REASSIGN not in fake.znodes
+
+
+def many_topics() -> tuple[Any, Batch]:
+    names = [f"topic-{number:03}" for number in range(150)]
+    fake = fake_cluster({name: {0: [1, 2]} for name in names})
+    return fake, Batch(1, tuple(move(f"{name}-0", [1, 2], [3, 4]) for name in names), DIGEST)
+
+
+@pytest.mark.parametrize("number", [0, 149])
+def test_every_topic_of_a_large_batch_is_held(number: int) -> None:
+    fake, batch = many_topics()
+    fence, view = lock.acquire(fake, RUN), read_cluster_view(fake)
+    path = f"/brokers/topics/topic-{number:03}"
+    fake.put_json(path, fake.json(path))
+    with pytest.raises(WriteError, match="changed between reading and writing"):
+        create_reassignment(fake, batch, DIGEST, {1, 2, 3, 4}, view=view, fence=fence)
+    assert REASSIGN not in fake.znodes
+
+
+@pytest.mark.parametrize("limit", [15_000, 18_000, 20_000])
+def test_checks_leave_a_request_the_room_that_zookeeper_gives(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """The request alone is of 9,629 bytes, and its checks are of 7,000."""
+    fake, batch = many_topics()
+    for room in (writer, primitives):
+        monkeypatch.setattr(room, "JUTE_MAXBUFFER_BYTES", limit)
+    fence, view = lock.acquire(fake, RUN), read_cluster_view(fake)
+    create_reassignment(fake, batch, DIGEST, {1, 2, 3, 4}, view=view, fence=fence)
+    assert REASSIGN in fake.znodes
 
 
 def test_a_topic_that_is_not_in_the_batch_may_change(fake: Any) -> None:

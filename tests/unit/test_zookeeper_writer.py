@@ -1,7 +1,5 @@
 """Every write is checked once more where it happens, and a lost connection leaves no doubt about what was done."""
 
-import json
-
 import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError, OperationTimeoutError, SessionExpiredError
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
@@ -13,15 +11,13 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Batch
 from kafka_rebalance.zookeeper import writer
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.writer import Outcome, create_election, create_reassignment, merge_config
+from kafka_rebalance.zookeeper.writer import Outcome, create_election, create_reassignment
 
 DIGEST = "d" * 64
 BROKERS = {1, 2, 3, 4}
 MOVES = (move("orders-0", [1, 2], [3, 4]), move("orders-1", [2, 3], [2, 4]))
 BATCH = Batch(1, MOVES, DIGEST)
 LOST = [ConnectionLoss, SessionExpiredError, OperationTimeoutError]
-RATE, OTHER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"
-LIST = "leader.replication.throttled.replicas"
 
 
 @pytest.fixture(params=["2.0", "2.8"])
@@ -272,126 +268,3 @@ def test_an_election_survives_a_lost_connection(fake, took_effect):
     fake.fail_next("create", ELECTION, took_effect=took_effect)
     create_election(fake, [TopicPartition("orders", 0)], read_cluster_view(fake))
     assert fake.writes == [("create", ELECTION)]
-
-
-# --- configs ---
-
-
-def notified(fake):
-    return [
-        json.loads(fake.znodes[path].data)["entity_path"]
-        for path in sorted(fake.znodes)
-        if path.startswith("/config/changes/config_change_")
-    ]
-
-
-def test_a_throttle_is_merged_and_the_brokers_are_told(fake):
-    fake.put_json("/config/topics/orders", {"version": 1, "config": {"segment.bytes": "5", LIST: "9:9"}})
-    merge_config(fake, "topics/orders", {LIST: "0:1,0:2"})
-    assert fake.json("/config/topics/orders") == {"version": 1, "config": {"segment.bytes": "5", LIST: "0:1,0:2"}}
-    assert notified(fake) == ["topics/orders"]
-
-
-def test_none_removes_a_key_and_only_that(fake):
-    fake.put_json("/config/brokers/1", {"version": 1, "config": {RATE: "1", OTHER_RATE: "2", "log.roll.ms": "7"}})
-    merge_config(fake, "brokers/1", {RATE: None})
-    assert fake.json("/config/brokers/1")["config"] == {OTHER_RATE: "2", "log.roll.ms": "7"}
-
-
-def test_an_entity_that_has_no_config_yet_gets_one(fake):
-    merge_config(fake, "brokers/1", {RATE: "1000"})
-    assert fake.json("/config/brokers/1") == {"version": 1, "config": {RATE: "1000"}}
-    assert notified(fake) == ["brokers/1"]
-
-
-def test_removing_from_an_entity_that_has_no_config_writes_nothing(fake):
-    merge_config(fake, "brokers/1", {RATE: None})
-    assert fake.writes == []
-
-
-def test_the_brokers_are_told_even_where_nothing_changes(fake):
-    # A run killed between write and notification leaves a throttle that no broker knows of.
-    fake.put_json("/config/brokers/1", {"version": 1, "config": {RATE: "1000"}})
-    fake.writes.clear()
-    merge_config(fake, "brokers/1", {RATE: "1000"})
-    assert [call for call, _ in fake.writes] == ["create"]
-    assert notified(fake) == ["brokers/1"]
-
-
-def test_the_config_of_a_topic_that_does_not_exist_is_not_written(fake):
-    with pytest.raises(WriteError, match="topic gone does not exist"):
-        merge_config(fake, "topics/gone", {LIST: "*"})
-    assert fake.writes == []
-
-
-@pytest.mark.parametrize(
-    ("entity", "changes"),
-    [("topics/orders", {"retention.ms": "1"}), ("brokers/1", {RATE: "fast"}), ("users/u", {RATE: "1"})],
-)
-def test_nothing_but_throttles_can_be_written(fake, entity, changes):
-    with pytest.raises(WriteError, match="Nothing was written"):
-        merge_config(fake, entity, changes)
-    assert fake.writes == []
-
-
-def test_a_change_made_by_somebody_else_meanwhile_is_kept(fake, monkeypatch):
-    fake.put_json("/config/brokers/1", {"version": 1, "config": {}})
-    reading, raced = fake.get, []
-
-    def racing(path):
-        answer = reading(path)
-        if path == "/config/brokers/1" and not raced:
-            raced.append(True)
-            fake.put_json(path, {"version": 1, "config": {"log.roll.ms": "7"}})
-        return answer
-
-    monkeypatch.setattr(fake, "get", racing)
-    merge_config(fake, "brokers/1", {RATE: "1000"})
-    assert fake.json("/config/brokers/1")["config"] == {"log.roll.ms": "7", RATE: "1000"}
-
-
-@pytest.mark.parametrize("took_effect", [False, True])
-@pytest.mark.parametrize("exists", [False, True])
-def test_a_config_change_survives_a_lost_connection(fake, exists, took_effect):
-    if exists:
-        fake.put_json("/config/brokers/1", {"version": 1, "config": {"log.roll.ms": "7"}})
-    fake.fail_next("set" if exists else "create", "/config/brokers/1", took_effect=took_effect)
-    merge_config(fake, "brokers/1", {RATE: "1000"})
-    assert fake.json("/config/brokers/1")["config"][RATE] == "1000"
-    assert notified(fake) == ["brokers/1"]
-
-
-@pytest.mark.parametrize("took_effect", [False, True])
-def test_a_notification_lost_with_the_connection_is_sent_again(fake, took_effect):
-    fake.fail_next("create", "/config/changes/config_change_", took_effect=took_effect)
-    merge_config(fake, "brokers/1", {RATE: "1000"})
-    assert set(notified(fake)) == {"brokers/1"}
-
-
-def test_a_config_that_was_written_without_the_brokers_being_told_is_said_to_be_so(fake):
-    fake.fail_next("create", "/config/changes/config_change_", took_effect=False, error=NoAuthError())
-    with pytest.raises(WriteError, match="was written, but the brokers were not told"):
-        merge_config(fake, "brokers/1", {RATE: "1000"})
-
-
-def test_a_corrupt_config_is_not_replaced(fake):
-    fake.put_json("/config/brokers/1", {"version": 1, "config": {"a": 1}})
-    fake.writes.clear()
-    with pytest.raises(CorruptZnodeError, match="/config/brokers/1"):
-        merge_config(fake, "brokers/1", {RATE: "1000"})
-    assert fake.writes == []
-
-
-def test_a_config_that_never_stands_still_is_given_up_with_a_reason(fake, monkeypatch):
-    fake.put_json("/config/brokers/1", {"version": 1, "config": {}})
-    reading = fake.get
-
-    def racing(path):
-        answer = reading(path)
-        if path == "/config/brokers/1":
-            fake.set(path, answer[0])
-        return answer
-
-    monkeypatch.setattr(fake, "get", racing)
-    with pytest.raises(WriteError, match="BadVersionError"):
-        merge_config(fake, "brokers/1", {RATE: "1000"})

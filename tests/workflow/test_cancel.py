@@ -331,6 +331,18 @@ def test_a_batch_that_is_about_to_be_requested_while_the_run_is_cancelled_is_not
     assert canceller.verify()["ends"]["in place"] == []
 
 
+@pytest.mark.parametrize("place", ["check_before_write", "check_throttle_in_force", "create_reassignment"])
+def test_a_batch_that_is_about_to_be_requested_while_the_run_is_stopped_is_not(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, monkeypatch: pytest.MonkeyPatch, place: str
+) -> None:
+    run.hold()
+    canceller.request("stop_after_batch")
+    freeze(monkeypatch, batches, place, canceller.stop)
+    with pytest.raises((AirflowFailException, WriteError), match=r"No further batch|Nothing was written"):
+        run.request()
+    assert cluster.requests == []
+
+
 @pytest.mark.parametrize("cluster", ["2.8"], indirect=True)
 def test_no_order_is_restored_beside_another_run_that_has_taken_the_cluster(
     run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, monkeypatch: pytest.MonkeyPatch

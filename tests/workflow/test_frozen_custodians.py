@@ -6,6 +6,7 @@ Frozen is a worker that stands still (SIGSTOP, a stalled disk) while others go o
 from __future__ import annotations
 
 import json
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from fake_zookeeper import REASSIGN
 from janitor_run import Airflow, tend
-from kafka_rebalance.errors import LockLostError, ThrottleError
+from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError, WriteError
+from kafka_rebalance.workflow.reassignment import batches
 from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.workflow.throttle import janitor, leases, sweeping, throttling
 from kafka_rebalance.zookeeper import lock
@@ -23,7 +25,7 @@ from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun
 
 CLUSTER = "simulated-cluster-0001"
 LOCK = "/kafka_rebalance/run"
-LEADERS = "leader.replication.throttled.replicas"
+LEADERS, LEADER_RATE = "leader.replication.throttled.replicas", "leader.replication.throttled.rate"
 MB = 1_000_000
 
 
@@ -261,3 +263,120 @@ def test_a_janitor_that_was_frozen_before_it_gave_back_the_lock_of_a_run_that_wa
     )
     assert "somebody goes on" in tend()["lines"][-1]
     assert run.request() is not None
+
+
+def test_a_release_that_began_before_a_batch_was_about_to_be_requested_lifts_nothing_from_it(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A worker whose task was marked lives until its next heartbeat. The two stand still in turn: the release when it
+    has read that nothing is in motion, the request when it has found the throttle in force, until that is lifted.
+    """
+    run.hold()
+    held = cluster.throttles()
+    checked, ended, said = threading.Event(), threading.Event(), []
+    real = batches.create_reassignment
+
+    def create(*arguments: Any, **options: Any) -> Any:
+        checked.set()
+        assert ended.wait(20)
+        return real(*arguments, **options)
+
+    def request() -> None:
+        try:
+            run.request()
+        except WriteError as refused:
+            said.append(str(refused))
+
+    monkeypatch.setattr(batches, "create_reassignment", create)
+    worker = threading.Thread(target=request)
+
+    def begin() -> None:
+        worker.start()
+        assert checked.wait(20)
+
+    def finish() -> None:
+        ended.set()
+        worker.join()
+
+    freeze(monkeypatch, throttling, "read_configs", begin)
+    freeze(monkeypatch, leases, "write", finish)
+    try:
+        run.release()
+    except ThrottleError:
+        pass
+    finally:
+        finish()
+    assert cluster.throttles() == held if REASSIGN in cluster.fake.znodes else "Nothing was written" in said[0]
+    assert (LOCK in cluster.fake.znodes) == (REASSIGN in cluster.fake.znodes)
+
+
+@pytest.mark.parametrize("entity", ["topics/orders", "brokers/1"])
+def test_what_others_set_while_a_throttle_is_put_back_stays(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, entity: str
+) -> None:
+    run.hold()
+    path, key = f"/config/{entity}", LEADERS if entity.startswith("topics") else LEADER_RATE
+    config = cluster.fake.json(path)["config"]
+    theirs = {**config, key: f"{config[key]},9:9" if key == LEADERS else "123"}
+    freeze(monkeypatch, throttling, "merge_config", lambda: cluster.fake.put_json(path, document(theirs)))
+    run.release()
+    assert cluster.throttles() == {entity: {key: "9:9" if key == LEADERS else "123"}}
+    assert leases.read_open(CLUSTER) is None
+
+
+def test_what_others_set_while_a_throttle_is_set_is_put_back_to(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    theirs = document({LEADER_RATE: "123"})
+    freeze(monkeypatch, throttling, "merge_config", lambda: cluster.fake.put_json("/config/brokers/1", theirs))
+    with pytest.raises(ConfigChangedError, match="brokers/1"):
+        run.hold()
+    assert cluster.throttles() == {"brokers/1": {LEADER_RATE: "123"}}
+    run.hold()
+    run.release()
+    assert cluster.throttles() == {"brokers/1": {LEADER_RATE: "123"}}
+
+
+def test_a_setup_that_fails_after_another_attempt_has_set_all_leaves_it_that_ones(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def other_attempt() -> None:
+        run.hold()
+        raise OSError("the storage was away")
+
+    freeze(monkeypatch, leases, "write", other_attempt)
+    with pytest.raises(OSError, match="was away"):
+        run.hold()
+    assert run.request() is not None
+    while cluster.step():
+        pass
+    run.reassign()
+    run.release()
+    assert cluster.leftovers() == []
+
+
+def test_a_cleaning_takes_nothing_from_the_first_run_that_ever_holds_the_cluster(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.fake.put_json("/config/topics/orders", document({LEADERS: "7:1"}))
+    (ticked,) = [one["id"] for one in tend()["findings"]]
+    freeze(monkeypatch, sweeping, "clean", run.hold)
+    with pytest.raises(LockLostError):
+        tend("uma", clean=[ticked])
+    run.request()  # all of its throttle is in force
+
+
+def test_a_cleaning_leaves_a_value_that_was_changed_since_it_was_ticked(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cluster.fake.put_json("/config/topics/orders", document({LEADERS: "7:1"}))
+    (ticked,) = [one["id"] for one in tend()["findings"]]
+    theirs = document({LEADERS: "7:1,8:1"})
+    freeze(monkeypatch, sweeping, "clean", lambda: cluster.fake.put_json("/config/topics/orders", theirs))
+    with pytest.raises(ConfigChangedError):
+        tend("uma", clean=[ticked])
+    assert cluster.throttles() == {"topics/orders": {LEADERS: "7:1,8:1"}}
+
+
+def document(config: dict[str, str]) -> dict[str, Any]:
+    return {"version": 1, "config": config}

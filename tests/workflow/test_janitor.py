@@ -287,7 +287,7 @@ def test_a_sweep_comes_now_and_then_and_one_that_fails_holds_up_no_lease(
 ) -> None:
     swept: list[int] = []
     real = sweeping.sweep
-    monkeypatch.setattr(sweeping, "sweep", lambda *arguments: swept.append(1) or real(*arguments))
+    monkeypatch.setattr(sweeping, "sweep", lambda *asked, **how: swept.append(1) or real(*asked, **how))
     run.hold()
     del airflow.states["one"]
     cluster.fake.put_json("/config/topics/broken", ["no config"])

@@ -3,9 +3,9 @@
 A persistent znode, created exclusively: it outlives the worker, so that a run killed half-way still holds the
 cluster until its own resumption, its teardown or the janitor releases it.
 
-Its parent's version is the fence. It grows whenever somebody takes the cluster, makes a request, changes a lease or
-begins to put a throttle back, and each of these writes, and every config of a throttle, is made in one transaction with
-a check of it.
+Its parent's version is the fence. It grows whenever somebody takes the cluster, is about to make a request or makes it,
+changes a lease or begins to put a throttle back; and each of these writes, and every config of a throttle, is made in
+one transaction with a check of it.
 So whoever was frozen while another went on writes nothing when it wakes. The version of the lock's own znode would not
 do: a lock that was given back and taken again begins at 0, as the first one did.
 """
@@ -117,21 +117,31 @@ def acquire(client: KazooClient, owner: LockOwner) -> Fence:
     return repeat(paths.RUN_LOCK, attempt)
 
 
-def check_held(client: KazooClient, owner: LockOwner) -> Fence:
-    """The fence for writes that must not be made without the lock.
+def raise_held(client: KazooClient, owner: LockOwner) -> Fence:
+    """A new fence for writes that must not be made without the lock: who has begun to put this run's throttle back
+    before, and does not know of what comes now, goes no further.
 
-    Raises LockHeldError unless this run holds the cluster, with the digest it was approved with.
+    Raises LockHeldError unless this run holds the cluster, with the digest it was approved with, and WriteError.
     """
-    parent, znode = _read_znodes(client)
-    if znode is None or parent is None:
-        raise LockHeldError(
-            f"Run {owner.run} does not hold the cluster any more ({paths.RUN_LOCK} is gone). No further move was "
-            "requested. Clear hold_throttle with what follows it."
-        )
-    holder = decode_lock(znode[0])
-    if not holder.is_same_run(owner) or holder.digest != owner.digest:
-        raise LockHeldError(_held_by(holder, "No further move was requested."))
-    return _fence(parent.czxid, int(parent.version), int(znode[1].version))
+
+    def attempt() -> Fence:
+        parent, znode = _read_znodes(client)
+        if znode is None or parent is None:
+            raise LockHeldError(
+                f"Run {owner.run} does not hold the cluster any more ({paths.RUN_LOCK} is gone). No further move was "
+                "requested. Clear hold_throttle with what follows it."
+            )
+        holder = decode_lock(znode[0])
+        if not holder.is_same_run(owner) or holder.digest != owner.digest:
+            raise LockHeldError(_held_by(holder, "No further move was requested."))
+        held = int(znode[1].version)
+        transaction = client.transaction()
+        transaction.set_data(paths.RUN_LOCK_PARENT, b"", parent.version)
+        transaction.check(paths.RUN_LOCK, held)
+        commit(client, paths.RUN_LOCK, transaction)
+        return _fence(parent.czxid, int(parent.version) + 1, held)
+
+    return repeat(paths.RUN_LOCK, attempt)
 
 
 def read_fence(client: KazooClient) -> Fence:

@@ -14,14 +14,21 @@ from kazoo.client import KazooClient, TransactionRequest
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from kazoo.security import ACL
 
-from kafka_rebalance.errors import ApprovalError, ClusterNotReadyError, LockLostError, ReadError, WriteError
+from kafka_rebalance.errors import (
+    ApprovalError,
+    ClusterNotReadyError,
+    ConfigChangedError,
+    LockLostError,
+    ReadError,
+    WriteError,
+)
 from kafka_rebalance.model.cluster import AnyView
 from kafka_rebalance.model.partition import TopicAssignment, TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
-from kafka_rebalance.model.rules import replica_list_problem
+from kafka_rebalance.model.rules import JUTE_MAXBUFFER_BYTES, replica_list_problem
 from kafka_rebalance.zookeeper.client import LOST, exists, read_znodes, sync
 from kafka_rebalance.zookeeper.lock import Fence
-from kafka_rebalance.zookeeper.primitives import ATTEMPTS, CHANGED, acl_like, commit, create_znode
+from kafka_rebalance.zookeeper.primitives import ATTEMPTS, acl_like, commit, create_znode, repeat
 from kafka_rebalance.zookeeper.reader import read_assignments
 from kafka_rebalance.zookeeper.znodes import (
     decode_config,
@@ -36,7 +43,8 @@ from kafka_rebalance.zookeeper.znodes import (
     throttle_problem,
 )
 
-FENCES = 100  # znodes checked with a request: enough to see that it was made before, and small beside the request
+CHECK_BYTES = 17  # a check in a transaction, beside its path: type, flag, error, the path's length, version
+REQUEST_MARGIN_BYTES = 4096  # the rest of a request's transaction: path, ACL, fence
 
 
 class Outcome(StrEnum):
@@ -94,7 +102,7 @@ def create_reassignment(
         data,
         is_ours=is_ours,
         was_consumed=lambda: _taken_up(client, batch.moves),
-        unchanged=_unchanged(targets, view),
+        unchanged=_unchanged(client, targets, view, data),
         fence=fence,
         busy=(
             "Another reassignment is running, not this run's. Nothing of batch "
@@ -122,16 +130,22 @@ def _moves_to_target(move: Move, assignment: TopicAssignment | None) -> bool:
     return now == move.after or (set(now) == union and union != set(move.before))
 
 
-def _unchanged(partitions: Iterable[TopicPartition], view: AnyView | None) -> dict[str, int]:
+def _unchanged(
+    client: KazooClient, partitions: Iterable[TopicPartition], view: AnyView | None, request: bytes
+) -> dict[str, int]:
     """{path: version} of what a request rests on. The controller writes a topic's znode whenever it moves one of its
-    partitions, so a request that was made and ended meanwhile shows there.
+    partitions, so a request that was made and ended meanwhile, or moves that somebody else began, show there.
+
+    Of a request of so many topics that their checks do not fit beside it, those that fit.
     """
-    paths_read: dict[str, int] = {}
-    for tp in partitions if view is not None else ():
-        partition = view.partitions.get(tp) if view is not None else None
-        if partition is not None and len(paths_read) < FENCES:
-            paths_read[paths.topic_path(tp[0])] = partition.topic_znode_version
-    return paths_read
+    known = {tp[0]: view.partitions.get(tp) for tp in sorted(partitions)} if view is not None else {}
+    unchanged, room = {}, JUTE_MAXBUFFER_BYTES - len(request) - REQUEST_MARGIN_BYTES
+    for topic, partition in known.items():
+        path = paths.topic_path(topic)
+        room -= CHECK_BYTES + len((client.chroot + path).encode())
+        if partition is not None and room >= 0:
+            unchanged[path] = partition.topic_znode_version
+    return unchanged
 
 
 def create_election(client: KazooClient, partitions: Collection[TopicPartition], view: AnyView) -> Outcome:
@@ -152,7 +166,7 @@ def create_election(client: KazooClient, partitions: Collection[TopicPartition],
         data,
         is_ours=lambda found: decode_election(found) == wanted,
         was_consumed=lambda: False,  # electing again is harmless
-        unchanged=_unchanged(wanted, view),
+        unchanged=_unchanged(client, wanted, view, data),
         busy="Another preferred leader election is running. None was requested. Wait until it has ended and try again.",
     )
 
@@ -267,58 +281,78 @@ def _read_back(client: KazooClient, path: str, cause: Exception) -> tuple[bytes 
 
 
 def merge_config(
-    client: KazooClient, entity: str, changes: Mapping[str, str | None], *, fence: Fence | None = None
+    client: KazooClient,
+    entity: str,
+    changes: Mapping[str, str | None],
+    *,
+    decided_on: Mapping[str, str] | None = None,
+    fence: Fence | None = None,
 ) -> None:
     """Sets throttle keys of `brokers/N` or `topics/T`, keeps all others, and tells the brokers. None removes a key.
 
-    `fence`: nothing is written once somebody else has taken the cluster, requested moves or begun to put throttles
-    back; LockLostError then. Raises WriteError for any other key, an unfit value, or a topic that does not exist, and
+    The brokers are told in the same transaction, and also where nothing changes: a config that was written is one
+    that they heed, whoever dies next. `decided_on`: the config that these changes were decided on; where somebody has
+    given one of their keys another value since, nothing is written, and ConfigChangedError says so. `fence`: nothing
+    is written once somebody else has taken the cluster, requested moves or begun to put throttles back; LockLostError
+    then. Raises WriteError for any other key, an unfit value, or a topic that does not exist, and
     ClusterNotReadyError while the cluster is being migrated to KRaft.
-    Repeating it does no harm, and is the cure where the brokers were not told: the notification is sent even where
-    nothing changes.
     """
     problem = throttle_problem(entity, changes)
     if problem:
         raise WriteError(f"config of {entity}: {problem}. Nothing was written.")
-    failure: Exception | None = None
-    for _ in range(ATTEMPTS):
+    versions = fence.versions if fence else {}
+
+    def attempt() -> None:
         try:
-            if _merge_once(client, entity, changes, fence.versions if fence else {}):
-                _notify(client, entity)
-            return
-        except CHANGED as changed:
-            failure = changed
-            if fence and not isinstance(changed, LOST):
-                _check_fence(client, entity, fence.versions)
-    raise WriteError(
-        f"{paths.config_path(entity)}: could not be changed in {ATTEMPTS} attempts ({type(failure).__name__}): "
-        "somebody else writes it, or the connection is lost. It may have been written without the brokers being "
-        "told. Clear this task to repeat it."
-    ) from failure
+            _merge_once(client, entity, changes, decided_on, versions)
+        except (BadVersionError, NoNodeError, ConfigChangedError):
+            _check_fence(client, entity, versions)
+            raise
+
+    repeat(f"{paths.config_path(entity)} and its notification in {paths.CONFIG_CHANGES}", attempt)
 
 
-def _merge_once(client: KazooClient, entity: str, changes: Mapping[str, str | None], fence: Mapping[str, int]) -> bool:
-    """Whether brokers have to be told. Changes exactly the version it read."""
+def _merge_once(
+    client: KazooClient,
+    entity: str,
+    changes: Mapping[str, str | None],
+    decided_on: Mapping[str, str] | None,
+    fence: Mapping[str, int],
+) -> None:
+    """Changes exactly the version it read."""
     path = paths.config_path(entity)
     sync(client)
     _check_no_migration(client, entity, changes)
     znode = read_znodes(client, [path])[path]
     config = {} if znode is None else decode_config(znode[0], entity)
+    if decided_on is not None:
+        _check_decided_on(entity, changes, decided_on, config)
     merged = {key: value for key, value in {**config, **changes}.items() if value is not None}
+    if znode is None and not merged:
+        return
     data = encode_config(merged)
     transaction = client.transaction()
     _check(transaction, fence)
-    if znode is not None:
-        if merged != config:
-            transaction.set_data(path, data, znode[1].version)
-            commit(client, path, transaction)
-        return True
-    if not merged:
-        return False
-    _check_topic_exists(client, entity)
-    transaction.create(path, data, acl=acl_like(client, path.rpartition("/")[0]))
-    commit(client, path, transaction)
-    return True
+    if znode is None:
+        _check_topic_exists(client, entity)
+        transaction.create(path, data, acl=acl_like(client, path.rpartition("/")[0]))
+    elif merged != config:
+        transaction.set_data(path, data, znode[1].version)
+    told = acl_like(client, paths.CONFIG_CHANGES)
+    transaction.create(paths.CONFIG_CHANGE_PREFIX, encode_config_change(entity), acl=told, sequence=True)
+    commit(client, f"{path} and its notification in {paths.CONFIG_CHANGES}", transaction)
+
+
+def _check_decided_on(
+    entity: str, changes: Mapping[str, str | None], decided_on: Mapping[str, str], now: Mapping[str, str]
+) -> None:
+    """What has the new value already may be our own write, whose answer was lost."""
+    others = sorted(key for key, new in changes.items() if now.get(key) not in (decided_on.get(key), new))
+    if others:
+        raise ConfigChangedError(
+            f"config of {entity}: somebody else has changed {', '.join(others)} since it was read. What they set "
+            "stays. Clear this task: it reads again and goes on."
+        )
 
 
 def _check_no_migration(client: KazooClient, entity: str, changes: Mapping[str, str | None]) -> None:
@@ -349,14 +383,3 @@ def _check_topic_exists(client: KazooClient, entity: str) -> None:
     if kind == "topics" and not read_assignments(client, {topic}):
         # Kafka would give an orphaned config to the next topic of that name.
         raise WriteError(f"topic {topic} does not exist. Its config was not written. Start a new Dag run.")
-
-
-def _notify(client: KazooClient, entity: str) -> None:
-    try:
-        acl = acl_like(client, paths.CONFIG_CHANGES)
-        create_znode(client, paths.CONFIG_CHANGE_PREFIX, encode_config_change(entity), acl, sequence=True)
-    except (ReadError, WriteError) as failed:
-        raise WriteError(
-            f"The config of {entity} was written, but the brokers were not told of it: {failed} "
-            "Then clear this task to repeat both."
-        ) from failed

@@ -70,7 +70,9 @@ def stop(run_folder: str, dag_run: Any) -> dict[str, Any]:
     with open_client(read_connection(written["connection_id"]).zookeeper) as client:
         if not still_running(client, written["run"], written["candidate_digest"]):
             return _say_ended(written)
-    asked = control.ask_stop(target, _who(dag_run))
+        asked = control.ask_stop(target, _who(dag_run))
+        # After that: a worker that read control.json before it, and is about to request a batch, no longer can.
+        lock.raise_fence(client)
     log.info("%s stops after the batch under way, as %s asked", written["run"], asked.stop_after_batch)
     return {"run": written["run"], **written["remaining"]}
 

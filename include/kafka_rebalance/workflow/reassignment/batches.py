@@ -198,8 +198,9 @@ def _request(
     if where.next.number != batch.number:  # all of this one has: the next was not looked at
         return _request(client, connection, plan, view, where, where.next, dag_run)
     batch = where.next
-    # First the fence, then what people ask and the throttle: who cancels or begins to put that back raises the fence.
-    fence = lock.check_held(client, lock_owner(plan.candidate.digest, dag_run))
+    # First the fence, then what people ask and the throttle: who cancels, or begins to put that back, after this stops
+    # the request, and who has begun before is stopped by it.
+    fence = lock.raise_held(client, lock_owner(plan.candidate.digest, dag_run))
     _check_not_stopped(plan, where, batch)
     check_throttle_in_force(client, plan)
     log.info(

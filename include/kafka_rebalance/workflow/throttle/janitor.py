@@ -87,7 +87,7 @@ def tend(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> dict[st
         cleaned: list[str] = []
         if asked or _seconds_since(swept_at) >= SWEEP_SECONDS:
             try:
-                found = sweeping.sweep(client, connection)
+                found = sweeping.sweep(client, connection, to_clean=bool(asked.clean))
             except (ReadError, ArtifactError) as unreadable:
                 if asked:
                     raise

@@ -76,9 +76,13 @@ def read_asked(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> A
     return asked
 
 
-def sweep(client: KazooClient, connection: ClusterConnection) -> Swept:
-    """Everything that nobody holds. Raises ReadError where ZooKeeper cannot be read; writes nothing."""
-    fence = lock.read_fence(client)  # first: who throttles after this is not among what is found
+def sweep(client: KazooClient, connection: ClusterConnection, *, to_clean: bool = False) -> Swept:
+    """Everything that nobody holds. Raises ReadError where ZooKeeper cannot be read; writes nothing.
+
+    But for the fence, where something is `to_clean`: on a cluster that nobody ever held there is none to go by.
+    """
+    # First: who throttles after this is not among what is found.
+    fence = lock.raise_fence(client) if to_clean else lock.read_fence(client)
     before = read_cluster_view(client)
     lease = leases.read_open(before.cluster_id)
     holder = lock.read(client)
@@ -104,7 +108,8 @@ def sweep(client: KazooClient, connection: ClusterConnection) -> Swept:
 
 def clean(client: KazooClient, connection_id: str, asked: Asked, swept: Swept) -> list[str]:
     """Cleans the findings that were ticked; returns their ids. Raises InputError for one that must not be cleaned,
-    before anything is changed, and LockLostError where a run has begun since the sweep: the throttle may be its own.
+    before anything is changed, LockLostError where a run has begun since the sweep, since the throttle may be its own,
+    and ConfigChangedError where somebody has given it another value since.
     """
     by_id = {finding.id: finding for finding in swept.findings}
     problems = [problem for name in asked.clean if (problem := _problem(name, by_id.get(name), swept)) is not None]
@@ -113,7 +118,8 @@ def clean(client: KazooClient, connection_id: str, asked: Asked, swept: Swept) -
     for name in asked.clean:
         finding = by_id[name]
         if finding.key:
-            merge_config(client, finding.entity, {finding.key: None}, fence=swept.fence)
+            seen = swept.configs[finding.entity]
+            merge_config(client, finding.entity, {finding.key: None}, decided_on=seen, fence=swept.fence)
         else:
             check_not_frozen(connection_id)
             delete_orphaned_config(client, finding.entity.partition("/")[2], int(name.rpartition(":")[2]))

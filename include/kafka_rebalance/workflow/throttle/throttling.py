@@ -13,7 +13,13 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import ClusterNotReadyError, LockLostError, ThrottleError, ThrottleRateError
+from kafka_rebalance.errors import (
+    ClusterNotReadyError,
+    ConfigChangedError,
+    LockLostError,
+    ThrottleError,
+    ThrottleRateError,
+)
 from kafka_rebalance.execution.janitor import copying_of
 from kafka_rebalance.execution.lease import RateChange, ThrottleLease
 from kafka_rebalance.execution.recovery import check_position, position
@@ -83,7 +89,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         except LockLostError:
             raise  # whoever took over has it
         except BaseException:
-            _undo(client, plan, owner)
+            _undo(client, plan, owner, fence)
             raise
     warn_without_janitor()
     log.info("throttled %d entities to %d bytes/s", len(lease.entities), lease.bytes_per_second)
@@ -111,7 +117,7 @@ def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: 
     _check_latest(lease)
     still = _without_gone(plan, lease)
     for entity, changes in set_changes(still, current).items():
-        merge_config(client, entity, changes, fence=fence)
+        merge_config(client, entity, changes, decided_on=current.get(entity, {}), fence=fence)
     _check_latest(lease)
     check_in_force(still, read_configs(client, still.entities))
     return lease
@@ -149,15 +155,22 @@ def _without_gone(plan: ApprovedPlan, lease: ThrottleLease) -> ThrottleLease:
     return replace(lease, wanted=wanted)
 
 
-def _undo(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> None:
+def _undo(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: lock.Fence) -> None:
     """Best effort after a setup that failed; what cannot be undone is said, and the first error stays the error.
 
-    A setup that is repeated while copies are in flight keeps their throttle and the lock, as `release` would.
+    A setup that is repeated while copies are in flight keeps their throttle and the lock, as `release` would; what
+    another attempt at it has taken meanwhile is that one's.
     """
     try:
         lease = _open_lease(plan, owner)
-        if lease is None or put_back(client, lease).complete:
-            lock.release(client, owner)
+        if lease is not None:
+            is_ours = lease.taken_under == fence.generation
+            if not (is_ours and put_back(client, lease).complete):
+                return
+            fence = lock.read_fence(client)
+            if _open_lease(plan, owner) is not None:
+                return
+        lock.release(client, owner, fence=fence)
     except Exception:
         log.exception("the throttle could not be put back; the lease says what was set: %s", plan.folder)
 
@@ -176,8 +189,8 @@ def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         result = Release({}, (), ())
         if lease is not None:
             result = put_back(client, lease)
-        if not result.complete:
-            _hand_over(client, plan, owner)
+        if lease is not None and not result.complete:
+            _hand_over(client, plan, owner, lease.taken_under)
             shown = "; ".join(result.kept[:10])
             raise ThrottleError(
                 f"Copies are still in flight, so {len(result.kept)} throttle settings stay: {shown}. Everything else "
@@ -191,15 +204,20 @@ def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     return {"put_back": sum(map(len, result.changes.values())), "left_alone": list(result.foreign)}
 
 
-def _hand_over(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> None:
-    """Notes in the lease that the janitor has it, once."""
-    for _ in range(ATTEMPTS):
+def _hand_over(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, taken_under: str) -> None:
+    """Notes in the lease that the janitor has it, once; not in one that the run has taken again since."""
+
+    def unnoted() -> ThrottleLease | None:
         lease = _open_lease(plan, owner)
-        if lease is None or lease.handed_over_at is not None:
+        is_ours = lease is not None and lease.taken_under == taken_under and lease.handed_over_at is None
+        return lease if is_ours else None
+
+    for _ in range(ATTEMPTS):
+        if unnoted() is None:
             return
         fence = lock.raise_fence(client)
-        lease = _open_lease(plan, owner)
-        if lease is not None and lease.handed_over_at is None:
+        lease = unnoted()
+        if lease is not None:
             leases.write(replace(lease, handed_over_at=leases.now(), generation=fence.generation))
 
 
@@ -222,8 +240,8 @@ def put_back(client: KazooClient, decided: ThrottleLease) -> Release:
             raise _taken_again(lease.run, "was to be put back")
         try:
             result = _put_back(client, lease, fence)
-        except LockLostError:
-            continue  # taken again, or moves requested, at this moment: all is read anew
+        except (ConfigChangedError, LockLostError):
+            continue  # somebody sets it, takes it again or requests moves at this moment: all is read anew
         if not result.complete:
             return result
         closed = replace(lease, released_at=leases.now(), generation=fence.generation)
@@ -247,11 +265,12 @@ def _taken_again(run: str, moment: str) -> ThrottleError:
 def _put_back(client: KazooClient, lease: ThrottleLease, fence: lock.Fence) -> Release:
     view = read_cluster_view(client, lease.topics)
     in_flight = copying_of(lease, view)
-    result = decide_release(lease, read_configs(client, lease.entities), in_flight)
+    configs = read_configs(client, lease.entities)
+    result = decide_release(lease, configs, in_flight)
     if view.controller is not None and view.controller.kraft_epoch >= 0 and result.changes:
         raise _migrated(lease, result)
     for entity, changes in result.changes.items():
-        merge_config(client, entity, changes, fence=fence)
+        merge_config(client, entity, changes, decided_on=configs.get(entity, {}), fence=fence)
     for text in result.foreign:
         log.warning("%s", text)
     # Read back: a config that did not change is a throttle left behind.
@@ -323,9 +342,10 @@ def _change(
         lease = replace(lease, generation=fence.generation)
         leases.write(lease)  # first: whoever puts back at this moment must know both rates for ours
         try:
-            for entity, values in rate_changes(lease, read_configs(client, lease.entities)).items():
-                merge_config(client, entity, values, fence=fence)
-        except LockLostError:
+            configs = read_configs(client, lease.entities)
+            for entity, values in rate_changes(lease, configs).items():
+                merge_config(client, entity, values, decided_on=configs.get(entity, {}), fence=fence)
+        except (ConfigChangedError, LockLostError):
             if not left:
                 raise
             continue
