@@ -20,7 +20,8 @@ from kafka_rebalance.errors import ReadError, ThrottleError, UnwatchedError
 from kafka_rebalance.execution.janitor import Standing
 from kafka_rebalance.kafka.throttles import RATE_KEYS
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.workflow.throttle import janitor, throttling
+from kafka_rebalance.workflow.throttle import janitor
+from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from local_cluster import LocalCluster
 
@@ -111,7 +112,7 @@ def test_the_throttle_of_a_run_that_is_gone_is_kept_while_it_copies_and_taken_of
         tend()
     assert throttles(zookeeper) == held
     assert not is_in_sync(zookeeper, topic)
-    throttling.change_rate(run.folder, FAST, by="olive")
+    change_rate(run.folder, FAST, by="olive")
     if cluster.version != "2.0.1":
         wait_until(lambda: set(dynamic_rates(cluster, 4).values()) == {str(FAST)})
 
@@ -139,7 +140,7 @@ def test_brokers_that_were_down_return_without_a_throttle(
         with pytest.raises(UnwatchedError):
             tend()
         assert b"throttled" in zookeeper.get("/config/brokers/4")[0]
-        throttling.change_rate(run.folder, FAST, by="olive")
+        change_rate(run.folder, FAST, by="olive")
     finally:
         cluster.start_broker(4)
     wait_until(lambda: is_in_sync(zookeeper, topic) and zookeeper.exists(REASSIGN) is None)

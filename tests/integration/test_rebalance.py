@@ -20,7 +20,7 @@ from kafka_rebalance.errors import ExecutionError, ThrottleError
 from kafka_rebalance.kafka.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.planning.tables import PARTITIONS, read_candidate
-from kafka_rebalance.workflow.throttle import throttling
+from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import merge_config
 from local_cluster import LocalCluster
@@ -175,7 +175,7 @@ def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
     assert f"topics/{name}" in throttles(zookeeper)
     event, said = run.follow(batch, until=lambda: any("of 13.4 MiB" in line for line in run.said))
     assert event is None, said
-    throttling.change_rate(run.folder, FAST, by="olive")
+    change_rate(run.folder, FAST, by="olive")
     event, then = run.follow(batch)
     assert event is not None
     assert event["state"] == "done"
@@ -292,7 +292,7 @@ def test_a_target_that_goes_away_in_mid_copy_stalls_the_run_keeps_the_throttle_a
     finally:
         cluster.start_broker(4)
     assert run.request() == batch
-    throttling.change_rate(run.folder, FAST, by="olive")
+    change_rate(run.folder, FAST, by="olive")
     event, _ = run.follow(batch)
     assert event is not None
     assert run.resume(event) is None

@@ -21,7 +21,7 @@ from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.reassignment import progress_notes
 from kafka_rebalance.workflow.reassignment.following import BatchFollower
-from kafka_rebalance.workflow.throttle import throttling
+from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
 
@@ -257,11 +257,11 @@ def test_a_batch_whose_rate_was_lowered_meanwhile_is_given_the_time_that_takes(
     cluster.step()
     watching = follower(run, stall_seconds=6000)
     watching.look(100.0, lambda _: None)
-    throttling.change_rate(run.folder, RATE // 2, by="olive")
+    change_rate(run.folder, RATE // 2, by="olive")
     slower = predicted_seconds(run.candidate.batches[0].moves, RATE // 2)
     watching.look(101.0, lambda _: None)
     assert watching.planned_seconds == slower
-    throttling.change_rate(run.folder, RATE * 10, by="olive")
+    change_rate(run.folder, RATE * 10, by="olive")
     watching.look(102.0, lambda _: None)
     assert watching.planned_seconds == slower, "what was slow for a while is not late because it is fast now"
     watching.close()

@@ -19,7 +19,8 @@ from janitor_run import Airflow, tend
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError, WriteError
 from kafka_rebalance.workflow.reassignment import batches
 from kafka_rebalance.workflow.run.lock import lock_owner
-from kafka_rebalance.workflow.throttle import janitor, leases, sweeping, throttling
+from kafka_rebalance.workflow.throttle import janitor, leases, rate_change, sweeping, throttling
+from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.zookeeper import lock
 from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, freeze
 
@@ -168,17 +169,17 @@ def test_a_change_of_the_rate_that_was_frozen_before_it_wrote_the_lease(
     run.hold()
     freeze(monkeypatch, leases, "write", goes_on(run, second, cluster))
     with pytest.raises(ThrottleError, match=r"gave its throttle back|holds no throttle now"):
-        throttling.change_rate(run.folder, 5 * MB, by="olive")
+        change_rate(run.folder, 5 * MB, by="olive")
     check_untouched(second, cluster)
 
 
-@pytest.mark.parametrize("place", [(leases, "write"), (throttling, "merge_config"), (throttling, "rate_changes")])
+@pytest.mark.parametrize("place", [(leases, "write"), (rate_change, "merge_config"), (rate_change, "rate_changes")])
 def test_of_two_changes_of_the_rate_at_once_neither_leaves_a_rate_that_is_not_known_for_ours(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, str]
 ) -> None:
     run.hold()
-    freeze(monkeypatch, *place, lambda: throttling.change_rate(run.folder, 7 * MB, by="uma"))
-    throttling.change_rate(run.folder, 5 * MB, by="olive")
+    freeze(monkeypatch, *place, lambda: change_rate(run.folder, 7 * MB, by="uma"))
+    change_rate(run.folder, 5 * MB, by="olive")
     lease = leases.read_open(CLUSTER)
     assert lease is not None
     assert {change.by for change in lease.rate_changes} == {"olive", "uma"}
@@ -202,7 +203,7 @@ def test_a_change_of_the_rate_and_a_release_at_once_leave_no_open_lease(
 
     monkeypatch.setattr(leases, "write", write)
     with pytest.raises(ThrottleError, match="gave its throttle back"):
-        throttling.change_rate(run.folder, 5 * MB, by="olive")
+        change_rate(run.folder, 5 * MB, by="olive")
     assert cluster.leftovers() == []
     assert leases.read_open(CLUSTER) is None
 
@@ -218,7 +219,7 @@ def test_a_change_of_the_rate_sees_a_lease_that_was_closed_behind_its_reading(
         if lease.released_at and not closed:
             closed.append(lease)
             with pytest.raises(ThrottleError, match="gave its throttle back"):
-                throttling.change_rate(run.folder, 5 * MB, by="olive")
+                change_rate(run.folder, 5 * MB, by="olive")
             return  # it was written meanwhile:
         if len(closed) == 1:
             closed.append(lease)

@@ -20,6 +20,7 @@ from kafka_rebalance.workflow.run.control import read_control
 from kafka_rebalance.workflow.run.folder import installation
 from kafka_rebalance.workflow.run.left_out import read_left_out
 from kafka_rebalance.workflow.throttle import leases, throttling
+from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, lease_file
 
 LOCK = "/kafka_rebalance/run"
@@ -235,7 +236,7 @@ def test_each_change_of_a_lease_is_a_file_of_its_own(
 ) -> None:
     run.hold()
     files = [lease_file(tmp_path / "runs")]
-    throttling.change_rate(run.folder, RATE + 1, by="olive")
+    change_rate(run.folder, RATE + 1, by="olive")
     files.append(lease_file(tmp_path / "runs"))
     run.request()
     cluster.step()
@@ -252,7 +253,7 @@ def test_leases_that_were_given_back_do_not_pile_up(
 ) -> None:
     for _ in range(3):
         run.hold()
-        throttling.change_rate(run.folder, RATE + 1, by="olive")
+        change_rate(run.folder, RATE + 1, by="olive")
         run.release()
     file = lease_file(tmp_path / "runs")
     assert list(file.parent.iterdir()) == [file]

@@ -14,7 +14,8 @@ from in_process_run import CONNECTION
 from kafka_rebalance.errors import ThrottleError, ThrottleRateError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.pages.report_files import read_report
-from kafka_rebalance.workflow.throttle import leases, rates, throttling
+from kafka_rebalance.workflow.throttle import leases, rate_change, rates
+from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run
 
 CLUSTER = "simulated-cluster-0001"
@@ -53,7 +54,7 @@ def test_another_rate_is_in_force_at_once_is_written_down_and_is_put_back_with_t
     run.hold()
     run.request()
     cluster.step()
-    throttling.change_rate(run.folder, 5 * MB, by="olive")
+    change_rate(run.folder, 5 * MB, by="olive")
     assert set_rates(cluster) == {str(5 * MB)}
     document = artifacts.read_json(run.folder, artifacts.THROTTLE)
     assert (document["bytes_per_second"], document["first_bytes_per_second"]) == (5 * MB, RATE)
@@ -72,7 +73,7 @@ def test_a_change_that_broke_off_half_way_leaves_no_rate_behind(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
-    real, written = throttling.merge_config, []
+    real, written = rate_change.merge_config, []
 
     def one_only(client, entity, values, **fence):
         if written:
@@ -81,9 +82,9 @@ def test_a_change_that_broke_off_half_way_leaves_no_rate_behind(
         real(client, entity, values, **fence)
 
     with monkeypatch.context() as patched:
-        patched.setattr(throttling, "merge_config", one_only)
+        patched.setattr(rate_change, "merge_config", one_only)
         with pytest.raises(KeyboardInterrupt):
-            throttling.change_rate(run.folder, 5 * MB, by="olive")
+            change_rate(run.folder, 5 * MB, by="olive")
     assert set_rates(cluster) == {str(5 * MB), str(RATE)}
     assert run.release()["left_alone"] == []
     assert cluster.leftovers() == []
@@ -93,16 +94,16 @@ def test_a_change_at_the_moment_of_the_release_is_taken_off_again(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
-    real = throttling.leases.write
+    real = leases.write
 
     def then_release(lease):
         real(lease)
-        monkeypatch.setattr(throttling.leases, "write", real)
+        monkeypatch.setattr(leases, "write", real)
         run.release()
 
-    monkeypatch.setattr(throttling.leases, "write", then_release)
+    monkeypatch.setattr(leases, "write", then_release)
     with pytest.raises(ThrottleError, match="gave its throttle back at this moment"):
-        throttling.change_rate(run.folder, 5 * MB, by="olive")
+        change_rate(run.folder, 5 * MB, by="olive")
     assert cluster.leftovers() == []
     assert leases.read_open(CLUSTER) is None
 
@@ -112,19 +113,19 @@ def test_what_somebody_else_set_meanwhile_is_not_touched_by_a_change(
 ) -> None:
     run.hold()
     cluster.fake.put_json("/config/brokers/1", {"version": 1, "config": {"leader.replication.throttled.rate": "123"}})
-    throttling.change_rate(run.folder, 5 * MB, by="olive")
+    change_rate(run.folder, 5 * MB, by="olive")
     assert cluster.config("brokers/1")["leader.replication.throttled.rate"] == "123"
 
 
 def test_a_run_that_holds_nothing_has_no_rate_to_change(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     with pytest.raises(ThrottleError, match="holds no throttle now"):
-        throttling.change_rate(run.folder, 5 * MB, by="olive")
+        change_rate(run.folder, 5 * MB, by="olive")
     run.hold()
     with pytest.raises(ThrottleRateError, match="outside the policy's 1000000 to 100000000"):
-        throttling.change_rate(run.folder, 1, by="olive")
+        change_rate(run.folder, 1, by="olive")
     run.release()
     with pytest.raises(ThrottleError, match="holds no throttle now"):
-        throttling.change_rate(run.folder, 5 * MB, by="olive")
+        change_rate(run.folder, 5 * MB, by="olive")
 
 
 @pytest.mark.parametrize("rate", [5.0 * MB, True, "5000000", None, float("nan")])
@@ -133,7 +134,7 @@ def test_a_rate_that_is_no_whole_number_is_refused_and_the_lease_stays_readable(
 ) -> None:
     run.hold()
     with pytest.raises(ThrottleRateError, match="no whole number"):
-        throttling.change_rate(run.folder, rate, by="olive")
+        change_rate(run.folder, rate, by="olive")
     run.release()
     assert cluster.leftovers() == []
 
@@ -154,7 +155,7 @@ def test_a_rate_at_which_no_copy_could_end_is_refused_before_the_first_write_and
     planned["candidates"]["light"]["least_bytes_per_second"] = 3 * MB + 1
     artifacts.write_json(run.folder, artifacts.RATES, planned)
     with pytest.raises(ThrottleRateError, match="below the least of"):
-        throttling.change_rate(run.folder, 3 * MB, by="olive")
+        change_rate(run.folder, 3 * MB, by="olive")
     assert set_rates(cluster) == {str(RATE)}
 
 

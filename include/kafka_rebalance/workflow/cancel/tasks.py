@@ -31,6 +31,7 @@ from kafka_rebalance.workflow.run.folder import RunFolder, open_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.running import approved_in, still_running
 from kafka_rebalance.workflow.throttle import throttling
+from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.cancelling import ask_for_original_lists
 from kafka_rebalance.zookeeper.client import open_client
@@ -87,7 +88,7 @@ def set_throttle(run_folder: str, dag_run: Any) -> dict[str, Any]:
     with open_client(read_connection(written["connection_id"]).zookeeper) as client:
         if not still_running(client, written["run"], written["candidate_digest"]):
             return _say_ended(written)
-    throttling.change_rate(target, rate, by=_who(dag_run))
+    change_rate(target, rate, by=_who(dag_run))
     log.info("%s: the throttle is now %d bytes/s per broker", written["run"], rate)
     return {"run": written["run"], "throttle_bytes_per_second": rate}
 

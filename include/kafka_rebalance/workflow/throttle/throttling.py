@@ -18,19 +18,16 @@ from kafka_rebalance.errors import (
     ConfigChangedError,
     LockLostError,
     ThrottleError,
-    ThrottleRateError,
 )
 from kafka_rebalance.execution.janitor import copying_of
-from kafka_rebalance.execution.lease import RateChange, ThrottleLease
+from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.execution.recovery import check_position, position
 from kafka_rebalance.execution.throttle import (
     Release,
     check_in_force,
     desired_throttle,
-    rate_changes,
     set_changes,
     take_lease,
-    with_rate,
 )
 from kafka_rebalance.execution.throttle import (
     release as decide_release,
@@ -43,11 +40,8 @@ from kafka_rebalance.verification.throttles import check_left, check_throttles
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
-from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
-from kafka_rebalance.workflow.run.left_out import read_remaining
 from kafka_rebalance.workflow.run.lock import lock_owner
-from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.preflight import check_before_write
 from kafka_rebalance.workflow.run.segments import check_copies_safe
 from kafka_rebalance.workflow.throttle import leases
@@ -297,72 +291,6 @@ def _migrated(lease: ThrottleLease, result: Release) -> ClusterNotReadyError:
         "through --bootstrap-server, by throttle.json of the run, which has what was there before as prior; the lease "
         "is closed at the next look after that."
     )
-
-
-def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> ThrottleLease:
-    """Another rate for the run of this folder while it goes on; brokers heed it within seconds. Returns the new lease.
-
-    What was approved stays as it was; the lease says who changed the rate, and when. Raises ThrottleRateError for a
-    rate that the policy does not allow or at which a copy could never end, ThrottleError where the run holds no
-    throttle.
-    """
-    if type(bytes_per_second) is not int:
-        raise ThrottleRateError(f"The rate {bytes_per_second!r} is no whole number of bytes/s. Nothing was changed.")
-    snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
-    _lease_of(folder, snapshot["cluster_id"])
-    connection_id = str(snapshot["connection_id"])
-    candidate = read_remaining(folder, artifacts.read_json(folder, artifacts.DECISION)["choice"])
-    check_run_rate(folder, candidate, bytes_per_second, read_policy(connection_id))
-    change = RateChange(bytes_per_second, by, leases.now())
-    with open_client(read_connection(connection_id).zookeeper) as client:
-        before, changed = _change(client, folder, snapshot["cluster_id"], change)
-        now = leases.read_open(changed.cluster_id)
-        gone = now is None or (now.run, now.owner) != (changed.run, changed.owner)
-        if gone or leases.was_given_back_between(before, changed):
-            put_back(client, changed)
-            raise ThrottleError(
-                f"Run {changed.run} gave its throttle back at this moment. The new rate was taken off again; nothing "
-                "of it is left."
-            )
-    log.info("%s: %s changed the rate to %d bytes/s", changed.run, by, bytes_per_second)
-    return changed
-
-
-def _change(
-    client: KazooClient, folder: RunFolder, cluster_id: str, change: RateChange
-) -> tuple[ThrottleLease, ThrottleLease]:
-    """Writes the lease, then the brokers' configs; again where others write at the same moment. Returns the lease
-    before and after.
-    """
-    for left in reversed(range(ATTEMPTS)):
-        # Before the lease is read: of two who change the rate at once, one reads what the other has written.
-        fence = lock.raise_fence(client)
-        before = _lease_of(folder, cluster_id)
-        lease = before if change in before.rate_changes else with_rate(before, change)
-        lease = replace(lease, generation=fence.generation)
-        leases.write(lease)  # first: whoever puts back at this moment must know both rates for ours
-        try:
-            configs = read_configs(client, lease.entities)
-            for entity, values in rate_changes(lease, configs).items():
-                merge_config(client, entity, values, decided_on=configs.get(entity, {}), fence=fence)
-        except (ConfigChangedError, LockLostError):
-            if not left:
-                raise
-            continue
-        now = leases.read_open(cluster_id)
-        if now is None or now.generation <= lease.generation or now.run_folder != lease.run_folder:
-            break
-    return before, lease
-
-
-def _lease_of(folder: RunFolder, cluster_id: str) -> ThrottleLease:
-    lease = leases.read_open(cluster_id)
-    if lease is None or lease.run_folder != str(folder):
-        raise ThrottleError(
-            f"The run of {folder} holds no throttle now, so its rate cannot be changed. Nothing of it is in force. "
-            "Give another rate while copies are in flight."
-        )
-    return lease
 
 
 def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan) -> None:
