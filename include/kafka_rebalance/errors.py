@@ -10,6 +10,7 @@ RebalanceError
 ├── ArtifactError             a file of the run's folder: missing, unreadable, of another version or digest
 │   ├── FormatVersionError    a file whose format has changed since this version
 │   └── RunFolderError        the run's folder itself: not writable, not shared, outside its root
+│       └── StorageError      storage did not do what was asked of it, perhaps for this moment only
 ├── ReadError                 the cluster could not be read: never the same as "nothing is there"
 │   └── CorruptZnodeError     a znode whose content is not what Kafka writes
 ├── ClusterNotReadyError      the cluster was read, and is in a condition in which we do not plan or write
@@ -74,6 +75,10 @@ class FormatVersionError(ArtifactError):
 
 class RunFolderError(ArtifactError):
     """The run's folder cannot be written, is not shared, or lies outside its root."""
+
+
+class StorageError(RunFolderError):
+    """Storage did not read, write or list a file: what is there is unknown, and a retry may find it."""
 
 
 class ReadError(RebalanceError):

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import errno
 import shutil
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +16,7 @@ from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem
 from kazoo.exceptions import ConnectionLoss
 
-from kafka_rebalance.errors import ArtifactError, LockLostError, ThrottleError, WriteError
+from kafka_rebalance.errors import ArtifactError, LockLostError, StorageError, ThrottleError, WriteError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.run.control import read_control
 from kafka_rebalance.workflow.run.folder import installation
@@ -151,12 +153,46 @@ def test_a_lease_is_written_whole_or_not_at_all(
 
     with monkeypatch.context() as patched:
         patched.setattr("os.fsync", full)
-        with pytest.raises(AirflowFailException, match=r"RunFolderError: The throttle lease .* cannot be written"):
+        with pytest.raises(StorageError, match=r"The throttle lease .* cannot be written"):
             run.release()
     assert leases.read(CLUSTER) == kept
     kept_in = lease_file(run.folder.parents[2])
     assert list(kept_in.parent.iterdir()) == [kept_in]
     run.release()  # safe to repeat
+    assert cluster.leftovers() == []
+
+
+@pytest.mark.parametrize("task", ["hold", "request", "release"])
+def test_storage_that_is_away_for_one_read_costs_a_task_one_retry(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, task: str
+) -> None:
+    """Whichever of its reads it is: no failure of them is final."""
+    if task != "hold":
+        run.hold()
+    root, left, tried = run.folder.parents[2], [0], 0
+
+    def once(real: Any) -> Any:
+        def read(path: Path) -> Any:
+            if path.is_relative_to(root):
+                left[0] -= 1
+                if left[0] == 0:
+                    raise OSError(errno.EIO, "away")
+            return real(path)
+
+        return read
+
+    with monkeypatch.context() as patched:
+        for name in ("read_bytes", "iterdir"):
+            patched.setattr(Path, name, once(getattr(Path, name)))
+        while left[0] <= 0:
+            tried += 1
+            left[0] = tried
+            with suppress(StorageError, OSError):  # not AirflowFailException
+                getattr(run, task)()
+    assert tried > 8
+    if task == "request":
+        run.reassign()
+    run.release()
     assert cluster.leftovers() == []
 
 

@@ -18,7 +18,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, Self
 
-from kafka_rebalance.errors import ArtifactError, FormatVersionError
+from kafka_rebalance.errors import ArtifactError, FormatVersionError, StorageError
 
 FORMAT_VERSION = 1
 
@@ -123,13 +123,16 @@ def sync_folder(folder: Path) -> None:
 
 
 def read_json(folder: Folder, name: str) -> dict[str, Any]:
-    """The file's content. A missing file, one that is not JSON, and an unknown major version are errors."""
+    """The file's content. A missing file, one that is not JSON, and an unknown major version are errors.
+
+    StorageError where storage does not tell what is in it.
+    """
     try:
         text = (folder / name).read_bytes()
     except FileNotFoundError as missing:
         raise ArtifactError(f"{name} is not in the run's folder {folder}. Run the task that writes it.") from missing
     except OSError as unreadable:
-        raise ArtifactError(f"{folder / name} cannot be read ({unreadable}). Nothing was changed.") from unreadable
+        raise StorageError(f"{folder / name} cannot be read ({unreadable}). Nothing was changed.") from unreadable
     try:
         document = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as bad:

@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_rebalance.errors import ArtifactError, RunFolderError
+from kafka_rebalance.errors import ArtifactError, StorageError
 from kafka_rebalance.model.artifacts import Folder, digest_of_bytes
 from kafka_rebalance.planning.arrays import Ints, Problem
 from kafka_rebalance.planning.columns import Columns
@@ -123,7 +123,7 @@ def write_history(folder: Folder, table: pa.Table, files: int, unreadable: Seque
             make(parents=True, exist_ok=True)
         (place / PART).write_bytes(content)
     except OSError as wrong:
-        raise RunFolderError(f"{place / PART} cannot be written ({wrong}). Nothing was planned.") from wrong
+        raise StorageError(f"{place / PART} cannot be written ({wrong}). Nothing was planned.") from wrong
     return content
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_rebalance.errors import ArtifactError, RunFolderError
+from kafka_rebalance.errors import ArtifactError, StorageError
 from kafka_rebalance.model.artifacts import PROPOSALS, TIMINGS, Folder, digest_of_bytes, read_json, write_json
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Candidate, Move, candidate_digest
@@ -357,7 +357,7 @@ def _write(folder: Folder, name: str, content: bytes) -> None:
     try:
         (folder / name).write_bytes(content)
     except OSError as wrong:
-        raise RunFolderError(
+        raise StorageError(
             f"{folder / name} cannot be written ({wrong}). Nothing was written to the cluster."
         ) from wrong
 
@@ -369,16 +369,18 @@ def _made(folder: Folder) -> Folder:
         try:
             make(parents=True, exist_ok=True)
         except OSError as wrong:
-            raise RunFolderError(f"{folder} cannot be made ({wrong}). Nothing was written to the cluster.") from wrong
+            raise StorageError(f"{folder} cannot be made ({wrong}). Nothing was written to the cluster.") from wrong
     return folder
 
 
 def read_file(folder: Folder, name: str) -> bytes:
-    """Raises ArtifactError where the file is not there."""
+    """Raises ArtifactError where the file is not there, StorageError where storage does not tell."""
     try:
         return (folder / name).read_bytes()
-    except OSError as missing:
+    except FileNotFoundError as missing:
         raise ArtifactError(f"{folder / name} cannot be read ({missing}). Nothing was planned.") from missing
+    except OSError as unreadable:
+        raise StorageError(f"{folder / name} cannot be read ({unreadable}). Nothing was planned.") from unreadable
 
 
 def parquet_table(content: bytes, where: str) -> pa.Table:

@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import kafka_rebalance
-from kafka_rebalance.errors import RunFolderError
+from kafka_rebalance.errors import StorageError
 
 ROOMS = ("model", "kafka", "planning", "forecast", "spark")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date a zip can hold: same sources, same bytes
@@ -29,5 +29,5 @@ def build(target: Path) -> Path:
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(content.getvalue())
     except OSError as wrong:
-        raise RunFolderError(f"{target} cannot be written ({wrong}). Spark was not started.") from wrong
+        raise StorageError(f"{target} cannot be written ({wrong}). Spark was not started.") from wrong
     return target

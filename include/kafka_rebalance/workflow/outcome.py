@@ -1,4 +1,6 @@
-"""Which errors are worth a retry: a server that was away is; an answer, a plan or a setting that is wrong is not."""
+"""Which errors are worth a retry: servers and storage that were away are; an answer, a plan or a setting that is
+wrong is not.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +20,7 @@ from kafka_rebalance.errors import (
     RefusedError,
     StaleProposalError,
     StoppedError,
+    StorageError,
     VerificationError,
 )
 
@@ -45,6 +48,8 @@ def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
+        except StorageError:  # an ArtifactError, but one that another try may not meet
+            raise
         except FINAL as final:
             raise AirflowFailException(f"{type(final).__name__}: {final}") from final
 

@@ -9,7 +9,7 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka_rebalance.errors import ArtifactError, FormatVersionError
+from kafka_rebalance.errors import ArtifactError, FormatVersionError, StorageError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.proposal import Batch
@@ -98,7 +98,7 @@ def _read(plan: ApprovedPlan) -> dict[str, Any]:
     """What was noted; an empty document where there are no readable notes."""
     try:
         return artifacts.read_json(plan.folder, artifacts.BATCHES)
-    except FormatVersionError:
+    except (FormatVersionError, StorageError):
         raise
     except ArtifactError:
         return {}

@@ -16,7 +16,7 @@ from urllib.parse import unquote, urlsplit
 from airflow.sdk import ObjectStoragePath
 from airflow.sdk.configuration import conf
 
-from kafka_rebalance.errors import ArtifactError, RunFolderError
+from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
 from kafka_rebalance.model.artifacts import INSTALLATION, NONCE, read_json, read_json_if_there, write_json
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def create_run_folder(connection_id: str, run_id: str) -> tuple[RunFolder, str]:
         (folder / "snapshot").mkdir(parents=True, exist_ok=True)
         write_json(folder, NONCE, {"nonce": nonce})
     except OSError as failed:
-        raise RunFolderError(
+        raise StorageError(
             f"The run's folder {run} cannot be written ({failed}). Nothing was read from or written to the cluster. "
             "Make [kafka_rebalance] runs_url a folder that Airflow's workers may write."
         ) from failed
@@ -78,7 +78,7 @@ def newest_attempt(run: RunFolder) -> RunFolder | None:
 def installation() -> str:
     """Eight characters that tell this Airflow's storage of runs from any other; made where there are none yet.
 
-    Two Airflows can have the same address, or none, and runs of the same name. Raises RunFolderError.
+    Two Airflows can have the same address, or none, and runs of the same name. Raises StorageError.
     """
     root = runs_root()
     try:
@@ -86,7 +86,7 @@ def installation() -> str:
             root.mkdir(parents=True, exist_ok=True)
             write_json(root, INSTALLATION, {"installation": secrets.token_hex(4)})
     except OSError as failed:
-        raise RunFolderError(
+        raise StorageError(
             f"{root / INSTALLATION} cannot be written ({failed}). Nothing was written to the cluster. "
             "Make [kafka_rebalance] runs_url a folder that Airflow's workers may write."
         ) from failed
@@ -94,9 +94,13 @@ def installation() -> str:
 
 
 def check_shared(folder: Folder, nonce: str) -> None:
-    """Raises RunFolderError unless this process sees the nonce that the snapshot wrote."""
+    """Raises RunFolderError unless this process sees the nonce that the snapshot wrote, StorageError where storage does
+    not tell.
+    """
     try:
         found = read_json(folder, NONCE).get("nonce")
+    except StorageError:
+        raise
     except ArtifactError:
         found = None
     if found != nonce:

@@ -116,7 +116,7 @@ def find_moved(connection_id: str, run_id: str | None) -> ApprovedPlan | None:
             plan = approved_in(folder, None) if begun else None
         except ArtifactError as unreadable:
             remedy = "" if run_id else " Which run began last can therefore not be told: name it in run_id."
-            raise ArtifactError(f"{unreadable}{remedy}") from unreadable
+            raise type(unreadable)(f"{unreadable}{remedy}") from unreadable
         if plan is not None:
             found.append((min(begun), plan))
     return max(found, key=lambda one: one[0])[1] if found else None

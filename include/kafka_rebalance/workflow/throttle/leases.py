@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kafka_rebalance.errors import ArtifactError, RunFolderError
+from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
 from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.run.folder import RunFolder, file_name, open_run_folder, runs_root
@@ -49,7 +49,7 @@ def read_open(cluster_id: str) -> ThrottleLease | None:
 
 def write(lease: ThrottleLease) -> None:
     """Writes it as of its generation, and the copy in its run's folder where that still exists. It is the cluster's
-    lease unless there is a later one (`is_latest`). Raises RunFolderError, and ArtifactError for one that could not be
+    lease unless there is a later one (`is_latest`). Raises StorageError, and ArtifactError for one that could not be
     read again.
     """
     folder, name = _folder() / file_name(lease.cluster_id), f"{lease.generation}.json"
@@ -62,7 +62,7 @@ def write(lease: ThrottleLease) -> None:
             artifacts.sync_folder(folder.parent)
         artifacts.write_json(folder, name, lease.to_mapping(), source_digest=lease.candidate_digest)
     except OSError as failed:
-        raise RunFolderError(
+        raise StorageError(
             f"The throttle lease {folder / name} cannot be written ({failed}). No throttle was "
             "changed because of it. Make [kafka_rebalance] runs_url a folder that Airflow's workers may write, then "
             "clear this task."
@@ -76,7 +76,7 @@ def write(lease: ThrottleLease) -> None:
 
 
 def is_latest(lease: ThrottleLease) -> bool:
-    """Whether nobody has written a later one. Raises RunFolderError."""
+    """Whether nobody has written a later one. Raises StorageError."""
     return _generations(file_name(lease.cluster_id))[-1:] == [lease.generation]
 
 
@@ -101,7 +101,7 @@ def remove_before(lease: ThrottleLease) -> None:
 
 def stored() -> tuple[StoredLease, ...]:
     """The lease of every cluster, also those that were given back and those that cannot be read. Raises
-    RunFolderError.
+    StorageError.
     """
     names = {name.removesuffix(_UNNUMBERED) for name in _names(_folder()) if not name.startswith(".")}
     return tuple(one for name in sorted(names) if (one := _stored(name)) is not None)
@@ -149,7 +149,7 @@ def _generations(cluster: str) -> list[str]:
 
 
 def _names(folder: RunFolder) -> Sequence[str]:
-    """What is in a folder, sorted; nothing where it does not exist. Raises RunFolderError."""
+    """What is in a folder, sorted; nothing where it does not exist. Raises StorageError."""
     try:
         if isinstance(folder, Path):
             return sorted(path.name for path in folder.iterdir())
@@ -159,7 +159,7 @@ def _names(folder: RunFolder) -> Sequence[str]:
     except FileNotFoundError:
         return []
     except OSError as failed:
-        raise RunFolderError(f"{folder} cannot be listed ({failed}). No throttle was changed.") from failed
+        raise StorageError(f"{folder} cannot be listed ({failed}). No throttle was changed.") from failed
 
 
 def _folder() -> RunFolder:
