@@ -55,11 +55,15 @@ class Truth:
     def as_approved(self) -> bool:
         """Replicas in order, all of them and nobody else in sync, led by the first, and nothing in motion."""
         return (
-            dict(self.replicas) == AFTER
+            self.is_placed
             and all(self.isr[partition] == set(after) for partition, after in AFTER.items())
             and all(self.leaders[partition] == after[0] for partition, after in AFTER.items())
-            and not (self.marked or self.reassigning)
         )
+
+    @property
+    def is_placed(self) -> bool:
+        """Replicas in order, and nothing in motion; whoever is in sync."""
+        return dict(self.replicas) == AFTER and not (self.marked or self.reassigning)
 
 
 @contextmanager

@@ -94,6 +94,14 @@ def test_a_success_that_is_none_fails_the_case(tmp_path: Path, truth: Truth, tol
     assert any(told in problem for problem in judged(tmp_path, truth))
 
 
+def test_who_was_killed_as_the_copies_ended_may_be_missed_only_behind_the_verification(tmp_path: Path) -> None:
+    missed = replace(APPROVED, isr={**APPROVED.isr, 0: frozenset({2, 4})}, leaders={**APPROVED.leaders, 0: 2})
+    assert judged(tmp_path, APPROVED, truths=(APPROVED, missed)) == []
+    assert missed.is_placed
+    assert not replace(missed, replicas=BEFORE).is_placed
+    assert not replace(missed, marked=True).is_placed
+
+
 def test_a_verdict_that_is_not_true_fails_the_case(tmp_path: Path) -> None:
     problems = judged(tmp_path, APPROVED, passed=False, state="failed", errors=["verify: VerificationError"])
     assert any("verification.json says passed=False" in problem for problem in problems)
