@@ -221,10 +221,13 @@ def answered(choice: str | None, cluster: SimulatedCluster, days_ago: float = 1,
             "dag_id": "kafka_rebalance",
             "run_id": run_id,
             "choice": choice,
-            "by": "uma",
+            "by": "3",
             "at": at,
             "note": "not now",
         }
+        artifacts.write_json(
+            Path(pushed["run_folder"]), artifacts.DECISION, {"approved_by": {"id": "3", "name": "uma"}}
+        )
         ledger.append("decisions", CONNECTION, run_id, at, [row])
 
 

@@ -171,6 +171,9 @@ def test_a_cancelled_run_requests_no_further_batch(
 ) -> None:
     begin(run, cluster)
     canceller.approved()
+    decision = artifacts.read_json(canceller.folder, artifacts.DECISION)
+    changed = decision | {"approved_by": {"id": "3", "name": "uma"}}  # as FAB has them
+    canceller.xcom["decision"]["decision_digest"] = artifacts.write_json(canceller.folder, artifacts.DECISION, changed)
     canceller.cancel()
     asked = read_control(run.folder)
     assert asked.cancelled is not None

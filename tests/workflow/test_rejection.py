@@ -44,7 +44,8 @@ def test_the_same_proposal_again_is_told_with_who_rejected_it_and_why(
 ) -> None:
     first = planned(tmp_path, cluster, monkeypatch, "one")
     assert rejected(first) is None
-    answered("one", "Reject", note="not on a Friday")
+    artifacts.write_json(first.folder, artifacts.DECISION, {"approved_by": {"id": "3", "name": "uma"}})
+    answered("one", "Reject", note="not on a Friday", by="3")
     found = rejected(planned(tmp_path, cluster, monkeypatch, "two"))
     assert (found["run_id"], found["by"], found["note"]) == ("one", "uma", "not on a Friday")
     assert found["at"] == AT.isoformat()

@@ -15,6 +15,7 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.planning.tables import BROKERS, PART, read_file
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.run.approved import decider
 from kafka_rebalance.workflow.run.folder import RunFolder, file_name, newest_attempt, runs_root
 
 log = logging.getLogger(__name__)
@@ -48,10 +49,11 @@ def _beside(folder: RunFolder, connection_id: str, row: dict[str, Any]) -> dict[
     now, moves_now = _proposed(folder)
     if now is None:
         return None
-    then, same = None, None
+    then, same, by = None, None, row["by"]
     try:
         earlier = newest_attempt(runs_root() / file_name(connection_id) / file_name(row["run_id"]))
         if earlier is not None:
+            by = decider(artifacts.read_json_if_there(earlier, artifacts.DECISION)) or by
             then, moves_then = _proposed(earlier)
             alike = sum(moves_then.get(key) == after for key, after in moves_now.items())
             same = alike / len(moves_now) if then is not None and moves_now else None
@@ -60,7 +62,7 @@ def _beside(folder: RunFolder, connection_id: str, row: dict[str, Any]) -> dict[
     at = row["at"] or row["observed_at"]
     return {
         "run_id": row["run_id"],
-        "by": row["by"],
+        "by": by,
         "at": at.isoformat(timespec="seconds"),
         "note": row["note"],
         "then": then,

@@ -31,7 +31,7 @@ from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.pages import report_files
 from kafka_rebalance.workflow.reassignment import batch_notes, elections
 from kafka_rebalance.workflow.run import running
-from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
+from kafka_rebalance.workflow.run.approved import ApprovedPlan, decider, read_approved, read_plan_view
 from kafka_rebalance.workflow.run.folder import create_run_folder, open_run_folder
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.left_out import check_left_out
@@ -257,8 +257,7 @@ def record(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         raise VerificationError(
             "The run did not reach the approved end, see verification.json. The ledger has it as not verified."
         )
-    approver = plan.decision["approved_by"]
-    return row | {"approver": approver.get("name") or approver["id"]}
+    return row | {"approver": decider(plan.decision)}
 
 
 def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:

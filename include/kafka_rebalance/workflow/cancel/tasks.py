@@ -26,7 +26,7 @@ from kafka_rebalance.workflow.cancel.approval import CONSENT
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run import control
-from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, read_decision
+from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, decider, read_decision
 from kafka_rebalance.workflow.run.folder import RunFolder, open_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.running import approved_in, still_running
@@ -107,7 +107,7 @@ def cancel(decision: Mapping[str, Any]) -> dict[str, Any]:
     with open_client(connection.zookeeper) as client:
         if not still_running(client, approved.plan.run, approved.plan.candidate_digest):
             return _say_ended(approved.written)
-        control.ask_cancel(open_run_folder(approved.written["target_folder"]), approved.decision["approved_by"]["id"])
+        control.ask_cancel(open_run_folder(approved.written["target_folder"]), decider(approved.decision) or "somebody")
         # After that: a worker that read control.json before it, and is about to request a batch, no longer can.
         lock.raise_fence(client)
         cancelled = _take_back(client, connection, approved)

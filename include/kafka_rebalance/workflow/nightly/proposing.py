@@ -20,6 +20,7 @@ from kafka_rebalance.planning.reading import read_problem
 from kafka_rebalance.planning.scoring import Score, scores
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.run.approved import decider
 from kafka_rebalance.workflow.run.folder import file_name, newest_attempt, runs_root
 from kafka_rebalance.workflow.throttle.standing import is_active
 
@@ -113,13 +114,14 @@ def _rejection(connection_id: str, now: datetime) -> Rejection | None:
                 continue
             if row["choice"] != REJECT:
                 return None
+            by = decider(artifacts.read_json_if_there(folder, artifacts.DECISION)) or row["by"] or "somebody"
             problem = read_problem(folder / artifacts.SNAPSHOT_FOLDER, Settings())
         except (RebalanceError, OSError, KeyError) as unreadable:
             log.warning("Run %s was answered, but its folder cannot be read: %s", row["run_id"], unreadable)
             continue
         seen = _seen(problem, written.get("policy_digest"))
         at = row["at"] or row["observed_at"]
-        return Rejection(row["run_id"], row["by"] or "somebody", at, row["note"] or "", seen)
+        return Rejection(row["run_id"], by, at, row["note"] or "", seen)
     return None
 
 

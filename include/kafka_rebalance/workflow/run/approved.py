@@ -21,6 +21,12 @@ from kafka_rebalance.workflow.run.left_out import LeftOut, read_left_out, withou
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 
+def decider(decision: Mapping[str, Any] | None) -> str | None:
+    """Who gave this decision, by name, since an id may be a number; None where nobody did."""
+    who = (decision or {}).get("approved_by") or {}
+    return who.get("name") or who.get("id")
+
+
 @dataclass(frozen=True, slots=True)
 class ApprovedPlan:
     """The one candidate that may run, with the snapshot and the decision it belongs to."""
