@@ -275,7 +275,7 @@ class Overview:
     @property
     def counts(self) -> tuple[tuple[str, int], ...]:
         """How many clusters there are of each tone, worst first."""
-        words = {"bad": "need somebody", "attention": "to look at", "good": "fine"}
+        words = {"bad": "for somebody to act on", "attention": "to look at", "good": "fine"}
         tones = [cluster.tone for cluster in self.clusters]
         return tuple((words[tone], tones.count(tone)) for tone in TONES if tone in tones)
 
