@@ -11,6 +11,7 @@ from kafka_rebalance.execution.janitor import (
     IDLE_SECONDS,
     UNWATCHED_SECONDS,
     Standing,
+    absent_receivers,
     copying_of,
     custody,
     listed_behind,
@@ -98,6 +99,31 @@ def test_an_alert_says_how_many_copies_go_on_at_which_rate() -> None:
 def test_copies_in_motion_are_told_from_the_lease_alone(partitions, reassigning, copying) -> None:
     found = copying_of(lease(), view(partitions, reassigning=reassigning))
     assert found == {tp(name) for name in copying}
+
+
+@pytest.mark.parametrize(
+    ("partitions", "reassigning", "copying"),
+    [
+        ({"t-0": partition([2, 3], [2])}, None, set()),  # 1 has left the list, so 3 was in sync
+        ({"t-0": partition([2, 3, 1], [1, 2])}, None, {"t-0"}),  # the request was deleted in mid-copy, below 2.4
+        ({"t-0": partition([2, 3, 1], [1, 2])}, {"t-0": [2, 3]}, {"t-0"}),
+        ({"t-0": partition([1, 2])}, {"t-0": [2, 3]}, {"t-0"}),
+        ({"t-0": partition([2, 3, 1], [1, 2], adding=[3], removing=[1])}, None, {"t-0"}),
+        ({"g-0": partition([1, 2, 3], [1, 2])}, None, {"g-0"}),  # one replica more: this list may be the one in between
+        ({"g-0": partition([1, 2, 3], [1, 2], topic_id="of 2.8")}, None, set()),  # where that would be marked
+        ({"g-0": partition([1, 2, 3], [1, 2], adding=[3], topic_id="of 2.8")}, None, {"g-0"}),
+    ],
+)
+def test_a_broker_that_is_gone_counts_while_its_copy_has_not_ended(partitions, reassigning, copying) -> None:
+    held = take_lease("dag/one", DIGEST, [*MOVES, move("g-0", [1, 2], [1, 2, 3])], 5, {}, owner="here")
+    now = view(partitions, reassigning=reassigning, brokers=[1, 2])
+    assert copying_of(held, now) == {tp(name) for name in copying}
+    (said,) = absent_receivers(held, now)
+    assert ("cannot end without it" in said) == bool(copying)
+    assert ("no throttle is kept for it" in said) != bool(copying)
+    back = view(partitions, reassigning=reassigning, brokers=[1, 2, 3])
+    assert copying_of(held, back) == {tp(name) for name in partitions}
+    assert absent_receivers(held, back) == ()
 
 
 def test_a_restarted_broker_that_catches_up_under_our_throttle_is_noticed() -> None:

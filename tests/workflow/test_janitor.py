@@ -275,11 +275,71 @@ def test_the_lock_of_another_airflow_is_broken_by_an_approver_who_names_its_owne
     with pytest.raises(AirflowFailException, match=r"LockHeldError: .*The lock was not broken"):
         tend("uma", break_lock="kafka_rebalance/one")
     cluster.fake.put_json(REASSIGN, {"version": 1, "partitions": [{"topic": "idle", "partition": 0, "replicas": [3]}]})
-    assert "kept: a reassignment is in motion" in tend("uma", break_lock=other.name)["lines"][0]
+    with pytest.raises(AirflowFailException, match=r"The lock was not broken: .* kept: a reassignment is in motion"):
+        tend("uma", break_lock=other.name)
     assert LOCK in cluster.fake.znodes
     cluster.fake.delete(REASSIGN)
     assert "was given back (by uma)" in tend("uma", break_lock=other.name)["lines"][0]
     assert LOCK not in cluster.fake.znodes
+
+
+def test_a_lock_that_is_not_broken_since_its_copies_go_on_is_said_every_time(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    held = in_flight(run, cluster)
+    with pytest.raises(AirflowFailException, match=r"The lock was not broken: break_lock names 'kafka_rebalance/two'"):
+        tend("uma", break_lock="kafka_rebalance/two")
+    for _ in range(2):
+        with pytest.raises(AirflowFailException, match=r"LockHeldError: .* not broken: Nobody follows the copies of"):
+            tend("uma", break_lock=tend()["lock"])
+    assert "The lock was not broken" in janitor.read_report(CONNECTION)["warnings"][-1]
+    assert cluster.throttles() == held
+
+
+def gone_for_good(run: SimulatedRun, cluster: SimulatedCluster) -> int:
+    """A broker that dies for good when all copies to it are done."""
+    in_flight(run, cluster)
+    while REASSIGN in cluster.fake.znodes:
+        cluster.step()
+    (broker, *_) = next(move for move in run.candidate.moves if move.topic_partition.topic == "audit").added
+    cluster.fake.delete(f"/brokers/ids/{broker}")
+    for move in run.candidate.moves:
+        path = f"/brokers/topics/{move.topic_partition.topic}/partitions/{move.topic_partition.partition}/state"
+        state = cluster.fake.json(path)
+        isr = [other for other in state["isr"] if other != broker]
+        cluster.fake.put_json(path, {**state, "leader": isr[0], "isr": isr})
+    return broker
+
+
+@pytest.mark.parametrize("by", ["release", "janitor"])
+def test_a_broker_that_died_for_good_after_its_copies_keeps_nobody_from_the_cluster(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, by: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = gone_for_good(run, cluster)
+    if by == "release":
+        run.release()
+    else:
+        airflow.states["one"] = "failed"
+        assert tend()["alerts"] == []
+    assert cluster.leftovers() == []
+    assert f"Broker {broker} is not registered. " in caplog.text
+    assert "what it has missed it copies without one when it returns" in caplog.text
+
+
+def test_a_copy_whose_broker_died_for_good_is_an_alert_that_says_what_to_do(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    """Its request stands: the controller goes on with it when the broker returns, whenever that is."""
+    held = in_flight(run, cluster)
+    (broker, *_) = next(move for move in run.candidate.moves if move.topic_partition.topic == "audit").added
+    cluster.fake.delete(f"/brokers/ids/{broker}")
+    airflow.states["one"] = "failed"
+    with pytest.raises(
+        UnwatchedError, match=rf"Broker {broker} is not registered, and \d copies cannot end .* Start it"
+    ):
+        tend()
+    assert cluster.throttles() == held
+    assert LOCK in cluster.fake.znodes
 
 
 def test_a_sweep_comes_now_and_then_and_one_that_fails_holds_up_no_lease(

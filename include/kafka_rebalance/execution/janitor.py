@@ -21,7 +21,7 @@ from kafka_rebalance.kafka.throttles import (
 )
 from kafka_rebalance.model.artifacts import digest_of
 from kafka_rebalance.model.cluster import ClusterView
-from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.partition import PartitionView, TopicPartition
 
 # Who follows a batch writes progress.json at each look, every 15 s at least.
 UNWATCHED_SECONDS = 35.0
@@ -94,17 +94,66 @@ def copying_of(lease: ThrottleLease, view: ClusterView) -> frozenset[TopicPartit
     others send a partition elsewhere in mid-copy, our copies that are in their list too go on. And those of which such
     a broker is outside the ISR. From the lease alone, since the plan of a run may be gone; what the view does not have
     no longer exists.
+
+    A broker that is not registered copies nothing. It counts nevertheless while its copy has not ended: the copy would
+    go on without throttle when the broker returns, hours later, with nobody there. Where it had ended, the broker was
+    whole, and does not count: it may be gone for good, and would keep its cluster from every other run. Should it
+    return after that, it catches up without throttle, as any broker that was restarted; one that comes back with an
+    empty disk copies all of it so. `absent_receivers` says that to people.
     """
     found = set()
-    for topic_partition, receiving in _receivers(lease).items():
+    for topic_partition, (sending, receiving) in _listed(lease).items():
         partition = view.partitions.get(topic_partition)
         if partition is None:
             continue
-        asked = (view.reassignments or {}).get(topic_partition, ())
-        ours = receiving & {*partition.replicas, *asked}
-        if ours and (topic_partition in view.moving or not ours <= set(partition.isr)):
+        ours = receiving & {*partition.replicas, *(view.reassignments or {}).get(topic_partition, ())}
+        behind = ours - set(partition.isr)
+        if topic_partition in view.moving:
+            behind = ours
+        elif _has_ended(partition, sending | receiving):
+            behind &= frozenset(view.brokers)
+        if behind:
             found.add(topic_partition)
     return frozenset(found)
+
+
+def _has_ended(partition: PartitionView, union: Collection[int]) -> bool:
+    """Whether the copies to a partition that nobody asks to move have all been in sync.
+
+    The controller takes an old replica out of the list only after that. While none is out the list may be the one in
+    between, where somebody has deleted the request, which below 2.4 ends nothing. A topic that has an id is of 2.8 or
+    later, where its znode marks what has not ended.
+    """
+    return partition.topic_id is not None or not set(union) <= set(partition.replicas)
+
+
+def absent_receivers(lease: ThrottleLease, view: ClusterView) -> tuple[str, ...]:
+    """Of each broker that lacks a copy of ours and is not registered: what waits for it, and what no longer does."""
+    copying = copying_of(lease, view)
+    absent: dict[int, list[TopicPartition]] = {}
+    for topic_partition, (_, receiving) in sorted(_listed(lease).items()):
+        partition = view.partitions.get(topic_partition)
+        asked = (view.reassignments or {}).get(topic_partition, ())
+        for broker in receiving & {*partition.replicas, *asked} - set(partition.isr) if partition else ():
+            if broker not in view.brokers:
+                absent.setdefault(broker, []).append(topic_partition)
+    found = []
+    for broker, lacking in sorted(absent.items()):
+        waiting = [topic_partition for topic_partition in lacking if topic_partition in copying]
+        ended = [topic_partition for topic_partition in lacking if topic_partition not in copying]
+        if waiting:
+            found.append(
+                f"Broker {broker} is not registered, and {len(waiting)} copies cannot end without it, {waiting[0]} "
+                "first. Start it. If it is gone for good: cancel what is requested with kafka_rebalance_cancel, and "
+                "give partitions that are not being moved a list without it with kafka-reassign-partitions."
+            )
+        if ended:
+            found.append(
+                f"Broker {broker} is not registered. {len(ended)} partitions were copied to it, {ended[0]} first, and "
+                "no throttle is kept for it: what it has missed it copies without one when it returns. If its disk is "
+                "empty then, throttle it with kafka-configs before it is started."
+            )
+    return tuple(found)
 
 
 def slowed_catch_up(lease: ThrottleLease, view: ClusterView) -> tuple[str, ...]:
@@ -112,16 +161,15 @@ def slowed_catch_up(lease: ThrottleLease, view: ClusterView) -> tuple[str, ...]:
 
     A follower outside the ISR fetches at the leader's throttled rate where the leader's replica is listed.
     """
-    receivers = _receivers(lease)
     found = []
-    for topic_partition in sorted(receivers):
+    for topic_partition, (_, receiving) in sorted(_listed(lease).items()):
         partition = view.partitions.get(topic_partition)
         if partition is None:
             continue
         behind = [
             broker
             for broker in partition.replicas
-            if broker not in partition.isr and broker not in receivers[topic_partition] and broker in view.brokers
+            if broker not in partition.isr and broker not in receiving and broker in view.brokers
         ]
         found += [
             f"{topic_partition}: replica {broker} is outside the ISR and catches up under this run's throttle of "
@@ -131,18 +179,16 @@ def slowed_catch_up(lease: ThrottleLease, view: ClusterView) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _receivers(lease: ThrottleLease) -> dict[TopicPartition, frozenset[int]]:
-    """The brokers that receive a copy of each listed partition."""
-    found: dict[TopicPartition, set[int]] = {}
+def _listed(lease: ThrottleLease) -> dict[TopicPartition, tuple[frozenset[int], frozenset[int]]]:
+    """The brokers that send, and those that receive, a copy of each listed partition: old replicas and new ones."""
+    found: dict[TopicPartition, tuple[set[int], set[int]]] = {}
     for entity, values in lease.wanted.items():
         topic = entity.partition("/")[2]
-        for key in (LEADER_REPLICAS, FOLLOWER_REPLICAS):
+        for side, key in enumerate((LEADER_REPLICAS, FOLLOWER_REPLICAS)):
             for entry in list_entries(values.get(key), key):
                 partition, broker = split_entry(entry)
-                brokers = found.setdefault(TopicPartition(topic, partition), set())
-                if key == FOLLOWER_REPLICAS:
-                    brokers.add(broker)
-    return {topic_partition: frozenset(brokers) for topic_partition, brokers in found.items()}
+                found.setdefault(TopicPartition(topic, partition), (set(), set()))[side].add(broker)
+    return {tp: (frozenset(sending), frozenset(receiving)) for tp, (sending, receiving) in found.items()}
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from kafka_rebalance.errors import (
     RebalanceError,
     UnwatchedError,
 )
-from kafka_rebalance.execution.janitor import Finding, Standing, copying_of, custody, slowed_catch_up
+from kafka_rebalance.execution.janitor import Finding, Standing, absent_receivers, copying_of, custody, slowed_catch_up
 from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.fleet import fleet
@@ -58,6 +58,7 @@ class Look:
     warnings: list[str] = field(default_factory=list)
     alerts: dict[str, str] = field(default_factory=dict)  # what stays the same about it -> its text
     holder: str | None = None
+    not_broken: str | None = None  # why the lock that a person wanted broken is still there
 
 
 def clusters(variable: Any, kafka_conn_id: str | None) -> list[str]:
@@ -76,7 +77,8 @@ def clusters(variable: Any, kafka_conn_id: str | None) -> list[str]:
 @fails_without_retry
 def tend(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     """Looks after one cluster and returns its report. Raises UnwatchedError where somebody has to look, once for each
-    trouble and again every half hour; what was found is written down before that.
+    trouble and again every half hour, and LockHeldError where a lock was to be broken and was not; what was found is
+    written down before that.
     """
     asked = read_asked(connection_id, params, dag_run)
     before = read_report(connection_id)
@@ -113,6 +115,8 @@ def tend(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> dict[st
     }
     _write_report(connection_id, report)
     _log(connection_id, report)
+    if look.not_broken is not None:
+        raise LockHeldError(look.not_broken)
     if raised:
         raise UnwatchedError(" ".join(look.alerts[key] for key in sorted(raised)))
     return report
@@ -130,6 +134,17 @@ def _watch(client: KazooClient, asked: Asked) -> Look:
 
 def look_after(client: KazooClient, asked: Asked = Asked()) -> Look:  # noqa: B008  an immutable value
     """Takes care of the cluster's lease, and of the lock of a run that is over."""
+    look = _look_after(client, asked)
+    if asked.break_lock is not None and look.holder is not None:
+        why = [*look.lines, *look.alerts.values()][-1]
+        if asked.break_lock != look.holder:
+            why = f"break_lock names {asked.break_lock!r}. Give the owner exactly as named here, if its run is over."
+        look.not_broken = f"The cluster is held by {look.holder}. The lock was not broken: {why}"
+        look.warnings.append(look.not_broken)
+    return look
+
+
+def _look_after(client: KazooClient, asked: Asked) -> Look:
     view = read_cluster_view(client, ())
     look = Look(view.cluster_id)
     holder = lock.read(client)
@@ -156,9 +171,10 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
     decided = custody(lease, standing, copying, _silent_seconds(lease))
     look.copying = len(copying)
     look.lines.append(decided.state)
-    look.warnings += slowed_catch_up(lease, view)
+    absent = absent_receivers(lease, view)
+    look.warnings += (*slowed_catch_up(lease, view), *absent)
     if decided.alert is not None:
-        look.alerts[f"{lease.run} {standing} {lease.handed_over_at}"] = decided.alert
+        look.alerts[f"{lease.run} {standing} {lease.handed_over_at}"] = " ".join((decided.alert, *absent))
     if not decided.put_back:
         return False
     try:
@@ -181,11 +197,6 @@ def _tend_lock(client: KazooClient, asked: Asked, look: Look) -> str | None:
         if asked.break_lock is not None:
             look.warnings.append("Nobody holds the cluster, so there is no lock to break.")
         return None
-    if asked.break_lock not in (None, holder.name):
-        raise LockHeldError(
-            f"The cluster is held by {holder.name}, and break_lock names {asked.break_lock!r}. The lock was "
-            "not broken. Give the owner exactly as it is named here, if its run is over."
-        )
     by_name = asked.break_lock == holder.name
     standing = read_standing(holder.run, holder.owner)
     if not (by_name or standing.is_ended):

@@ -19,7 +19,7 @@ from kafka_rebalance.errors import (
     LockLostError,
     ThrottleError,
 )
-from kafka_rebalance.execution.janitor import copying_of
+from kafka_rebalance.execution.janitor import absent_receivers, copying_of
 from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.execution.recovery import check_position, position
 from kafka_rebalance.execution.throttle import (
@@ -265,7 +265,7 @@ def _put_back(client: KazooClient, lease: ThrottleLease, fence: lock.Fence) -> R
         raise _migrated(lease, result)
     for entity, changes in result.changes.items():
         merge_config(client, entity, changes, decided_on=configs.get(entity, {}), fence=fence)
-    for text in result.foreign:
+    for text in (*result.foreign, *absent_receivers(lease, view)):
         log.warning("%s", text)
     # Read back: a config that did not change is a throttle left behind.
     left = decide_release(lease, read_configs(client, lease.entities), in_flight)
