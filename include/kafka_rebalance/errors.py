@@ -20,13 +20,15 @@ RebalanceError
 ├── StaleProposalError        the cluster is no longer the one that was approved
 ├── LockHeldError             another run holds this cluster
 ├── WriteError                a write to ZooKeeper was refused or its outcome is unknown
-│   └── LockLostError         another worker has taken over, so this one writes nothing more
+│   ├── LockLostError         another worker has taken over, so this one writes nothing more
+│   └── ConfigChangedError    somebody else has changed a config since the decision to change it
 ├── ExecutionError            a reassignment that does not go on
 │   ├── RefusedError          the controller dropped what was requested, or somebody else changed it
 │   └── StoppedError          people, or the time they gave, want no further batch
 ├── ThrottleError             a throttle that could not be set, read back or put back
 │   └── UnwatchedError        copies are in flight under a throttle, and nobody follows them
 └── VerificationError         the end is not the approved one
+    └── NotInSyncError        it is, but for a replica that is not in sync at this moment
 
 Texts say what happened, to which object, what was or was not changed, and what to do.
 """
@@ -147,3 +149,7 @@ class UnwatchedError(ThrottleError):
 
 class VerificationError(RebalanceError):
     """The cluster's end condition is not the approved one."""
+
+
+class NotInSyncError(VerificationError):
+    """The approved replicas are in place, and one of them is not in sync now, as while its broker is restarted."""

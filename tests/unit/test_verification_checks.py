@@ -7,7 +7,7 @@ import json
 import pytest
 
 from builders import move, partition, view
-from kafka_rebalance.verification.checks import Check, document, in_order, summarise
+from kafka_rebalance.verification.checks import Check, document, in_order, only_behind, summarise
 from kafka_rebalance.verification.leaders import check_leaders
 from kafka_rebalance.verification.placement import check_placement
 from kafka_rebalance.verification.throttles import check_left, check_throttles
@@ -172,3 +172,19 @@ def test_a_throttle_that_failed_already_is_not_told_twice():
     )
     assert [check.passed for check in failed] == [False]
     assert check_left({"topics/t": {LEADERS: "0:1"}}, failed) == ()
+
+
+@pytest.mark.parametrize(
+    ("names", "behind"),
+    [
+        (["in_sync"], True),
+        (["in_sync", "leader"], True),
+        (["leader"], False),
+        (["in_sync", "replicas"], False),
+        (["in_sync", "throttle"], False),
+        ([], False),
+    ],
+)
+def test_only_replicas_that_are_out_of_sync_and_their_leaders_may_pass_by_themselves(names, behind):
+    checks = [Check(name, "t-0", "as approved", "otherwise", False) for name in names]
+    assert only_behind(summarise([GOOD, *checks])) is behind

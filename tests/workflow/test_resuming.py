@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from fake_zookeeper import ELECTION, REASSIGN, register
 from in_process_run import CONNECTION, Event
-from kafka_rebalance.errors import ExecutionError, RebalanceError, ThrottleError, WriteError
+from kafka_rebalance.errors import ExecutionError, NotInSyncError, RebalanceError, ThrottleError, WriteError
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.reassignment.following import BatchFollower
@@ -194,6 +195,24 @@ def test_two_triggers_that_watch_one_batch_give_one_next_request(run: SimulatedR
     assert len(cluster.requests) == 2
     for one in watching:
         one.close()
+
+
+def test_a_broker_that_is_restarted_at_the_very_end_is_verified_when_it_is_back(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    run.reassign()
+    tasks.elect_leaders(run.decision)
+    run.release()
+    topic, partition = run.candidate.moves[0].topic_partition
+    path = f"/brokers/topics/{topic}/partitions/{partition}/state"
+    state = cluster.fake.json(path)
+    cluster.fake.put_json(path, {**state, "isr": state["isr"][:1]})
+    with pytest.raises(NotInSyncError, match="in_sync of"):
+        tasks.verify(run.decision)  # which Airflow repeats
+    assert json.loads((run.folder / "verification.json").read_text())["passed"] is False
+    cluster.fake.put_json(path, state)
+    assert tasks.verify(run.decision)["warnings"] == 0
 
 
 def test_marking_reassign_as_done_in_mid_flight_elects_and_lifts_nothing_in_motion(

@@ -67,6 +67,12 @@ def summarise(checks: Sequence[Check]) -> Summary:
     return Summary(bool(checks) and not failed, failed, tuple(check for check in checks if check.warns), counts)
 
 
+def only_behind(summary: Summary) -> bool:
+    """Whether nothing failed but that replicas are not in sync now, and the leaders that follow from that."""
+    failed = {check.name for check in summary.failed}
+    return "in_sync" in failed and failed <= {"in_sync", "leader"}
+
+
 def in_order(checks: Iterable[Check]) -> tuple[Check, ...]:
     """Failed, then warnings, then the others, each in the order given: how a person reads them."""
     return tuple(sorted(checks, key=lambda check: (check.passed, not check.warns)))

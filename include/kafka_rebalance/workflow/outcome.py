@@ -16,6 +16,7 @@ from kafka_rebalance.errors import (
     InputError,
     KafkaRuleError,
     LockHeldError,
+    NotInSyncError,
     PlanningError,
     RefusedError,
     StaleProposalError,
@@ -39,6 +40,7 @@ FINAL = (
     StoppedError,
     VerificationError,
 )
+PASSING = (NotInSyncError, StorageError)  # of these kinds, but what another try may not meet
 
 
 def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
@@ -48,7 +50,7 @@ def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except StorageError:  # an ArtifactError, but one that another try may not meet
+        except PASSING:
             raise
         except FINAL as final:
             raise AirflowFailException(f"{type(final).__name__}: {final}") from final

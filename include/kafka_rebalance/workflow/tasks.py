@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import kafka_rebalance
-from kafka_rebalance.errors import ArtifactError, VerificationError
+from kafka_rebalance.errors import ArtifactError, NotInSyncError, VerificationError
 from kafka_rebalance.execution.decision import OFFERED
 from kafka_rebalance.execution.hazards import cruise_control
 from kafka_rebalance.execution.pacing import read_window, with_controller
@@ -19,7 +19,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables import write_snapshot
 from kafka_rebalance.spark import package_zip
-from kafka_rebalance.verification.checks import document, summarise
+from kafka_rebalance.verification.checks import document, only_behind, summarise
 from kafka_rebalance.verification.leaders import check_leaders
 from kafka_rebalance.verification.placement import check_placement
 from kafka_rebalance.workflow import plans, rejection, segment_audit
@@ -205,7 +205,9 @@ def check_verified(dag_run: Any) -> None:
 
 @fails_without_retry
 def verify(decision: Mapping[str, Any]) -> dict[str, int]:
-    """Holds the cluster against what was approved; verification.json has every check. Raises where one failed."""
+    """Holds the cluster against what was approved; verification.json has every check. Raises where one failed:
+    NotInSyncError, which is worth a retry, where that is only since a broker is away or catching up at this moment.
+    """
     plan = read_approved(decision)
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
@@ -236,10 +238,11 @@ def verify(decision: Mapping[str, Any]) -> dict[str, int]:
         stopped = ""
         if held_back:
             stopped = f"{len(held_back['partitions'])} approved partitions were not moved: {held_back['why']} "
-        raise VerificationError(
+        text = (
             f"{stopped}{len(summary.failed)} of {len(checks)} checks failed; first {first.name} of {first.subject}: "
             f"{first.finding}, must be {first.expectation}. Nothing more was written. See the run's report."
         )
+        raise NotInSyncError(text) if not held_back and only_behind(summary) else VerificationError(text)
     return {"checks": len(checks), "warnings": len(summary.warnings)}
 
 
