@@ -48,6 +48,7 @@ def test_only_runs_count_that_reached_their_end_and_were_long_enough_to_tell() -
         outcome(predicted=None),
         outcome(predicted=59.9),
         outcome(predicted=60, actual=30),
+        outcome(predicted=120, actual=40) | {"batches": 20},  # of which it copies for 20 s
         outcome(predicted=0, actual=10),
         outcome(actual=0),
     ]

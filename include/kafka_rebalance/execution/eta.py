@@ -6,10 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+from kafka_rebalance.execution.pacing import with_controller
+
 RUNS_COUNTED = 50  # the newest: older ones are of another cluster, or of an older version of this
 DAYS_COUNTED = 365  # and none older than a year
 MIN_RUNS = 5  # below, tenth and ninetieth percentile are the single runs themselves
-# A plan of less than a minute is over when elections and looks at ZooKeeper are: it tells nothing of copying.
+# A plan that copies for less than a minute is over when elections and looks at ZooKeeper are: it tells nothing of that.
 MIN_SECONDS = 60.0
 # The plan counts bytes at the throttle, and the same for each batch besides. It cannot know what batches wait for,
 # followers that share a disk with producers, and bytes written meanwhile; all make a run longer. Assumed, not measured.
@@ -37,7 +39,9 @@ def run_ratios(outcomes: Iterable[Mapping[str, Any]]) -> tuple[float, ...]:
     found = []
     for row in outcomes:
         predicted, actual = row["predicted_seconds"], row["actual_seconds"]
-        if row["verified"] and predicted is not None and predicted >= MIN_SECONDS and actual is not None and actual > 0:
+        if not row["verified"] or predicted is None or actual is None or actual <= 0:
+            continue
+        if predicted - with_controller(0.0, row.get("batches") or 0) >= MIN_SECONDS:
             found.append(actual / predicted)
     return tuple(found[:RUNS_COUNTED])
 
