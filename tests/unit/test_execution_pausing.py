@@ -56,6 +56,17 @@ def test_a_broker_that_is_being_emptied_may_be_away():
     assert not pause({"t-1": partition([1, 2], [2], 2)}, brokers=without(1), may_be_down={1}, min_in_sync={})
 
 
+def test_what_only_its_own_move_can_mend_is_not_waited_for():
+    """Its other replica is on a broker that is dead, and emptied for that; in sync it never comes again."""
+    only_left = {"t-1": partition([1, 2], [2], 2)}
+    assert not pause(only_left, brokers=without(1), may_be_down={1})
+    assert pause(only_left)
+
+
+def test_a_list_that_somebody_else_has_shortened_is_for_the_check_before_the_write():
+    assert not pause({"t-1": partition([2])})
+
+
 @pytest.mark.parametrize(("again", "waits"), [({1}, True), ({6}, False), ((), False)])
 def test_a_broker_of_a_later_batch_that_was_restarted_has_to_be_in_sync_again(again, waits):
     """Broker 1 keeps a replica of the third batch; 6 is of none."""

@@ -53,7 +53,9 @@ def pause_before(
     for move in batch:
         partition = view.partitions.get(move.topic_partition)
         wanted = min(min_in_sync.get(move.topic_partition, 1), len(move.before))
-        if partition is not None and len(partition.isr) < wanted:
+        if partition is None or partition.replicas not in (move.before, move.after):
+            continue  # nothing is waited for: the check before the write stops
+        if len(partition.isr) < wanted and not set(partition.replicas) - set(partition.isr) <= set(may_be_down):
             behind.setdefault(move.topic_partition, wanted)
     receiving = {broker for move in batch for broker in move.added}
     in_doubt = (receiving | (coming & set(registered_again))) & set(view.brokers)
