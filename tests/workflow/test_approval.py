@@ -15,10 +15,11 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
 from approval_requests import EVEN, LEADERS_EVEN, POLICY, SKEWED, Asked, World
-from kafka_rebalance.errors import ApprovalError, ArtifactError
+from kafka_rebalance.errors import ApprovalError, ArtifactError, StorageError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
+from kafka_rebalance.workflow.pages import report_files
 from kafka_rebalance.workflow.run.approved import read_approved
 
 
@@ -190,6 +191,21 @@ def test_the_file_of_the_report_says_that_nothing_was_approved(
     report = (world.folder / artifacts.REPORT).read_text()
     assert said in report
     assert "Waits for approval" not in report
+
+
+def test_a_rejection_stays_one_where_the_file_of_the_report_cannot_be_written(
+    make: Callable[..., World], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    world = make()
+    world.ask()
+
+    def away(folder: object) -> None:
+        raise StorageError("the storage was away")
+
+    monkeypatch.setattr(report_files, "write_report", away)
+    with pytest.raises(DownstreamTasksSkipped):
+        world.answer("Reject")
+    assert world.decision["choice"] == "Reject"
 
 
 def test_an_expired_request_fails_and_says_so(make: Callable[..., World]) -> None:

@@ -317,7 +317,7 @@ class CandidateApprovalOperator(DigestApprovalOperator):
     def end(self, folder: RunFolder) -> None:
         from kafka_rebalance.workflow.pages import report_files  # heavy, and this file is read with the Dag
 
-        report_files.write_report(folder)
+        report_files.write_last_report(folder)
 
     def details(self, folder: RunFolder, answer: Answer) -> dict[str, Any]:
         return {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
-from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.errors import ArtifactError, RebalanceError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.report.brokers import brokers_csv
@@ -16,6 +17,8 @@ from kafka_rebalance.report.values import RunReport
 from kafka_rebalance.workflow.pages.plan_tables import read_move_table, read_page_tables, read_tables, write_page_tables
 from kafka_rebalance.workflow.pages.urls import picture_url, run_url, with_host
 from kafka_rebalance.workflow.run.folder import RunFolder
+
+log = logging.getLogger(__name__)
 
 
 def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
@@ -47,6 +50,14 @@ def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
 def write_report(folder: RunFolder) -> None:
     """`report.html`: opens without Airflow."""
     (folder / artifacts.REPORT).write_bytes(render_file(read_report(folder)).encode())
+
+
+def write_last_report(folder: RunFolder) -> None:
+    """`report.html` of a run that ends here. It is for people: where it cannot be written the end stays the same."""
+    try:
+        write_report(folder)
+    except (RebalanceError, OSError) as failed:
+        log.warning("%s stays as it was: %s", folder / artifacts.REPORT, failed)
 
 
 def write_tables(folder: RunFolder) -> None:
