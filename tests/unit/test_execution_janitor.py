@@ -119,7 +119,7 @@ def test_a_broker_that_is_gone_counts_while_its_copy_has_not_ended(partitions, r
     now = view(partitions, reassigning=reassigning, brokers=[1, 2])
     assert copying_of(held, now) == {tp(name) for name in copying}
     (said,) = absent_receivers(held, now)
-    assert ("cannot end without it" in said) == bool(copying)
+    assert ("copies to it cannot end" in said) == bool(copying)
     assert ("no throttle is kept for it" in said) != bool(copying)
     back = view(partitions, reassigning=reassigning, brokers=[1, 2, 3])
     assert copying_of(held, back) == {tp(name) for name in partitions}

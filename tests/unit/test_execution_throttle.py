@@ -245,13 +245,6 @@ def test_nothing_is_lifted_from_a_partition_that_still_copies():
     assert f"topics/t: {LEADERS} keeps 0:1" in back.kept
 
 
-def test_rates_stay_on_brokers_that_copy_for_another_reason():
-    held = lease()
-    during = applied({}, set_changes(held, {}))
-    back = release(held, during, copying_brokers={3})
-    assert set(applied(during, back.changes)) == {"brokers/3"}
-
-
 def test_a_lease_reads_back_as_written():
     held = lease({"topics/t": {LEADERS: "9:1"}})
     assert ThrottleLease.from_mapping(json.loads(json.dumps(held.to_mapping()))) == held

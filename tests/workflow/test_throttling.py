@@ -263,7 +263,7 @@ def test_while_the_cluster_is_migrated_to_kraft_nothing_is_said_to_be_put_back(
     run.hold()
     held = cluster.throttles()
     migrate(cluster)
-    with pytest.raises(ClusterNotReadyError, match=r"nothing of it was put back") as refused:
+    with pytest.raises(ClusterNotReadyError, match=r"What is left of the throttle") as refused:
         run.release()
     assert f"brokers/1: {LEADER_RATE} set to 77" in str(refused.value)
     assert cluster.throttles() == held

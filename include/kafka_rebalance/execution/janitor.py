@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from kafka_rebalance.execution.findings import some
 from kafka_rebalance.execution.lease import ThrottleLease, list_entries
 from kafka_rebalance.execution.throttle import Configs
 from kafka_rebalance.kafka.throttles import (
@@ -143,13 +144,13 @@ def absent_receivers(lease: ThrottleLease, view: ClusterView) -> tuple[str, ...]
         ended = [topic_partition for topic_partition in lacking if topic_partition not in copying]
         if waiting:
             found.append(
-                f"Broker {broker} is not registered, and {len(waiting)} copies cannot end without it, {waiting[0]} "
-                "first. Start it. If it is gone for good: cancel what is requested with kafka_rebalance_cancel, and "
-                "give partitions that are not being moved a list without it with kafka-reassign-partitions."
+                f"Broker {broker} is not registered, and copies to it cannot end: {some(waiting)}. Start it. If it is "
+                "gone for good: cancel what is requested with kafka_rebalance_cancel, and give partitions that are not "
+                "being moved a list without it with kafka-reassign-partitions."
             )
         if ended:
             found.append(
-                f"Broker {broker} is not registered. {len(ended)} partitions were copied to it, {ended[0]} first, and "
+                f"Broker {broker} is not registered. What was copied to it had ended ({some(ended)}), and "
                 "no throttle is kept for it: what it has missed it copies without one when it returns. If its disk is "
                 "empty then, throttle it with kafka-configs before it is started."
             )

@@ -1,8 +1,8 @@
 """The throttle of one run: what is set, what was there before, and what may be put back when.
 
 A lease (`execution.lease`) is written down before the first config is changed. It holds what was there before,
-recorded once, and what the run wants; from the two follows which entries and rates are the run's own, and only those
-are ever taken back.
+recorded once, and of a rate again when the run takes its throttle again, and what the run wants; from the two follows
+which entries and rates are the run's own, and only those are ever taken back.
 
 Choices. Lists are merged: what somebody else lists stays, and `*` stays `*`. A rate that somebody else set is replaced
 by the approved one for as long as the run lasts, lower or higher: a broker has one rate for everything it throttles,
@@ -208,18 +208,16 @@ def release(
     lease: ThrottleLease,
     current: Configs,
     still_in_motion: Collection[TopicPartition] = (),
-    copying_brokers: Collection[int] = (),
 ) -> Release:
     """What to put back now. Safe to repeat: what is already back needs no change.
 
-    The entries of partitions in `still_in_motion` stay, and so do the rates of every broker in such an entry or in
-    `copying_brokers`. A value that is no longer the one we set is somebody else's and is left alone; of a list only our
-    own entries are taken out.
+    The entries of partitions in `still_in_motion` stay, and so do the rates of every broker in such an entry. A value
+    that is no longer the one we set is somebody else's and is left alone; of a list only our own entries are taken out.
     """
     changes: Changes = {}
     kept: list[str] = []
     foreign: list[str] = []
-    busy = set(copying_brokers) | _brokers_in_motion(lease, still_in_motion)
+    busy = _brokers_in_motion(lease, still_in_motion)
     for entity, values in lease.wanted.items():
         for key in values:
             prior, now = lease.prior[entity][key], current.get(entity, {}).get(key)

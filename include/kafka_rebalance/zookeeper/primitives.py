@@ -35,11 +35,11 @@ CHANGED = (BadVersionError, NodeExistsError, NoNodeError, *LOST)
 T = TypeVar("T")
 
 
-def create_znode(client: KazooClient, path: str, data: bytes, acl: Sequence[ACL], *, sequence: bool = False) -> None:
+def create_znode(client: KazooClient, path: str, data: bytes, acl: Sequence[ACL]) -> None:
     """Creates a persistent znode."""
     check_size(client, path, data, acl)
     with _errors(path):
-        client.create_async(path, data, acl=list(acl), sequence=sequence).get(timeout=REPLY_SECONDS)
+        client.create_async(path, data, acl=list(acl)).get(timeout=REPLY_SECONDS)
 
 
 def set_znode(client: KazooClient, path: str, data: bytes, version: int) -> None:

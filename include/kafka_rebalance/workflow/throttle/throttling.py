@@ -19,6 +19,7 @@ from kafka_rebalance.errors import (
     LockLostError,
     ThrottleError,
 )
+from kafka_rebalance.execution.findings import some
 from kafka_rebalance.execution.janitor import absent_receivers, copying_of
 from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.execution.recovery import check_position, position
@@ -286,8 +287,8 @@ def _migrated(lease: ThrottleLease, result: Release) -> ClusterNotReadyError:
     ]
     return ClusterNotReadyError(
         f"A KRaft controller owns the cluster: it is being migrated from ZooKeeper, and a config that is written there "
-        f"reaches no broker. The throttle of run {lease.run} is still in force and nothing of it was put back: "
-        f"{len(keys)} keys, {'; '.join(keys[:10])}{'; …' if len(keys) > 10 else ''}. Write them with kafka-configs "
+        f"reaches no broker. What is left of the throttle of run {lease.run} is still in force: "
+        f"{some(keys)}. Write them with kafka-configs "
         "through --bootstrap-server, by throttle.json of the run, which has what was there before as prior; the lease "
         "is closed at the next look after that."
     )
