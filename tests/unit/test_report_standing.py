@@ -76,3 +76,11 @@ def test_what_follows_the_last_batch_is_said() -> None:
 def test_a_throttle_that_was_taken_off_is_none_of_now() -> None:
     released = samples.throttle(released_at="2026-05-03T15:39:00+00:00")
     assert "Throttle of one broker now" not in text(**UNDER_WAY | {"throttle": released})
+
+
+def test_a_replica_that_is_not_in_sync_at_the_end_is_no_failure_while_it_is_verified_again() -> None:
+    behind = UNDER_WAY | {"verification": samples.verification(passed=False) | {"again": True}}
+    assert "it is verified again" in text(**behind)
+    assert "Verification failed" not in text(**behind)
+    assert "verification failed: replicas were not in sync" in text(ENDED, **behind)
+    assert build_report(samples.snapshot(), **behind).changes_by_itself

@@ -13,6 +13,7 @@ from uuid import uuid4
 
 import pytest
 from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
@@ -242,7 +243,20 @@ def test_a_request_of_a_dag_that_one_may_not_read_is_not_shown(get: Any, monkeyp
     assert "Delete orders?" not in page.text
 
 
+def test_a_run_waits_also_for_who_may_not_read_its_request(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting(rebalanced())
+    allows = type(get_auth_manager()).is_authorized_dag
+
+    def but_requests(self: Any, *, access_entity: Any = None, **asked: Any) -> bool:
+        return access_entity is not DagAccessEntity.HITL_DETAIL and allows(self, access_entity=access_entity, **asked)
+
+    monkeypatch.setattr(type(get_auth_manager()), "is_authorized_dag", but_requests)
+    assert "waits for approval" in (page := words(get(URL).text))
+    assert "omar may answer" not in page
+
+
 PASSED, FAILED = samples.verification(passed=True), samples.verification(passed=False)
+BEHIND = FAILED | {"again": True}
 
 
 @pytest.mark.parametrize(
@@ -252,6 +266,8 @@ PASSED, FAILED = samples.verification(passed=True), samples.verification(passed=
         ("failed", {"decision": samples.decision(), "verification": PASSED}, "done and verified", "as failed"),
         ("success", {"decision": samples.decision(), "batches": samples.batches()}, "end not verified", "by hand"),
         ("running", {"decision": samples.decision(), "batches": samples.batches()}, "reassigning", ""),
+        ("running", {"decision": samples.decision(), "verification": BEHIND}, "replicas not in sync yet", ""),
+        ("failed", {"decision": samples.decision(), "verification": BEHIND}, "verification failed", ""),
         ("success", {"decision": {"choice": "Reject"}}, "rejected", ""),
         ("failed", {"decision": {"choice": None}}, "expired without an answer", ""),
         ("failed", {}, "ended without a decision", ""),

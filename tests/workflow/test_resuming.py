@@ -197,22 +197,27 @@ def test_two_triggers_that_watch_one_batch_give_one_next_request(run: SimulatedR
         one.close()
 
 
+@pytest.mark.parametrize("led", [True, False], ids=["follower", "leader"])
 def test_a_broker_that_is_restarted_at_the_very_end_is_verified_when_it_is_back(
-    run: SimulatedRun, cluster: SimulatedCluster
+    run: SimulatedRun, cluster: SimulatedCluster, led: bool
 ) -> None:
     run.hold()
     run.reassign()
     tasks.elect_leaders(run.decision)
     run.release()
-    topic, partition = run.candidate.moves[0].topic_partition
+    move = run.candidate.moves[0]
+    topic, partition = move.topic_partition
     path = f"/brokers/topics/{topic}/partitions/{partition}/state"
-    state = cluster.fake.json(path)
-    cluster.fake.put_json(path, {**state, "isr": state["isr"][:1]})
+    left = list(move.after[:-1]) if led else list(move.after[1:])
+    cluster.fake.put_json(path, {**cluster.fake.json(path), "leader": left[0], "isr": left})
     with pytest.raises(NotInSyncError, match="in_sync of"):
         tasks.verify(run.decision)  # which Airflow repeats
-    assert json.loads((run.folder / "verification.json").read_text())["passed"] is False
-    cluster.fake.put_json(path, state)
+    written = json.loads((run.folder / "verification.json").read_text())
+    assert (written["passed"], written["again"]) == (False, True)
+    cluster.fake.put_json(path, {**cluster.fake.json(path), "isr": list(move.after)})
+    cluster.fake.after_write.append(lambda call, at: cluster.controller.run() if at == ELECTION else None)
     assert tasks.verify(run.decision)["warnings"] == 0
+    assert cluster.fake.json(path)["leader"] == move.after[0]
 
 
 def test_marking_reassign_as_done_in_mid_flight_elects_and_lifts_nothing_in_motion(

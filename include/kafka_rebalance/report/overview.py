@@ -30,6 +30,7 @@ RUN_STATES = {  # state: (tone, words)
     "approved": ("attention", "approved, not started"),
     "executing": ("attention", "reassigning"),
     "broken_off": ("bad", "reassignment started, end not verified"),
+    "behind": ("attention", "in place, replicas not in sync yet"),
     "verified": ("good", "done and verified"),
     "failed": ("bad", "verification failed"),
 }
@@ -217,7 +218,7 @@ class Cluster:
         if self.problems:
             said.append("not everything could be read")
         if self.janitor is not None and self.janitor.alerts:
-            said.append("copies that nobody follows")
+            said.append("the janitor needs somebody")
         if self.janitor_overdue:
             said.append("the janitor does not look after it any more")
         if self.lease is not None and self.lease.problem:
@@ -362,7 +363,9 @@ def run_state(
     """Our own state of a run, a key of RUN_STATES: what its files say, and Airflow's word only for what is not over."""
     active = airflow_state in ACTIVE_STATES
     if verification is not None:
-        return "verified" if Document.of("verification.json", verification).flag("passed") else "failed"
+        again = active and verification.get("again") is True
+        passed = Document.of("verification.json", verification).flag("passed")
+        return "verified" if passed else "behind" if again else "failed"
     if decision is None:
         if is_waiting or active:
             return "waiting" if is_waiting else "planning"

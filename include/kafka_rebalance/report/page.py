@@ -83,6 +83,7 @@ STATES = {  # state of a RunReport: (tone, words)
     "rejected": ("calm", "Rejected: nothing was written to the cluster"),
     "approved": ("attention", "Approved, not started yet"),
     "executing": ("attention", "Approved; the reassignment was started and is not verified yet"),
+    "behind": ("attention", "In place, but for replicas that are not in sync at this moment; it is verified again"),
     "verified": ("good", "Done and verified"),
     "failed": ("bad", "Verification failed: the end is not the approved one"),
 }
@@ -91,6 +92,7 @@ OVER = {  # the same where Airflow has ended the run meanwhile
     "waiting": ("calm", "Ended without a decision: nothing was written to the cluster"),
     "approved": ("calm", "Approved, and ended before anything was requested from Kafka"),
     "executing": ("bad", "The reassignment was started, and the run ended before its end was verified"),
+    "behind": ("bad", "In place, and verification failed: replicas were not in sync"),
 }
 BATCH_STATES = {  # of progress.json and of batches.json
     "requesting": "being requested",

@@ -310,6 +310,5 @@ def _verification(document: Document) -> Verification:
         for part in document.parts("checks")
     )
     at = document.optional_time("verified_at")
-    return Verification(
-        document.flag("passed"), at, tuple(sorted(checks, key=lambda check: (check.passed, not check.warns)))
-    )
+    in_order = tuple(sorted(checks, key=lambda check: (check.passed, not check.warns)))
+    return Verification(document.flag("passed"), at, in_order, document.content.get("again") is True)

@@ -190,6 +190,7 @@ class Verification:
     passed: bool
     at: datetime | None
     checks: tuple[CheckReport, ...]
+    again: bool = False  # it failed only since a replica is not in sync now, which the next try may find otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -341,7 +342,7 @@ class RunReport:
     def state(self) -> str:
         """Where the run stands; the words for each are in `page.STATES`."""
         if self.verification is not None:
-            return "verified" if self.verification.passed else "failed"
+            return "verified" if self.verification.passed else "behind" if self.verification.again else "failed"
         if self.decision is not None:
             if not self.decision.is_approval:
                 return "expired" if self.decision.choice is None else "rejected"
@@ -378,7 +379,7 @@ class RunReport:
     @property
     def changes_by_itself(self) -> bool:
         """Whether the page of a run that is going on is about to change without anybody's answer."""
-        return self.state in ("planning", "approved", "executing")
+        return self.state in ("planning", "approved", "executing", "behind")
 
     @property
     def waits_for_people(self) -> bool:

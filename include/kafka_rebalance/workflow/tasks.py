@@ -8,8 +8,10 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from kazoo.client import KazooClient
+
 import kafka_rebalance
-from kafka_rebalance.errors import ArtifactError, NotInSyncError, VerificationError
+from kafka_rebalance.errors import ArtifactError, FrozenError, NotInSyncError, VerificationError, WriteError
 from kafka_rebalance.execution.decision import OFFERED
 from kafka_rebalance.execution.hazards import cruise_control
 from kafka_rebalance.execution.pacing import read_window, with_controller
@@ -211,6 +213,8 @@ def verify(decision: Mapping[str, Any]) -> dict[str, int]:
     plan = read_approved(decision)
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
+        if _document(plan, artifacts.VERIFICATION).get("again"):
+            _elect_who_is_back(client, plan)
         view = read_plan_view(client, plan)
         checks = [
             *check_placement(plan.candidate.moves, view),
@@ -221,12 +225,14 @@ def verify(decision: Mapping[str, Any]) -> dict[str, int]:
         ]
     summary = summarise(checks)
     held_back = batch_notes.not_moved(plan, view)
+    again = not held_back and only_behind(summary)
     artifacts.write_json(
         plan.folder,
         artifacts.VERIFICATION,
         {
             **document(checks),
             "not_moved": held_back,
+            "again": again,
             "verified_at": datetime.now(UTC).isoformat(timespec="seconds"),
         },
         source_digest=plan.candidate.digest,
@@ -240,10 +246,18 @@ def verify(decision: Mapping[str, Any]) -> dict[str, int]:
             stopped = f"{len(held_back['partitions'])} approved partitions were not moved: {held_back['why']} "
         text = (
             f"{stopped}{len(summary.failed)} of {len(checks)} checks failed; first {first.name} of {first.subject}: "
-            f"{first.finding}, must be {first.expectation}. Nothing more was written. See the run's report."
+            f"{first.finding}, must be {first.expectation}. No more was moved. See the run's report."
         )
-        raise NotInSyncError(text) if not held_back and only_behind(summary) else VerificationError(text)
+        raise NotInSyncError(text) if again else VerificationError(text)
     return {"checks": len(checks), "warnings": len(summary.warnings)}
+
+
+def _elect_who_is_back(client: KazooClient, plan: ApprovedPlan) -> None:
+    """The leaders of a broker that was away at the last verification: no task before this one runs again."""
+    try:
+        elections.elect_preferred(client, plan.candidate.moves, allowed=lambda: check_not_frozen(plan.connection_id))
+    except (FrozenError, WriteError) as held:
+        log.warning("No leader was elected before verifying again: %s", held)
 
 
 @fails_without_retry

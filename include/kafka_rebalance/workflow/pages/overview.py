@@ -57,7 +57,8 @@ class Records:
 
     connection_id: str
     rebalances: tuple[RebalanceRecord, ...]
-    requests: tuple[RequestRecord, ...]
+    requests: tuple[RequestRecord, ...]  # that the reader may see
+    waiting: frozenset[tuple[str, str]]  # Dag and run of every request, which a run's state is told by
     checks: tuple[CheckRecord, ...]
     is_frozen: bool
 
@@ -94,7 +95,9 @@ def read_overview(session: Session, asking: Collection[str], patience_seconds: f
         of_asked = file_name(asked) if isinstance(asked, str) else ""
         rebalances.setdefault(_connection_of(run.folder) or of_asked, []).append(run)
     requests: dict[str, list[RequestRecord]] = {}
-    for request in open_requests(session, asking):
+    open_now = open_requests(session, {REBALANCE_DAG, *asking})
+    waiting = frozenset((one.dag_id, one.run_id) for one in open_now)
+    for request in (one for one in open_now if one.dag_id in asking):
         requests.setdefault(_connection_of(request.folder), []).append(request)
     checks = recent_checks(session, CHECK_DAG, CHECK_TASK, CHECKS_READ)
     records = [
@@ -102,6 +105,7 @@ def read_overview(session: Session, asking: Collection[str], patience_seconds: f
             name,
             tuple(rebalances.get(file_name(name), ())),
             tuple(requests.get(file_name(name), ())),
+            waiting,
             checks,
             frozen is True or (frozen is not False and name in frozen),
         )
@@ -269,7 +273,7 @@ def _run(record: RebalanceRecord, records: Records) -> Run:
         state = report.run_state(
             airflow_state=record.state,
             is_planned=folder is not None and (folder / artifacts.PROPOSALS).exists(),
-            is_waiting=any((one.dag_id, one.run_id) == (record.dag_id, record.run_id) for one in records.requests),
+            is_waiting=(record.dag_id, record.run_id) in records.waiting,
             decision=documents[artifacts.DECISION],
             is_started=folder is not None and (folder / artifacts.BATCHES).exists(),
             verification=documents[artifacts.VERIFICATION],
