@@ -89,6 +89,16 @@ def check_untouched(second: SimulatedRun, cluster: SimulatedCluster) -> None:
     assert leases.read_open(CLUSTER) is None
 
 
+def check_goes_on(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    """All of its throttle is in force, so that a batch is requested; it ends as ever, and nothing is left."""
+    assert run.request() is not None
+    while cluster.step():
+        pass
+    run.reassign()
+    run.release()
+    assert cluster.leftovers() == []
+
+
 def test_a_release_that_was_frozen_before_it_closed_the_lease(
     run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -107,12 +117,7 @@ def test_a_release_that_was_frozen_before_it_gave_the_lock_back_of_a_run_that_wa
     freeze(monkeypatch, *place, run.hold)
     with pytest.raises((LockLostError, ThrottleError), match=r"was not given back|took its throttle again"):
         run.release()
-    assert run.request() is not None
-    while cluster.step():
-        pass
-    run.reassign()
-    run.release()
-    assert cluster.leftovers() == []
+    check_goes_on(run, cluster)
 
 
 def test_a_release_that_was_frozen_before_it_put_anything_back(
@@ -348,12 +353,7 @@ def test_a_setup_that_fails_after_another_attempt_has_set_all_leaves_it_that_one
     freeze(monkeypatch, leases, "write", other_attempt)
     with pytest.raises(OSError, match="was away"):
         run.hold()
-    assert run.request() is not None
-    while cluster.step():
-        pass
-    run.reassign()
-    run.release()
-    assert cluster.leftovers() == []
+    check_goes_on(run, cluster)
 
 
 def test_a_cleaning_takes_nothing_from_the_first_run_that_ever_holds_the_cluster(
