@@ -6,7 +6,8 @@ import itertools
 import json
 import multiprocessing
 import os
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
@@ -24,9 +25,13 @@ class Step:
         """kill -9."""
         self._process.kill()
 
-    def wait(self, seconds: float = 180) -> dict[str, Any] | None:
-        """What it came to; None where it was killed before it could say."""
-        self._process.join(seconds)
+    def wait(self, seconds: float = 180, meanwhile: Callable[[], None] = lambda: None) -> dict[str, Any] | None:
+        """What it came to; None where it was killed before it could say. `meanwhile` is called every second."""
+        give_up = time.monotonic() + seconds
+        while self._process.is_alive() and (left := give_up - time.monotonic()) > 0:
+            self._process.join(min(1, left))
+            if self._process.is_alive():
+                meanwhile()
         if self._process.is_alive():
             self._process.kill()
             raise TimeoutError(f"{self._outcome.stem} has not ended within {seconds:.0f} s; it was killed")

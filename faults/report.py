@@ -44,7 +44,7 @@ def write_table(results: Collection[Result], page: Path = PAGE) -> Path:
 def _cells(result: Result | None) -> str:
     if result is None:
         return "not run | | | | |"
-    state = result.state + (", cleared once" if result.cleared else "")
+    state = "; ".join(filter(None, (result.state, "cleared once" if result.cleared else "", result.operator)))
     return (
         f"{'passed' if result.passed else '**failed**'} | {result.seconds:.0f} s | "
         f"{result.acknowledged:,}, {result.lost} | {result.longest_gap_seconds:.1f} s | {state} | {len(result.errors)}"

@@ -12,6 +12,7 @@ from typing import Any
 from faults import load
 from faults.cases import Case, Fault, Moment
 from faults.cluster import AFTER, BEFORE, BULK_BYTES, RATE, FaultCluster, Truth
+from faults.operator import Operator
 from faults.processes import Processes, Step
 from faults.strike import Strike
 
@@ -44,6 +45,7 @@ class Result:
     consumed: int = 0
     state: str = ""  # of the run, when it first ended
     cleared: bool = False  # failed, said why, and succeeded once the cause was gone and it was cleared
+    operator: str = ""  # what the run asked of an operator, and one did
     errors: list[str] = field(default_factory=list)  # of tasks, those that a retry mended too
 
     def line(self) -> str:
@@ -53,7 +55,8 @@ class Result:
             f"{self.longest_gap_seconds:.1f} s, run {end}, {len(self.errors)} tries failed"
         )
         verdict = "ok  " if self.passed else "FAIL"
-        return f"{self.case:<32} {verdict} {figures}; {self.struck}" + "".join(f"\n    {p}" for p in self.problems)
+        what = "; ".join(filter(None, (figures, self.struck, self.operator)))
+        return f"{self.case:<32} {verdict} {what}" + "".join(f"\n    {p}" for p in self.problems)
 
     def to_json(self) -> str:
         return json.dumps(asdict(self))
@@ -94,6 +97,7 @@ class Run:
         self._random = case.random()
         self._following: Step | None = None  # the triggerer
         self._moving: Step | None = None  # the worker that has requested a batch, or is about to
+        self.operator = Operator(cluster)
         self._retries = dag_retries(processes)
         # A worker that may be killed follows the batch itself; otherwise each batch has its triggerer.
         stay = STAY_SECONDS if case.fault is Fault.WORKER else 0
@@ -194,7 +198,7 @@ class Run:
         """The trigger, in a triggerer; in another one when that was killed."""
         while True:
             self._following = self.processes.start("follow", self._state | dict(deferred))
-            followed = self._following.wait()
+            followed = self._following.wait(meanwhile=lambda: self.operator.look(self.folder))
             self._following = None
             if followed is not None:
                 return followed
@@ -250,7 +254,7 @@ def run_case(cluster: FaultCluster, processes: Processes, case: Case, folder: Pa
         ended = time.monotonic()
         strike.end()
         result.seconds = ended - (strike.struck_at or ended)
-        result.struck = strike.what
+        result.struck, result.operator = strike.what, run.operator.did
         result.problems += judge_end(run, strike, result.state, before)
         cluster.wait("the cluster is whole again", lambda: cluster.healthy(case.topic))
         if result.state != "success":

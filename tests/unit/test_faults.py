@@ -12,6 +12,7 @@ import pytest
 from faults import load, report
 from faults.cases import FAULT_TEXTS, Case, Fault, Moment, matrix
 from faults.cluster import AFTER, BEFORE, Truth
+from faults.operator import leader_to_restart
 from faults.run import Result, judge_end, judge_records
 from local_cluster.locks import VERSIONS
 
@@ -105,6 +106,19 @@ def test_who_was_killed_as_the_copies_ended_may_be_missed_only_behind_the_verifi
 def test_a_verdict_that_is_not_true_fails_the_case(tmp_path: Path) -> None:
     problems = judged(tmp_path, APPROVED, passed=False, state="failed", errors=["verify: VerificationError"])
     assert any("verification.json says passed=False" in problem for problem in problems)
+
+
+@pytest.mark.parametrize(("copied", "told", "leader"), [(9, True, 2), (8, True, None), (9, False, None)])
+def test_an_operator_restarts_the_leader_that_the_run_names_for_a_whole_copy(
+    copied: int, told: bool, leader: int | None
+) -> None:
+    text = (
+        "t-1 is copying for 3 min. {} broker 2, which leads it, does not bring it into the ISR: restart that broker, or"
+    )
+    one = {"partition": "t-1", "phase": "copying", "bytes_copied": copied, "bytes_total": 9}
+    progress = {"partitions": [one], "anomalies": ["t-0: no leader", text] if told else ["t-0: no leader"]}
+    assert leader_to_restart(progress) == leader
+    assert leader_to_restart({}) is None
 
 
 def test_the_table_shows_what_was_run_and_what_was_not(tmp_path: Path) -> None:
