@@ -112,9 +112,7 @@ def test_a_verdict_that_is_not_true_fails_the_case(tmp_path: Path) -> None:
 def test_an_operator_restarts_the_leader_that_the_run_names_for_a_whole_copy(
     copied: int, told: bool, leader: int | None
 ) -> None:
-    text = (
-        "t-1 is copying for 3 min. {} broker 2, which leads it, does not bring it into the ISR: restart that broker, or"
-    )
+    text = "t-1 is copying for 3 min. broker 2, which leads it, does not bring it into the ISR: restart that broker, or"
     one = {"partition": "t-1", "phase": "copying", "bytes_copied": copied, "bytes_total": 9}
     progress = {"partitions": [one], "anomalies": ["t-0: no leader", text] if told else ["t-0: no leader"]}
     assert leader_to_restart(progress) == leader
