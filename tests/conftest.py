@@ -30,8 +30,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.hookimpl(tryfirst=True)
 def pytest_runtest_call() -> None:
     """Alembic's logging set-up, at Airflow's `initdb` and in its api-server, disables every logger made before it, also
-    for the tests that come later in this process.
+    for the tests that come later in this process; and what a logger remembers of its levels goes back to that time.
     """
+    logging.disable(logging.NOTSET)  # which forgets that as well
     for name, logger in logging.root.manager.loggerDict.items():
         if name.startswith("kafka_rebalance") and isinstance(logger, logging.Logger):
             logger.disabled = False
