@@ -29,7 +29,7 @@ from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity, Topi
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.lock import Fence
 from kafka_rebalance.zookeeper.primitives import acl_like, commit, repeat
-from kafka_rebalance.zookeeper.writer import Outcome
+from kafka_rebalance.zookeeper.writer import Outcome, add_config
 from kafka_rebalance.zookeeper.znodes import (
     decode_config,
     decode_controller,
@@ -38,7 +38,6 @@ from kafka_rebalance.zookeeper.znodes import (
     decode_topic,
     encode_added_partitions,
     encode_config,
-    encode_config_change,
     encode_topic,
     paths,
 )
@@ -207,12 +206,7 @@ def set_topic_configs(
         transaction = client.transaction()
         # Kafka would give the config of a topic that goes away meanwhile to the next one of that name.
         transaction.check(paths.topic_path(topic), znode[1].version)
-        if now.config is None:
-            transaction.create(path, encode_config(merged), acl=acl_like(client, path.rpartition("/")[0]))
-        elif merged != config:
-            transaction.set_data(path, encode_config(merged), version=now.config[1].version)
-        told = acl_like(client, paths.CONFIG_CHANGES)
-        transaction.create(paths.CONFIG_CHANGE_PREFIX, encode_config_change(entity), acl=told, sequence=True)
+        add_config(client, transaction, entity, now.config, merged)
         commit(client, path, transaction)
 
     repeat(path, attempt)

@@ -26,7 +26,7 @@ from kafka_rebalance.model.cluster import AnyView
 from kafka_rebalance.model.partition import TopicAssignment, TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.model.rules import JUTE_MAXBUFFER_BYTES, replica_list_problem
-from kafka_rebalance.zookeeper.client import LOST, exists, read_znodes, sync
+from kafka_rebalance.zookeeper.client import LOST, Znode, exists, read_znodes, sync
 from kafka_rebalance.zookeeper.lock import Fence
 from kafka_rebalance.zookeeper.primitives import ATTEMPTS, acl_like, commit, create_znode, repeat
 from kafka_rebalance.zookeeper.reader import read_assignments
@@ -322,25 +322,40 @@ def _merge_once(
     """Changes exactly the version it read."""
     path = paths.config_path(entity)
     sync(client)
-    _check_no_migration(client, entity, changes)
-    znode = read_znodes(client, [path])[path]
+    znodes = read_znodes(client, [paths.CONTROLLER, path])
+    _check_no_migration(znodes[paths.CONTROLLER], entity, changes)
+    znode = znodes[path]
     config = {} if znode is None else decode_config(znode[0], entity)
     if decided_on is not None:
         _check_decided_on(entity, changes, decided_on, config)
     merged = {key: value for key, value in {**config, **changes}.items() if value is not None}
     if znode is None and not merged:
         return
-    data = encode_config(merged)
-    transaction = client.transaction()
-    _check(transaction, fence)
     if znode is None:
         _check_topic_exists(client, entity)
-        transaction.create(path, data, acl=acl_like(client, path.rpartition("/")[0]))
-    elif merged != config:
-        transaction.set_data(path, data, znode[1].version)
+    transaction = client.transaction()
+    _check(transaction, fence)
+    add_config(client, transaction, entity, znode, merged)
+    commit(client, f"{path} and its notification in {paths.CONFIG_CHANGES}", transaction)
+
+
+def add_config(
+    client: KazooClient,
+    transaction: TransactionRequest,
+    entity: str,
+    znode: Znode | None,
+    config: Mapping[str, str],
+) -> None:
+    """Adds to a transaction that the entity gets this config, of which `znode` is the one before, and that brokers are
+    told; they are told also where it is the same.
+    """
+    path = paths.config_path(entity)
+    if znode is None:
+        transaction.create(path, encode_config(config), acl=acl_like(client, path.rpartition("/")[0]))
+    elif config != decode_config(znode[0], entity):
+        transaction.set_data(path, encode_config(config), znode[1].version)
     told = acl_like(client, paths.CONFIG_CHANGES)
     transaction.create(paths.CONFIG_CHANGE_PREFIX, encode_config_change(entity), acl=told, sequence=True)
-    commit(client, f"{path} and its notification in {paths.CONFIG_CHANGES}", transaction)
 
 
 def _check_decided_on(
@@ -355,9 +370,8 @@ def _check_decided_on(
         )
 
 
-def _check_no_migration(client: KazooClient, entity: str, changes: Mapping[str, str | None]) -> None:
+def _check_no_migration(controller: Znode | None, entity: str, changes: Mapping[str, str | None]) -> None:
     """Raises ClusterNotReadyError where a KRaft controller owns the cluster (3.4+): it takes no config from here."""
-    controller = read_znodes(client, [paths.CONTROLLER])[paths.CONTROLLER]
     if controller is not None and decode_controller(controller[0], 0).kraft_epoch >= 0:
         raise ClusterNotReadyError(
             f"config of {entity}: {', '.join(changes)} not written, since a KRaft controller owns the cluster: it is "
