@@ -82,7 +82,7 @@ bench-web: setup  ## the run's page and its searches at 1,000 brokers and 150,00
 	$(BIN)/python -m bench.web
 
 .PHONY: faults
-faults: setup  ## kill -9 of everything at three moments on three versions, an hour, into docs/ (RESUME=1 goes on)
+faults: setup  ## kill -9 of everything at three moments on three versions, half an hour, into docs/ (RESUME=1 goes on)
 	$(BIN)/python -m faults $(if $(RESUME),--resume)
 
 .PHONY: lock
