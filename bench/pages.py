@@ -155,7 +155,11 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         bytes_axis.set_xlim(right=max(1.1, bytes_axis.get_xlim()[1]))  # so that a thousandth does not look like much
         _points(time_axis, names, rows, lambda row: row.search_seconds)
         time_axis.set_title("Seconds of the search")
-        time_axis.set_xscale("log")
+        least, most = time_axis.dataLim.intervalx
+        if most > 10 * least:
+            time_axis.set_xscale("log")
+        else:
+            time_axis.set_xlim(left=0)  # less than a decade: a log axis has one name or none
         time_axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         figure.legend(*bytes_axis.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
         figure.savefig(path, dpi=160, metadata={"Software": None})
