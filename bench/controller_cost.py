@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import signal
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -94,4 +95,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C: what was started is ended, and its folder goes.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

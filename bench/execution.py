@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import logging
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -196,4 +197,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C: what was started is ended, and its folder goes.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

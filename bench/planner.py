@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -134,4 +135,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C: what was started is ended, and its folder goes.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

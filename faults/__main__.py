@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
@@ -92,4 +93,6 @@ def read_results() -> list[Result]:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C: what was started is ended, and its folder goes.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -10,8 +16,9 @@ import pytest
 
 from faults.cases import Case, Fault, Moment
 from faults.cluster import FaultCluster, running
-from faults.processes import Processes
+from faults.processes import ROOT, Processes
 from faults.run import prepare_airflow, run_case
+from local_cluster.processes import read_start
 
 VERSION = "2.0.1"  # starts fastest, and its controller tells the least about what it does
 
@@ -42,3 +49,46 @@ def test_nothing_acknowledged_is_lost_and_the_run_says_what_is_true(
     result = run_case(struck.cluster, Processes(tmp_path, struck.environment), case, tmp_path)
     assert result.problems == [], result.line()
     assert result.state == "success", result.line()
+
+
+def test_a_matrix_that_is_ended_leaves_no_process_and_no_folder(tmp_path: Path) -> None:
+    # `--resume` keeps what an earlier matrix has noted, and no other matrix has this seed.
+    command = [sys.executable, "-m", "faults", "--resume", "--seed", "40417"]
+    command += ["--versions", VERSION, "--only", f"{VERSION}/{Fault.TARGET}/{Moment.MID_COPY}"]
+    path = os.pathsep.join([str(ROOT / "include"), str(ROOT)])
+    matrix = subprocess.Popen(
+        command,
+        cwd=ROOT,
+        env=os.environ | {"TMPDIR": str(tmp_path), "PYTHONPATH": path},
+        start_new_session=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    try:
+        give_up = time.monotonic() + 120
+        while not any(tmp_path.glob("faults-*/*/*/*.json")):  # a process of ours has ended, others run
+            assert matrix.poll() is None, "it ended before its case began"
+            assert time.monotonic() < give_up, "its case has not begun"
+            time.sleep(0.05)
+        started = processes_of(matrix.pid)
+        assert len(started) > 8, "three ZooKeepers, four brokers, and our own"
+        matrix.terminate()
+        matrix.wait(60)
+        while left := processes_of(matrix.pid):
+            assert time.monotonic() < give_up, f"left: {left}"
+            time.sleep(0.05)
+        assert list(tmp_path.iterdir()) == []
+    finally:
+        for pid in processes_of(matrix.pid):
+            os.kill(pid, signal.SIGKILL)
+
+
+def processes_of(session: int) -> set[int]:
+    """The processes of a session that run."""
+    found = set()
+    for folder in Path("/proc").glob("[0-9]*"):
+        pid = int(folder.name)
+        with suppress(ProcessLookupError):
+            if os.getsid(pid) == session and read_start(pid) is not None:
+                found.add(pid)
+    return found
