@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
@@ -198,4 +199,6 @@ def _wait_for_interrupt() -> None:
 
 
 if __name__ == "__main__":
+    # As Ctrl-C: what was started is ended, and its folder goes.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -7,7 +7,6 @@ import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
-from types import FrameType
 
 from local_cluster.cache import cache_folder
 from local_cluster.cluster import LocalCluster
@@ -39,10 +38,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"Interrupted. `status --folder {folder}` shows what runs.", file=sys.stderr)
         return 130
     return 0
-
-
-def _interrupt(_number: int, _frame: FrameType | None) -> None:
-    raise KeyboardInterrupt
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -150,5 +145,5 @@ def _say(line: str) -> None:
 
 if __name__ == "__main__":
     # As Ctrl-C: what `up` has started so far is ended.
-    signal.signal(signal.SIGTERM, _interrupt)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())
