@@ -6,11 +6,13 @@ import json
 import socket
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 
 import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError
 
+import waiting
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.zookeeper.client import open_client
@@ -19,14 +21,8 @@ from kafka_rebalance.zookeeper.znodes import decode_controller
 from local_cluster import LocalCluster
 
 WAIT_SECONDS = 30
+wait = partial(waiting.wait, seconds=WAIT_SECONDS)
 CONTROLLER = "/controller"
-
-
-def wait(what: str, holds: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < give_up, f"after {WAIT_SECONDS} s it does not hold that {what}"
-        time.sleep(0.05)
 
 
 @pytest.fixture

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import pytest
 
+import waiting
 from kafka_rebalance.execution.progress import Phase, is_complete, partition_progress
 from kafka_rebalance.kafka.reassignment_json import ReassignmentStatus, verify_status
 from kafka_rebalance.model.cluster import ClusterView
@@ -23,14 +24,7 @@ from local_cluster import LocalCluster
 from local_cluster.locks import VERSIONS
 
 DIGEST = "d" * 64
-WAIT_SECONDS = 30
-
-
-def wait(what: str, holds: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < give_up, f"after {WAIT_SECONDS} s it does not hold that {what}"
-        time.sleep(0.05)
+wait = partial(waiting.wait, seconds=30)
 
 
 def watched_paths(zookeeper: str) -> set[str]:

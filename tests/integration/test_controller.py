@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -18,9 +17,9 @@ from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
 from kafka_rebalance.zookeeper.writer import create_reassignment
 from local_cluster import LocalCluster
+from waiting import wait
 
 DIGEST = "d" * 64
-WAIT_SECONDS = 60
 
 
 @pytest.fixture
@@ -34,13 +33,6 @@ def described(client: KazooClient, pause: Callable[[], None] = lambda: None) -> 
     document = controller_document(read_cluster_view(client), settled)
     assert document is not None
     return document
-
-
-def wait(what: str, holds: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < give_up, f"after {WAIT_SECONDS} s it does not hold that {what}"
-        time.sleep(0.05)
 
 
 def test_the_controller_is_described_as_its_znodes_have_it(cluster: LocalCluster, client: KazooClient) -> None:

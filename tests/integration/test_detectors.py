@@ -5,7 +5,6 @@ Each looks as a trigger does, by reading alone; the seconds that a condition has
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
@@ -21,21 +20,13 @@ from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_batch_view
 from kafka_rebalance.zookeeper.znodes import encode_reassignment, paths
 from local_cluster import LocalCluster
-
-WAIT_SECONDS = 60
+from waiting import wait
 
 
 @pytest.fixture
 def client(cluster: LocalCluster) -> Iterator[KazooClient]:
     with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
         yield opened
-
-
-def wait(what: str, holds: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < give_up, f"after {WAIT_SECONDS} s it does not hold that {what}"
-        time.sleep(0.05)
 
 
 @dataclass

@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -19,6 +18,7 @@ from faults.cluster import FaultCluster, running
 from faults.processes import ROOT, Processes
 from faults.run import prepare_airflow, run_case
 from local_cluster.processes import read_start
+from waiting import wait
 
 VERSION = "2.0.1"  # starts fastest, and its controller tells the least about what it does
 
@@ -65,18 +65,17 @@ def test_a_matrix_that_is_ended_leaves_no_process_and_no_folder(tmp_path: Path) 
         stderr=subprocess.DEVNULL,
     )
     try:
-        give_up = time.monotonic() + 120
-        while not any(tmp_path.glob("faults-*/*/*/*.json")):  # a process of ours has ended, others run
+
+        def is_under_way() -> bool:
             assert matrix.poll() is None, "it ended before its case began"
-            assert time.monotonic() < give_up, "its case has not begun"
-            time.sleep(0.05)
+            return any(tmp_path.glob("faults-*/*/*/*.json"))  # a process of ours has ended, others run
+
+        wait("its case has begun", is_under_way, 120)
         started = processes_of(matrix.pid)
         assert len(started) > 8, "three ZooKeepers, four brokers, and our own"
         matrix.terminate()
         matrix.wait(60)
-        while left := processes_of(matrix.pid):
-            assert time.monotonic() < give_up, f"left: {left}"
-            time.sleep(0.05)
+        wait("all that it started has ended", lambda: not processes_of(matrix.pid), 60)
         assert list(tmp_path.iterdir()) == []
     finally:
         for pid in processes_of(matrix.pid):

@@ -5,8 +5,8 @@ Simulated is what Airflow says of the run; that no worker and no triggerer follo
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
+import waiting
 from in_process_run import CONNECTION, InProcessRun
 from kafka_rebalance.brokers.configs import read_broker_configs
 from kafka_rebalance.errors import ReadError, ThrottleError, UnwatchedError
@@ -28,6 +29,7 @@ from local_cluster import LocalCluster
 MEGABYTE = 1_000_000
 FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
 REASSIGN, LOCK = "/admin/reassign_partitions", "/kafka_rebalance/run"
+wait = partial(waiting.wait, seconds=120)
 
 
 def throttles(client: KazooClient) -> dict[str, bytes]:
@@ -35,13 +37,6 @@ def throttles(client: KazooClient) -> dict[str, bytes]:
     entities = [f"{kind}/{name}" for kind in ("brokers", "topics") for name in client.get_children(f"/config/{kind}")]
     found = {entity: client.get(f"/config/{entity}")[0] for entity in entities}
     return {entity: content for entity, content in found.items() if b"throttled" in content}
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.fixture
@@ -106,7 +101,7 @@ def test_the_throttle_of_a_run_that_is_gone_is_kept_while_it_copies_and_taken_of
 ) -> None:
     run.hold()
     assert run.request() is not None
-    wait_until(lambda: is_taken_up(zookeeper, topic))  # the worker dies here
+    wait("the move is taken up", lambda: is_taken_up(zookeeper, topic))  # the worker dies here
     held = throttles(zookeeper)
     with pytest.raises(UnwatchedError, match=r"Nobody follows the copies of run kafka_rebalance/one"):
         tend()
@@ -114,7 +109,7 @@ def test_the_throttle_of_a_run_that_is_gone_is_kept_while_it_copies_and_taken_of
     assert not is_in_sync(zookeeper, topic)
     change_rate(run.folder, FAST, by="olive")
     if cluster.version != "2.0.1":
-        wait_until(lambda: set(dynamic_rates(cluster, 4).values()) == {str(FAST)})
+        wait("broker 4 has the new rate", lambda: set(dynamic_rates(cluster, 4).values()) == {str(FAST)})
 
     def is_over() -> bool:
         tend()
@@ -123,7 +118,7 @@ def test_the_throttle_of_a_run_that_is_gone_is_kept_while_it_copies_and_taken_of
         assert is_in_sync(zookeeper, topic), "lifted from a copy that was not in sync"
         return True
 
-    wait_until(is_over)
+    wait("the throttle is taken off", is_over)
     tend()
 
 
@@ -132,7 +127,7 @@ def test_brokers_that_were_down_return_without_a_throttle(
 ) -> None:
     run.hold()
     assert run.request() is not None
-    wait_until(lambda: is_taken_up(zookeeper, topic))
+    wait("the move is taken up", lambda: is_taken_up(zookeeper, topic))
     cluster.stop_broker(4)
     try:
         with pytest.raises(ThrottleError, match="Copies are still in flight"):
@@ -143,7 +138,7 @@ def test_brokers_that_were_down_return_without_a_throttle(
         change_rate(run.folder, FAST, by="olive")
     finally:
         cluster.start_broker(4)
-    wait_until(lambda: is_in_sync(zookeeper, topic) and zookeeper.exists(REASSIGN) is None)
+    wait("the move has ended", lambda: is_in_sync(zookeeper, topic) and zookeeper.exists(REASSIGN) is None)
     cluster.stop_broker(2)  # it sent, so it has a rate, and nothing of it is copied any more
     try:
         assert b"throttled" in zookeeper.get("/config/brokers/2")[0]
@@ -153,7 +148,7 @@ def test_brokers_that_were_down_return_without_a_throttle(
     finally:
         cluster.start_broker(2)
     for broker in (2, 4):
-        wait_until(lambda broker=broker: tells_no_rate(cluster, broker))
+        wait(f"broker {broker} has no rate", lambda broker=broker: tells_no_rate(cluster, broker))
 
 
 def tells_no_rate(cluster: LocalCluster, broker: int) -> bool:

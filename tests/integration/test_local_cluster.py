@@ -6,7 +6,6 @@ import shutil
 import subprocess
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -21,16 +20,10 @@ from local_cluster.cluster import STATE_FILE
 from local_cluster.locks import VERSIONS
 from local_cluster.processes import ProcessId, read_start
 from local_cluster.scenarios import SCENARIOS
+from waiting import wait
 
 # What Kafka itself adds to values: headers of records and batches.
 OVERHEAD = 0.03
-
-
-def wait_until(holds: Callable[[], bool], seconds: float = 30) -> None:
-    give_up = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < give_up, "it did not come to hold"
-        time.sleep(0.05)
 
 
 def bytes_on_disk(cluster: LocalCluster, broker: int) -> dict[tuple[str, int], int]:
@@ -148,7 +141,11 @@ def test_nothing_is_left_when_python_is_killed(one_jvm: bool) -> None:
         processes = read_processes(folder)
         assert len(processes) == (1 if one_jvm else 2)
         parent.kill()
-    wait_until(lambda: not folder.exists() and not any(process.is_alive() for process in processes))
+    wait(
+        "nothing is left of it",
+        lambda: not folder.exists() and not any(process.is_alive() for process in processes),
+        30,
+    )
 
 
 def read_processes(folder: Path) -> list[ProcessId]:

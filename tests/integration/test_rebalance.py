@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -25,6 +24,7 @@ from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import merge_config
 from local_cluster import LocalCluster
 from on_versions import BOTH_KINDS, MIDDLE
+from waiting import wait
 
 MEGABYTE = 1_000_000
 FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
@@ -238,18 +238,11 @@ def test_another_tools_move_is_refused_left_alone_and_waited_for(
     assert throttles(zookeeper) == held
     for entity, values in limits.items():
         merge_config(zookeeper, entity, dict.fromkeys(values))
-    wait_until(lambda: zookeeper.exists("/admin/reassign_partitions") is None)
+    wait("the other reassignment has ended", lambda: zookeeper.exists("/admin/reassign_partitions") is None)
     run.hold()
     run.reassign()
     assert run.finish()["passed"] is True
     assert replicas_of(zookeeper, theirs) == {0: (1, 3)}
-
-
-def wait_until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 60
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @MIDDLE

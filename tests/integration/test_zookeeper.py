@@ -1,7 +1,6 @@
 """Reading and writing the ZooKeeper of real clusters: every version does what the unit tests say it does."""
 
 import itertools
-import time
 from collections.abc import Callable, Iterator
 
 import pytest
@@ -24,12 +23,12 @@ from kafka_rebalance.zookeeper.reader import (
     read_topic_configs,
 )
 from kafka_rebalance.zookeeper.writer import Outcome, create_election, create_reassignment, merge_config
+from waiting import wait
 
 DIGEST = "d" * 64
 REASSIGN = "/admin/reassign_partitions"
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttled.replicas")
-WAIT_SECONDS = 60
 
 
 @pytest.fixture
@@ -54,13 +53,6 @@ def topic(cluster, fresh_topic_name) -> Callable[..., TopicPartition]:
 
 def batch(topic_partition: TopicPartition, before: tuple[int, ...], after: tuple[int, ...]) -> Batch:
     return Batch(1, (Move(topic_partition, before, after, 1),), DIGEST)
-
-
-def wait(what: str, holds: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < give_up, f"after {WAIT_SECONDS} s it does not hold that {what}"
-        time.sleep(0.02)
 
 
 def partition_of(client, topic_partition: TopicPartition) -> PartitionView:

@@ -2,8 +2,7 @@
 
 import json
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import KafkaException
@@ -28,6 +27,7 @@ from kafka_rebalance.zookeeper.topics import (
     set_topic_configs,
 )
 from kafka_rebalance.zookeeper.writer import Outcome
+from waiting import wait
 
 WAIT_SECONDS = 60
 JUTE_MAXBUFFER_BYTES = 0xFFFFF  # the default of ZooKeeper
@@ -56,13 +56,6 @@ def create(cluster, client, name: str, configs: dict[str, str] | None = None) ->
 
 def identity(client, name: str) -> TopicIdentity:
     return topic_identities(read_cluster_view(client, [name]).partitions)[name]
-
-
-def wait(what: str, holds: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < give_up, f"after {WAIT_SECONDS} s it does not hold that {what}"
-        time.sleep(0.02)
 
 
 def wait_for_config(cluster, name: str, key: str, value: str | None) -> None:

@@ -2,8 +2,7 @@
 
 import itertools
 import json
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -24,8 +23,8 @@ from kafka_rebalance.zookeeper.topics import (
     read_unfinished,
     set_topic_configs,
 )
+from waiting import wait
 
-WAIT_SECONDS = 60
 MANUAL, ALL = "2:3:1,3:4:2", "2:3:1,3:4:2,4:1:3,1:2:4"
 CONFIGS, CHANGES = {"retention.ms": "86400000", "cleanup.policy": "compact"}, {"retention.ms": "5", "segment.ms": "7"}
 TREES = ("/brokers/topics", "/config/topics", "/admin/delete_topics")
@@ -74,13 +73,6 @@ def client(cluster):
 
 def identity(client, name: str) -> TopicIdentity:
     return topic_identities(read_cluster_view(client, [name]).partitions)[name]
-
-
-def wait(what: str, holds: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + WAIT_SECONDS
-    while not holds():
-        assert time.monotonic() < give_up, f"after {WAIT_SECONDS} s it does not hold that {what}"
-        time.sleep(0.02)
 
 
 def tree(client, *roots: str) -> Tree:

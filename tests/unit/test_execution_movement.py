@@ -7,6 +7,7 @@ import json
 import pytest
 
 from builders import move, partition, view
+from faults.operator import RESTART
 from kafka_rebalance.execution.movement import NEXT, Pair, anomalies, named, observe, recall, to_note
 from kafka_rebalance.execution.progress import Phase, partition_progress
 
@@ -96,6 +97,7 @@ def test_a_copy_that_is_overdue_names_the_leader_that_may_keep_it_out_of_the_isr
         movement, each = look(movement, 100 * number, (number, number))
     texts = anomalies(movement, each, planned_seconds=60, standing_seconds=300).values()
     assert any("broker 1, which leads it, does not bring it into the ISR: restart that broker" in t for t in texts)
+    assert any(RESTART.search(t) for t in texts), "the fault matrix has an operator who acts on these words"
 
 
 def test_the_slowest_and_the_odd_have_names():

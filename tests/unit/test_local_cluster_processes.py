@@ -4,14 +4,14 @@ import os
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from local_cluster import LocalClusterError
 from local_cluster.processes import Guard, ProcessId, last_lines, read_start, start_process
+from waiting import wait
 
 PARENT = """
 import os, sys
@@ -23,13 +23,6 @@ child = start_process(["sleep", "600"], folder / "out", guard, env=os.environ)
 print(child.identity.pid, child.identity.started, flush=True)
 sys.stdin.read()
 """
-
-
-def wait_until(holds: Callable[[], bool], seconds: float = 20) -> None:
-    give_up = time.monotonic() + seconds
-    while not holds():
-        assert time.monotonic() < give_up, "it did not come to hold"
-        time.sleep(0.02)
 
 
 @pytest.fixture
@@ -52,7 +45,7 @@ def test_when_python_is_ended_its_processes_and_folder_are_gone(tmp_path: Path, 
         child = ProcessId(int(pid), started)
         assert child.is_alive()
         parent.send_signal(number)
-    wait_until(lambda: not child.is_alive() and not folder.exists())
+    wait("process and folder are gone", lambda: not child.is_alive() and not folder.exists(), 20)
 
 
 def test_a_pid_given_to_another_process_is_not_signalled(sleeper: subprocess.Popen[bytes]) -> None:
@@ -69,7 +62,7 @@ def test_closing_a_guard_leaves_no_process_of_its_group(tmp_path: Path) -> None:
     guard = Guard([])
     child = start_process(["sleep", "600"], tmp_path / "out", guard, env=os.environ)
     guard.close()
-    wait_until(lambda: not child.is_alive())
+    wait("the process has ended", lambda: not child.is_alive(), 20)
 
 
 def test_without_a_guard_a_process_is_in_a_session_of_its_own(tmp_path: Path) -> None:
