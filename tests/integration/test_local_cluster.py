@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from kafka_rebalance.brokers.sizes import read_log_dirs
 from kafka_rebalance.kafka.log_dirs import arrivals
 from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.partition import TopicPartition
 from local_cluster import LocalCluster, LocalClusterError, topics
 from local_cluster.cluster import STATE_FILE
 from local_cluster.locks import VERSIONS
 from local_cluster.processes import ProcessId, read_start
 from local_cluster.scenarios import SCENARIOS
-from waiting import wait
+from waiting import wait, wait_for_replicas
 
 # What Kafka itself adds to values: headers of records and batches.
 OVERHEAD = 0.03
@@ -114,7 +114,8 @@ def where_new_replicas_go(cluster: LocalCluster) -> None:
     """Into the log dir with the fewest, and brokers tell of each replica in which it lies."""
     cluster.create_topic("first", dict.fromkeys(range(5), (3,)))
     cluster.create_topic("then", dict.fromkeys(range(4), (3,)))
-    disks = read_log_dirs(KafkaConnection(cluster.bootstrap_servers), [3])
+    made = [*(TopicPartition("first", one) for one in range(5)), *(TopicPartition("then", one) for one in range(4))]
+    disks = wait_for_replicas(KafkaConnection(cluster.bootstrap_servers), dict.fromkeys(made, (3,)))
     held = {one.path: one.replicas for one in disks.log_dirs[3]}
     assert all(count <= said.most for count, said in zip(held.values(), arrivals([0, 0], 9), strict=True))
     for topic_partition, paths in disks.paths.items():
