@@ -215,7 +215,10 @@ class LocalCluster:
     def create_topic(
         self, topic: str, replicas: Mapping[int, Sequence[int]], config: Mapping[str, str | int] | None = None
     ) -> None:
-        """Create it with these replicas by partition, the preferred leader first; returns when all have a leader."""
+        """Create it with these replicas by partition, the preferred leader first.
+
+        Returns when all have a leader and every broker that runs has made its replicas and shows the topic to clients.
+        """
         settings = {key: str(value) for key, value in (config or {}).items()}
         with topics.open_client(self.zookeeper) as client:
             topics.write_topic(client, topic, replicas, settings, self.brokers)
@@ -223,10 +226,15 @@ class LocalCluster:
                 f"every partition of topic {topic} has a leader",
                 lambda: not topics.read_leaderless(client, topic, replicas),
             )
+        self._wait(f"every broker knows topic {topic}", lambda: not self._unaware(topic))
 
     def produce(self, topic: str, size_bytes: Mapping[int, int]) -> None:
         """Write that many bytes to each partition in real records; returns when all replicas in sync have them."""
         produce_records(self.bootstrap_servers, topic, size_bytes)
+
+    def _unaware(self, topic: str) -> frozenset[int]:
+        running = [broker for broker in self.brokers if self.is_running(broker)]
+        return topics.read_unaware(self.bootstrap_servers, topic, running)
 
     @property
     def _layout(self) -> Layout:

@@ -1,4 +1,4 @@
-"""Topics made through ZooKeeper, as Kafka's own tools below 2.2 do it, and what ZooKeeper says of leaders."""
+"""Topics made through ZooKeeper, as Kafka's own tools below 2.2 do it, and what ZooKeeper and brokers say of them."""
 
 import json
 import logging
@@ -11,6 +11,8 @@ from local_cluster.errors import LocalClusterError
 # kazoo warns about every refused connection; here the server is often not up yet.
 _log = logging.getLogger("local_cluster.kazoo")
 _log.setLevel(logging.CRITICAL)
+
+_REQUEST_SECONDS = 10
 
 
 @contextmanager
@@ -85,6 +87,30 @@ def read_leaderless(client: Any, topic: str, partitions: Collection[int]) -> fro
         except NoNodeError:
             leaderless.add(partition)
     return frozenset(leaderless)
+
+
+def read_unaware(bootstrap_servers: str, topic: str, brokers: Collection[int]) -> frozenset[int]:
+    """Those of the brokers that do not know the topic yet: ZooKeeper has its leaders a moment earlier.
+
+    One that knows it has made its replicas too: the controller's LeaderAndIsr goes to a broker before UpdateMetadata.
+    """
+    from confluent_kafka import KafkaException
+    from confluent_kafka.admin import AdminClient, ConfigResource
+
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers, "broker.address.family": "v4", "log_level": 0})
+    resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+    # Of the requests that a client can send to one broker, this is refused by one that does not know the topic.
+    asked = {
+        broker: admin.describe_configs([resource], broker=broker, request_timeout=_REQUEST_SECONDS)[resource]
+        for broker in brokers
+    }
+    unaware = set()
+    for broker, answer in asked.items():
+        try:
+            answer.result()
+        except KafkaException:
+            unaware.add(broker)
+    return frozenset(unaware)
 
 
 def _put(client: Any, path: str, value: object) -> None:

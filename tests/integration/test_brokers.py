@@ -13,7 +13,6 @@ from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnectio
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from waiting import wait_for_replicas
 
 RECORD_BYTES = 10_240  # what LocalCluster.produce writes at once
 
@@ -28,7 +27,7 @@ def test_sizes_equal_the_bytes_of_the_log_files(cluster, kafka, fresh_topic_name
     replicas = {0: (1, 2), 1: (3,), 2: (4, 1)}
     cluster.create_topic(topic, replicas)
     cluster.produce(topic, {0: 1_000_000, 1: 30_000})
-    disks = wait_for_replicas(kafka, {TopicPartition(topic, one): holders for one, holders in replicas.items()})
+    disks = read_log_dirs(kafka, sorted(cluster.brokers))
     for partition, brokers in replicas.items():
         on_disk = {
             broker: sum(

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
+from kafka_rebalance.brokers.sizes import read_log_dirs
 from kafka_rebalance.kafka.log_dirs import arrivals
 from kafka_rebalance.model.connection import KafkaConnection
-from kafka_rebalance.model.partition import TopicPartition
 from local_cluster import LocalCluster, LocalClusterError, topics
 from local_cluster.cluster import STATE_FILE
 from local_cluster.locks import VERSIONS
 from local_cluster.processes import ProcessId, read_start
 from local_cluster.scenarios import SCENARIOS
-from waiting import wait, wait_for_replicas
+from waiting import wait
 
 # What Kafka itself adds to values: headers of records and batches.
 OVERHEAD = 0.03
@@ -59,6 +59,21 @@ def test_a_new_topic_has_its_leaders_and_holds_what_was_produced_on_every_replic
         segments = list((cluster.folder / f"data-{broker}" / f"{topic}-0").glob("*.log"))
         assert len(segments) >= 3, "the topic's own configuration was not taken"
     assert 5 < bytes_on_disk(cluster, 4)[topic, 1] < 200
+
+
+def test_a_topic_is_there_once_every_broker_has_its_replicas_and_shows_it(
+    cluster: LocalCluster, fresh_topic_name: Callable[[], str]
+) -> None:
+    replicas = {0: (1, 2), 1: (3, 4), 2: (4, 1)}
+    for _ in range(5):  # one alone may be there in time by chance
+        topic = fresh_topic_name()
+        cluster.create_topic(topic, replicas)
+        held = {broker: bytes_on_disk(cluster, broker) for broker in cluster.brokers}
+        assert {p: {b for b in held if (topic, p) in held[b]} for p in replicas} == {
+            p: set(brokers) for p, brokers in replicas.items()
+        }
+        assert topics.read_unaware(cluster.bootstrap_servers, topic, cluster.brokers) == frozenset()
+    assert topics.read_unaware(cluster.bootstrap_servers, "no-such-topic", [1, 3]) == {1, 3}
 
 
 def test_a_topic_that_is_there_or_has_impossible_replicas_is_refused(
@@ -114,8 +129,7 @@ def where_new_replicas_go(cluster: LocalCluster) -> None:
     """Into the log dir with the fewest, and brokers tell of each replica in which it lies."""
     cluster.create_topic("first", dict.fromkeys(range(5), (3,)))
     cluster.create_topic("then", dict.fromkeys(range(4), (3,)))
-    made = [*(TopicPartition("first", one) for one in range(5)), *(TopicPartition("then", one) for one in range(4))]
-    disks = wait_for_replicas(KafkaConnection(cluster.bootstrap_servers), dict.fromkeys(made, (3,)))
+    disks = read_log_dirs(KafkaConnection(cluster.bootstrap_servers), [3])
     held = {one.path: one.replicas for one in disks.log_dirs[3]}
     assert all(count <= said.most for count, said in zip(held.values(), arrivals([0, 0], 9), strict=True))
     for topic_partition, paths in disks.paths.items():
