@@ -34,8 +34,9 @@ class LocalCluster:
     Brokers have ids from 1 and racks `rack-0`, `rack-1`, … in turn (`racks=0`: none). `one_jvm` is fast; without it
     each server has a JVM and `kill_broker` works. `folder` (default: a temporary one, removed at the end) must be empty
     or new and stays. `broker_config` overrides server.properties; `{data}` in a value is that broker's folder, so
-    `{"log.dirs": "{data}/a,{data}/b"}` gives two. A `detached` cluster has separate JVMs and outlives this process.
-    `zookeepers` beyond 1 are an ensemble, of separate JVMs that end with this process.
+    `{"log.dirs": "{data}/a,{data}/b"}` gives two; `{port}` is the one that `bootstrap_servers` names, where `listeners`
+    are others. A `detached` cluster has separate JVMs and outlives this process. `zookeepers` beyond 1 are an ensemble,
+    of separate JVMs that end with this process.
     """
 
     def __init__(

@@ -69,10 +69,10 @@ def jars() -> str:
 @pytest.fixture(scope="module")
 def brokers() -> Iterator[dict[str, str]]:
     """librdkafka's settings for a broker that wants a password full of what JAAS and JSON escape."""
-    plain, sasl = free_port(), free_port()
+    sasl = free_port()
     quoted = PASSWORD.replace("\\", "\\\\").replace('"', '\\"')
     config = {
-        "listeners": f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{sasl}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{{port}},SASL_PLAINTEXT://127.0.0.1:{sasl}",
         "sasl.enabled.mechanisms": "PLAIN",
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": (
             f'org.apache.kafka.common.security.plain.PlainLoginModule required user_{USER}="{quoted}";'
