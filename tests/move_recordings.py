@@ -9,8 +9,7 @@ that say so, what `by_hand` names.
 from __future__ import annotations
 
 import json
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -20,6 +19,7 @@ from kazoo.exceptions import NoNodeError
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.zookeeper.client import open_client
 from local_cluster import LocalCluster
+from waiting import wait
 from zookeeper_log import Write, read_writes
 
 REASSIGN, CONTROLLER = "/admin/reassign_partitions", "/controller"
@@ -27,7 +27,6 @@ Lists = Mapping[int, Sequence[int]]
 Step = list[Any]
 RATE = {"leader.replication.throttled.rate": "20000", "follower.replication.throttled.rate": "20000"}
 EVERY_REPLICA = {"leader.replication.throttled.replicas": "*", "follower.replication.throttled.replicas": "*"}
-SECONDS = 60
 
 
 class Scenario(NamedTuple):
@@ -71,19 +70,19 @@ def record_move(cluster: LocalCluster, scenario: Scenario, topic: str) -> dict[s
         entries = [{"topic": topic, "partition": p, "replicas": list(r)} for p, r in scenario.after.items()]
         client.create(REASSIGN, _json({"version": 1, "partitions": entries}))
         if scenario.disturb:
-            _wait("the move is under way", lambda: _epoch(client, topic, 0) > 0)
+            wait("the move is under way", lambda: _epoch(client, topic, 0) > 0)
         if scenario.disturb == "dead target":
             cluster.start_broker(4)
         elif scenario.disturb == "failover":
             epoch = _epoch(client, topic, 0)
             client.delete(CONTROLLER)
-            _wait("another controller goes on", lambda: _epoch(client, topic, 0) > epoch)
+            wait("another controller goes on", lambda: _epoch(client, topic, 0) > epoch)
         elif scenario.disturb == "deleted":
             client.delete(REASSIGN)
         if slow:
             _throttle(client, cluster, False)
         _settle(client, topic, {p: r for p, r in scenario.after.items() if p in scenario.before})
-        _wait("the request is gone", lambda: client.exists(REASSIGN) is None)
+        wait("the request is gone", lambda: client.exists(REASSIGN) is None)
     writes = [write for write in read_writes(cluster.folder / "zookeeper") if write.zxid > begun]
     return {
         "name": scenario.name,
@@ -145,19 +144,11 @@ def _settle(client: KazooClient, topic: str, lists: Lists) -> None:
             )
         return False
 
-    _wait(f"{topic} is at {dict(lists)}", settled)
+    wait(f"{topic} is at {dict(lists)}", settled)
 
 
 def _read(client: KazooClient, path: str) -> Any:
     return json.loads(client.get(path)[0])
-
-
-def _wait(what: str, holds: Callable[[], bool]) -> None:
-    give_up = time.monotonic() + SECONDS
-    while not holds():
-        if time.monotonic() > give_up:
-            raise TimeoutError(f"After {SECONDS} s it does not hold that {what}.")
-        time.sleep(0.02)
 
 
 def _json(document: object) -> bytes:

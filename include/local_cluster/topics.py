@@ -90,9 +90,9 @@ def read_leaderless(client: Any, topic: str, partitions: Collection[int]) -> fro
 
 
 def read_unaware(bootstrap_servers: str, topic: str, brokers: Collection[int]) -> frozenset[int]:
-    """Those of the brokers that do not know the topic yet: ZooKeeper has its leaders a moment earlier.
+    """Those of the brokers that do not show the topic, or do not answer: ZooKeeper has its leaders a moment earlier.
 
-    One that knows it has made its replicas too: the controller's LeaderAndIsr goes to a broker before UpdateMetadata.
+    One that shows it has made its replicas too: the controller's LeaderAndIsr goes to a broker before UpdateMetadata.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, ConfigResource

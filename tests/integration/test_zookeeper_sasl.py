@@ -3,7 +3,6 @@
 import json
 import os
 import signal
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -26,6 +25,7 @@ from local_cluster.java import find_java
 from local_cluster.ports import accepts_connections, free_port
 from local_cluster.processes import Guard, start_process
 from local_cluster.settings import JVM_OPTIONS, write_log4j, zookeeper_properties
+from waiting import wait
 
 DIGEST = "d" * 64
 BATCH = Batch(1, (Move(TopicPartition("orders", 0), (1, 2), (3, 4), 1),), DIGEST)
@@ -41,11 +41,12 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     guard = Guard([])
     server = start_process(command(folder, port), folder / "zookeeper.out", guard, env=dict(os.environ))
     try:
-        give_up = time.monotonic() + 60
-        while not accepts_connections(port):
+
+        def is_up() -> bool:
             assert server.is_alive(), (folder / "zookeeper.out").read_text(errors="replace")[-2000:]
-            assert time.monotonic() < give_up
-            time.sleep(0.05)
+            return accepts_connections(port)
+
+        wait("ZooKeeper takes connections", is_up)
         with open_client(as_user("kafka", f"127.0.0.1:{port}")) as client:
             for path, znode in fake_cluster({"orders": {0: [1, 2]}, "audit": {0: [1, 2]}}).znodes.items():
                 if path != "/":

@@ -6,7 +6,6 @@ import json
 import re
 import socket
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
@@ -29,6 +28,7 @@ from browser import console_errors, grave_findings, keep_picture, look_as, open_
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.report import page
 from kafka_rebalance.workflow.pages import runs
+from waiting import wait
 from web_run import Run, janitor_report, waiting
 
 pytestmark = pytest.mark.usefixtures("tables")
@@ -84,10 +84,7 @@ def served(client: TestClient) -> Iterator[str]:
     server = uvicorn.Server(uvicorn.Config(client.app, lifespan="off", log_level="warning"))  # type: ignore[arg-type]
     thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
     thread.start()
-    deadline = time.monotonic() + DEADLINE_SECONDS
-    while not server.started:
-        assert time.monotonic() < deadline, "the api-server has not started"
-        time.sleep(0.05)
+    wait("the api-server has started", lambda: server.started, DEADLINE_SECONDS)
     yield f"http://127.0.0.1:{listening.getsockname()[1]}"
     server.should_exit = True
     thread.join(DEADLINE_SECONDS)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from kafka_rebalance.model.artifacts import BATCHES, DECISION, PROPOSALS, write_
 from kafka_rebalance.report.drift import CandidateDrift, DriftReport
 from kafka_rebalance.workflow.pages import drift
 from kafka_rebalance.workflow.pages import runs as run_pages
+from waiting import wait
 from web_run import Run
 
 pytestmark = pytest.mark.usefixtures("tables")
@@ -141,9 +141,7 @@ def test_nobody_waits_for_a_cluster_that_hangs(get: Any, monkeypatch: pytest.Mon
     go_on.set()
     assert "has not answered within 5\N{NO-BREAK SPACE}s" in answer.text
     assert 'data-again="yes"' in answer.text
-    deadline = time.monotonic() + 10
-    while any(not look.done.is_set() for look in drift._looks.values()):
-        assert time.monotonic() < deadline
+    wait("every look has ended", lambda: all(look.done.is_set() for look in drift._looks.values()), 10)
 
 
 # --- the picture
