@@ -20,7 +20,7 @@ from kafka_rebalance.workflow.cancel import request as cancel_request
 from kafka_rebalance.workflow.cancel import tasks as cancel
 from kafka_rebalance.workflow.reassignment import batch_notes
 from kafka_rebalance.workflow.run.control import read_control
-from simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze
+from simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze, given_run
 
 
 @pytest.fixture(params=["2.0", "2.8"])
@@ -242,6 +242,22 @@ def test_the_way_back_ticks_internal_topics_only_where_it_moves_some(
     monkeypatch.setattr(cancel_request, "plan_roll_back", lambda *_: RollBack((internal,), (), 0))
     canceller.request("roll_back")
     assert canceller.xcom["conf"]["internal_topics"] is True
+
+
+def test_a_topic_of_our_own_that_begins_with_two_underscores_has_a_way_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The policy does not allow Kafka's internal topics, and this is none of them."""
+    cluster = SimulatedCluster(monkeypatch, {"__audit": {0: (1, 2)}, "orders": {0: (2, 1)}})
+    run = given_run(tmp_path, cluster, monkeypatch, {TopicPartition("__audit", 0): (1, 3)})
+    run.hold()
+    run.reassign()
+    assert run.finish()["passed"] is True
+    asked = CancelRun(monkeypatch)
+    asked.request("roll_back")
+    conf = {key: asked.xcom["conf"][key] for key in ("plan", "candidates", "internal_topics")}
+    back = SimulatedRun(tmp_path, cluster, monkeypatch, "back")
+    assert back.plan(**conf)["recommended"] == "given"
 
 
 def test_a_run_that_cannot_be_read_makes_the_last_one_unknown_and_named_ones_not(

@@ -12,6 +12,7 @@ from kafka_rebalance.brokers import configs as broker_configs
 from kafka_rebalance.brokers import metadata, sizes
 from kafka_rebalance.errors import ConnectionSettingsError, KafkaRuleError, ReadError, SettingsError
 from kafka_rebalance.execution.readiness import check_cluster_ready
+from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.cluster import ClusterView, SettledController
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
@@ -28,7 +29,6 @@ from kafka_rebalance.zookeeper.reader import (
 
 log = logging.getLogger(__name__)
 
-INTERNAL_TOPICS = ("__consumer_offsets", "__transaction_state")
 STORM_PAUSE_SECONDS = 2.0  # a storm makes dozens of controllers a second (facts of 2.0.1 and 2.8.2)
 
 

@@ -26,6 +26,7 @@ from kafka_rebalance.execution.cancel import (
 )
 from kafka_rebalance.execution.progress import Sizes
 from kafka_rebalance.execution.roll_back import plan_roll_back
+from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
@@ -215,7 +216,7 @@ def _roll_back(asked: _Asked, client: KazooClient) -> dict[str, Any]:
             "kafka_conn_id": asked.params["kafka_conn_id"],
             "plan": back.plan,
             "candidates": [],  # nothing but the way back is to be judged and offered
-            "internal_topics": any(move.topic_partition.topic.startswith("__") for move in back.moves),
+            "internal_topics": any(move.topic_partition.topic in INTERNAL_TOPICS for move in back.moves),
             "reason": f"Way back from {asked.run}" + (f": {r}" if (r := asked.params.get("reason")) else ""),
         },
     }
