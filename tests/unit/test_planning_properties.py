@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import tempfile
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.model.rules import log_dir_problem, rack_pin_problem, rack_rule_problem
+from kafka_rebalance.model.rules import rack_rule_problem
 from kafka_rebalance.model.settings import JOBS, Settings, matches
 from kafka_rebalance.planning import controller
 from kafka_rebalance.planning.arrays import Problem, widened
@@ -116,7 +117,7 @@ def test_the_masks_allow_exactly_what_the_rules_do(
 
 
 class Rules:
-    """The rules of `model.rules` over one cluster, as broker ids."""
+    """The rules over one cluster, as broker ids."""
 
     def __init__(self, problem: Problem, brokers: Rows, pinned: tuple[str, ...]) -> None:
         self.problem, self.pinned = problem, pinned
@@ -143,3 +144,25 @@ class Rules:
                 return problem
         rooms = [max(0.0, room) for room in self.rooms.get(target, ())]
         return log_dir_problem(int(self.problem.size_bytes[row]), rooms)
+
+
+def rack_pin_problem(source: int, target: int, racks: Mapping[int, str | None]) -> str | None:
+    """Why a replica of a topic that is pinned to its racks must not go from one broker to the other, or None.
+
+    Where the rack of the source is unknown, as of a dead broker, any rack will do.
+    """
+    rack = racks.get(source)
+    if rack is None or racks.get(target) == rack:
+        return None
+    return f"broker {source} is in rack {rack}, broker {target} in rack {racks.get(target)}"
+
+
+def log_dir_problem(size_bytes: int, rooms: Sequence[float]) -> str | None:
+    """Why a broker must not be given a replica of this size, or None. `rooms` are bytes that each log dir takes.
+
+    Kafka 2.0 to 3.9 puts a new replica into the log dir with the fewest (LogManager.nextLogDir, nextLogDirs), however
+    full it is; so of several each may be next. One log dir is what the disk's own limit is about.
+    """
+    if len(rooms) < 2 or size_bytes <= min(rooms):
+        return None
+    return f"{size_bytes} bytes do not fit the fullest of {len(rooms)} log dirs, which takes {int(min(rooms))}"

@@ -47,25 +47,3 @@ def rack_rule_problem(replicas: Sequence[int], racks: Mapping[int, str | None]) 
         return None
     crowded = ", ".join(f"{rack} holds {count}" for rack, count in sorted(used.items()) if rack and count > 1)
     return f"{len(replicas)} replicas use {len(used)} of {wanted} possible racks" + (f" ({crowded})" if crowded else "")
-
-
-def rack_pin_problem(source: int, target: int, racks: Mapping[int, str | None]) -> str | None:
-    """Why a replica of a topic that is pinned to its racks must not go from one broker to the other, or None.
-
-    Where the rack of the source is unknown, as of a dead broker, any rack will do.
-    """
-    rack = racks.get(source)
-    if rack is None or racks.get(target) == rack:
-        return None
-    return f"broker {source} is in rack {rack}, broker {target} in rack {racks.get(target)}"
-
-
-def log_dir_problem(size_bytes: int, rooms: Sequence[float]) -> str | None:
-    """Why a broker must not be given a replica of this size, or None. `rooms` are bytes that each log dir takes.
-
-    Kafka 2.0 to 3.9 puts a new replica into the log dir with the fewest (LogManager.nextLogDir, nextLogDirs), however
-    full it is; so of several each may be next. One log dir is what the disk's own limit is about.
-    """
-    if len(rooms) < 2 or size_bytes <= min(rooms):
-        return None
-    return f"{size_bytes} bytes do not fit the fullest of {len(rooms)} log dirs, which takes {int(min(rooms))}"
