@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from default_partitioner import DefaultPartitioner
 from kafka_classes import KafkaClasses
-from kafka_rebalance.kafka.partitioner import DefaultPartitioner, murmur2, partition_for_key
+from kafka_rebalance.kafka.partitioner import murmur2, partition_for_key
 
 PARTITIONER = "org.apache.kafka.clients.producer.internals.DefaultPartitioner"
 

