@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, SettingsError
+from kafka_rebalance.execution.staleness import topic_identities
 from kafka_rebalance.execution.topic_change import MIN_INSYNC_REPLICAS, TopicChange, house_problems
 from kafka_rebalance.execution.topic_request import TopicRequest
 from kafka_rebalance.forecast.cost import BrokerCost, broker_costs, disk_problems, expected_replica_bytes
@@ -24,7 +25,7 @@ from kafka_rebalance.kafka.topics import (
     check_topic_configs,
 )
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.arrays import Problem
@@ -183,7 +184,7 @@ def _alteration(
         replication_factor=len(existing.get(0, ())),
         configs_before=configs,
         config_changes=dict(sorted(changes.items())),
-        identity=_identity(topic, cluster),
+        identity=topic_identities(cluster.view.partitions)[topic],
     )
     if not request.adds_partitions:
         return change
@@ -240,7 +241,7 @@ def _deletion(request: TopicRequest, cluster: TopicCluster) -> TopicChange:
         partitions_before=len(existing),
         replication_factor=len(existing.get(0, ())),
         configs_before=cluster.topic_configs.get(topic, {}),
-        identity=_identity(topic, cluster),
+        identity=topic_identities(cluster.view.partitions)[topic],
     )
 
 
@@ -259,11 +260,6 @@ def _check_at_rest(topic: str, cluster: TopicCluster) -> None:
         )
     if topic in view.deletions:
         raise ClusterNotReadyError(f"Topic {topic} is already marked for deletion. Nothing was written.")
-
-
-def _identity(topic: str, cluster: TopicCluster) -> TopicIdentity:
-    partition = next(partition for tp, partition in cluster.view.partitions.items() if tp.topic == topic)
-    return TopicIdentity(partition.topic_znode_version, partition.topic_czxid, partition.topic_id)
 
 
 def _open_brokers(cluster: TopicCluster, settings: Settings) -> list[int]:
