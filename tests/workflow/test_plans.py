@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -160,6 +161,49 @@ def test_every_candidate_and_its_way_back_are_files_of_the_runs_folder(
     assert {"given.json", "given-rollback.json", "as_kafka.json"} <= set(files)
     page = (run.folder / artifacts.REPORT).read_text()
     assert 'href="reassignments/given-rollback.json"' in page
+
+
+TOPICS_TO_MOVE = json.dumps({"version": 1, "topics": [{"topic": "orders"}]})
+
+
+def test_a_topics_to_move_file_names_the_topics_that_may_be_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Seed 001, row 2, as a run takes it: the file is pasted, and no other topic moves."""
+    run = SimulatedRun(tmp_path, SimulatedCluster(monkeypatch, TOPICS), monkeypatch)
+    drained = {"job": "drain", "drain": [1, 2]}  # what is left is the broker list
+    proposals = run.plan(topics_to_move=TOPICS_TO_MOVE, topics_in=["*"], candidates=["as_kafka"], **drained)
+    assert artifacts.read_json(run.folder, artifacts.SETTINGS)["topics_in"] == ["orders"]
+    moves = read_candidate(run.folder, "as_kafka").moves
+    assert [candidate["name"] for candidate in proposals["candidates"]] == ["as_kafka"]
+    assert {move.topic_partition.topic for move in moves} == {"orders"}
+    assert {broker for move in moves for broker in move.after} == {3, 4}
+
+
+@pytest.mark.parametrize(
+    ("params", "words"),
+    [
+        ({"topics_to_move": "{"}, "The input string is not a valid JSON"),
+        ({"topics_to_move": '{"version":2}'}, "Not supported version field value 2"),
+        ({"topics_to_move": '{"topics":[]}'}, "names no topic"),
+        (
+            {"topics_to_move": '{"topics":[{"topic":"orders"},{"topic":"orders"}]}'},
+            "List of topics to reassign contains duplicate entries: orders",
+        ),
+        ({"topics_to_move": '{"topics":[{"topic":"ord*"}]}'}, "contains a character other than ASCII alphanumerics"),
+        (
+            {"topics_to_move": '{"topics":[{"topic":"nowhere"}]}'},
+            "topics_in ['nowhere'] less topics_out [] matches none of 3 topics",
+        ),
+        ({"topics_to_move": TOPICS_TO_MOVE, "topics_in": ["orders"]}, "Leave one of them as it is"),
+    ],
+)
+def test_a_topics_to_move_file_that_cannot_be_used_ends_the_snapshot(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, params: dict[str, Any], words: str
+) -> None:
+    run = SimulatedRun(tmp_path, SimulatedCluster(monkeypatch, TOPICS), monkeypatch)
+    with pytest.raises(AirflowFailException, match=re.escape(words)):
+        run.plan(**params)
 
 
 def test_a_rule_of_kafka_is_no_reason_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -86,6 +86,15 @@ def parse_topics_to_move(text: str) -> tuple[str, ...]:
     return tuple(as_text(required(as_object(entry), "topic")) for entry in _entries(text, "topics"))
 
 
+def check_listed_once(topics: Sequence[str]) -> None:
+    """Raises KafkaRuleError, as --generate does, where topics to reassign come more than once."""
+    twice = _duplicates(topics)
+    if twice:
+        raise _refused(
+            f"List of topics to reassign contains duplicate entries: {_joined(twice)}", "Name each topic once."
+        )
+
+
 def format_reassignment(assignment: Mapping[TopicPartition, Sequence[int]], *, with_log_dirs: bool = True) -> str:
     """A plan as the tool writes it, compact; partitions in the order given. `log_dirs` are "any" for every replica."""
     entries = []
@@ -141,11 +150,7 @@ def generate(
     twice = _duplicates(brokers)
     if twice:
         raise _refused(f"Broker list contains duplicate entries: {_joined(twice)}", "Name each broker once.")
-    topics_twice = _duplicates(topics)
-    if topics_twice:
-        raise _refused(
-            f"List of topics to reassign contains duplicate entries: {_joined(topics_twice)}", "Name each topic once."
-        )
+    check_listed_once(topics)
     live = sorted(brokers if racks is None else [broker for broker in brokers if broker in racks])
     known = brokers_with_racks({broker: racks[broker] for broker in live}, "enforced") if racks is not None else None
     partitions: dict[str, dict[int, Sequence[int]]] = {}

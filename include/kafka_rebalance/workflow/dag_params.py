@@ -63,6 +63,14 @@ REBALANCE_PARAMS: dict[str, Param] = {
     ),
     "topics_in": _globs(["*"], "Topics in", "Globs of topics that may be changed."),
     "topics_out": _globs([], "Topics out", "Globs of topics that stay as they are."),
+    "topics_to_move": Param(
+        None,
+        type=["null", "string"],
+        format="multiline",
+        title="Topics to move",
+        description="Instead of Topics in: the JSON of kafka-reassign-partitions' --topics-to-move-json-file.",
+        section=_TOPICS,
+    ),
     "pinned_topics": _globs([], "Pinned topics", "Globs of topics whose replicas stay; leaders may be re-ordered."),
     "rack_pinned_topics": _globs(
         [], "Rack-pinned topics", "Globs of topics whose replicas move within their rack only."

@@ -1,4 +1,4 @@
-"""The plan that a run may start from, in kafka-reassign-partitions' JSON: pasted, or a file of the plans folder."""
+"""What a run takes in the JSON of kafka-reassign-partitions: a plan (pasted, or a file), and a topics-to-move file."""
 
 from __future__ import annotations
 
@@ -10,6 +10,9 @@ from airflow.sdk.configuration import conf
 
 import kafka_rebalance
 from kafka_rebalance.errors import SettingsError
+from kafka_rebalance.kafka.reassignment_json import check_listed_once, parse_topics_to_move
+from kafka_rebalance.kafka.topics import check_topic_name
+from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.given import canonical_plan
 
 _UNTOUCHED = "Nothing was read from or written to the cluster."
@@ -37,6 +40,29 @@ def given_plan(params: Mapping[str, Any]) -> str | None:
     elif not pasted:
         return None
     return canonical_plan(pasted)
+
+
+def given_topics(params: Mapping[str, Any]) -> tuple[str, ...] | None:
+    """The topics of the param `topics_to_move`, each one once; None where it is empty.
+
+    Raises KafkaRuleError as --generate refuses such a file, SettingsError where `topics_in` selects topics as well.
+    """
+    text = str(params.get("topics_to_move") or "").strip()
+    if not text:
+        return None
+    topics = parse_topics_to_move(text)
+    check_listed_once(topics)
+    for topic in topics:
+        check_topic_name(topic)  # `topics_in` holds globs: a name that is none of Kafka's could select others
+    if not topics:
+        raise SettingsError(f"topics_to_move names no topic. {_UNTOUCHED} Name one, or leave it empty.")
+    selected = tuple(params.get("topics_in") or ())
+    if selected not in ((), Settings().topics_in):
+        raise SettingsError(
+            f"The run has topics_to_move and topics_in {list(selected)}; either says which topics may be changed. "
+            f"{_UNTOUCHED} Leave one of them as it is."
+        )
+    return topics
 
 
 def _read(name: str) -> str:

@@ -51,6 +51,7 @@ PARAMS_OUTSIDE_SETTINGS = (
     "reason",
     "plan",
     "plan_path",
+    "topics_to_move",
     "not_before",
     "finish_by",
 )
@@ -64,7 +65,9 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     auto = given.get("throttle_bytes_per_second") == AUTO
     if auto:  # told once there is a plan; planned with the policy's highest, so that no copy is expected to last longer
         del given["throttle_bytes_per_second"]
-    asked = Settings.from_mapping(given | {"plan": plans.given_plan(params)})
+    topics = plans.given_topics(params)
+    given |= {"plan": plans.given_plan(params)} | ({} if topics is None else {"topics_in": list(topics)})
+    asked = Settings.from_mapping(given)
     window = read_window(params)
     policy = read_policy(connection_id)
     connection = read_connection(connection_id)
