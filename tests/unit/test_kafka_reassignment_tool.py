@@ -1,4 +1,4 @@
-"""What kafka-reassign-partitions proposes with --generate, and says with --verify."""
+"""What kafka-reassign-partitions proposes with --generate."""
 
 from __future__ import annotations
 
@@ -9,13 +9,10 @@ import pytest
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.kafka.reassignment_json import (
-    ReassignmentStatus,
     format_reassignment,
     generate,
     parse_reassignment,
     parse_topics_to_move,
-    verify_log_dirs,
-    verify_status,
 )
 from kafka_rebalance.model.partition import TopicPartition
 
@@ -129,57 +126,3 @@ def test_the_replication_factor_is_that_of_the_lowest_partition_and_ids_are_coun
     existing = {TopicPartition("a", 5): (1,), TopicPartition("a", 3): (1, 2)}
     proposed = generate(["a"], existing, [1, 2, 3], None, random.Random(0))
     assert {partition: len(replicas) for (_, partition), replicas in proposed.items()} == {0: 2, 1: 2}
-
-
-def test_verify_says_in_progress_whatever_the_lists_then_compares_them_in_order() -> None:
-    wanted = {("t", 0): (1, 2), ("t", 1): (1, 2), ("t", 2): (1, 2), ("u", 0): (3,)}
-    current = {("t", 0): (1, 2), ("t", 1): (1, 2), ("t", 2): (2, 1)}
-    verified = verify_status(wanted, current, {("t", 0)})
-    assert {partition: found.status for partition, found in verified.items()} == {
-        ("t", 0): ReassignmentStatus.IN_PROGRESS,
-        ("t", 1): ReassignmentStatus.COMPLETED,
-        ("t", 2): ReassignmentStatus.FAILED,
-        ("u", 0): ReassignmentStatus.FAILED,
-    }
-    assert verified["t", 0].lines == ("Reassignment of partition t-0 is still in progress",)  # type: ignore[index]
-    assert [line for found in list(verified.values())[1:] for line in found.lines] == [
-        "Reassignment of partition t-1 completed successfully",
-        "ERROR: Assigned replicas (2,1) don't match the list of replicas for reassignment (1,2) for partition t-2",
-        "Reassignment of partition t-2 failed",
-        "ERROR: Assigned replicas () don't match the list of replicas for reassignment (3) for partition u-0",
-        "Reassignment of partition u-0 failed",
-    ]
-
-
-@pytest.mark.parametrize(
-    ("found", "status", "explained"),
-    [
-        (None, ReassignmentStatus.FAILED, "Partition t-0 is not found in any live log dir on broker 1."),
-        (
-            (None, "/b"),
-            ReassignmentStatus.FAILED,
-            "Partition t-0 is not found in any live log dir on broker 1. There is likely offline log directory on the "
-            "broker.",
-        ),
-        (("/a", "/b"), ReassignmentStatus.IN_PROGRESS, None),
-        (
-            ("/b", "/c"),
-            ReassignmentStatus.FAILED,
-            "Partition t-0 on broker 1 is being moved to log dir /c instead of /b",
-        ),
-        (("/b", None), ReassignmentStatus.COMPLETED, None),
-        (
-            ("/a", None),
-            ReassignmentStatus.FAILED,
-            "Partition t-0 on broker 1 is not being moved from log dir /a to /b",
-        ),
-    ],
-)
-def test_verify_follows_a_log_directory(
-    found: tuple[str | None, str | None] | None, status: ReassignmentStatus, explained: str | None
-) -> None:
-    replica = ("t", 0, 1)
-    verified = verify_log_dirs({replica: "/b"}, {} if found is None else {replica: found})[replica]
-    assert verified.status is status
-    assert verified.lines[:-1] == (() if explained is None else (explained,))
-    assert verified.lines[-1].startswith("Reassignment of replica t-0-1 ")

@@ -1,4 +1,4 @@
-"""The files of kafka-reassign-partitions, and what the tool checks, proposes and says about them.
+"""The files of kafka-reassign-partitions, and what the tool checks and proposes.
 
 Source: kafka.admin.ReassignPartitionsCommand of 2.0. Where it leaves an order to a hash map, here it is the order of
 the file. The znode has another form, without `log_dirs`: see zookeeper.znodes.
@@ -10,8 +10,6 @@ import json
 import random
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from enum import StrEnum
 from typing import TypeVar
 
 from kafka_rebalance.errors import KafkaRuleError
@@ -25,22 +23,6 @@ _UNTOUCHED = "Nothing was written."
 
 Replica = tuple[str, int, int]  # topic, partition, broker
 _Value = TypeVar("_Value", bound=Hashable)
-
-
-class ReassignmentStatus(StrEnum):
-    """What --verify knows of a partition or of a replica's log directory."""
-
-    IN_PROGRESS = "in progress"
-    COMPLETED = "completed"
-    FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class Verified:
-    """A status and the lines that --verify prints for it."""
-
-    status: ReassignmentStatus
-    lines: tuple[str, ...]
 
 
 def parse_reassignment(text: str) -> dict[TopicPartition, tuple[int, ...]]:
@@ -162,73 +144,6 @@ def generate(
             assigned = assign_replicas(live, len(lists), len(lists[min(lists)]), racks=known, rng=rng)
             proposal |= {TopicPartition(topic, partition): replicas for partition, replicas in assigned.items()}
     return proposal
-
-
-def verify_status(
-    assignment: Mapping[TopicPartition, Sequence[int]],
-    current: Mapping[TopicPartition, Sequence[int]],
-    in_progress: Collection[TopicPartition],
-) -> dict[TopicPartition, Verified]:
-    """What --verify says of each partition of a plan; `in_progress` are those in the reassignment znode.
-
-    Completed means the lists agree, order included. The tool looks at no ISR, no leader and no bytes: completed is not
-    yet a success (execution.progress decides that).
-    """
-    return {
-        TopicPartition(*partition): _verify(
-            TopicPartition(*partition), replicas, current.get(partition, ()), partition in in_progress
-        )
-        for partition, replicas in assignment.items()
-    }
-
-
-def verify_log_dirs(
-    wanted: Mapping[Replica, str], found: Mapping[Replica, tuple[str | None, str | None]]
-) -> dict[Replica, Verified]:
-    """What --verify says of each log directory asked for; `found` are (current, future) as brokers describe them."""
-    return {replica: _verify_log_dir(replica, log_dir, found.get(replica)) for replica, log_dir in wanted.items()}
-
-
-def _verify(partition: TopicPartition, wanted: Sequence[int], assigned: Sequence[int], in_progress: bool) -> Verified:
-    if in_progress:
-        return _verified(ReassignmentStatus.IN_PROGRESS, f"partition {partition}")
-    if tuple(assigned) == tuple(wanted):
-        return _verified(ReassignmentStatus.COMPLETED, f"partition {partition}")
-    mismatch = (
-        f"ERROR: Assigned replicas ({_joined(assigned)}) don't match the list of replicas for reassignment "
-        f"({_joined(wanted)}) for partition {partition}"
-    )
-    return _verified(ReassignmentStatus.FAILED, f"partition {partition}", mismatch)
-
-
-def _verify_log_dir(replica: Replica, wanted: str, found: tuple[str | None, str | None] | None) -> Verified:
-    topic, partition, broker = replica
-    what, where = f"replica {topic}-{partition}-{broker}", f"Partition {topic}-{partition} on broker {broker}"
-    nowhere = f"Partition {topic}-{partition} is not found in any live log dir on broker {broker}."
-    if found is None:
-        return _verified(ReassignmentStatus.FAILED, what, nowhere)
-    current, future = found
-    if current is None:
-        return _verified(
-            ReassignmentStatus.FAILED, what, f"{nowhere} There is likely offline log directory on the broker."
-        )
-    if future == wanted:
-        return _verified(ReassignmentStatus.IN_PROGRESS, what)
-    if future is not None:
-        elsewhere = f"{where} is being moved to log dir {future} instead of {wanted}"
-        return _verified(ReassignmentStatus.FAILED, what, elsewhere)
-    if current == wanted:
-        return _verified(ReassignmentStatus.COMPLETED, what)
-    return _verified(ReassignmentStatus.FAILED, what, f"{where} is not being moved from log dir {current} to {wanted}")
-
-
-def _verified(status: ReassignmentStatus, what: str, *lines: str) -> Verified:
-    outcome = {
-        ReassignmentStatus.IN_PROGRESS: "is still in progress",
-        ReassignmentStatus.COMPLETED: "completed successfully",
-        ReassignmentStatus.FAILED: "failed",
-    }[status]
-    return Verified(status, (*lines, f"Reassignment of {what} {outcome}"))
 
 
 def _parse_entries(text: str) -> list[tuple[TopicPartition, tuple[int, ...], tuple[str, ...]]]:
