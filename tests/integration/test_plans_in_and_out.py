@@ -20,30 +20,13 @@ from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from local_cluster import LocalCluster
 from on_versions import BOTH_KINDS
+from reassign_tool import ReassignPartitions
 
 SIZE_BYTES, RATE = 50_000, 50_000_000
 WAIT_SECONDS = 60
 EVERY_CANDIDATE = ["leaders_only", "light", "balanced", "as_kafka"]
 
 Lists = dict[TopicPartition, tuple[int, ...]]
-
-
-class ReassignPartitions:
-    """kafka-reassign-partitions of the cluster's version: of ZooKeeper where it still can, else of the brokers."""
-
-    def __init__(self, classes: KafkaClasses, cluster: LocalCluster) -> None:
-        self._classes = classes
-        if cluster.version.startswith("3."):
-            self._class = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
-            self._where = ["--bootstrap-server", cluster.bootstrap_servers]
-        else:
-            self._class = "kafka.admin.ReassignPartitionsCommand"
-            self._where = ["--zookeeper", cluster.zookeeper]
-
-    def __call__(self, *arguments: str) -> str:
-        code, said, complained = self._classes.run_tool(self._class, [*self._where, *arguments])
-        assert code == 0, said + complained
-        return said
 
 
 @pytest.fixture
