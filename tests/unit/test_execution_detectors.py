@@ -27,11 +27,11 @@ def seen(t_0=OLD, u_0=OLD, **others):
     return view({"t-0": t_0, "u-0": u_0}, **{"reassigning": ASKED} | others)
 
 
-def look(*views, seconds=10.0, moves=MOVES):
+def look(*views, seconds=10.0, moves=MOVES, kafka_elects=None):
     """The anomalies of the last of these views, taken so many seconds apart."""
     watch, found = None, ()
     for number, current in enumerate(views):
-        watch, found = detect(watch, number * seconds, moves, current)
+        watch, found = detect(watch, number * seconds, moves, current, kafka_elects=kafka_elects)
     return {one.kind: one for one in found}
 
 
@@ -171,11 +171,35 @@ def led(leader, isr=(1, 2), **others):
     return seen(partition([2, 3, 1], isr, leader, adding=[3], removing=[1]), **others)
 
 
-def test_leaders_that_somebody_else_moves_are_named():
-    found = look(led(2), led(1))[Kind.LEADERS_MOVED]
+@pytest.mark.parametrize(
+    ("kafka_elects", "accused"),
+    [
+        (None, "Kafka did it by itself (auto.leader.rebalance.enable), or another tool did"),
+        (False, "auto.leader.rebalance.enable is false on every broker"),
+        (True, "They are not the first of their lists, so Kafka did not elect them by itself"),
+    ],
+)
+def test_leaders_that_somebody_else_moves_are_named(kafka_elects, accused):
+    found = look(led(2), led(1), kafka_elects=kafka_elects)[Kind.LEADERS_MOVED]
     assert "t-0 from 2 to 1" in found.text
-    assert "auto.leader.rebalance.enable" in found.text
+    assert accused in found.text
     assert not found.stops
+
+
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (partition([1, 2], leader=2), OLD),  # before the controller took the request up
+        (partition([1, 2], leader=2), partition([2, 3, 1], [1, 2], 1, adding=[3], removing=[1])),  # and just then
+        (partition([2, 3], leader=3), DONE),  # when the copy had ended
+    ],
+)
+def test_nobody_is_accused_where_kafka_elects_preferred_leaders_by_itself(before, after):
+    assert Kind.LEADERS_MOVED not in look(seen(before), seen(after), kafka_elects=True)
+
+
+def test_a_preferred_leader_that_kafka_does_not_elect_by_itself_is_somebodys():
+    assert Kind.LEADERS_MOVED in look(seen(partition([2, 3], leader=3)), seen(DONE), kafka_elects=False)
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,23 @@ def test_brokers_that_are_only_below_their_share_are_not_said_to_be_above() -> N
     )
 
 
+def test_it_is_said_where_kafka_elects_preferred_leaders_by_itself() -> None:
+    def told(**elections: Any) -> str | None:
+        found = report(samples.snapshot(automatic_elections={"brokers": [], "check_seconds": None} | elections))
+        return dict(brief(found).verdict).get("Kafka's own elections")
+
+    assert told(brokers=[1, 2], check_seconds=300) == (
+        "the controller also elects preferred leaders by itself between batches, which it checks every 5 min "
+        "(auto.leader.rebalance.enable). It may elect leaders of topics outside this plan. leader_changes_per_batch "
+        "does not limit it"
+    )
+    assert "batches (auto" in str(told(brokers=[1]))
+    assert told() is None
+    assert "Kafka's own elections" not in dict(brief(report()).verdict), "a run of an earlier version"
+    with_it = report(samples.snapshot(automatic_elections={"brokers": [1], "check_seconds": 300}))
+    assert "by itself between batches" in approval_body(with_it, link="", picture="")
+
+
 def test_days_until_full_are_said_only_where_growth_is_known() -> None:
     off = samples.outlook()["off"]
     found = planned(samples.outlook(first_full=None, off=[off[1], off[0]]), rack=None)

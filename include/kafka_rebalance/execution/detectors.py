@@ -28,6 +28,14 @@ ANOTHER_CONTROLLER = (
     "the next controller reads the request as it stands"
 )
 
+_ELECTED_BY = {  # by whether Kafka elects preferred leaders by itself
+    True: "They are not the first of their lists, so Kafka did not elect them by itself: find the tool that did, and "
+    "stop it.",
+    False: "auto.leader.rebalance.enable is false on every broker, so Kafka did not elect them by itself: find the "
+    "tool that did, and stop it.",
+    None: "Kafka did it by itself (auto.leader.rebalance.enable), or another tool did: stop that tool.",
+}
+
 
 class Kind(StrEnum):
     UNHEARD_REQUEST = "unheard_request"
@@ -78,8 +86,13 @@ class Watch:
         return now - self.since.get((kind, subject), now)
 
 
-def detect(before: Watch | None, now: float, moves: Sequence[Move], view: View) -> tuple[Watch, tuple[Anomaly, ...]]:
-    """What is wrong at this look of a batch that was requested. `now`: seconds of a clock that does not go back."""
+def detect(
+    before: Watch | None, now: float, moves: Sequence[Move], view: View, *, kafka_elects: bool | None = None
+) -> tuple[Watch, tuple[Anomaly, ...]]:
+    """What is wrong at this look of a batch that was requested. `now`: seconds of a clock that does not go back.
+
+    `kafka_elects`: whether a broker elects preferred leaders by itself (`automatic_elections`); None: nobody knows.
+    """
     conditions = set(_conditions(moves, view))
     earlier = before.since if before else {}
     epochs = before.epochs if before else ()
@@ -94,7 +107,7 @@ def detect(before: Watch | None, now: float, moves: Sequence[Move], view: View) 
         *_deleted_by_hand(before, moves, view),
         *_zombies(watch, now, moves, view),
         *_foreign(moves, view),
-        *_leaders(before, moves, view),
+        *_leaders(before, moves, view, kafka_elects),
     ]
     return watch, tuple(found)
 
@@ -249,8 +262,11 @@ def _foreign(moves: Sequence[Move], view: View) -> Iterable[Anomaly]:
         )
 
 
-def _leaders(before: Watch | None, moves: Sequence[Move], view: View) -> Iterable[Anomaly]:
-    """Leaders that changed although the old one is alive, in sync and stays: no reason of the controller's own."""
+def _leaders(before: Watch | None, moves: Sequence[Move], view: View, kafka_elects: bool | None) -> Iterable[Anomaly]:
+    """Leaders that changed although the old one is alive, in sync and stays: no reason of the controller's own.
+
+    Where Kafka elects by itself, a change to the first of the list is what it does, and nobody is accused of it.
+    """
     if before is None:
         return
     elected = (before.view.elections or frozenset()) | (view.elections or frozenset())
@@ -260,14 +276,14 @@ def _leaders(before: Watch | None, moves: Sequence[Move], view: View) -> Iterabl
         then, partition = before.view.partitions.get(tp), view.partitions.get(tp)
         if then is None or partition is None or tp in elected or then.leader in (-1, partition.leader):
             continue
+        if kafka_elects and partition.leader in (then.replicas[0], partition.replicas[0]):
+            continue
         stays = then.leader in move.after and then.leader in partition.isr
         if stays and then.leader in before.view.brokers and then.leader in view.brokers:
             moved.append(f"{tp} from {then.leader} to {partition.leader}")
     if moved:
         yield Anomaly(
             Kind.LEADERS_MOVED,
-            f"Leaders changed although the old ones are alive and in sync ({some(moved)}): "
-            "auto.leader.rebalance.enable, or another tool. In mid-move the first of a list is no preferred leader. "
-            "Set it to false on the brokers for the run, or stop that tool; leaders are elected as approved when the "
-            "batch has ended.",
+            f"Leaders changed although the old ones are alive and in sync ({some(moved)}). {_ELECTED_BY[kafka_elects]} "
+            "The run goes on, and elects leaders as approved when the batch has ended.",
         )

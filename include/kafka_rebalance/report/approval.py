@@ -10,7 +10,7 @@ import re
 import unicodedata
 
 from kafka_rebalance.execution.decision import BUTTONS
-from kafka_rebalance.report.brief import Brief, brief
+from kafka_rebalance.report.brief import KAFKA_ELECTS, Brief, brief
 from kafka_rebalance.report.log_dirs import fullest_words
 from kafka_rebalance.report.rejection import Rejection
 from kafka_rebalance.report.segments import SegmentFinding
@@ -108,6 +108,7 @@ def _stakes(report: RunReport, said: Brief) -> list[str]:
     facts = dict(said.verdict)
     lines = [f"**Window** {facts['Window']}"] if "Window" in facts else []
     lines += [f"**Worst case** {' '.join(said.worst)}"] if said.worst else []
+    lines += [f"**{KAFKA_ELECTS}** {facts[KAFKA_ELECTS]}"] if KAFKA_ELECTS in facts else []
     cost = [f"{name.lower()}: {text}" for name, text in said.cost]
     lines += [f"**Cost to clients** {' · '.join(cost)}"] if cost else []
     stakes = report.focus.stakes if report.focus is not None else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from kafka_rebalance.execution.automatic_elections import AutomaticElections
 from kafka_rebalance.execution.eta import MIN_SECONDS, eta_range
 from kafka_rebalance.execution.pacing import Window
 from kafka_rebalance.report.cost import network_words
@@ -14,12 +15,15 @@ from kafka_rebalance.report.stakes import Named, about, worst_case_words
 from kafka_rebalance.report.units import (
     format_bytes,
     format_count,
+    format_duration,
     format_factor,
     format_rate,
     format_share,
     format_time,
 )
 from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
+
+KAFKA_ELECTS = "Kafka's own elections"
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +56,9 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
     batches = format_count(focus.batches, "batch", "batches")
     facts = [("Copies", f"{format_bytes(focus.moved_bytes)} in {moves}, {batches}{_above_bound(focus)}")]
     facts.append(("Preferred leaders", f"{format_count(focus.leader_changes)} change"))
+    elections = report.deciding.automatic_elections
+    if elections is not None and elections.brokers:
+        facts.append((KAFKA_ELECTS, _kafka_elects(elections)))
     if focus.planned_seconds is not None:
         finishes = report.finishes_in(focus)
         facts.append(("Takes", finishes or f"{about(focus.planned_seconds)} by the plan"))
@@ -64,6 +71,16 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
     facts += [("Fullest log dir meanwhile", log_dir)] if log_dir else []
     gain = _gain(focus)
     return (*facts, *([("Gain", gain)] if gain else []))
+
+
+def _kafka_elects(elections: AutomaticElections) -> str:
+    seconds = elections.check_seconds
+    every = "" if seconds is None else f", which it checks every {format_duration(seconds)}"
+    return (
+        f"the controller also elects preferred leaders by itself between batches{every} "
+        "(auto.leader.rebalance.enable). It may elect leaders of topics outside this plan. "
+        "leader_changes_per_batch does not limit it"
+    )
 
 
 def _above_bound(focus: CandidateReport) -> str:

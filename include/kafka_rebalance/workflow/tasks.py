@@ -12,6 +12,7 @@ from kazoo.client import KazooClient
 
 import kafka_rebalance
 from kafka_rebalance.errors import ArtifactError, FrozenError, NotInSyncError, VerificationError, WriteError
+from kafka_rebalance.execution.automatic_elections import automatic_elections
 from kafka_rebalance.execution.decision import OFFERED
 from kafka_rebalance.execution.hazards import cruise_control
 from kafka_rebalance.execution.pacing import read_window, with_controller
@@ -101,6 +102,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
             "connection_id": connection_id,
             "cluster_id": taken.view.cluster_id,
             "controller": controller_document(taken.view, taken.controller),
+            "automatic_elections": automatic_elections(taken.configs["brokers"]).to_mapping(),
             "observed_at": observed_at.isoformat(timespec="seconds"),
             "dag_id": dag_run.dag_id,
             "run_id": dag_run.run_id,

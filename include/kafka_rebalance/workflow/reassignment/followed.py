@@ -66,6 +66,14 @@ def read_followed(folder: RunFolder, name: str, number: int) -> Followed:
         return followed(read_remaining(folder, name), number)
 
 
+def read_kafka_elects(folder: RunFolder) -> bool | None:
+    """Whether Kafka elected preferred leaders by itself when the snapshot was taken; None where it does not say."""
+    try:
+        return bool(artifacts.read_json(folder, artifacts.SNAPSHOT)["automatic_elections"]["brokers"])
+    except (ArtifactError, KeyError, TypeError):  # of an earlier version; what follows from it is a sentence alone
+        return None
+
+
 def _read(folder: RunFolder, name: str, number: int) -> Followed:
     document = artifacts.read_json(folder, artifacts.FOLLOWING)
     decision = artifacts.read_json(folder, artifacts.DECISION)

@@ -29,7 +29,7 @@ from kafka_rebalance.execution.progress import (
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.proposal import Candidate, brokers_touched
 from kafka_rebalance.workflow.reassignment import progress_notes
-from kafka_rebalance.workflow.reassignment.followed import followed, read_followed
+from kafka_rebalance.workflow.reassignment.followed import followed, read_followed, read_kafka_elects
 from kafka_rebalance.workflow.run.control import Control, read_control
 from kafka_rebalance.workflow.run.folder import open_run_folder
 from kafka_rebalance.workflow.throttle.leases import rate_in_force
@@ -59,6 +59,7 @@ class BatchFollower:
         self.folder = open_run_folder(run_folder)
         one = read_followed(self.folder, candidate, batch) if isinstance(candidate, str) else followed(candidate, batch)
         self.batch, self._around = one.batch, one.around
+        self._kafka_elects = read_kafka_elects(self.folder)
         self.stall_seconds = stall_seconds
         self.planned_seconds = pacing.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
         self._stack = ExitStack()
@@ -112,7 +113,9 @@ class BatchFollower:
         self._rate = rate_and_eta(self._samples, progress.bytes_total)
         state, message = self._verdict(progress, seen, silent)
         if self._control.cancelled is None:  # a cancel takes entries out of the request itself
-            self._watch, wrong = detectors.detect(self._watch, now, self.batch.moves, view)
+            self._watch, wrong = detectors.detect(
+                self._watch, now, self.batch.moves, view, kafka_elects=self._kafka_elects
+            )
             odd |= {one.kind: one.text for one in wrong}
             if state == "moving" and (reasons := [one.text for one in wrong if one.stops]):
                 state, message = "stalled", f"Batch {self.batch.number} needs a person: {' '.join(reasons)}"

@@ -1,0 +1,38 @@
+"""Whether Kafka elects preferred leaders by itself: `auto.leader.rebalance.enable`, which is its default.
+
+While any reassignment runs the controller does not (KafkaController.checkAndTriggerAutoLeaderRebalance, 2.0 to 3.9). So
+it may before a batch, between two, and after the last: of every partition of a broker of which more than
+`leader.imbalance.per.broker.percentage` are led elsewhere, whether a plan of ours names them or not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+ENABLED, INTERVAL = "auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds"
+
+
+@dataclass(frozen=True, slots=True)
+class AutomaticElections:
+    """`brokers` elect by themselves as long as they are controller; `check_seconds`: how often they look, if known."""
+
+    brokers: tuple[int, ...]
+    check_seconds: int | None
+
+    def to_mapping(self) -> dict[str, Any]:
+        return {"brokers": list(self.brokers), "check_seconds": self.check_seconds}
+
+
+def automatic_elections(configs: Mapping[Any, Mapping[str, tuple[str | None, str]]]) -> AutomaticElections:
+    """By the brokers' effective configs, as read or as configs.json has them. A broker that does not tell has
+    Kafka's default, which is to elect.
+    """
+    electing = {int(broker): values for broker, values in configs.items() if _value(values, ENABLED) != "false"}
+    seconds = [text for values in electing.values() if (text := _value(values, INTERVAL)) and text.isdecimal()]
+    return AutomaticElections(tuple(sorted(electing)), min(map(int, seconds), default=None))
+
+
+def _value(values: Mapping[str, tuple[str | None, str]], key: str) -> str | None:
+    return values.get(key, (None, ""))[0]
