@@ -8,9 +8,7 @@ from builders import batches, move, partition, tp, view
 from kafka_rebalance.execution.hazards import (
     PROTOCOL,
     ZNODE_BYTES,
-    LogDirNow,
     cruise_control,
-    log_dirs_without_room,
     mixed_versions,
     too_large_znodes,
     under_min_isr,
@@ -95,51 +93,6 @@ def test_cruise_control_is_told_by_its_reporter_in_the_brokers():
     (finding,) = cruise_control([], {1: {"metric.reporters": (reporter, "STATIC_BROKER_CONFIG")}, 2: {}})
     assert "metric.reporters of broker 1" in finding.problem
     assert list(cruise_control(["orders"], {1: {"metric.reporters": ("", "DEFAULT_CONFIG")}})) == []
-
-
-# --- log directories -----------------------------------------------------------------------------------------------
-
-
-def dirs(*described):
-    return [LogDirNow(f"/d{number}", usable, replicas) for number, (usable, replicas) in enumerate(described)]
-
-
-@pytest.mark.parametrize(
-    ("described", "copies", "full"),
-    [
-        ([(10 * GB, 5)], [4, 4], []),
-        ([(10 * GB, 5)], [6, 6], ["/d0"]),
-        ([(None, 5)], [600], []),  # before 3.3 nobody knows
-        # all go to the directory with the fewest, however full it is
-        ([(1 * GB, 0), (100 * GB, 50)], [1, 1], ["/d0"]),
-        ([(100 * GB, 0), (0, 50)], [1, 1], []),
-        # one each, in whichever order
-        ([(3 * GB, 7), (9 * GB, 7)], [3, 3], []),
-        ([(3 * GB, 7), (9 * GB, 7)], [4, 3], ["/d0"]),
-        # the first fills up to the second's count, then the last may go either way
-        ([(9 * GB, 5), (1 * GB, 6)], [2, 2], ["/d1"]),
-        ([(9 * GB, 4), (1 * GB, 6)], [2, 2], []),
-    ],
-)
-def test_replicas_go_where_the_fewest_are_and_not_where_there_is_room(described, copies, full):
-    moves = [move(f"t-{number}", [1, 2], [1, 3]) for number in range(len(copies))]
-    sizes = {tp(f"t-{number}"): size * GB for number, size in enumerate(copies)}
-    found = list(log_dirs_without_room(moves, sizes, {3: dirs(*described)}))
-    assert [finding.problem.split()[2] for finding in found] == full
-    assert all(finding.subject == "broker 3" and "Make room there" in finding.remedy for finding in found)
-
-
-def test_the_plans_size_counts_where_the_size_now_is_not_known():
-    moves = [move("t-0", [1, 2], [1, 3], size=2 * GB)]
-    assert list(log_dirs_without_room(moves, {tp("t-0"): None}, {3: dirs((GB, 0))}))
-
-
-def test_a_log_directory_that_is_offline_stops_a_broker_that_receives():
-    moves = [move("t-0", [1, 2], [1, 3])]
-    found = list(log_dirs_without_room(moves, {}, {3: [*dirs((GB, 0)), LogDirNow("/bad", None, 0, online=False)]}))
-    assert "log directory /bad is offline" in found[0].problem
-    gone = {2: [LogDirNow("/bad", None, 0, online=False)]}
-    assert list(log_dirs_without_room(moves, {}, gone)) == [], "broker 2 sends alone"
 
 
 # --- sizes ---------------------------------------------------------------------------------------------------------

@@ -69,7 +69,10 @@ def test_what_was_looked_at_is_said_and_what_is_checked_only_later(get: Any, mon
     monkeypatch.setattr(run_pages, "read_drift", lambda folder: found)
     text = get(f"{Run().ready().url}/drift").text
     assert "Brokers, controller and open requests are ready for the first write." in text
-    assert "Checked before the first write alone: a freeze, the policy and the age of the approval" in text
+    assert (
+        "Not looked at here, but checked before the first write: a freeze, the policy and the age of the approval"
+        in text
+    )
 
 
 @pytest.mark.parametrize(("user", "status"), [(None, 401), ("nora", 403)])

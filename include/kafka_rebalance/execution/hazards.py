@@ -1,14 +1,11 @@
-"""What makes a write dangerous beyond what ZooKeeper's request queues show: brokers, disks, sizes, other tools."""
+"""What makes a write dangerous beyond what ZooKeeper's request queues show: brokers, sizes of znodes, other tools."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Mapping
 
 from kafka_rebalance.execution.findings import Finding, some
-from kafka_rebalance.kafka.log_dirs import arrivals
-from kafka_rebalance.model.amounts import bytes_in_words
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
@@ -22,16 +19,6 @@ PROTOCOL = "inter.broker.protocol.version"
 CRUISE_CONTROL_TOPICS = ("__CruiseControlMetrics", "__KafkaCruiseControl", "strimzi.cruisecontrol.")
 # Path, headers and the controller epoch's check take their part of the request.
 ZNODE_BYTES = JUTE_MAXBUFFER_BYTES - 1024
-
-
-@dataclass(frozen=True, slots=True)
-class LogDirNow:
-    """One log directory of a broker. `usable_bytes` None: not told (before 3.3). `replicas`: how many lie in it."""
-
-    path: str
-    usable_bytes: int | None
-    replicas: int
-    online: bool = True
 
 
 def under_min_isr(
@@ -105,42 +92,6 @@ def cruise_control(topics: Iterable[str], configs: Configs) -> Iterable[Finding]
             f"it works on this cluster ({some(signs)}): two that move partitions undo each other's work",
             "Pause it, and set beside_cruise_control: true in the policy; or remove what it left behind",
         )
-
-
-def log_dirs_without_room(
-    moves: Iterable[Move], sizes: Mapping[TopicPartition, int | None], log_dirs: Mapping[int, Sequence[LogDirNow]]
-) -> Iterable[Finding]:
-    """Log directories that are offline, or might get more than they take, of brokers that receive these moves at once.
-
-    Kafka puts each new replica where the fewest are, whatever their size, and in which order they come nobody knows: so
-    of those that a directory gets, the largest count.
-    """
-    incoming: dict[int, list[int]] = {}
-    for move in moves:
-        now = sizes.get(move.topic_partition)
-        for broker in move.added:
-            incoming.setdefault(broker, []).append(move.size_bytes if now is None else now)
-    for broker, copies in sorted(incoming.items()):
-        dirs = log_dirs.get(broker, ())
-        offline = [one.path for one in dirs if not one.online]
-        if offline:
-            yield Finding(
-                f"broker {broker}",
-                f"log directory {_listed(offline)} is offline, and the broker is to receive {len(copies)} replicas",
-                "Repair the disk and restart the broker, then clear this task",
-            )
-        online = [one for one in dirs if one.online]
-        copies.sort(reverse=True)
-        for one, share in zip(online, arrivals([one.replicas for one in online], len(copies)), strict=True):
-            needed = sum(copies[: share.most])
-            if one.usable_bytes is not None and needed > one.usable_bytes:
-                yield Finding(
-                    f"broker {broker}",
-                    f"log directory {one.path} has {bytes_in_words(one.usable_bytes)} left and may get {share.most} of "
-                    f"{len(copies)} new replicas, {bytes_in_words(needed)}: Kafka puts them where the fewest are, "
-                    "not where there is room",
-                    "Make room there, or start a new Dag run with fewer partitions_per_batch",
-                )
 
 
 def too_large_znodes(batches: Iterable[Batch], view: ClusterView) -> Iterable[Finding]:

@@ -14,6 +14,7 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.model.proposal import Candidate
+from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.workflow.run.baseline import SnapshotTables
 from kafka_rebalance.workflow.run.folder import RunFolder, check_shared, open_run_folder
@@ -57,6 +58,11 @@ class ApprovedPlan:
         """Brokers that the plan empties, and which may therefore be down."""
         settings = self.snapshot["settings"]
         return frozenset(settings["drain"]) | {int(old) for old in settings["replace"]}
+
+    @property
+    def disk_headroom(self) -> float:
+        """The share of a disk that stays free while both copies exist."""
+        return float(self.snapshot["settings"].get("disk_headroom", Settings().disk_headroom))
 
     @property
     def throttle_bytes_per_second(self) -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import io
+from collections import Counter
 from collections.abc import Collection
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -15,6 +17,14 @@ from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
 from kafka_rebalance.workflow.run.folder import RunFolder
 
 _PARTITIONS, _BROKERS = "partitions.parquet", "brokers.parquet"
+
+
+@dataclass(frozen=True, slots=True)
+class DiskThen:
+    """A broker's disks in the snapshot; `other_bytes` is of what is no replica. None: not known."""
+
+    capacity_bytes: int | None
+    other_bytes: int | None
 
 
 class SnapshotTables:
@@ -30,6 +40,10 @@ class SnapshotTables:
     @cached_property
     def min_insync(self) -> dict[TopicPartition, int]:
         return read_min_insync(self._folder, self._topics)
+
+    @cached_property
+    def disks(self) -> dict[int, DiskThen]:
+        return read_disks(self._folder)
 
 
 def read_baseline(folder: RunFolder, topics: Collection[str]) -> Baseline:
@@ -62,6 +76,20 @@ def read_min_insync(folder: RunFolder, topics: Collection[str]) -> dict[TopicPar
         TopicPartition(row["topic"], row["partition"]): row["min_insync_replicas"]
         for row in rows
         if row["min_insync_replicas"] is not None
+    }
+
+
+def read_disks(folder: RunFolder) -> dict[int, DiskThen]:
+    """Every broker's disks."""
+    held: Counter[int] = Counter()
+    for row in _read(folder, _PARTITIONS, ["replicas", "size_bytes"]):
+        held.update(dict.fromkeys(row["replicas"], row["size_bytes"] or 0))
+    return {
+        row["broker"]: DiskThen(
+            row["disk_capacity_bytes"],
+            None if row["disk_used_bytes"] is None else max(0, row["disk_used_bytes"] - held[row["broker"]]),
+        )
+        for row in _read(folder, _BROKERS, ["broker", "disk_capacity_bytes", "disk_used_bytes"])
     }
 
 

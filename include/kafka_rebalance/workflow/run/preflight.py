@@ -17,9 +17,7 @@ from kafka_rebalance.execution.findings import Finding, some
 from kafka_rebalance.execution.hazards import (
     ApiVersions,
     Configs,
-    LogDirNow,
     cruise_control,
-    log_dirs_without_room,
     mixed_versions,
     too_large_znodes,
     under_min_isr,
@@ -27,6 +25,7 @@ from kafka_rebalance.execution.hazards import (
 from kafka_rebalance.execution.pausing import Pause, pause_before
 from kafka_rebalance.execution.readiness import check_cluster_ready, moving_by_api, refuse
 from kafka_rebalance.execution.recovery import Position
+from kafka_rebalance.execution.room_on_disks import without_room
 from kafka_rebalance.execution.staleness import (
     Baseline,
     Drift,
@@ -45,10 +44,11 @@ from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicAssignment, TopicPartition
 from kafka_rebalance.model.policy import LEAVE_OUT, Policy
-from kafka_rebalance.model.proposal import brokers_touched
+from kafka_rebalance.model.proposal import Batch, brokers_touched
 from kafka_rebalance.report.reassignments import rollback_file
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.workflow.run.baseline import read_held
+from kafka_rebalance.workflow.run.disks_now import disks_now, replicas_now
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.left_out import leave_out
 from kafka_rebalance.workflow.run.policies import read_policy
@@ -122,7 +122,17 @@ def check_before_write(
     now = _leader_sizes(plan, view, brokers.disks)
     if not begun:
         check_growth(plan.candidate.moves, now, policy.growth_limit)
-    refuse(_hazards(client, plan, view, policy, brokers, now, requesting))
+    refuse(
+        [
+            *_hazards(client, plan, view, policy, brokers, requesting),
+            *without_room(
+                _batches(plan, requesting),
+                replicas_now(now, brokers.disks),
+                disks_now(plan, connection.capacities, brokers.disks, begun=begun),
+                plan.disk_headroom,
+            ),
+        ]
+    )
     _log_harmless([one for one in found if one.move.batch == requesting])
     return plan
 
@@ -160,17 +170,12 @@ def _hazards(
     view: ClusterView,
     policy: Policy,
     brokers: _Brokers,
-    now: Mapping[TopicPartition, int | None],
     requesting: int | None,
 ) -> Iterable[Finding]:
     """What makes a write dangerous, of the batch that is about to be requested; before the first, of all of them."""
-    batches = [batch for batch in plan.candidate.batches if requesting in (None, batch.number)]
+    batches = _batches(plan, requesting)
     moves = [move for batch in batches for move in batch.moves]
     topics = read_children(client, paths.TOPICS)
-    log_dirs = {
-        broker: [LogDirNow(one.path, one.usable_bytes, one.replicas, one.online) for one in found]
-        for broker, found in brokers.disks.log_dirs.items()
-    }
     yield from mixed_versions(brokers.configs, brokers.spoken)
     if not policy.beside_cruise_control:
         yield from cruise_control(topics, brokers.configs)
@@ -179,9 +184,11 @@ def _hazards(
         yield from moving_by_api(_moving(read_assignments(client, set(topics) - plan.topics)))
         yield from _rollback_missing(plan)
     yield from under_min_isr(moves, view, plan.tables.min_insync, plan.leaving)
-    for batch in batches:
-        yield from log_dirs_without_room(batch.moves, now, log_dirs)
     yield from too_large_znodes(batches, view)
+
+
+def _batches(plan: ApprovedPlan, requesting: int | None) -> list[Batch]:
+    return [batch for batch in plan.candidate.batches if requesting in (None, batch.number)]
 
 
 def _moving(assignments: Mapping[str, TopicAssignment]) -> Iterable[TopicPartition]:
