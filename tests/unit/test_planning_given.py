@@ -80,10 +80,20 @@ def test_a_plan_that_changes_the_replication_factor_says_so() -> None:
     assert candidate.summary["moved_bytes_bound"] <= 1000
 
 
-def test_a_plan_below_min_insync_replicas_says_what_that_does_to_producers() -> None:
+def test_a_plan_below_min_insync_replicas_is_not_offered_and_names_topics_and_figures() -> None:
     rows = partition_rows([[1, 2, 3], [1, 2, 3], [1]], min_insync_replicas=[2, 2, 2])  # the third is below it already
     candidate = given_plan({0: [1, 2], 1: [1], 2: [2]}, partitions=rows)
-    assert "1 partitions would have fewer replicas than min.insync.replicas: acks=all would fail" in candidate.note
+    assert (candidate.status, candidate.moves) == ("infeasible", ())
+    assert "1 partitions would have fewer replicas than min.insync.replicas: orders (2), first orders-1" in (
+        candidate.note
+    )
+
+
+def test_a_plan_down_to_min_insync_replicas_is_offered_with_a_warning() -> None:
+    rows = partition_rows([[1, 2, 3], [1, 2, 3], [1]], min_insync_replicas=[2, 2, 2])
+    candidate = given_plan({0: [1, 2], 2: [2]}, partitions=rows)
+    assert candidate.status == "ok"
+    assert "1 partitions of orders would have exactly as many replicas as min.insync.replicas" in candidate.note
 
 
 def test_rack_violations_of_a_plan_are_counted_and_the_new_ones_said() -> None:

@@ -49,8 +49,8 @@ def counted(
         for number, in_sync in enumerate(isr):
             moved = 0 < batch[number] <= done
             now = set(after[number] if moved else in_sync)
-            for broker in now:
-                brokers[broker] += least[number] is not None and len(now) - 1 < (least[number] or 0)
+            for broker in range(1, 7):
+                brokers[broker] += least[number] is not None and len(now - {broker}) < (least[number] or 0)
             for rack in set(racks.values()):
                 losses[rack] += {racks[broker] for broker in now} == {rack}
         by_broker.append(brokers)
@@ -77,6 +77,10 @@ def test_the_worst_loss_of_every_moment_is_what_counting_gives(rows: list[Any]) 
     assert worst.min_insync_unknown == sum(one is None for one in least)
     assert worst.under_now == sum(
         one is not None and len(in_sync) < one for one, in_sync in zip(least, isr, strict=True)
+    )
+    assert worst.under_after == sum(
+        one is not None and len(after[number] if batch[number] else isr[number]) < one
+        for number, one in enumerate(least)
     )
     for course, moments in ((worst.broker, by_broker), (worst.rack, by_rack)):
         if course is not None:
@@ -105,6 +109,23 @@ def test_a_new_replica_counts_when_its_batch_is_over_and_the_old_ones_until_then
     # In batch 1 partition 0 is still in sync on 1 and 2 alone; from batch 2 on broker 3 holds both.
     assert (worst.broker.during.batch, worst.broker.during.lost, worst.broker.during.partitions) == (2, 3, 2)
     assert worst.broker.batches_worse == 1
+
+
+@settings(max_examples=50)
+@given(partitions, st.integers(1, 3))
+def test_a_plan_that_only_takes_replicas_away_never_makes_a_loss_less_bad(rows: list[Any], kept: int) -> None:
+    before, _, _, least, _ = zip(*rows, strict=True)
+    worst = found(before, [row[:kept] for row in before], [1] * len(before), least, racks=RACKS)
+    assert worst.under_after >= worst.under_now
+    for course in (worst.broker, worst.rack):
+        assert course is None or course.after.partitions >= course.today.partitions
+
+
+def test_a_factor_below_min_insync_replicas_is_told_as_worse() -> None:
+    worst = found([[1, 2], [3, 4], [5, 6]], [[1], [3], [5]], [1, 1, 1], [2, 2, 2])
+    assert worst.broker is not None
+    assert (worst.broker.today.partitions, worst.broker.after.partitions) == (1, 3)
+    assert (worst.under_now, worst.under_after) == (0, 3)
 
 
 def test_a_rack_that_holds_every_replica_of_a_partition_is_told_until_the_plan_has_mended_it() -> None:

@@ -205,6 +205,13 @@ def test_a_plan_that_makes_nothing_worse_says_so() -> None:
     )
 
 
+def test_a_plan_that_ends_worse_than_today_says_so() -> None:
+    said = brief(planned(broker=course(1, 1, 3), rack=None, under_after=3)).worst[0]
+    assert "Afterwards it is 3 partitions at most (broker 3): worse than today." in said
+    assert said.endswith("3 partitions are under it afterwards with every broker up.")
+    assert "worse than today." not in brief(planned(broker=course(3, 3, 1), rack=None, under_after=0)).worst[0]
+
+
 def test_what_is_not_known_of_min_insync_replicas_is_said() -> None:
     assert (
         brief(planned(min_insync_unknown=7))

@@ -12,7 +12,8 @@ from in_process_run import POLICY
 from kafka_rebalance.brokers.sizes import BrokerDisks, LogDir
 from kafka_rebalance.errors import ClusterNotReadyError, RebalanceError
 from kafka_rebalance.model import artifacts
-from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
+from kafka_rebalance.model.partition import TopicPartition
+from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, given_run
 
 STATE = "/brokers/topics/orders/partitions/{}/state"
 
@@ -92,6 +93,24 @@ def test_a_partition_below_min_isr_waits_for_its_replicas(run: SimulatedRun, clu
     cluster.fake.put_json(STATE.format(1), {**cluster.fake.json(STATE.format(1)), "isr": []})
     with pytest.raises(RebalanceError, match=r"orders-1 lacks \[3\]"):  # broker 2 is to be emptied
         run.hold()
+
+
+@pytest.mark.parametrize("step", ["hold", "second batch"])
+def test_lists_that_a_raised_min_isr_would_leave_too_short_are_not_written(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """It was 1 when the plan was approved; today it is 2, and the plan goes down to one replica."""
+    lists = {TopicPartition("orders", 0): [1], TopicPartition("orders", 1): [3]}
+    run = given_run(tmp_path, cluster, monkeypatch, lists)
+    if step == "second batch":
+        run.hold()
+        assert run.request() == 1
+        cluster.controller.run()
+    cluster.fake.put_json("/config/topics/orders", {"version": 1, "config": {"min.insync.replicas": "2"}})
+    writes = len(cluster.fake.writes)
+    with pytest.raises(ClusterNotReadyError, match=r"orders-\d goes from 2 to 1 and is to have 2"):
+        run.hold() if step == "hold" else run.request()
+    assert len(cluster.fake.writes) == writes
 
 
 def test_the_policy_may_allow_cruise_control_beside(run: SimulatedRun, cluster: SimulatedCluster) -> None:

@@ -14,6 +14,7 @@ from kafka_rebalance.model.rules import JUTE_MAXBUFFER_BYTES
 Configs = Mapping[int, Mapping[str, tuple[str | None, str]]]  # broker -> key -> (value, Kafka's name of its source)
 ApiVersions = Mapping[int, Mapping[int, tuple[int, int]]]  # broker -> key of the request -> oldest and newest version
 
+MIN_INSYNC_REPLICAS = "min.insync.replicas"
 PROTOCOL = "inter.broker.protocol.version"
 # Cruise Control's own names (CruiseControlMetricsReporterConfig, KafkaSampleStore) and Strimzi's.
 CRUISE_CONTROL_TOPICS = ("__CruiseControlMetrics", "__KafkaCruiseControl", "strimzi.cruisecontrol.")
@@ -47,6 +48,49 @@ def under_min_isr(
             some(names),
             "Bring those replicas back in sync (see the brokers' logs), then clear this task",
         )
+
+
+def cut_below_min_isr(moves: Iterable[Move], min_insync: Mapping[TopicPartition, int]) -> Iterable[Finding]:
+    """Lists that get shorter, and shorter than min.insync.replicas: no acks=all would be taken whoever is up."""
+    cut = [
+        (move, least)
+        for move in moves
+        if (least := min_insync.get(move.topic_partition, 0)) > len(move.after) < len(move.before)
+    ]
+    if cut:
+        names = [
+            f"{move.topic_partition} goes from {len(move.before)} to {len(move.after)} and is to have {least}"
+            for move, least in sorted(cut, key=lambda one: one[0].topic_partition)
+        ]
+        yield Finding(
+            f"{len(cut)} partition{'s' if len(cut) > 1 else ''} with fewer replicas than min.insync.replicas",
+            some(names),
+            "Producers with acks=all would be refused. Lower min.insync.replicas of the topic, then clear this task, "
+            "or start a new Dag run with a higher replication factor",
+        )
+
+
+def min_insync_now(
+    moves: Iterable[Move],
+    view: ClusterView,
+    topic_configs: Mapping[str, Mapping[str, str]],
+    configs: Configs,
+    recorded: Mapping[TopicPartition, int],
+) -> dict[TopicPartition, int]:
+    """`min.insync.replicas` of each partition that moves: its topic's own, else the highest that applies on the broker
+    that leads it or on one that is to hold it; else what is `recorded`.
+    """
+    found = {}
+    for move in moves:
+        tp = move.topic_partition
+        partition = view.partitions.get(tp)
+        brokers = {*move.after, partition.leader} if partition else set(move.after)
+        set_there = [configs.get(broker, {}).get(MIN_INSYNC_REPLICAS, (None, ""))[0] for broker in brokers]
+        own = topic_configs.get(tp.topic, {}).get(MIN_INSYNC_REPLICAS)
+        known = [int(text) for text in (set_there if own is None else [own]) if text is not None and text.isdecimal()]
+        if known or tp in recorded:
+            found[tp] = max(known, default=recorded.get(tp, 0))
+    return found
 
 
 def mixed_versions(configs: Configs, apis: ApiVersions) -> Iterable[Finding]:

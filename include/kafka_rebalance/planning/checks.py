@@ -21,6 +21,7 @@ from kafka_rebalance.planning.arrays import (
 )
 from kafka_rebalance.planning.constraints import distinct, domains_of, rack_rule, violations
 from kafka_rebalance.planning.forced import check_replacement_racks, replaced, wanted_factor
+from kafka_rebalance.planning.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.room import disk_limits_in_the_end, held_bytes
 
 _NOTHING = "Nothing was planned."
@@ -37,6 +38,7 @@ def check_problem(problem: Problem) -> None:
     _check_topics(problem)
     _check_pinned(problem)
     _check_room(problem)
+    _check_min_insync(problem)
     _check_replaced(problem)
     _check_disks(problem)
 
@@ -168,6 +170,21 @@ def _check_room(problem: Problem) -> None:
             f"Emptying {_ids(problem.brokers[problem.leaving].tolist())} leaves {racks} racks, and "
             f"{int(too_few.sum())} partitions lie on more than that, first {_first(problem, too_few)}: the rack rule "
             f"would be broken. {_NOTHING} Keep a broker in each rack."
+        )
+
+
+def _check_min_insync(problem: Problem) -> None:
+    """A factor that leaves a topic fewer replicas than min.insync.replicas stops its producers with acks=all."""
+    factor = problem.settings.replication_factor
+    if factor is None:
+        return
+    below = cut_below(problem, wanted_factor(problem))
+    if below.any():
+        raise PlanningError(
+            f"Replication factor {factor} would leave {int(below.sum())} partitions with fewer replicas than "
+            f"min.insync.replicas: {topics_and_least(problem, below)}, first {_first(problem, below)}. Producers with "
+            f"acks=all would be refused. {_NOTHING} Ask for a higher factor, leave the topics out, or lower their "
+            "min.insync.replicas first."
         )
 
 

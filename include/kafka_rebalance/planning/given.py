@@ -26,6 +26,7 @@ from kafka_rebalance.planning.arrays import DISK, Bools, Floats, Ints, Problem, 
 from kafka_rebalance.planning.constraints import rack_rule, violations
 from kafka_rebalance.planning.frame import Frame, among, frame_of, leader_targets, spent
 from kafka_rebalance.planning.jobs import AS_KAFKA, goal_of
+from kafka_rebalance.planning.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.outcome import Placed, Plan, infeasible, outcome
 
 # The heading before the plan in what `kafka-reassign-partitions --generate` prints (ReassignPartitionsCommand).
@@ -82,7 +83,7 @@ def propose(problem: Problem, name: str) -> Plan:
     frame = frame_of(problem, goal, replication(replicas))
     budget = spent(problem, replicas)
     beyond = [f"{used:,} against {limit} {allowed:,}" for limit, used, allowed in budget.exceeded()]
-    beyond += _kept_out(problem, replicas) + _overfull(frame, replicas)
+    beyond += _kept_out(problem, replicas) + _too_short(problem, replicas) + _overfull(frame, replicas)
     if beyond:
         return infeasible(problem, name, f"Nothing of it is offered: {who} is beyond the limits: {'; '.join(beyond)}.")
     was_broken, is_broken = violations(frame.rule, problem.replicas), violations(frame.rule, replicas)
@@ -161,10 +162,20 @@ def _notes(problem: Problem, lists: Lists, replicas: Ints) -> list[str]:
     if kinds:
         each = ", ".join(f"{count} from {old} to {new}" for (old, new), count in sorted(kinds.items()))
         notes.append(f"the replication factor changes for {kinds.total()} partitions: {each}")
-    too_few = int(((after < before) & (after < problem.min_insync)).sum())
-    if too_few:
-        notes.append(f"{too_few} partitions would have fewer replicas than min.insync.replicas: acks=all would fail")
     return notes
+
+
+def _too_short(problem: Problem, replicas: Ints) -> list[str]:
+    """Lists that get shorter than min.insync.replicas, with their topics."""
+    below = cut_below(problem, replication(replicas))
+    if not below.any():
+        return []
+    row = int(np.flatnonzero(below)[0])
+    first = TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row]))
+    return [
+        f"{int(below.sum())} partitions would have fewer replicas than min.insync.replicas: "
+        f"{topics_and_least(problem, below)}, first {first}; producers with acks=all would be refused"
+    ]
 
 
 def _changed(problem: Problem, replicas: Ints) -> Bools:

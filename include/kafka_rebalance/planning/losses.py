@@ -36,6 +36,11 @@ class Course:
         """Whether a loss while it runs costs more than one today."""
         return self.worst.partitions > self.today.partitions
 
+    @property
+    def ends_worse(self) -> bool:
+        """Whether a loss once it is over costs more than one today."""
+        return self.after.partitions > self.today.partitions
+
 
 @dataclass(frozen=True, slots=True)
 class WorstCase:
@@ -49,6 +54,7 @@ class WorstCase:
     rack: Course | None
     min_insync_unknown: int  # partitions
     under_now: int  # partitions below min.insync.replicas with every broker up
+    under_after: int | None = None  # and once the plan has run; None: of a version that did not count them
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain JSON values."""
@@ -57,6 +63,7 @@ class WorstCase:
             "rack": _course(self.rack),
             "min_insync_unknown": self.min_insync_unknown,
             "under_now": self.under_now,
+            "under_after": self.under_after,
         }
 
 

@@ -11,6 +11,7 @@ import numpy as np
 from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Candidate, Move, candidate_digest
+from kafka_rebalance.planning import min_insync
 from kafka_rebalance.planning.arrays import (
     DISK,
     METRICS,
@@ -331,6 +332,7 @@ def _verdict(problem: Problem, name: str, placed: Placed, off: Sequence[str], br
         more = int((problem.relocatable & (placed.wanted > factor)).sum())
         if more:
             notes.append(f"{more} partitions keep more than {factor} replicas, because of those on brokers_out")
+    notes += min_insync.warnings(problem, replication(placed.replicas))
     left = _left(problem, placed)
     if left:
         status = "partial"

@@ -20,10 +20,15 @@ TOPICS_NAMED = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Exposure:
-    """Which losses each partition does not survive. `hit` is [row, position] what is lost (an index), -1 for none."""
+    """Which losses each partition does not survive: [row, position] what is lost (an index), -1 for none.
+
+    `always` marks, before and after, what is lost whatever else is: so fewer replicas never make a loss less bad.
+    """
 
     before: Ints
     after: Ints
+    always_before: Bools
+    always_after: Bools
 
 
 def worst_case(problem: Problem, replicas: Ints, batch: Ints) -> WorstCase:
@@ -34,19 +39,25 @@ def worst_case(problem: Problem, replicas: Ints, batch: Ints) -> WorstCase:
     after = np.where(moved[:, None], replicas, -1)
     in_sync_before = np.where(problem.in_sync, problem.replicas, -1)
     counts_before, counts_after = replication(in_sync_before), replication(after)
+    nothing = np.zeros(len(least), dtype=bool)
+    under_before, under_after = known & (counts_before < least), known & moved & (counts_after < least)
     by_broker = _Exposure(
-        _where(known & (counts_before <= least), in_sync_before), _where(known & (counts_after <= least), after)
+        _where(known & (counts_before == least), in_sync_before),
+        _where(known & (counts_after == least), after),
+        under_before,
+        under_after,
     )
     racks = sorted({rack for rack, here in zip(problem.racks, problem.registered, strict=True) if here and rack})
     number = {rack: index for index, rack in enumerate(racks)}
     rack_of = np.array([number.get(rack, -1) if rack else -1 for rack in problem.racks], dtype=np.int64)
-    by_rack = _Exposure(_only_rack(rack_of, in_sync_before), _only_rack(rack_of, after))
+    by_rack = _Exposure(_only_rack(rack_of, in_sync_before), _only_rack(rack_of, after), nothing, nothing)
     brokers: list[int | str] = list(problem.brokers.tolist())
     return WorstCase(
         _worst(problem, by_broker, brokers, batch) if known.any() else None,
         _worst(problem, by_rack, list(racks), batch) if len(racks) > 1 else None,
         int((~known).sum()),
-        int((known & (counts_before < least)).sum()),
+        int(under_before.sum()),
+        int(np.where(moved, under_after, under_before).sum()),
     )
 
 
@@ -71,14 +82,20 @@ def _worst(problem: Problem, exposure: _Exposure, names: list[int | str], batch:
         rows, columns = np.nonzero(lists >= 0)
         cells = batch[moved][rows] * len(names) + lists[rows, columns]
         change += sign * np.bincount(cells, minlength=len(change))
-    hit = np.cumsum(change.reshape(states, len(names)), axis=0)
+    always = np.zeros(states, dtype=np.int64)
+    always[0] = int(exposure.always_before.sum())
+    np.subtract.at(always, batch[moved], exposure.always_before[moved].astype(np.int64))
+    np.add.at(always, batch[moved], exposure.always_after[moved].astype(np.int64))
+    hit = np.cumsum(change.reshape(states, len(names)) + always[:, None], axis=0)
     most = hit.max(axis=1)
     before, after = _same_width(exposure)
 
     def loss(state: int, number: int) -> Loss:
         lost = int(hit[state].argmax())
-        held = np.where(((batch > state) | (batch == 0))[:, None], before, after)
-        rows = np.flatnonzero((held == lost).any(axis=1))
+        yet = (batch > state) | (batch == 0)
+        held = np.where(yet[:, None], before, after)
+        always_lost = np.where(yet, exposure.always_before, exposure.always_after)
+        rows = np.flatnonzero((held == lost).any(axis=1) | always_lost)
         topics, counts = np.unique(problem.topic[rows], return_counts=True)
         first = sorted(range(len(topics)), key=lambda at: (-counts[at], topics[at]))[:TOPICS_NAMED]
         named = tuple(problem.topics[topics[at]] for at in first)

@@ -47,6 +47,7 @@ def read_stakes(candidate: Document) -> Stakes | None:
             _course(worst.optional_part("rack")),
             worst.count("min_insync_unknown"),
             worst.count("under_now"),
+            worst.optional_count("under_after"),
         ),
         back.count("bytes"),
         back.optional_number("seconds"),
@@ -109,7 +110,7 @@ def _broker_words(worst: WorstCase, named: Named) -> list[str]:
     course = worst.broker
     if course is None:
         return ["min.insync.replicas is not known here, so what the loss of a broker would stop cannot be told."]
-    if not max(course.today.partitions, course.worst.partitions, course.after.partitions):
+    if not max(course.today.partitions, course.worst.partitions, course.after.partitions, worst.under_after or 0):
         return ["The loss of any one broker leaves no partition under min.insync.replicas, before, meanwhile or after."]
     said = []
     if course.is_worse:
@@ -125,10 +126,11 @@ def _broker_words(worst: WorstCase, named: Named) -> list[str]:
         said.append(f"While it runs no loss of one broker is worse than today's worst: {what} ({where}).")
     after = course.after
     lost = f" (broker {after.lost})" if after.partitions else ""
-    said.append(f"Afterwards it is {_partitions(after.partitions)} at most{lost}.")
-    if worst.under_now:
-        is_are = "is" if worst.under_now == 1 else "are"
-        said.append(f"{_partitions(worst.under_now)} {is_are} under it today with every broker up.")
+    worse = ": worse than today" if course.ends_worse else ""
+    said.append(f"Afterwards it is {_partitions(after.partitions)} at most{lost}{worse}.")
+    for count, when in ((worst.under_now, "today"), (worst.under_after or 0, "afterwards")):
+        if count:
+            said.append(f"{_partitions(count)} {'is' if count == 1 else 'are'} under it {when} with every broker up.")
     return said
 
 

@@ -18,6 +18,8 @@ from kafka_rebalance.execution.hazards import (
     ApiVersions,
     Configs,
     cruise_control,
+    cut_below_min_isr,
+    min_insync_now,
     mixed_versions,
     too_large_znodes,
     under_min_isr,
@@ -53,7 +55,7 @@ from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.left_out import leave_out
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.zookeeper.client import read_children
-from kafka_rebalance.zookeeper.reader import check_controller_stable, read_assignments
+from kafka_rebalance.zookeeper.reader import check_controller_stable, read_assignments, read_topic_configs
 from kafka_rebalance.zookeeper.znodes import paths
 
 log = logging.getLogger(__name__)
@@ -183,7 +185,10 @@ def _hazards(
         # Once: on a large cluster these are many znodes, and whoever else moves partitions holds up the next batch.
         yield from moving_by_api(_moving(read_assignments(client, set(topics) - plan.topics)))
         yield from _rollback_missing(plan)
-    yield from under_min_isr(moves, view, plan.tables.min_insync, plan.leaving)
+    own = read_topic_configs(client, {move.topic_partition.topic for move in moves})
+    min_insync = min_insync_now(moves, view, own, brokers.configs, plan.tables.min_insync)
+    yield from under_min_isr(moves, view, min_insync, plan.leaving)
+    yield from cut_below_min_isr(moves, min_insync)
     yield from too_large_znodes(batches, view)
 
 

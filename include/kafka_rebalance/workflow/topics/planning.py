@@ -181,7 +181,7 @@ def _alteration(
         cluster_id=cluster.view.cluster_id,
         kafka_version=version,
         partitions_before=len(existing),
-        replication_factor=len(existing.get(0, ())),
+        replication_factor=min(map(len, existing.values()), default=0),  # its shortest list has to do for every config
         configs_before=configs,
         config_changes=dict(sorted(changes.items())),
         identity=topic_identities(cluster.view.partitions)[topic],
@@ -310,8 +310,15 @@ def _replica_bytes(
 
 
 def _min_insync_replicas(change: TopicChange, cluster: TopicCluster) -> int | None:
-    text = change.configs_after.get(MIN_INSYNC_REPLICAS) or cluster.effective_value(MIN_INSYNC_REPLICAS)
-    return int(text) if text is not None and text.isdecimal() else None
+    """The topic's own, else the highest that a broker has."""
+    own = change.configs_after.get(MIN_INSYNC_REPLICAS)
+    on_brokers = [
+        values[MIN_INSYNC_REPLICAS].value
+        for values in cluster.effective.values()
+        if own is None and MIN_INSYNC_REPLICAS in values
+    ]
+    known = [int(text) for text in (own, *on_brokers) if text is not None and text.isdecimal()]
+    return max(known, default=None)
 
 
 def _notes(change: TopicChange, cluster: TopicCluster) -> list[str]:
@@ -327,6 +334,12 @@ def _notes(change: TopicChange, cluster: TopicCluster) -> list[str]:
     )
     if down and change.action == "delete":
         notes.append(f"broker {', '.join(map(str, down))} is down: the deletion waits until it is back")
+    least = _min_insync_replicas(change, cluster)
+    if change.adds_partitions and least is not None and least > change.replication_factor:
+        notes.append(
+            f"{MIN_INSYNC_REPLICAS} {least} is above the replication factor {change.replication_factor}: partitions "
+            "with so few replicas refuse producers with acks=all, the new ones too"
+        )
     if change.action == "create" and any(mark in change.topic for mark in "._"):
         notes.append(
             "the name has a '.' or '_': metric names cannot tell the two apart, so use one of them in names, not both"
