@@ -15,7 +15,7 @@ _TOPICS_NAMED = 5
 
 
 def cut_below(problem: Problem, counts: Ints) -> Bools:
-    """[partition row] Lists that get shorter, and shorter than min.insync.replicas. `counts` are replicas in the end."""
+    """[partition row] Lists that get shorter, and below min.insync.replicas. `counts` are replicas in the end."""
     below: Bools = (counts < replication(problem.replicas)) & (counts < problem.min_insync)
     return below
 
