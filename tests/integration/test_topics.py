@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
+from kafka_classes import KafkaClasses
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.connection import ClusterConnection, ZooKeeperConnection
 from kafka_rebalance.workflow.hooks import read_connection
@@ -65,24 +66,53 @@ def test_a_topic_lives_from_creation_to_deletion(run: Callable[..., TopicRun], f
     assert artifacts.read_json(gone.folder, artifacts.TOPICS)["topics"] == []
 
 
+def kafka_topics(classes: KafkaClasses, cluster: LocalCluster, *arguments: str) -> list[str]:
+    """The lines that kafka-topics of the cluster's version prints."""
+    given = ["--zookeeper", cluster.zookeeper, *arguments]
+    _, said, complained = classes.run_tool("kafka.admin.TopicCommand", given)
+    return (said + complained).splitlines()
+
+
 @OLDEST
 def test_a_creation_says_that_it_created_the_topic(
-    run: Callable[..., TopicRun], fresh_topic_name: Names, caplog: pytest.LogCaptureFixture
+    run: Callable[..., TopicRun],
+    cluster: LocalCluster,
+    classes_of: Callable[[str], KafkaClasses],
+    fresh_topic_name: Names,
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    """Seed 004, rows 5 and 9: 2 partitions with replication factor 2, and `Created topic "test".`."""
-    topic = fresh_topic_name()
+    """Seed 004, rows 5 and 9: 2 partitions with replication factor 2, and `Created topic "test".`, as the tool says."""
+    topic, theirs = fresh_topic_name(), fresh_topic_name()
+    size = ("--partitions", "2", "--replication-factor", "2")
+    (said,) = kafka_topics(classes_of(cluster.version), cluster, "--create", "--topic", theirs, *size)
+    made = run()
     with caplog.at_level("INFO"):
-        run().carry_out(action="create", topic=topic, partitions=2, replication_factor=2)
-    assert f'Created topic "{topic}".' in caplog.messages
-    entry = described(run(), topic)
-    assert [len(partition["replicas"]) for partition in entry["partitions"]] == [2, 2]
+        made.carry_out(action="create", topic=topic, partitions=2, replication_factor=2)
+        assert caplog.messages.count(said.replace(theirs, topic)) == 1
+        caplog.clear()
+        made.write()  # a retry: the topic is there already
+        assert not any("Created topic" in message for message in caplog.messages)
+    for name in (topic, theirs):
+        assert [len(partition["replicas"]) for partition in described(run(), name)["partitions"]] == [2, 2]
 
 
 @OLDEST
-def test_an_error_says_that_the_command_failed_and_why(run: Callable[..., TopicRun], fresh_topic_name: Names) -> None:
-    """Seed 004, row 4: kafka-topics prints "Error while executing topic command" and the cause."""
+def test_an_error_says_that_the_command_failed_and_why(
+    run: Callable[..., TopicRun],
+    cluster: LocalCluster,
+    classes_of: Callable[[str], KafkaClasses],
+    fresh_topic_name: Names,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Seed 004, row 4: "Error while executing topic command" and the cause, as the tool says."""
+    topic = fresh_topic_name()
+    size = ("--partitions", "1", "--replication-factor", "9")
+    said, *_ = kafka_topics(classes_of(cluster.version), cluster, "--create", "--topic", topic, *size)
     with pytest.raises(AirflowFailException, match="Replication factor: 9 larger than available brokers: 4"):
-        run().request(action="create", topic=fresh_topic_name(), partitions=1, replication_factor=9)
+        run().request(action="create", topic=topic, partitions=1, replication_factor=9)
+    assert [record.getMessage() for record in caplog.records if record.levelname == "ERROR"] == [said]
+    assert said.startswith("Error while executing topic command")
+    assert topic not in all_topics(run())
 
 
 @OLDEST

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, VerificationError
+from kafka_rebalance.errors import ClusterNotReadyError, KafkaRuleError, PolicyError, VerificationError
 from kafka_rebalance.execution.staleness import check_policy_unchanged
 from kafka_rebalance.execution.topic_change import TopicChange, check_still
 from kafka_rebalance.execution.topic_request import TopicRequest
@@ -34,6 +35,7 @@ from kafka_rebalance.workflow.topics.reading import TopicCluster, describe, read
 from kafka_rebalance.zookeeper import lock, topics
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view, read_topic_configs
+from kafka_rebalance.zookeeper.writer import Outcome
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +59,18 @@ class ApprovedChange:
         return str(self.document["connection_id"])
 
 
+@contextmanager
+def _failing_as_kafka_topics() -> Iterator[None]:
+    """Logs a broken rule of Kafka as kafka-topics prints it."""
+    try:
+        yield
+    except KafkaRuleError as broken:
+        log.error("Error while executing topic command : %s", broken.kafka_message)
+        raise
+
+
 @fails_without_retry
+@_failing_as_kafka_topics()
 def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
     """Reads and checks; list and describe are done with this. Returns what comes next, and the main figures."""
     asked = TopicRequest.from_params(params)
@@ -165,6 +178,7 @@ def read_approved_change(decision: Mapping[str, Any]) -> ApprovedChange:
 
 
 @fails_without_retry
+@_failing_as_kafka_topics()
 def write(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     """Writes exactly the approved change, after a last look at policy and topic. A retry writes nothing twice."""
     approved = read_approved_change(decision)
@@ -207,7 +221,8 @@ def _create(client: KazooClient, change: TopicChange, registered: tuple[int, ...
             change.topic,
             dict(created.orphaned_config),
         )
-    log.info('Created topic "%s".', change.topic)
+    if created.outcome is Outcome.CREATED:
+        log.info('Created topic "%s".', change.topic)
     return {"written": str(created.outcome), "partitions": len(change.new_partitions)}
 
 
