@@ -38,13 +38,18 @@ def partition(
     version: int = 1,
     czxid: int = 10,
     topic_id: str | None = None,
+    marks: bool | None = None,
 ) -> PartitionView:
-    """All of the replicas in sync and the first leading, unless said otherwise; leader -1: nobody leads."""
+    """All of the replicas in sync and the first leading, unless said otherwise; leader -1: nobody leads.
+
+    `marks`: its topic's znode is of 2.4 or later; None: where what is in motion, or an id, shows it.
+    """
     in_sync = tuple(replicas if isr is None else isr)
     if leader is None:
         leader = in_sync[0] if in_sync else -1
+    marks = bool(adding or removing or topic_id) if marks is None else marks
     state = PartitionState(leader, 0, in_sync, 1)
-    return PartitionView(tuple(replicas), tuple(adding), tuple(removing), version, czxid, topic_id, state)
+    return PartitionView(tuple(replicas), tuple(adding), tuple(removing), version, czxid, topic_id, state, marks)
 
 
 def view(

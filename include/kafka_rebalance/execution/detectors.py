@@ -12,6 +12,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from kafka_rebalance.execution.findings import some
+from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.model.cluster import Controller
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.proposal import Move
@@ -130,31 +131,21 @@ def _listed(moves: Iterable[Move], view: View) -> list[Move]:
 
 def _taken_up(move: Move, view: View) -> bool:
     """Whether the controller has done anything for this move."""
-    partition = view.partitions.get(move.topic_partition)
-    if partition is None:
-        return False
-    trimmed = set(move.after) <= set(partition.isr) < set(move.before)
-    return bool(partition.adding or partition.removing) or partition.replicas != move.before or trimmed
+    return stage_in(move, view) not in (Stage.UNTOUCHED, Stage.REQUESTED, Stage.GONE)
 
 
 def _over(move: Move, view: View) -> bool:
     """Whether nothing is left to do: in place, or gone."""
-    partition = view.partitions.get(move.topic_partition)
-    if partition is None:
+    stage = stage_in(move, view)
+    if stage is Stage.GONE:
         return True
-    at_rest = not (partition.adding or partition.removing)
-    return at_rest and partition.replicas == move.after and set(partition.isr) == set(move.after)
+    in_place = stage in (Stage.ENDING, Stage.DONE)
+    return in_place and set(view.partitions[move.topic_partition].isr) == set(move.after)
 
 
 def _in_motion(move: Move, view: View) -> bool:
     """Whether the topic's znode shows the move half-way: by its marks (2.4+), or by the union of both lists (2.0)."""
-    partition = view.partitions.get(move.topic_partition)
-    if partition is None:
-        return False
-    union = set(move.before) | set(move.after)
-    return bool(partition.adding or partition.removing) or (
-        set(partition.replicas) == union and partition.replicas not in (move.before, move.after)
-    )
+    return stage_in(move, view) in (Stage.RUNNING, Stage.UNLISTED)
 
 
 def _storm(epochs: Sequence[tuple[float, int]]) -> Iterable[Anomaly]:

@@ -12,6 +12,7 @@ from enum import StrEnum
 
 from kafka_rebalance.execution.findings import some
 from kafka_rebalance.execution.lease import ThrottleLease, list_entries
+from kafka_rebalance.execution.move_stage import may_be_between, traits_of
 from kafka_rebalance.execution.throttle import Configs
 from kafka_rebalance.kafka.throttles import (
     EVERY_REPLICA,
@@ -122,10 +123,9 @@ def _has_ended(partition: PartitionView, union: Collection[int]) -> bool:
     """Whether the copies to a partition that nobody asks to move have all been in sync.
 
     The controller takes an old replica out of the list only after that. While none is out the list may be the one in
-    between, where somebody has deleted the request, which below 2.4 ends nothing. A topic that has an id is of 2.8 or
-    later, where its znode marks what has not ended.
+    between, where somebody has deleted the request, which below 2.4 ends nothing.
     """
-    return partition.topic_id is not None or not set(union) <= set(partition.replicas)
+    return not may_be_between(union, partition, traits_of(partition))
 
 
 def absent_receivers(lease: ThrottleLease, view: ClusterView) -> tuple[str, ...]:

@@ -61,7 +61,7 @@ def pause_before(
     in_doubt = (receiving | (coming & set(registered_again))) & set(view.brokers)
     for tp, partition in view.partitions.items():
         lagging = (set(partition.replicas) & in_doubt) - set(partition.isr)
-        if lagging and tp not in behind and not (partition.adding or partition.removing):
+        if lagging and tp not in behind and not partition.in_motion:
             behind[tp] = len(partition.isr) + len(lagging)
     in_sync = tuple(sorted(behind.items()))
     return Pause(away, in_sync[:WATCHED], _reasons(away, in_sync, view))

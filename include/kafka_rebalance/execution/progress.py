@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.model.amounts import bytes_in_words, duration_in_words
 from kafka_rebalance.model.cluster import AnyView
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
@@ -85,10 +86,7 @@ def is_complete(move: Move, view: AnyView) -> bool:
     partition = view.partitions.get(move.topic_partition)
     return (
         partition is not None
-        and move.topic_partition not in (view.reassignments or {})
-        and not partition.adding
-        and not partition.removing
-        and partition.replicas == move.after
+        and stage_in(move, view) is Stage.DONE
         and set(partition.isr) == set(move.after)
         and partition.leader in move.after
         and partition.leader in view.brokers
@@ -123,17 +121,18 @@ def _phase(move: Move, view: AnyView, partition: PartitionView, requested: bool)
     """The phase of a move that is not complete, and what is wrong."""
     tp, now = move.topic_partition, partition.replicas
     asked = (view.reassignments or {}).get(tp)
-    marked = bool(partition.adding or partition.removing)
-    target = tuple(broker for broker in now if broker not in partition.removing)
-    union = set(move.before) | set(move.after)
-    if now == move.before and now != move.after and not marked:
-        return _untouched(move, partition, asked, requested)
-    if now != move.after and (set(now) != union or (marked and target != move.after)):
-        what = f", adding {_list(partition.adding)} and removing {_list(partition.removing)}" if marked else ""
+    stage = stage_in(move, view)
+    if stage is Stage.UNTOUCHED:
+        return _untouched(move, requested)
+    if stage in (Stage.CHANGED, Stage.TAKEN_BACK) or (partition.in_motion and partition.target != move.after):
+        adding, removing = _list(partition.adding), _list(partition.removing)
+        what = f", adding {adding} and removing {removing}" if partition.in_motion else ""
         return Phase.REFUSED, (
             f"{tp}: replicas are now {_list(now)}{what}: no step from {_list(move.before)} to the approved "
             f"{_list(move.after)}, so somebody else changed it. Start a new Dag run."
         )
+    if stage is Stage.REQUESTED or (now == move.before and stage is not Stage.RUNNING):
+        return Phase.REGISTERED, _foreign_target(move, asked)
     isr = set(partition.isr)
     if not set(move.after) <= isr:
         phase = Phase.COPYING
@@ -142,7 +141,7 @@ def _phase(move: Move, view: AnyView, partition: PartitionView, requested: bool)
     else:
         phase = Phase.TRIMMING
     anomaly = _foreign_target(move, asked)
-    if now != move.after and asked is None and not marked:
+    if stage is Stage.UNLISTED:
         # Somebody deleted the znode (2.0): the move goes on in the controller's memory, but a controller that takes
         # over would take this union for the assignment.
         anomaly = (
@@ -155,15 +154,8 @@ def _phase(move: Move, view: AnyView, partition: PartitionView, requested: bool)
     return phase, anomaly
 
 
-def _untouched(
-    move: Move, partition: PartitionView, asked: tuple[int, ...] | None, requested: bool
-) -> tuple[Phase, str | None]:
-    """The phase while the list is still the old one. A partition that only loses replicas or changes their order keeps
-    its list until the last step, while its ISR already shrinks.
-    """
-    if asked is not None:
-        trimming = set(move.after) <= set(partition.isr) < set(move.before)
-        return (Phase.TRIMMING if trimming else Phase.REGISTERED), _foreign_target(move, asked)
+def _untouched(move: Move, requested: bool) -> tuple[Phase, str | None]:
+    """The phase of a move that has the original list and is not asked for."""
     if not requested:
         return Phase.QUEUED, None
     return Phase.REFUSED, (

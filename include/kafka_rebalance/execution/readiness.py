@@ -89,7 +89,7 @@ def _reassignments(view: ClusterView) -> Iterable[Finding]:
             "Wait for its end; if it does not move, see the controller's log. Do not delete the znode: that "
             "cancels nothing",
         )
-    yield from moving_by_api(tp for tp, partition in view.partitions.items() if partition.adding or partition.removing)
+    yield from moving_by_api(tp for tp, partition in view.partitions.items() if partition.in_motion)
 
 
 def moving_by_api(partitions: Iterable[TopicPartition]) -> Iterable[Finding]:

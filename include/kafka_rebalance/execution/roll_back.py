@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_rebalance.execution.cancel import cancelled_order
+from kafka_rebalance.execution.move_stage import Stage, headed_for, stage_in
 from kafka_rebalance.execution.progress import Sizes
 from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.model.cluster import ClusterView
@@ -64,9 +64,9 @@ def _problem(move: Move, view: ClusterView, recorded_czxid: int | None) -> str |
     gone = [broker for broker in move.before if broker not in view.brokers]
     if recorded_czxid is not None and now.topic_czxid != recorded_czxid:
         problem = "is of a topic that was deleted and made again since"
-    elif now.adding or now.removing or move.topic_partition in (view.reassignments or {}):
+    elif headed_for(now, (view.reassignments or {}).get(move.topic_partition)) is not None:
         problem = "is being reassigned"
-    elif now.replicas not in (move.before, move.after, cancelled_order(move)):
+    elif stage_in(move, view) not in (Stage.UNTOUCHED, Stage.DONE, Stage.TAKEN_BACK):
         problem = f"has replicas {list(now.replicas)}, which somebody else has given it since"
     elif gone and now.replicas != move.before:
         problem = f"was on broker {', '.join(map(str, gone))}, which is not registered: start it, and roll back again"

@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from kafka_rebalance.errors import ApprovalError, ReadError, StaleProposalError
 from kafka_rebalance.execution.findings import some
+from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, headed_for, stage_in
 from kafka_rebalance.model.amounts import bytes_in_words
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import PartitionView, TopicIdentity, TopicPartition
@@ -102,7 +103,7 @@ def drifts(
 ) -> tuple[MoveDrift, ...]:
     """Every move of the candidate, classified. `view` has every partition of their topics.
 
-    `batches_touched`: numbers of the batches this run has requested (`Position.touched`). Their partitions may be on
+    `batches_touched`: numbers of the batches this run has requested (`Position.begun`). Their partitions may be on
     their way or at their target, and their topics' znodes are rewritten by the controller. `came_back_empty`: brokers
     that hold nothing of what the snapshot found on their disks.
     """
@@ -121,7 +122,7 @@ def drifts(
     for move in moves:
         tp, ours = move.topic_partition, move.batch in batches_touched
         problem = None if tp.topic in gone else _partition_conflict(move, view, ours)
-        left = problem is None and tp.topic not in gone and (not ours or _is_untouched(move, view))
+        left = problem is None and tp.topic not in gone and (not ours or stage_in(move, view) is Stage.UNTOUCHED)
         conflicts = [gone[tp.topic]] if tp.topic in gone else []
         conflicts += [Difference(str(tp), problem)] if problem is not None else []
         targets = [brokers[broker] for broker in move.after] if left else []
@@ -207,27 +208,16 @@ def _partition_conflict(move: Move, view: ClusterView, ours: bool) -> str | None
     rule = replica_list_problem(move.after)
     if rule is not None:
         return f"the approved list {list(move.after)} must not reach Kafka: {rule}"
+    stage = stage_in(move, view)
+    if stage is Stage.UNTOUCHED or (ours and stage.has_left_a_trace):
+        return None
     asked = (view.reassignments or {}).get(move.topic_partition)
-    target = tuple(broker for broker in partition.replicas if broker not in partition.removing)
-    moving = asked is not None or bool(partition.adding or partition.removing)
-    if moving:
-        towards = asked if asked is not None else target
-        if ours and towards == move.after:
-            return None
+    towards = headed_elsewhere(move, partition, asked) or headed_for(partition, asked)
+    if towards is not None:
         return f"it is being moved to {list(towards)} by somebody else"
     now = partition.replicas
-    union = set(move.before) | set(move.after)
-    if now == move.before or (ours and (now == move.after or set(now) == union)):
-        return None
     factor = "" if len(now) == len(move.before) else f" (replication factor {len(now)}, was {len(move.before)})"
     return f"replicas are now {list(now)}{factor}, the approved proposal starts from {list(move.before)}"
-
-
-def _is_untouched(move: Move, view: ClusterView) -> bool:
-    """Whether a move that was requested has left no trace: the controller dropped it."""
-    partition = view.partitions[move.topic_partition]
-    asked = move.topic_partition in (view.reassignments or {})
-    return partition.replicas == move.before and not (asked or partition.adding or partition.removing)
 
 
 def _state_drift(move: Move, view: ClusterView, then: PartitionThen | None) -> list[Difference]:

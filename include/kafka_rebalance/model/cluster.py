@@ -73,7 +73,7 @@ class ClusterView:
     @property
     def moving(self) -> frozenset[TopicPartition]:
         """Partitions that are being reassigned: those requested by the znode, and those by Kafka's API (2.4+)."""
-        by_api = {tp for tp, partition in self.partitions.items() if partition.adding or partition.removing}
+        by_api = {tp for tp, partition in self.partitions.items() if partition.in_motion}
         return frozenset(self.reassignments or ()) | by_api
 
     @property

@@ -29,6 +29,7 @@ class TopicAssignment:
     adding: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     removing: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     topic_id: str | None = None
+    marks_moves: bool = False  # the form in which a controller of 2.4 or later writes it
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +53,22 @@ class PartitionView:
     topic_czxid: int
     topic_id: str | None
     state: PartitionState | None  # None: the controller has not initialised the partition
+    marks_moves: bool = False  # see TopicAssignment
+
+    @property
+    def in_motion(self) -> bool:
+        """Whether the topic's znode names something that is added or removed (2.4+)."""
+        return bool(self.adding or self.removing)
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The list that it has when what is in motion has ended, in its order; the list of now where nothing is."""
+        return tuple(broker for broker in self.replicas if broker not in self.removing)
+
+    @property
+    def origin(self) -> tuple[int, ...]:
+        """The list that cancelling would leave: without what is being added (ReplicaAssignment.originReplicas)."""
+        return tuple(broker for broker in self.replicas if broker not in self.adding)
 
     @property
     def leader(self) -> int:

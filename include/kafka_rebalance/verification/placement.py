@@ -33,9 +33,9 @@ def _replicas(move: Move, subject: str, partition: PartitionView | None) -> Chec
     finding = f"replicas {list(partition.replicas)}"
     if partition.replicas == move.before != move.after:
         finding += ", as before the run"
-    if partition.adding or partition.removing:
+    if partition.in_motion:
         finding += f", adding {list(partition.adding)}, removing {list(partition.removing)}"
-    at_rest = not (partition.adding or partition.removing)
+    at_rest = not partition.in_motion
     return Check("replicas", subject, expectation, finding, partition.replicas == move.after and at_rest)
 
 

@@ -75,7 +75,7 @@ def _read(client: KazooClient, moves: Sequence[Move]) -> dict[str, Znode | None]
 def _check_cluster(plan: CancelPlan, view: ClusterView) -> None:
     if view.cluster_id != plan.cluster_id:
         raise _refused(f"this is cluster {view.cluster_id}, the plan is of {plan.cluster_id}")
-    marked = [tp for tp, partition in view.partitions.items() if partition.adding or partition.removing]
+    marked = [tp for tp, partition in view.partitions.items() if partition.in_motion]
     if marked:
         raise _refused(f"{min(marked)} shows that the controller is of 2.4 or later")
 

@@ -178,6 +178,7 @@ def _view(
         topic_czxid=znode[1].czxid,
         topic_id=assignment.topic_id,
         state=state,
+        marks_moves=assignment.marks_moves,
     )
 
 

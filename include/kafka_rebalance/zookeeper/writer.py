@@ -22,14 +22,15 @@ from kafka_rebalance.errors import (
     ReadError,
     WriteError,
 )
+from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.model.cluster import AnyView
-from kafka_rebalance.model.partition import TopicAssignment, TopicPartition
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.model.rules import JUTE_MAXBUFFER_BYTES, replica_list_problem
 from kafka_rebalance.zookeeper.client import LOST, Znode, exists, read_znodes, sync
 from kafka_rebalance.zookeeper.lock import Fence
 from kafka_rebalance.zookeeper.primitives import ATTEMPTS, acl_like, commit, create_znode, repeat
-from kafka_rebalance.zookeeper.reader import read_assignments
+from kafka_rebalance.zookeeper.reader import read_assignments, read_batch_view
 from kafka_rebalance.zookeeper.znodes import (
     decode_config,
     decode_controller,
@@ -112,22 +113,12 @@ def create_reassignment(
 
 
 def _taken_up(client: KazooClient, moves: Sequence[Move]) -> bool:
-    """Whether every one of these is done or in motion towards its target, by the topic znodes."""
-    assignments = read_assignments(client, {move.topic_partition.topic for move in moves})
-    return all(_moves_to_target(move, assignments.get(move.topic_partition.topic)) for move in moves)
-
-
-def _moves_to_target(move: Move, assignment: TopicAssignment | None) -> bool:
-    partition = move.topic_partition.partition
-    now = assignment.partitions.get(partition) if assignment else None
-    if assignment is None or now is None:
-        return False
-    adding, removing = assignment.adding.get(partition, ()), assignment.removing.get(partition, ())
-    if adding or removing:  # 2.4+
-        return tuple(broker for broker in now if broker not in removing) == move.after
-    # Below 2.4 the list in between is the union, from five brokers on in hash order: compared as a set.
-    union = {*move.before, *move.after}
-    return now == move.after or (set(now) == union and union != set(move.before))
+    """Whether every one of these is done or in motion towards its target."""
+    if not moves:
+        return True
+    view = read_batch_view(client, [move.topic_partition for move in moves])
+    stages = {stage_in(move, view) for move in moves}
+    return Stage.REQUESTED not in stages and all(stage.has_left_a_trace for stage in stages)
 
 
 def _unchanged(
@@ -175,7 +166,7 @@ def _election_problem(topic_partition: TopicPartition, view: AnyView) -> str | N
     partition = view.partitions.get(topic_partition)
     if partition is None:
         return "does not exist"
-    if partition.adding or partition.removing or topic_partition in (view.reassignments or {}):
+    if partition.in_motion or topic_partition in (view.reassignments or {}):
         return "is being reassigned"
     if topic_partition[0] in view.deletions:
         return "belongs to a topic that is being deleted"

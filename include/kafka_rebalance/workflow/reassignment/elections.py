@@ -64,8 +64,7 @@ def _is_electable(view: AnyView, move: Move) -> bool:
     return (
         partition is not None
         and partition.replicas == move.after
-        and not partition.adding
-        and not partition.removing
+        and not partition.in_motion
         and move.topic_partition not in (view.reassignments or {})
         and move.topic_partition.topic not in view.deletions
         and move.after[0] in view.brokers

@@ -251,7 +251,7 @@ def _check_at_rest(topic: str, cluster: TopicCluster) -> None:
     moving = sorted(
         tp
         for tp, partition in view.partitions.items()
-        if tp.topic == topic and (partition.adding or partition.removing or tp in (view.reassignments or {}))
+        if tp.topic == topic and (partition.in_motion or tp in (view.reassignments or {}))
     )
     if moving:
         raise ClusterNotReadyError(

@@ -42,6 +42,7 @@ def decode_topic(data: bytes | None, topic: str = "TOPIC") -> TopicAssignment:
         adding=_moving(path, "adding_replicas", fields),
         removing=_moving(path, "removing_replicas", fields),
         topic_id=None if topic_id is None else parse_text(path, "topic_id", topic_id),
+        marks_moves="adding_replicas" in fields or "removing_replicas" in fields,
     )
 
 
