@@ -15,12 +15,13 @@ from kafka_rebalance.execution.cancel import (
     CancelPlan,
     Fate,
     Way,
-    cancelled_order,
     check_consent,
     out_of_order,
     plan_cancel,
     remaining,
 )
+from kafka_rebalance.execution.move_stage import cancelled_order
+from kafka_rebalance.execution.recovery import position
 
 MOVE = move("t-0", [1, 2], [3, 4])
 COPYING = partition([3, 4, 1, 2], [1, 2], 1)
@@ -220,5 +221,5 @@ def test_what_a_stop_leaves_undone_is_everything_behind_the_batch_under_way():
         {"t-0": partition([3, 4]), "t-1": MARKED, "t-2": partition([1, 2]), "t-3": partition([1, 2])},
         reassigning={"t-1": [3, 4]},
     )
-    left = remaining(plan, now)
+    left = remaining(plan, position(plan, now, {1, 2}))
     assert (left.running, left.batches, left.partitions, left.bytes_to_copy) == (2, (3,), 2, 50)

@@ -21,8 +21,8 @@ PLAN = batches(
 TO = [2, 3]
 
 
-def where(t0, t1, t2, reassigning=None, **others):
-    return position(PLAN, view({"t-0": t0, "t-1": t1, "t-2": t2} | others, reassigning=reassigning))
+def where(t0, t1, t2, reassigning=None, asked=(1, 2), **others):
+    return position(PLAN, view({"t-0": t0, "t-1": t1, "t-2": t2} | others, reassigning=reassigning), asked)
 
 
 def moves_of(batch):
@@ -73,8 +73,9 @@ def test_the_position_follows_from_the_znodes(states, reassigning, expected):
         ((NEW, NEW, OLD), {"t-2": TO}, {1, 2}),
     ],
 )
-def test_touched_batches_are_those_of_which_something_was_requested(states, reassigning, touched):
-    assert where(*states, reassigning).touched == touched
+def test_begun_batches_are_those_that_were_asked_for_and_of_which_there_is_a_trace(states, reassigning, touched):
+    assert where(*states, reassigning).begun == touched
+    assert where(*states, reassigning, asked=()).begun == set()
 
 
 def test_the_rest_of_a_partly_refused_batch_keeps_number_and_digest():
@@ -113,7 +114,7 @@ def test_a_long_list_of_foreign_moves_is_cut():
 
 
 def test_a_partition_that_is_gone_is_neither_done_nor_in_flight():
-    now = position(PLAN, view({"t-0": NEW, "t-2": OLD}))
+    now = position(PLAN, view({"t-0": NEW, "t-2": OLD}), {1})
     assert now.done == ()
     assert moves_of(now.next) == ["t-1"]  # the check before the write refuses it
 
@@ -142,7 +143,8 @@ def test_a_resume_at_any_moment_never_writes_what_runs_or_is_done(drawn, marks, 
                 listed[name] = one.after
         else:
             states[name] = partition(one.after if one.batch < current else one.before)
-    now = position(plan, view(states, brokers=range(1, 7), reassigning=listed or None))
+    cluster = view(states, brokers=range(1, 7), reassigning=listed or None)
+    now = position(plan, cluster, range(1, current + 1))
     assert now.foreign == ()
     assert now.refused == ()
     if listed:

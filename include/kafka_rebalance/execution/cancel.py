@@ -15,8 +15,9 @@ from enum import StrEnum
 from typing import Any, Self
 
 from kafka_rebalance.errors import ApprovalError, ArtifactError
+from kafka_rebalance.execution.move_stage import Stage, Traits, headed_elsewhere, stage_in, stage_of
 from kafka_rebalance.execution.progress import Sizes
-from kafka_rebalance.execution.recovery import position
+from kafka_rebalance.execution.recovery import Position
 from kafka_rebalance.model.artifacts import digest_of
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
@@ -148,30 +149,25 @@ def _step(move: Move, view: ClusterView, way: Way, sizes: Sizes | None) -> Cance
     if partition is None:
         return CancelStep(move, Fate.CHANGED, note="no longer exists")
     asked = (view.reassignments or {}).get(move.topic_partition)
-    marked = bool(partition.adding or partition.removing)
-    if asked is None and not marked:
-        return _at_rest(move, partition, way, view, sizes)
-    target = tuple(broker for broker in partition.replicas if broker not in partition.removing)
-    if asked == move.before and asked != move.after:
-        return CancelStep(move, Fate.RETURNING)
-    if asked not in (None, move.after) or (marked and target != move.after):
-        shown = list(asked if asked is not None else target)
-        return CancelStep(move, Fate.BLOCKED, note=f"is being moved to {shown} by somebody else")
+    stage = stage_of(move, partition, asked, Traits(way is Way.API))
+    if stage in _FATES:
+        return CancelStep(move, _FATES[stage])
+    if stage is Stage.SENT_ELSEWHERE:
+        towards = headed_elsewhere(move, partition, asked) or ()
+        return CancelStep(move, Fate.BLOCKED, note=f"is being moved to {list(towards)} by somebody else")
+    if stage is Stage.CHANGED:
+        return CancelStep(
+            move, Fate.CHANGED, note=f"has replicas {list(partition.replicas)}, so somebody else changed it"
+        )
     return _in_flight(move, partition, way, view, sizes)
 
 
-def _at_rest(move: Move, partition: PartitionView, way: Way, view: ClusterView, sizes: Sizes | None) -> CancelStep:
-    """Nothing is requested for it that one can see. Below 2.4 the union of both lists is still a move in progress."""
-    now = partition.replicas
-    if now == move.after:
-        return CancelStep(move, Fate.DONE)
-    if now == move.before:
-        return CancelStep(move, Fate.QUEUED)
-    if now == cancelled_order(move):
-        return CancelStep(move, Fate.RETURNING)
-    if way is Way.ZNODE and set(now) == {*move.before, *move.after}:
-        return _in_flight(move, partition, way, view, sizes)
-    return CancelStep(move, Fate.CHANGED, note=f"has replicas {list(now)}, so somebody else changed it")
+_FATES = {
+    Stage.UNTOUCHED: Fate.QUEUED,
+    Stage.DONE: Fate.DONE,
+    Stage.RETURNING: Fate.RETURNING,
+    Stage.TAKEN_BACK: Fate.RETURNING,
+}
 
 
 def _in_flight(move: Move, partition: PartitionView, way: Way, view: ClusterView, sizes: Sizes | None) -> CancelStep:
@@ -212,13 +208,6 @@ def has_fate(steps: Sequence[CancelStep], *fates: Fate) -> tuple[CancelStep, ...
     return tuple(step for step in steps if step.fate in fates)
 
 
-def cancelled_order(move: Move) -> tuple[int, ...]:
-    """The list that cancelling through the API leaves: the interim list, target first, less what was added
-    (ReplicaAssignment.originReplicas). So [1, 2] on its way to [3, 2] comes back as [2, 1].
-    """
-    return tuple(broker for broker in (*move.after, *move.removed) if broker in move.before)
-
-
 def out_of_order(moves: Sequence[Move], view: ClusterView) -> tuple[Move, ...]:
     """What brings moves that are back, but in the order that the API left, to their recorded lists. It copies nothing.
 
@@ -226,13 +215,9 @@ def out_of_order(moves: Sequence[Move], view: ClusterView) -> tuple[Move, ...]:
     """
     back = []
     for move in moves:
-        partition = view.partitions.get(move.topic_partition)
-        if partition is None or partition.adding or partition.removing:
-            continue
-        asked = move.topic_partition in (view.reassignments or {})
-        another = partition.replicas == cancelled_order(move) and partition.replicas not in (move.before, move.after)
-        if another and not asked and set(move.before) <= set(view.brokers):
-            back.append(Move(move.topic_partition, partition.replicas, move.before, move.size_bytes))
+        if stage_in(move, view) is Stage.TAKEN_BACK and set(move.before) <= set(view.brokers):
+            now = view.partitions[move.topic_partition].replicas
+            back.append(Move(move.topic_partition, now, move.before, move.size_bytes))
     return tuple(back)
 
 
@@ -246,9 +231,8 @@ class Remaining:
     bytes_to_copy: int
 
 
-def remaining(batches: Sequence[Batch], view: ClusterView) -> Remaining:
+def remaining(batches: Sequence[Batch], where: Position) -> Remaining:
     """What would be left out by stopping now."""
-    where = position(batches, view)
     running = None if where.in_flight is None else where.in_flight.number
     left = [batch for batch in batches if batch.number not in where.done and batch.number != running]
     moves = [move for batch in left for move in batch.moves]

@@ -1,12 +1,16 @@
-"""Where a run stands, from ZooKeeper alone: notes of an earlier try are not believed, so nothing is written twice."""
+"""Where a run stands: by what its notes say it asked for and what ZooKeeper shows of it, never by one of them alone.
+
+What ZooKeeper shows of a move that the run never asked for is somebody else's doing, also where it is the approved one.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.errors import ExecutionError
+from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, headed_for, stage_in
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
@@ -16,10 +20,12 @@ from kafka_rebalance.model.proposal import Batch, Move
 class Position:
     """What has been done, what runs and what comes next.
 
-    `in_flight`: the batch that the controller works on; follow it, write nothing. `next`: the batch to request now,
-    without the moves that are already done; None while one is in flight and when all is done. `refused`: partitions of
-    a batch of which others have moved, still at their old replicas with nothing in motion: the controller dropped them.
-    `foreign`: what somebody else is doing; write nothing while it is not empty.
+    `done`: batches that are in place, whoever brought them there. `in_flight`: the batch of ours that the controller
+    works on; follow it, write nothing. `next`: the batch to request now, without the moves that are already done; None
+    while one is in flight and when all is done. `refused`: partitions of a batch of ours of which others have moved,
+    still at their old replicas with nothing in motion: the controller dropped them. `foreign`: what somebody else is
+    doing; write nothing while it is not empty. `begun`: batches that this run has asked for, and of which the cluster
+    shows a trace.
     """
 
     done: tuple[int, ...]
@@ -27,51 +33,51 @@ class Position:
     next: Batch | None
     refused: tuple[TopicPartition, ...] = ()
     foreign: tuple[str, ...] = ()
-
-    @property
-    def touched(self) -> frozenset[int]:
-        """Numbers of the batches of which something has been requested."""
-        partly = {self.next.number} if self.next is not None and self.refused else set()
-        running = {self.in_flight.number} if self.in_flight is not None else set()
-        return frozenset(self.done) | running | partly
+    begun: frozenset[int] = frozenset()
 
     @property
     def finished(self) -> bool:
         return self.in_flight is None and self.next is None and not self.foreign
 
 
-def position(batches: Sequence[Batch], view: ClusterView) -> Position:
-    """The position in these batches, in the order of their numbers.
+def position(batches: Sequence[Batch], view: ClusterView, asked: Collection[int]) -> Position:
+    """The position in these batches, in the order of their numbers. `asked`: those that the run's notes say it asked
+    for, or was about to ask for.
 
     A batch is done when every one of its partitions has its approved list with nothing in motion; whether all of them
-    are still in sync is for progress and verification to say. It is in flight when the reassignment znode, or what the
-    topic znodes name as added and removed, or (2.0) the union of old and new replicas shows one of its moves running.
+    are still in sync is for progress and verification to say. It is in flight when the run asked for it and one of its
+    moves runs.
     """
     batches = sorted(batches, key=lambda batch: batch.number)
-    moves = {move.topic_partition: move for batch in batches for move in batch.moves}
-    foreign = _foreign(moves, view)
+    stages = {move.topic_partition: stage_in(move, view) for batch in batches for move in batch.moves}
+    ours = {move.topic_partition: move for batch in batches if batch.number in asked for move in batch.moves}
+    foreign = _foreign(ours, {move.topic_partition: move for b in batches for move in b.moves}, view)
     done: list[int] = []
     running: list[Batch] = []
+    begun: set[int] = set()
     following: Batch | None = None
     refused: tuple[TopicPartition, ...] = ()
     for batch in batches:
-        if any(_is_moving(move, view) for move in batch.moves):
-            running.append(batch)
-            continue
-        left = tuple(move for move in batch.moves if not _is_settled(move, view))
+        of = [stages[move.topic_partition] for move in batch.moves]
+        left = tuple(move for move in batch.moves if stages[move.topic_partition] is not Stage.DONE)
+        is_ours = batch.number in asked
+        if is_ours and any(stage.has_left_a_trace for stage in of):
+            begun.add(batch.number)
         if not left:
             done.append(batch.number)
+        elif is_ours and any(stage.is_in_flight or stage is Stage.UNLISTED for stage in of):
+            running.append(batch)
         elif following is None:
             following = dataclasses.replace(batch, moves=left)
-            refused = tuple(move.topic_partition for move in left) if len(left) < len(batch.moves) else ()
+            refused = _dropped(batch, stages) if batch.number in begun else ()
     if len(running) > 1:
         foreign.append(
             f"batches {', '.join(str(batch.number) for batch in running)} are in motion at once, which this run never "
             "asks for"
         )
     if running:
-        following, refused = None, _dropped(running[0], view)
-    return Position(tuple(done), running[0] if running else None, following, refused, tuple(foreign))
+        following, refused = None, _dropped(running[0], stages)
+    return Position(tuple(done), running[0] if running else None, following, refused, tuple(foreign), frozenset(begun))
 
 
 def check_position(where: Position) -> None:
@@ -86,49 +92,31 @@ def check_position(where: Position) -> None:
         )
 
 
-def _is_settled(move: Move, view: ClusterView) -> bool:
-    partition = view.partitions.get(move.topic_partition)
-    return partition is not None and partition.replicas == move.after and not _is_moving(move, view)
+def _dropped(batch: Batch, stages: Mapping[TopicPartition, Stage]) -> tuple[TopicPartition, ...]:
+    """Partitions of a batch that nobody works on and that have not moved."""
+    named = [move.topic_partition for move in batch.moves]
+    return tuple(tp for tp in named if not stages[tp].has_left_a_trace)
 
 
-def _is_moving(move: Move, view: ClusterView) -> bool:
-    """Whether this very move runs."""
-    partition = view.partitions.get(move.topic_partition)
-    if partition is None:
-        return False
-    asked = (view.reassignments or {}).get(move.topic_partition)
-    if asked is not None:
-        return asked == move.after
-    target = tuple(broker for broker in partition.replicas if broker not in partition.removing)
-    if partition.adding or partition.removing:
-        return target == move.after
-    union = set(move.before) | set(move.after)
-    return partition.replicas not in (move.before, move.after) and set(partition.replicas) == union
-
-
-def _dropped(batch: Batch, view: ClusterView) -> tuple[TopicPartition, ...]:
-    """Partitions of a running batch that nobody works on and that have not moved."""
-    return tuple(
-        move.topic_partition for move in batch.moves if not _is_moving(move, view) and not _is_settled(move, view)
-    )
-
-
-def _foreign(moves: Mapping[TopicPartition, Move], view: ClusterView) -> list[str]:
+def _foreign(
+    ours: Mapping[TopicPartition, Move], approved: Mapping[TopicPartition, Move], view: ClusterView
+) -> list[str]:
+    """What is in motion that this run did not ask for."""
+    asked = view.reassignments or {}
     found = []
     if view.reassignments is not None and not view.reassignments:
         found.append("/admin/reassign_partitions is there and empty, so the controller takes up no further request")
-    for tp, asked in sorted((view.reassignments or {}).items()):
-        move = moves.get(tp)
+    marked = (tp for tp, partition in view.partitions.items() if partition.in_motion and tp not in asked)
+    for tp in (*sorted(asked), *sorted(marked)):
+        partition, move = view.partitions.get(tp), approved.get(tp)
+        towards = asked.get(tp, ()) if partition is None else headed_for(partition, asked.get(tp))
+        if move is not None and partition is not None:
+            towards = headed_elsewhere(move, partition, asked.get(tp)) or towards
+        to = f"{tp} to {list(towards or ())}"
         if move is None:
-            found.append(f"{tp} to {list(asked)}, which this run was not approved to move")
-        elif asked != move.after:
-            found.append(f"{tp} to {list(asked)}, approved is {list(move.after)}")
-    for tp, partition in sorted(view.partitions.items()):
-        if not (partition.adding or partition.removing) or tp in (view.reassignments or {}):
-            continue
-        target = tuple(broker for broker in partition.replicas if broker not in partition.removing)
-        if tp not in moves:
-            found.append(f"{tp} to {list(target)}, which this run was not approved to move")
-        elif target != moves[tp].after:
-            found.append(f"{tp} to {list(target)}, approved is {list(moves[tp].after)}")
+            found.append(f"{to}, which this run was not approved to move")
+        elif towards != move.after:
+            found.append(f"{to}, approved is {list(move.after)}")
+        elif tp not in ours:
+            found.append(f"{to}, as approved, but this run has not asked for it")
     return found

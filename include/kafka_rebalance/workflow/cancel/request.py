@@ -25,6 +25,7 @@ from kafka_rebalance.execution.cancel import (
     remaining,
 )
 from kafka_rebalance.execution.progress import Sizes
+from kafka_rebalance.execution.recovery import position
 from kafka_rebalance.execution.roll_back import plan_roll_back
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model import artifacts
@@ -38,6 +39,7 @@ from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_plan_view
+from kafka_rebalance.workflow.run.asked_batches import asked_for
 from kafka_rebalance.workflow.run.baseline import read_baseline
 from kafka_rebalance.workflow.run.folder import create_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
@@ -140,7 +142,9 @@ def _check_same_cluster(target: ApprovedPlan, cluster_id: str) -> None:
 
 
 def _stop(asked: _Asked, client: KazooClient) -> dict[str, Any]:
-    left = remaining(asked.target.candidate.batches, asked.view)
+    batches = asked.target.candidate.batches
+    noted = asked_for(asked.target.folder, client)
+    left = remaining(batches, position(batches, asked.view, noted))
     return {
         "remaining": {
             "running": left.running,

@@ -1,4 +1,5 @@
-"""batches.json: when each batch was requested and how it ended, and why none followed. ZooKeeper stays the truth.
+"""batches.json: when each batch was requested and how it ended, and why none followed. ZooKeeper stays the truth of
+what became of it; that this run asked for it, these notes alone say.
 
 Notes of a version that this one does not know are neither read nor written over: FormatVersionError.
 """
@@ -9,22 +10,23 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka_rebalance.errors import ArtifactError, FormatVersionError, StorageError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.proposal import Batch
 from kafka_rebalance.workflow.reassignment.progress_notes import read_measured
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
+from kafka_rebalance.workflow.run.asked_batches import REQUESTING, entries, read_notes
+from kafka_rebalance.zookeeper import lock
 
-# Of a batch: about to be requested, requested, over, or given up on in one of four ways.
-REQUESTING, REQUESTED, DONE = "requesting", "requested", "done"
+# Of a batch, after it was about to be requested (REQUESTING): requested, over, or given up on in one of four ways.
+REQUESTED, DONE = "requested", "done"
 REFUSED, STALLED, UNREADABLE, CANCELLED = "refused", "stalled", "unreadable", "cancelled"
 
 
 def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> None:
     """Notes what became of a batch; the time of its request and of its end are noted once."""
-    document = _read(plan)
-    entry = _entries(document).setdefault(
+    document = read_notes(plan.folder)
+    entry = entries(document).setdefault(
         batch.number,
         {
             "number": batch.number,
@@ -40,13 +42,22 @@ def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> Non
     _write(plan, document, entry)
 
 
+def note_requesting(plan: ApprovedPlan, batch: Batch, fence: lock.Fence) -> None:
+    """Notes that the batch is about to be requested under this fence, which its request raises.
+
+    Where it is noted already, by an earlier try or by another worker, that one may have requested it.
+    """
+    first = batch.number not in entries(read_notes(plan.folder))
+    note_batch(plan, batch, REQUESTING, generation=fence.generation if first else None)
+
+
 def note_done(plan: ApprovedPlan, numbers: Collection[int]) -> None:
     """Notes the end of batches that were noted as requested and, as ZooKeeper shows, have ended.
 
     With the bytes that their new replicas held then, None where nobody measured them.
     """
-    document = _read(plan)
-    noted = _entries(document)
+    document = read_notes(plan.folder)
+    noted = entries(document)
     unseen = [noted[number] for number in numbers if number in noted and not noted[number].get("finished_at")]
     for entry in unseen:
         entry.update(state=DONE, finished_at=_now(), measured_bytes=read_measured(plan.folder, entry["number"]))
@@ -56,26 +67,26 @@ def note_done(plan: ApprovedPlan, numbers: Collection[int]) -> None:
 
 def note_stop(plan: ApprovedPlan, why: str) -> None:
     """Notes why no further batch was requested."""
-    document = _read(plan)
+    document = read_notes(plan.folder)
     document["stopped"] = {"at": _now(), "why": why}
     _write(plan, document)
 
 
 def note_going_on(plan: ApprovedPlan) -> None:
     """What had stopped the run does not any more."""
-    document = _read(plan)
+    document = read_notes(plan.folder)
     if document.pop("stopped", None) is not None:
         _write(plan, document)
 
 
 def read_batch_note(plan: ApprovedPlan, number: int) -> Mapping[str, Any]:
     """What was noted of this batch; nothing where there is no readable note."""
-    return _entries(_read(plan)).get(number, {})
+    return entries(read_notes(plan.folder)).get(number, {})
 
 
 def read_stop(plan: ApprovedPlan) -> str | None:
     """Why no further batch was requested, in words; None where none was held back."""
-    stopped = _read(plan).get("stopped")
+    stopped = read_notes(plan.folder).get("stopped")
     return str(stopped.get("why")) if isinstance(stopped, Mapping) else None
 
 
@@ -94,22 +105,8 @@ def not_moved(plan: ApprovedPlan, view: ClusterView) -> dict[str, Any] | None:
     return {"why": why, "partitions": [str(tp) for tp in sorted(left)]}
 
 
-def _read(plan: ApprovedPlan) -> dict[str, Any]:
-    """What was noted; an empty document where there are no readable notes."""
-    try:
-        return artifacts.read_json(plan.folder, artifacts.BATCHES)
-    except (FormatVersionError, StorageError):
-        raise
-    except ArtifactError:
-        return {}
-
-
-def _entries(document: Mapping[str, Any]) -> dict[int, dict[str, Any]]:
-    return {entry["number"]: entry for entry in document.get("batches", [])}
-
-
-def _write(plan: ApprovedPlan, document: Mapping[str, Any], *entries: dict[str, Any]) -> None:
-    noted = _entries(document) | {entry["number"]: entry for entry in entries}
+def _write(plan: ApprovedPlan, document: Mapping[str, Any], *changed: dict[str, Any]) -> None:
+    noted = entries(document) | {entry["number"]: entry for entry in changed}
     artifacts.write_json(
         plan.folder, artifacts.BATCHES, {**document, "batches": [noted[number] for number in sorted(noted)]}
     )

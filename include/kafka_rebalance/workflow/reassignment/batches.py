@@ -1,4 +1,6 @@
-"""Requests the approved batches, one after the other. Where a run stands is read from ZooKeeper each time."""
+"""Requests the approved batches, one after the other. Where a run stands is read each time: from ZooKeeper, and
+from its notes of what it asked for.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +26,7 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.reassignment import batch_notes
 from kafka_rebalance.workflow.reassignment.elections import elect_preferred, led_by_first
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
+from kafka_rebalance.workflow.run.asked_batches import asked_for
 from kafka_rebalance.workflow.run.control import read_control
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.left_out import read_left_out
@@ -123,13 +126,13 @@ class Visit:
             fresh = {tp for b in batches if 0 <= b.number - self._last <= 1 for tp in _partitions(b)}
             seen = self._all_states[1].partitions
             view = read_plan_view(self.client, plan, {tp: one.state for tp, one in seen.items() if tp not in fresh})
-            where = position(batches, view)
+            where = position(batches, view, asked_for(plan.folder, self.client))
             if view.brokers == self._all_states[1].brokers and _partitions(where.in_flight or where.next) <= fresh:
                 self._all_states = self._all_states[0], view
                 return view, where
         view = read_plan_view(self.client, plan)
         self._all_states = now, view
-        return view, position(batches, view)
+        return view, position(batches, view, asked_for(plan.folder, self.client))
 
 
 def _partitions(batch: Batch | None) -> set[TopicPartition]:
@@ -164,8 +167,9 @@ def _note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str)
 
 
 def _elect(client: KazooClient, plan: ApprovedPlan, view: ClusterView, where: Position) -> None:
-    """Elects preferred leaders of what is in place, whoever followed it, before anything else is moved."""
-    done = [move for move in plan.candidate.moves if move.batch in where.done and not led_by_first(view, move)]
+    """Elects preferred leaders of what this run has brought in place, before anything else is moved."""
+    ours = where.begun & set(where.done)
+    done = [move for move in plan.candidate.moves if move.batch in ours and not led_by_first(view, move)]
     if done:
         elect_preferred(client, done, allowed=lambda: check_not_frozen(plan.connection_id))
 
@@ -191,7 +195,7 @@ def _request(
     if closed is not None:
         raise _stopped(plan, where, f"Batch {batch.number} was not requested: {closed}.")
     plan = check_before_write(client, connection, plan, view, where, requesting=batch.number)
-    where = position(plan.candidate.batches, view)
+    where = position(plan.candidate.batches, view, asked_for(plan.folder, client))
     batch_notes.note_done(plan, where.done)
     if where.next is None:
         return Step(plan)  # what was left has been left out
@@ -211,7 +215,7 @@ def _request(
         sum(move.bytes_to_copy for move in batch.moves),
     )
     batch_notes.note_going_on(plan)
-    batch_notes.note_batch(plan, batch, batch_notes.REQUESTING)
+    batch_notes.note_requesting(plan, batch, fence)
     create_reassignment(client, batch, plan.candidate.digest, view.brokers, view=view, fence=fence)
     batch_notes.note_batch(plan, batch, batch_notes.REQUESTED)
     return Step(plan, batch)

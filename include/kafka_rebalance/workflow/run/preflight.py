@@ -72,7 +72,7 @@ class _Brokers:
 
 def pause_now(plan: ApprovedPlan, view: ClusterView, where: Position) -> Pause:
     """What the next batch waits for; before the first the checks refuse instead, and a retry asks again."""
-    if not where.touched or where.next is None:
+    if not where.begun or where.next is None:
         return Pause()
     return pause_before(
         where.next.moves,
@@ -103,7 +103,7 @@ def check_before_write(
     policy = read_policy(plan.connection_id)
     check_policy_unchanged(plan.decision["policy_digest"], policy.digest if policy else None)
     assert policy is not None  # or the digests could not be the same
-    begun = bool(where.touched)
+    begun = bool(where.begun)
     if not begun:
         check_approval_fresh(plan.decision["approved_at"], policy.approval_expires_after_seconds, datetime.now(UTC))
     check_cluster_ready(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=())
@@ -115,7 +115,7 @@ def check_before_write(
         plan.candidate.moves,
         view,
         then := plan.tables.baseline,
-        batches_touched=where.touched,
+        batches_touched=where.begun,
         came_back_empty=_came_back_empty(plan, view, then, brokers.disks),
     )
     plan = _settle(plan, view, policy, found, begun)

@@ -41,6 +41,7 @@ from kafka_rebalance.verification.throttles import check_left, check_throttles
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
+from kafka_rebalance.workflow.run.asked_batches import asked_for
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.workflow.run.preflight import check_before_write
@@ -71,7 +72,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
         view = read_plan_view(client, plan)
-        where = position(plan.candidate.batches, view)
+        where = position(plan.candidate.batches, view, asked_for(plan.folder, client))
         check_position(where)
         if where.in_flight is None:
             plan = check_before_write(client, connection, plan, view, where)
