@@ -15,6 +15,7 @@ from kafka_rebalance.report.approval import BODY_BYTES, approval_body
 from kafka_rebalance.report.page import FINDINGS_SHOWN, STATES, render_file
 from kafka_rebalance.report.summary import build_report
 from kafka_rebalance.report.values import RunReport
+from kafka_rebalance.verification.next_roll import expected_rolls
 from kafka_rebalance.verification.segment_audit import audit_cluster, audit_moves
 from kafka_rebalance.verification.segment_files import files_now
 from segment_configs import DAY, configs, placed, reported
@@ -161,3 +162,16 @@ def test_a_warning_of_the_verification_is_told_apart_from_a_pass() -> None:
     words = text_of(render_file(build_report(samples.snapshot(), **PLAN, verification=checks)))
     assert "All 3 checks passed, 1 with a warning" in words
     assert words.index("warning replicas in the approved order") < words.index("passed replicas in the approved order")
+
+
+def test_the_page_says_when_segments_roll_and_why() -> None:
+    partitions, known = [placed("fast-0", (1, 2)), placed("slow-0", (1, 2)), placed("idle-0", (1,))], configs()
+    written = {partitions[0].topic_partition: 2.0**20, partitions[1].topic_partition: 10.0}
+    page = section(render_file(report(SOUND | {"rolls": expected_rolls(partitions, written, known).to_mapping(20)})))
+    words = text_of(page)
+    assert "When segments roll: 1 topic by size, 1 topic by time" in words
+    assert "Nothing is written to 1 topic, so their segments do not roll." in words
+    rows = [text_of(row) for row in TABLE_ROW.findall(page)]
+    assert "fast-0 size 17 min 1.00 GiB" in rows
+    assert any(row.startswith("slow-0 time 7 d") for row in rows)
+    assert "When segments roll" not in text_of(section(render_file(report(SOUND | {"rolls": None}))))

@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.workflow import segment_audit
 from kafka_rebalance.workflow.snapshot import append_bytes
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
@@ -123,3 +124,24 @@ def test_the_snapshot_keeps_who_holds_the_cluster(
     assert configs["lock_holder"] == "kafka_rebalance/one"
     remedies = {f["remedy"] for f in artifacts.read_json(second.folder, artifacts.SEGMENTS)["findings"]}
     assert any("The run kafka_rebalance/one holds the cluster" in remedy for remedy in remedies)
+
+
+def test_the_audit_says_when_segments_roll_where_the_ledger_knows_what_is_written(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = batched_run(tmp_path, cluster, monkeypatch)
+    assert artifacts.read_json(run.folder, artifacts.SEGMENTS)["rolls"] is None
+    rates = {TopicPartition("orders", 0): 2.0**20, TopicPartition("orders", 1): 2.0**21}
+    monkeypatch.setattr(segment_audit, "measured", lambda folder: ({}, rates, {}))
+    segment_audit.write_audit(run.folder)
+    found = artifacts.read_json(run.folder, artifacts.SEGMENTS)["rolls"]
+    assert (found["topics"], found["idle"]) == ({"size": 1}, 2)
+    assert found["soonest"] == [
+        {
+            "topic": "orders",
+            "partition": 1,
+            "reason": "size",
+            "after_seconds": pytest.approx(512, abs=1),
+            "segment_bytes": pytest.approx(2**30, abs=2**20),
+        }
+    ]

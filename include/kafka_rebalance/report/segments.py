@@ -43,6 +43,26 @@ class CandidateSegments:
 
 
 @dataclass(frozen=True, slots=True)
+class SegmentRoll:
+    """When a segment of this partition, the fastest of its topic, is expected to roll, and what it holds then."""
+
+    topic: str
+    partition: int
+    reason: str
+    after_seconds: float
+    segment_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentRolls:
+    """`topics`: reason of the roll -> how many topics; `idle`: those without writes. `soonest`: the first."""
+
+    topics: Mapping[str, int]
+    idle: int
+    soonest: tuple[SegmentRoll, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class SegmentReport:
     """The audit of the cluster, errors first, and of each candidate."""
 
@@ -52,6 +72,7 @@ class SegmentReport:
     warnings: int
     findings: tuple[SegmentFinding, ...]
     candidates: Mapping[str, CandidateSegments]
+    rolls: SegmentRolls | None  # None: nothing is known of what is written
 
     @property
     def stopped(self) -> tuple[str, ...]:
@@ -61,7 +82,7 @@ class SegmentReport:
 
 def segment_report(document: Document) -> SegmentReport:
     """Raises ArtifactError for a missing or wrong value, naming file and key."""
-    candidates = document.part("candidates")
+    candidates, rolls = document.part("candidates"), document.optional_part("rolls")
     return SegmentReport(
         topics=document.count("topics"),
         brokers=document.count("brokers"),
@@ -69,6 +90,25 @@ def segment_report(document: Document) -> SegmentReport:
         warnings=document.count("warnings"),
         findings=_findings(document, "findings"),
         candidates={name: _candidate(candidates.part(name)) for name in candidates.content},
+        rolls=None if rolls is None else _rolls(rolls),
+    )
+
+
+def _rolls(part: Document) -> SegmentRolls:
+    topics = part.part("topics")
+    return SegmentRolls(
+        topics={reason: topics.count(reason) for reason in topics.content},
+        idle=part.count("idle"),
+        soonest=tuple(
+            SegmentRoll(
+                roll.text("topic"),
+                roll.count("partition"),
+                roll.text("reason"),
+                roll.number("after_seconds"),
+                roll.count("segment_bytes"),
+            )
+            for roll in part.parts("soonest")
+        ),
     )
 
 

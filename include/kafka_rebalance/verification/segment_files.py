@@ -20,7 +20,7 @@ from kafka_rebalance.verification.segment_findings import SegmentFinding
 from kafka_rebalance.verification.segment_rules import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
 
 MAX_MAP_COUNT = 65_530  # Linux' default of vm.max_map_count, which no broker reports
-_LEAST_BATCH_BYTES = 61  # DefaultRecordBatch.RECORD_BATCH_OVERHEAD: no segment but the active one holds less
+LEAST_BATCH_BYTES = 61  # DefaultRecordBatch.RECORD_BATCH_OVERHEAD: no segment but the active one holds less
 
 
 class Placed(NamedTuple):
@@ -78,7 +78,7 @@ def replica_files(size_bytes: int, values: EffectiveRollSettings, append_bytes: 
     by_size = -(-size_bytes // values.segment_bytes)
     by_time = 0
     if values.deletes and values.retention_ms != UNLIMITED:
-        by_time = min(-(-values.retention_ms // values.roll_ms), size_bytes // max(_LEAST_BATCH_BYTES, append_bytes))
+        by_time = min(-(-values.retention_ms // values.roll_ms), size_bytes // max(LEAST_BATCH_BYTES, append_bytes))
     index_bytes = values.segment_index_bytes
     preallocated = sum(index_bytes - index_bytes % entry for entry in (OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES))
     return OpenFiles(max(by_size, by_time) + 1, preallocated)

@@ -12,12 +12,14 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.verification.cluster_configs import ClusterConfigs
+from kafka_rebalance.verification.next_roll import expected_rolls
 from kafka_rebalance.verification.segment_audit import SegmentAudit, audit_cluster, audit_moves
 from kafka_rebalance.verification.segment_files import Placed, files_now
 from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.workflow.snapshot import Snapshot
+from kafka_rebalance.workflow.throttle.rates import measured
 
-FINDINGS_KEPT = 100  # of each list in a document; all are counted
+FINDINGS_KEPT, ROLLS_KEPT = 100, 20  # of each list in a document; all are counted
 
 
 def audit_snapshot(taken: Snapshot) -> SegmentAudit:
@@ -26,14 +28,17 @@ def audit_snapshot(taken: Snapshot) -> SegmentAudit:
 
 
 def write_audit(folder: RunFolder) -> None:
-    """segments.json: the cluster as it is, and each candidate by name. Its source is proposals.json."""
+    """segments.json, of proposals.json: the cluster as it is, each candidate by name, and when segments roll.
+
+    `rolls` is null where nothing is known of what is written.
+    """
     proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
     snapshot = folder / artifacts.SNAPSHOT_FOLDER
     configs = ClusterConfigs.from_mapping(artifacts.read_json(snapshot, artifacts.CONFIGS))
     columns = ["topic", "partition", "replicas", "size_bytes"]
     table = pq.read_table(io.BytesIO((snapshot / "partitions.parquet").read_bytes()), columns=columns)
     placed = _placed(table.to_pylist())
-    now = files_now(placed, configs)
+    now, written = files_now(placed, configs), measured(folder)[1]
     candidates = {
         name: audit_moves(read_candidate(folder, name).moves, now, configs).to_mapping(FINDINGS_KEPT)
         for name in (candidate["name"] for candidate in proposals["candidates"])
@@ -41,7 +46,11 @@ def write_audit(folder: RunFolder) -> None:
     artifacts.write_json(
         folder,
         artifacts.SEGMENTS,
-        {**audit_cluster(placed, configs).to_mapping(FINDINGS_KEPT), "candidates": candidates},
+        {
+            **audit_cluster(placed, configs).to_mapping(FINDINGS_KEPT),
+            "candidates": candidates,
+            "rolls": None if written is None else expected_rolls(placed, written, configs).to_mapping(ROLLS_KEPT),
+        },
         source_digest=artifacts.digest_of(proposals),
     )
 
