@@ -54,7 +54,8 @@ def balance_check() -> None:
     def request(verdict: dict[str, Any]) -> dict[str, Any]:
         if not verdict["propose"]:
             raise AirflowSkipException(f"No rebalance is proposed for {verdict['connection_id']}: {verdict['text']}")
-        return {"kafka_conn_id": verdict["connection_id"], "reason": verdict["text"]}
+        conf: dict[str, Any] = verdict["conf"]
+        return conf
 
     @task_group
     def cluster(connection_id: str) -> None:

@@ -22,6 +22,12 @@ LEDGER = "{{ ti.xcom_pull(task_ids='locate', key='ledger') }}"
 PACKAGE = "{{ ti.xcom_pull(task_ids='locate', key='package') }}"
 
 
+def check_located(context: Any) -> None:
+    from kafka_rebalance.workflow.ledger import ledger as work
+
+    work.check_located(context["task"])
+
+
 @dag(
     dag_id="kafka_ledger",
     description="Nightly: one file of the many that a day left in the ledger.",
@@ -47,6 +53,7 @@ def ledger() -> None:
         py_files=PACKAGE,
         application_args=["--ledger", LEDGER],
         name="kafka_rebalance ledger",
+        pre_execute=check_located,
     )
     XComArg(located.operator) >> compacted
 

@@ -52,16 +52,16 @@ def rebalance_cancel() -> None:
         return work.set_throttle(run_folder, dag_run)
 
     @task(retries=5, retry_exponential_backoff=2, max_retry_delay=timedelta(minutes=5))
-    def cancel(decision: dict[str, Any]) -> dict[str, Any]:
+    def cancel(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow.cancel import tasks as work
 
-        return work.cancel(decision)
+        return work.cancel(decision, dag_run)
 
     @task(retries=3)
-    def verify(decision: dict[str, Any]) -> dict[str, int]:
+    def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
         from kafka_rebalance.workflow.cancel import tasks as work
 
-        return work.verify(decision)
+        return work.verify(decision, dag_run)
 
     asked = request()
     run_folder = XComArg(asked.operator, key="run_folder")

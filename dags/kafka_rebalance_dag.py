@@ -22,6 +22,7 @@ from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "job.py"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='snapshot', key='run_folder') }}"
 NONCE = "{{ ti.xcom_pull(task_ids='snapshot', key='nonce') }}"
+RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not of an XCom, which can be edited
 METRICS = "{{ ti.xcom_pull(task_ids='snapshot', key='metrics') }}"
 # With `approve` directly before it: runs once something was approved, whatever failed since. Not "all_done", which
 # would also run where nothing was approved.
@@ -76,16 +77,16 @@ def rebalance() -> None:
         return throttling.release(decision, dag_run)
 
     @task(retries=2)
-    def elect_leaders(decision: dict[str, Any]) -> list[str]:
+    def elect_leaders(decision: dict[str, Any], dag_run: Any = None) -> list[str]:
         from kafka_rebalance.workflow import tasks
 
-        return tasks.elect_leaders(decision)
+        return tasks.elect_leaders(decision, dag_run)
 
     @task(retries=3, trigger_rule=AFTER_APPROVAL)
-    def verify(decision: dict[str, Any]) -> dict[str, int]:
+    def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
         from kafka_rebalance.workflow import tasks
 
-        return tasks.verify(decision)
+        return tasks.verify(decision, dag_run)
 
     @task
     def check_verified(dag_run: Any = None) -> None:
@@ -117,6 +118,8 @@ def rebalance() -> None:
             METRICS,
             "--expect-nonce",
             NONCE,
+            "--expect-run",
+            RUN,
         ],
         name="kafka_rebalance plan",
         pre_execute=check_not_begun,

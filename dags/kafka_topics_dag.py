@@ -20,6 +20,7 @@ from kafka_rebalance.workflow.topics.params import TOPICS_PARAMS
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "keys_job.py"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='request', key='run_folder') }}"
 NONCE = "{{ ti.xcom_pull(task_ids='request', key='nonce') }}"
+RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not of an XCom, which can be edited
 
 
 @dag(
@@ -45,10 +46,10 @@ def topics() -> None:
         return None if asked["next"] == "end" else asked["next"]
 
     @task(retries=2, trigger_rule="none_failed_min_one_success")  # with a sample of keys, or without
-    def forecast(run_folder: str) -> dict[str, Any]:
+    def forecast(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow.topics import tasks as work
 
-        return work.forecast(run_folder)
+        return work.forecast(run_folder, dag_run)
 
     @task(retries=2)
     def write(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
@@ -71,7 +72,16 @@ def topics() -> None:
         run_folder=run_folder,
         application=str(JOB),
         py_files=f"{RUN_FOLDER}/kafka_rebalance.zip",
-        application_args=["--sample", f"{RUN_FOLDER}/sample.json", "--out", RUN_FOLDER, "--expect-nonce", NONCE],
+        application_args=[
+            "--sample",
+            f"{RUN_FOLDER}/sample.json",
+            "--out",
+            RUN_FOLDER,
+            "--expect-nonce",
+            NONCE,
+            "--expect-run",
+            RUN,
+        ],
         name="kafka_rebalance keys",
     )
     foreseen = forecast(run_folder)

@@ -194,8 +194,8 @@ STEPS: dict[str, Callable[[State], Any]] = {
     "reassign": lambda state: _operator(state).execute(_context(state)),
     "resume": lambda state: getattr(_operator(state), state["method"])(_context(state), state["event"]),
     "follow": follow,
-    "elect_leaders": lambda state: tasks.elect_leaders(state["decision"]),
+    "elect_leaders": lambda state: tasks.elect_leaders(state["decision"], _dag_run(state)),
     "release_throttle": lambda state: throttling.release(state["decision"], _dag_run(state)),
-    "verify": lambda state: tasks.verify(state["decision"]),
+    "verify": lambda state: tasks.verify(state["decision"], _dag_run(state)),
     "record": lambda state: tasks.record(state["decision"], _dag_run(state)),
 }

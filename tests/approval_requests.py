@@ -54,7 +54,10 @@ class World:
         policy = Policy.from_mapping(
             {"approvers": ["uma", "olive"], "max_bytes_share": 1.0, "max_throttle_bytes_per_second": 5_000_000}, "test"
         )
-        self.folder, self.nonce = create_run_folder("prod", "run")
+        self.dag_run = SimpleNamespace(
+            dag_id="kafka_rebalance", run_id="run", triggering_user_name="olive", run_type="manual"
+        )
+        self.folder, self.nonce = create_run_folder("prod", self.dag_run)
         settings = policy.tighten(Settings(), cluster_bytes=100_000_000)
         digest = write_snapshot(self.folder / "snapshot", BROKERS, partitions)
         artifacts.write_json(
@@ -82,9 +85,6 @@ class World:
         artifacts.write_json(self.folder / "snapshot", artifacts.CONFIGS, configs_document({"orders": topic_config}))
         planner.run(self.folder / "snapshot", self.folder, settings)
         write_audit(self.folder)
-        self.dag_run = SimpleNamespace(
-            dag_id="kafka_rebalance", run_id="run", triggering_user_name="olive", run_type="manual"
-        )
         self.xcom: dict[str, Any] = {}
         self.operator = CandidateApprovalOperator(task_id="approve", run_folder=str(self.folder), nonce=self.nonce)
         behind = [EmptyOperator(task_id=name) for name in ("hold_throttle", "reassign", "release_throttle", "verify")]
@@ -98,6 +98,11 @@ class World:
 
     def _push(self, key: str, value: Any) -> None:
         self.xcom[key] = value
+
+    def asked_by(self, name: str | None, **requester: Any) -> None:
+        """What the snapshot has written of who asked."""
+        written = artifacts.read_json(self.folder, artifacts.SNAPSHOT)
+        artifacts.write_json(self.folder, artifacts.SNAPSHOT, {**written, "requested_by": name, "requester": requester})
 
     @property
     def proposals(self) -> dict[str, Any]:

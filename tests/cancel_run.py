@@ -102,9 +102,9 @@ class CancelRun(AskedRun):
         return cancel.set_throttle(str(self.folder), self.dag_run)
 
     def cancel(self) -> dict[str, Any]:
-        return cancel.cancel(self.xcom["decision"])
+        return cancel.cancel(self.xcom["decision"], self.dag_run)
 
     def verify(self) -> dict[str, Any]:
         """verification.json; raises where a check failed."""
-        cancel.verify(self.xcom["decision"])
+        cancel.verify(self.xcom["decision"], self.dag_run)
         return artifacts.read_json(self.folder, artifacts.VERIFICATION)

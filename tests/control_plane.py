@@ -36,7 +36,7 @@ from janitor_run import Airflow, tend
 from kafka_rebalance.errors import UnwatchedError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.pages import report_files
-from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
+from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, give_folder_to
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -97,11 +97,12 @@ class ControlPlane(Workers):
         super().__init__(cluster, SimulatedRun(template.live, cluster, patch, f"run-{time.time_ns()}"))
         self.run.policy_file.write_text((template.kept / "policies" / self.run.policy_file.name).read_text())
         self.run.xcom, self.run.decision = dict(template.xcom), dict(template.decision)
+        give_folder_to(self.run)
         self.approved = self.run.candidate
         self.airflow = Airflow.answering(patch)
         self.dag = template.dag
         self.client, self.headers = client, headers
-        self.xcoms["snapshot"] = dict(template.xcom)
+        self.xcoms["snapshot"] = dict(self.run.xcom)
         self.lifted: list[str] = []  # throttles taken from partitions in motion
         self.cluster.fake.after_write.append(self._watch)
         patch.setattr(HITLOperator, "execute", park)

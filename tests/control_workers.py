@@ -27,6 +27,7 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.throttle import throttling
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from simulated_cluster import RATE, SimulatedCluster, SimulatedRun
+from spark_submits import rebalance_submit
 
 PARAMS = {"kafka_conn_id": CONNECTION, "job": "drain", "drain": [2], "topics_out": ["idle"]}
 
@@ -92,9 +93,10 @@ class Workers:
         tasks.snapshot(PARAMS, self.run.dag_run, SimpleNamespace(xcom_push=pushed.__setitem__))
 
     def _plan(self) -> None:
-        pull = SimpleNamespace(xcom_pull=self._pull)
-        tasks.check_not_begun({"ti": pull})
         folder = Path(self._pull("snapshot", "run_folder"))
+        nonce, metrics = (self._pull("snapshot", key) for key in ("nonce", "metrics"))
+        dag_run = self.run.dag_run
+        tasks.check_not_begun({"task": rebalance_submit(folder, nonce, metrics, dag_run), "dag_run": dag_run})
         given = Settings.from_mapping(artifacts.read_json(folder, artifacts.SETTINGS))
         planner.run(folder / artifacts.SNAPSHOT_FOLDER, folder, given)
 
@@ -148,10 +150,10 @@ class Workers:
         throttling.release(self._decision(), self.run.dag_run)
 
     def _elect_leaders(self) -> None:
-        tasks.elect_leaders(self._decision())
+        tasks.elect_leaders(self._decision(), self.run.dag_run)
 
     def _verify(self) -> None:
-        tasks.verify(self._decision())
+        tasks.verify(self._decision(), self.run.dag_run)
 
     def _check_verified(self) -> None:
         tasks.check_verified(self.run.dag_run)

@@ -190,13 +190,13 @@ class World(Custodians):
         return run.resume(event)
 
     def _elect(self, run: SimulatedRun, _: Any) -> Any:
-        return tasks.elect_leaders(run.decision)
+        return tasks.elect_leaders(run.decision, run.dag_run)
 
     def _release(self, run: SimulatedRun, _: Any) -> Any:
         return run.release()
 
     def _verify(self, run: SimulatedRun, _: Any) -> Any:
-        return tasks.verify(run.decision)
+        return tasks.verify(run.decision, run.dag_run)
 
     def call(self, process: Process, name: str, args: Sequence[Any], options: Any) -> Any:
         """One call to ZooKeeper by a run."""

@@ -149,9 +149,9 @@ class InProcessRun:
 
     def finish(self) -> dict[str, Any]:
         """Elections, release, verification and record; returns verification.json."""
-        tasks.elect_leaders(self.decision)
+        tasks.elect_leaders(self.decision, self.dag_run)
         self.release()
-        tasks.verify(self.decision)
+        tasks.verify(self.decision, self.dag_run)
         tasks.record(self.decision, self.dag_run)
         return artifacts.read_json(self.folder, artifacts.VERIFICATION)
 

@@ -229,6 +229,16 @@ def given_run(
     return made
 
 
+def give_folder_to(run: InProcessRun) -> None:
+    """The folder of the run that was planned becomes this one's, as if this had planned it."""
+    before = run.folder
+    owner = {**artifacts.read_json(before, artifacts.NONCE)["owner"], "run_id": run.dag_run.run_id}
+    after = before.parents[1] / run.dag_run.run_id / before.name
+    before.parent.rename(after.parent)
+    artifacts.write_json(after, artifacts.NONCE, {"nonce": run.xcom["nonce"], "owner": owner})
+    run.xcom["run_folder"] = run.decision["run_folder"] = str(after)
+
+
 _planned: dict[str, tuple[Path, dict[str, Any]]] = {}  # what a plan left below a folder, by what it was made of
 _kept = tempfile.TemporaryDirectory(prefix="kafka-rebalance-plans-")
 

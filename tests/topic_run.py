@@ -42,7 +42,7 @@ class TopicRun(AskedRun):
 
     def ask(self) -> TopicApprovalOperator:
         """`forecast`, and `approve` up to the moment at which it waits, or goes on where nobody is asked."""
-        topics.forecast(str(self.folder))
+        topics.forecast(str(self.folder), self.dag_run)
         self.operator = TopicApprovalOperator(task_id="approve", run_folder=str(self.folder), nonce=self.xcom["nonce"])
         self.operator.execute(self._context)
         return self.operator

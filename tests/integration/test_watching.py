@@ -56,7 +56,7 @@ def test_two_triggers_watch_and_one_writes_until_somebody_asks_to_stop(
         assert client.exists(REASSIGN) is None
         run.release()
         with pytest.raises(AirflowFailException, match="1 approved partitions were not moved"):
-            tasks.verify(run.decision)
+            tasks.verify(run.decision, run.dag_run)
         moved = {tp: state.replicas for tp, state in read_cluster_view(client, [name]).partitions.items()}
         assert sum(1 in replicas for replicas in moved.values()) == 1
         left = artifacts.read_json(run.folder, artifacts.VERIFICATION)["not_moved"]["partitions"]

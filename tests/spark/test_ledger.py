@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -69,7 +70,7 @@ def fill() -> None:
 def write_snapshots() -> None:
     """Broker 1 has its share on the first night and twice it on the second."""
     for run_id, size in (("night-1", 100), ("night-2", 300)):
-        folder, _ = create_run_folder(EU, run_id)
+        folder, _ = create_run_folder(EU, SimpleNamespace(dag_id="kafka_balance_check", run_id=run_id))
         partitions = [
             {"topic": "orders", "partition": 0, "replicas": [1], "size_bytes": size},
             {"topic": "orders", "partition": 1, "replicas": [2], "size_bytes": 100},

@@ -133,7 +133,7 @@ def test_an_approval_is_written_down_with_who_when_and_what(make: Callable[..., 
     )
     assert (row["by"], row["at"], row["note"]) == ("uma", datetime(2026, 11, 21, tzinfo=UTC), "go")
     assert (row["expired"], row["refused"], row["throttle_bytes_per_second"]) == (False, None, 2_000_000)
-    plan = read_approved(world.xcom["decision"])
+    plan = read_approved(world.xcom["decision"], world.dag_run)
     assert plan.candidate.name == "light"
     assert plan.candidate.digest == decision["digest"]
 
@@ -147,7 +147,7 @@ def test_reject_skips_all_that_follows_but_the_teardown(make: Callable[..., Worl
     assert world.decision["choice"] == "Reject"
     assert [(row["choice"], row["by"], row["digest"]) for row in world.noted] == [("Reject", "uma", None)]
     with pytest.raises(ApprovalError):
-        read_approved(world.xcom["decision"])
+        read_approved(world.xcom["decision"], world.dag_run)
 
 
 @pytest.mark.parametrize(
@@ -323,6 +323,7 @@ def test_a_run_of_an_unknown_person_cannot_be_approved(make: Callable[..., World
 def test_a_nightly_run_may_be_approved_by_any_approver(make: Callable[..., World]) -> None:
     world = make()
     world.dag_run.triggering_user_name, world.dag_run.run_type = None, "operator_triggered"
+    world.asked_by(None, automatic=True, plan_by=None)
     assert [user["id"] for user in world.ask().assigned_users] == ["uma", "olive"]
 
 
@@ -340,7 +341,7 @@ def test_a_decision_that_was_edited_is_refused(make: Callable[..., World]) -> No
     path = Path(str(world.folder / artifacts.DECISION))
     path.write_text(json.dumps({**world.decision, "throttle_bytes_per_second": 5_000_000}))
     with pytest.raises(ApprovalError, match="is not the decision that was given in Airflow"):
-        read_approved(world.xcom["decision"])
+        read_approved(world.xcom["decision"], world.dag_run)
 
 
 def test_moves_that_were_exchanged_are_refused(make: Callable[..., World]) -> None:
@@ -354,4 +355,4 @@ def test_moves_that_were_exchanged_are_refused(make: Callable[..., World]) -> No
     planner.run(world.folder / "snapshot", world.folder, other)
     (world.folder / artifacts.PROPOSALS).write_bytes(proposals)
     with pytest.raises(ArtifactError):
-        read_approved(world.xcom["decision"])
+        read_approved(world.xcom["decision"], world.dag_run)

@@ -277,7 +277,7 @@ def test_a_run_that_is_asked_to_stop_ends_the_batch_and_says_what_is_not_moved(
     run.release()
     assert cluster.leftovers() == []
     with pytest.raises(AirflowFailException, match="2 approved partitions were not moved: No further batch"):
-        tasks.verify(run.decision)
+        tasks.verify(run.decision, run.dag_run)
     found = artifacts.read_json(run.folder, artifacts.VERIFICATION)
     left = sorted(str(move.topic_partition) for move in run.candidate.batches[1].moves)
     assert found["not_moved"]["partitions"] == left

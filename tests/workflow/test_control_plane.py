@@ -347,7 +347,7 @@ def test_a_backfill_is_refused(
 
 def advance(plane: ControlPlane) -> int | None:
     """A worker of its own: the number of the batch that it finds or requests."""
-    with batches.open_visit(plane.run.decision) as visit:
+    with batches.open_visit(plane.run.decision, plane.run.dag_run) as visit:
         batch = visit.advance(plane.run.dag_run).batch
     return None if batch is None else batch.number
 
@@ -365,11 +365,11 @@ def test_a_task_that_is_started_twice_does_its_work_once(plane: ControlPlane) ->
         plane.cluster.controller.run()
     for _ in range(2):
         assert advance(plane) is None
-        assert tasks.elect_leaders(decision) == []
+        assert tasks.elect_leaders(decision, dag_run) == []
     for _ in range(2):
         throttling.release(decision, dag_run)
     for _ in range(2):
-        tasks.verify(decision)
+        tasks.verify(decision, dag_run)
         tasks.record(decision, dag_run)
     assert len(plane.cluster.requests) == 2
     assert plane.cluster.leftovers() == []

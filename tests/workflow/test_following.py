@@ -54,7 +54,7 @@ def test_a_partition_that_the_controller_dropped_fails_the_batch_by_name(
     run.release()
     assert cluster.leftovers() == []
     with pytest.raises(AirflowFailException, match=r"VerificationError: .*checks failed"):
-        tasks.verify(run.decision)
+        tasks.verify(run.decision, run.dag_run)
     with pytest.raises(AirflowFailException, match="did not reach the approved end"):
         tasks.record(run.decision, run.dag_run)
 

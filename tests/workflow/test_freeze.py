@@ -74,13 +74,13 @@ def test_a_freeze_stops_elections(
     run.hold()
     run.reassign()
     monkeypatch.setenv(ENVIRONMENT, "true")
-    assert tasks.elect_leaders(run.decision) == [], "nothing is to be elected, so nothing is refused"
+    assert tasks.elect_leaders(run.decision, run.dag_run) == [], "nothing is to be elected, so nothing is refused"
     move = run.candidate.moves[0]
     path = f"/brokers/topics/{move.topic_partition.topic}/partitions/{move.topic_partition.partition}/state"
     cluster.fake.put_json(path, {**cluster.fake.json(path), "leader": move.after[1]})
     cluster.fake.writes.clear()
     with pytest.raises(FrozenError):
-        tasks.elect_leaders(run.decision)
+        tasks.elect_leaders(run.decision, run.dag_run)
     assert ("create", ELECTION) not in cluster.fake.writes
 
 

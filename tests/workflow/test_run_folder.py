@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
 from kafka_rebalance.errors import PolicyError, RunFolderError
 from kafka_rebalance.workflow.run import folder as run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
+
+
+def dag_run(run_id: str) -> SimpleNamespace:
+    return SimpleNamespace(dag_id="kafka_rebalance", run_id=run_id)
 
 
 @pytest.fixture
@@ -18,8 +23,8 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_attempt_gets_a_folder_and_a_nonce_of_its_own(root: Path) -> None:
-    first, nonce = run_folder.create_run_folder("prod", "manual__2026-11-21T00:00:00+00:00")
-    second, other = run_folder.create_run_folder("prod", "manual__2026-11-21T00:00:00+00:00")
+    first, nonce = run_folder.create_run_folder("prod", dag_run("manual__2026-11-21T00:00:00+00:00"))
+    second, other = run_folder.create_run_folder("prod", dag_run("manual__2026-11-21T00:00:00+00:00"))
     assert (first.name, second.name) == ("1", "2")
     assert first.parent == second.parent
     assert nonce != other
@@ -27,13 +32,13 @@ def test_each_attempt_gets_a_folder_and_a_nonce_of_its_own(root: Path) -> None:
 
 
 def test_run_ids_that_look_alike_as_file_names_do_not_share_a_folder(root: Path) -> None:
-    colon, _ = run_folder.create_run_folder("prod", "a:b")
-    plus, _ = run_folder.create_run_folder("prod", "a+b")
+    colon, _ = run_folder.create_run_folder("prod", dag_run("a:b"))
+    plus, _ = run_folder.create_run_folder("prod", dag_run("a+b"))
     assert colon.parent != plus.parent
 
 
 def test_a_folder_without_the_nonce_is_not_shared(root: Path) -> None:
-    folder, nonce = run_folder.create_run_folder("prod", "run")
+    folder, nonce = run_folder.create_run_folder("prod", dag_run("run"))
     with pytest.raises(RunFolderError, match="run folder not shared"):
         run_folder.check_shared(folder, "another")
     (folder / "nonce.json").unlink()
@@ -61,14 +66,14 @@ def test_a_run_folder_that_cannot_be_written_says_so_before_anything_is_read(
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(tmp_path / "file" / "runs"))
     with pytest.raises(RunFolderError, match="cannot be written") as caught:
-        run_folder.create_run_folder("prod", "run")
+        run_folder.create_run_folder("prod", dag_run("run"))
     assert "Nothing was read from or written to the cluster" in str(caught.value)
 
 
 def test_the_root_may_be_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     """fsspec's own in-memory storage stands for a bucket."""
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", "memory://runs")
-    folder, nonce = run_folder.create_run_folder("prod", "run")
+    folder, nonce = run_folder.create_run_folder("prod", dag_run("run"))
     again = run_folder.open_run_folder(str(folder))
     run_folder.check_shared(again, nonce)
     with pytest.raises(RunFolderError, match="not below runs_url"):

@@ -14,7 +14,7 @@ from kafka_rebalance.errors import ClusterNotReadyError, ThrottleError, WriteErr
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.throttle import leases, throttling
 from kafka_rebalance.zookeeper.writer import merge_config
-from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, other_dag_run
+from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
 
 RATE = 2_000_000
 LEADER_LIST, FOLLOWER_LIST = "leader.replication.throttled.replicas", "follower.replication.throttled.replicas"
@@ -225,8 +225,9 @@ def test_a_cluster_that_another_run_holds_is_not_written_to(
 
 def test_a_run_gives_back_no_lock_but_its_own(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     run.hold()
+    cluster.fake.put_json(LOCK, {**cluster.fake.json(LOCK), "run": "kafka_rebalance/two"})
     with pytest.raises(AirflowFailException, match="LockHeldError"):
-        throttling.release(run.decision, other_dag_run("two"))
+        run.release()
     assert LOCK in cluster.fake.znodes
 
 

@@ -22,10 +22,16 @@ class Requester:
 
     name: str | None
     automatic: bool  # started by a schedule, an asset or another Dag's run that no person started
+    plan_by: str | None = None  # who asked for what the run is to do, where its files name somebody
 
     @property
     def unknown(self) -> bool:
         return self.name is None and not self.automatic
+
+    @property
+    def names(self) -> frozenset[str]:
+        """Of the people who asked: none of them approves, where the policy says so."""
+        return frozenset(name for name in (self.name, self.plan_by) if name is not None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +61,7 @@ def labels(digests: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def eligible_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...]:
-    """The policy's approvers less the requester, names held against names.
+    """The policy's approvers less those who asked, names held against names.
 
     A run of a person whose name is not known may be anybody's: nobody is shown to be somebody else, so nobody may
     approve.
@@ -64,7 +70,7 @@ def eligible_approvers(policy: Policy, requester: Requester) -> tuple[Approver, 
         return policy.approvers
     if requester.unknown:
         return ()
-    return tuple(person for person in policy.approvers if person.name != requester.name)
+    return tuple(person for person in policy.approvers if person.name not in requester.names)
 
 
 def check_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...]:
@@ -72,11 +78,18 @@ def check_approvers(policy: Policy, requester: Requester) -> tuple[Approver, ...
     people = eligible_approvers(policy, requester)
     if people:
         return people
-    why = "who started the run is not known" if requester.unknown else f"{requester.name} started the run"
+    why = "who started the run is not known" if requester.unknown else _asked(requester)
     raise ApprovalError(
         f"Nobody may approve: {why}, and the policy's approvers are {', '.join(p.id for p in policy.approvers)}. "
         "Nothing was written to the cluster. Name another approver in the policy, or let somebody else start the run."
     )
+
+
+def _asked(requester: Requester) -> str:
+    told = [f"{requester.name} started the run"] if requester.name is not None else []
+    if requester.plan_by not in (None, requester.name):
+        told.append(f"{requester.plan_by} asked for its plan")
+    return " and ".join(told)
 
 
 def check_answer(answer: Answer, digests: Mapping[str, str], policy: Policy, requester: Requester) -> str:
@@ -98,9 +111,10 @@ def check_answer(answer: Answer, digests: Mapping[str, str], policy: Policy, req
     if answer.option == REJECT:
         return REJECT
     # The stored name is the auth manager's own, so it is held against the requester's even where ids differ from names.
-    if not policy.requester_may_approve and requester.name is not None and answer.user_name == requester.name:
+    if not policy.requester_may_approve and answer.user_name in requester.names:
+        did = "started this run" if answer.user_name == requester.name else "asked for this plan"
         raise ApprovalError(
-            f"{requester.name} started this run and may not approve it. Nothing was written to the cluster. "
+            f"{answer.user_name} {did} and may not approve it. Nothing was written to the cluster. "
             f"Start a new Dag run and let one of {_people(allowed)} approve it."
         )
     if answer.throttle_bytes_per_second is not None:

@@ -52,6 +52,7 @@ VERIFICATION = "verification.json"
 TOPIC = "topic.json"  # of kafka_topics: the request, and the change that will be written
 TOPICS = "topics.json"  # what list and describe found
 FORECAST = "forecast.json"
+HANDED_ON = "handed_on.json"  # the conf of a run of another Dag that this run has Airflow start
 CANCEL = "cancel.json"  # of kafka_rebalance_cancel: the request, and what it would do
 
 

@@ -15,6 +15,7 @@ from pyspark.sql import SparkSession
 import kafka_rebalance
 from kafka_rebalance.errors import ArtifactError, RebalanceError, RunFolderError
 from kafka_rebalance.model.artifacts import NONCE, Folder, read_json
+from kafka_rebalance.model.folder_owner import check_own_folder
 from kafka_rebalance.planning.__main__ import say
 from kafka_rebalance.spark import package_zip
 
@@ -48,6 +49,12 @@ def check_nonce(out: Folder, expected: str) -> None:
             f"run folder not shared: {out / NONCE} as the Spark driver sees it is of another run. Nothing was "
             "computed. Let runs_url point to storage that Airflow's workers and Spark's driver share."
         )
+
+
+def check_run(out: Folder, expected: str) -> None:
+    """Raises RunFolderError unless the folder is of this run, `Dag id/run id`: XComs, which name it, can be edited."""
+    dag_id, _, run_id = expected.partition("/")
+    check_own_folder(out, dag_id, run_id)
 
 
 def said_by(failed: Exception) -> str:

@@ -43,7 +43,7 @@ from kafka_rebalance.planning.planner import (
     searched,
     trials_of,
 )
-from kafka_rebalance.spark.driver import check_nonce, open_session, run_job
+from kafka_rebalance.spark.driver import check_nonce, check_run, open_session, run_job
 from kafka_rebalance.spark.metrics import read_metrics
 from kafka_rebalance.spark.tables import folder_at
 
@@ -57,6 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--expect-nonce", help="what nonce.json in the out folder holds, if this driver sees that folder"
     )
+    parser.add_argument("--expect-run", help="the Dag run that the out folder must belong to, as in dag_id/run_id")
     parser.add_argument("--metrics", help="the ledger's folder of this cluster's samples, ledger/metrics/cluster=…")
     options = parser.parse_args(arguments)
     if options.metrics is not None and options.history is not None:
@@ -72,6 +73,8 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
     out = folder_at(options.out, spark)
     if options.expect_nonce is not None:
         check_nonce(out, options.expect_nonce)
+    if options.expect_run is not None:
+        check_run(out, options.expect_run)
     snapshot = folder_at(options.snapshot, spark)
     problem = prepare(snapshot, settings)
     history = read_file(options.history) if options.history is not None else None

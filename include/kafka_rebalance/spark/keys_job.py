@@ -29,7 +29,7 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.forecast.sample import KAFKA_CONFIG, SAMPLE, HeavyKey, KeySample, SampleRequest, shown
 from kafka_rebalance.model.artifacts import read_json, write_json
 from kafka_rebalance.planning.__main__ import say
-from kafka_rebalance.spark.driver import check_nonce, open_session, run_job, said_by
+from kafka_rebalance.spark.driver import check_nonce, check_run, open_session, run_job, said_by
 from kafka_rebalance.spark.kafka_options import kafka_options, settings_of
 from kafka_rebalance.spark.placements import place
 from kafka_rebalance.spark.tables import folder_at
@@ -46,6 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--expect-nonce", help="what nonce.json in the out folder holds, if this driver sees that folder"
     )
+    parser.add_argument("--expect-run", help="the Dag run that the out folder must belong to, as in dag_id/run_id")
     options = parser.parse_args(arguments)
     return run_job(lambda scratch: _sample(options, scratch))
 
@@ -58,6 +59,8 @@ def _sample(options: argparse.Namespace, scratch: Path) -> None:
     out = folder_at(options.out, spark)
     if options.expect_nonce is not None:
         check_nonce(out, options.expect_nonce)
+    if options.expect_run is not None:
+        check_run(out, options.expect_run)
     folder, _, name = options.sample.rpartition("/")
     asked = SampleRequest.from_mapping(read_json(folder_at(folder or ".", spark), name))
     say(f"{asked.topic}: reading {sum(given.offsets for given in asked.ranges):,} offsets")

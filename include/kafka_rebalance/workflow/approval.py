@@ -19,7 +19,6 @@ from kafka_rebalance.execution.decision import (
     OFFERED,
     REJECT,
     Answer,
-    Requester,
     check_answer,
     check_approvers,
     labels,
@@ -30,8 +29,9 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.amounts import bytes_in_words
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.workflow.notices import WAITS, Notice
-from kafka_rebalance.workflow.run.folder import RunFolder, check_shared, open_run_folder
+from kafka_rebalance.workflow.run.folder import RunFolder, check_newest_attempt, open_own_folder
 from kafka_rebalance.workflow.run.policies import read_policy
+from kafka_rebalance.workflow.run.who_asked import requester_of
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -45,6 +45,7 @@ class Offer:
     policy_digest: str | None  # of the policy it was made under; None: there was no policy file
     digests: Mapping[str, str]  # {choice: digest}, in the order of the buttons
     source_digest: str  # of the document that describes the choices
+    asked: Mapping[str, Any]  # the document of the run's first task: who asked for what it describes
     nothing: str | None = None  # why there is nothing to approve, in words
     refused: str | None = None  # why nothing of what there is may be approved: the task fails with it
 
@@ -87,7 +88,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
         """What else is to be written after a decision.json that approves nothing: no later task runs."""
 
     def execute(self, context: Context) -> Any:
-        folder = self._open()
+        folder = self._open(context)
         offer = self.offer(folder)
         policy = self._policy(offer)
         if policy is None:
@@ -104,7 +105,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
 
     def _ask(self, context: Context, folder: RunFolder, offer: Offer, policy: Policy) -> None:
         try:
-            people = check_approvers(policy, requester_of(context["dag_run"]))
+            people = check_approvers(policy, requester_of(context["dag_run"], offer.asked))
         except ApprovalError as refused:
             raise AirflowFailException(str(refused)) from refused
         self.options = list(labels(offer.digests))
@@ -115,7 +116,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
         super().execute(context)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
-        folder = self._open()
+        folder = self._open(context)
         offer = self.offer(folder)
         policy = self._policy(offer)
         if policy is None:
@@ -134,7 +135,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
             throttle_bytes_per_second=form.get("throttle_bytes_per_second"),
         )
         try:
-            choice = check_answer(answer, offer.digests, policy, requester_of(context["dag_run"]))
+            choice = check_answer(answer, offer.digests, policy, requester_of(context["dag_run"], offer.asked))
             self.check_choice(folder, choice, answer)
         except ApprovalError as refused:
             self._note(context, offer, by=answer.user_id, note=form.get("note"), refused=str(refused))
@@ -192,10 +193,12 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
         file = f"{dag_run.dag_id}.{dag_run.run_id}.{answer.get('at') or now}"
         ledger.append("decisions", offer.connection_id, file, now, [row])
 
-    def _open(self) -> RunFolder:
+    def _open(self, context: Context, *, newest: bool = True) -> RunFolder:
+        """The folder of this very run, and of its newest attempt unless that is not asked for."""
         try:
-            folder = open_run_folder(self.run_folder)
-            check_shared(folder, self.nonce)
+            folder = open_own_folder(self.run_folder, context["dag_run"], self.nonce)
+            if newest:
+                check_newest_attempt(folder)
         except RebalanceError as unusable:
             raise AirflowFailException(str(unusable)) from unusable
         return folder
@@ -246,6 +249,7 @@ class CandidateApprovalOperator(DigestApprovalOperator):
             policy_digest=snapshot["policy_digest"],
             digests={name: digests[name] for name in on_buttons(digests, proposals.get("ranking", ()))},
             source_digest=artifacts.digest_of(proposals),
+            asked=snapshot,
             nothing=None
             if moving or stopped
             else "Nothing to approve: no candidate moves anything. Nothing was written.",
@@ -253,7 +257,7 @@ class CandidateApprovalOperator(DigestApprovalOperator):
         )
 
     def execute(self, context: Context) -> Any:
-        folder = self._open()
+        folder = self._open(context, newest=False)
         if (folder / artifacts.BATCHES).exists():
             self._go_on(context, folder)
             return
@@ -379,13 +383,6 @@ def _refusal(stopped: Mapping[str, Sequence[str]]) -> str:
         f"No candidate can be approved ({', '.join(stopped)}): a new replica could not follow. {' '.join(reasons[:3])}"
         f"{more} Nothing was written to the cluster. Correct the settings and start a new Dag run."
     )
-
-
-def requester_of(dag_run: Any) -> Requester:
-    """Who started this run. Airflow hands a name on from Dag to Dag, so a run without one was started by nobody."""
-    name = dag_run.triggering_user_name
-    kind = str(getattr(dag_run.run_type, "value", dag_run.run_type))
-    return Requester(name=name or None, automatic=kind in ("scheduled", "operator_triggered", "asset_triggered"))
 
 
 def _has_moves(proposals: Mapping[str, Any], name: str) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
 import platform
 from collections.abc import Mapping
@@ -18,6 +19,7 @@ from kafka_rebalance.execution.hazards import cruise_control
 from kafka_rebalance.execution.pacing import read_window, with_controller
 from kafka_rebalance.execution.readiness import refuse
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.folder_owner import read_folder_owner
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables import write_snapshot
@@ -33,9 +35,9 @@ from kafka_rebalance.workflow.ledger import estimate, ledger
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.pages import report_files
 from kafka_rebalance.workflow.reassignment import batch_notes, elections
-from kafka_rebalance.workflow.run import running
+from kafka_rebalance.workflow.run import running, who_asked
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, decider, read_approved, read_plan_view
-from kafka_rebalance.workflow.run.folder import create_run_folder, open_run_folder
+from kafka_rebalance.workflow.run.folder import check_submitted, create_run_folder, open_own_folder
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.left_out import check_left_out
 from kafka_rebalance.workflow.run.policies import read_policy
@@ -55,6 +57,7 @@ PARAMS_OUTSIDE_SETTINGS = (
     "topics_to_move",
     "not_before",
     "finish_by",
+    who_asked.ASKED_IN,
 )
 
 
@@ -70,10 +73,11 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     given |= {"plan": plans.given_plan(params)} | ({} if topics is None else {"topics_in": list(topics)})
     asked = Settings.from_mapping(given)
     window = read_window(params)
+    requester = who_asked.read_requester(dag_run)
     policy = read_policy(connection_id)
     connection = read_connection(connection_id)
     running.check_plans_nothing_meanwhile(connection, dag_run)
-    folder, nonce = create_run_folder(connection_id, dag_run.run_id)
+    folder, nonce = create_run_folder(connection_id, dag_run)
     ti.xcom_push("run_folder", str(folder))
     ti.xcom_push("nonce", nonce)
     internal = bool(params.get("internal_topics"))
@@ -107,6 +111,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
             "dag_id": dag_run.dag_id,
             "run_id": dag_run.run_id,
             "requested_by": dag_run.triggering_user_name,
+            who_asked.REQUESTER: {"automatic": requester.automatic, "plan_by": requester.plan_by},
             "reason": params.get("reason") or "",
             "window": window.to_mapping(),
             "settings": settings.to_mapping(),
@@ -130,14 +135,28 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
 
 @fails_without_retry
 def check_not_begun(context: Mapping[str, Any]) -> None:
-    """Before `plan`: what is being executed is not planned again."""
-    running.check_not_begun(open_run_folder(context["ti"].xcom_pull(task_ids="snapshot", key="run_folder")))
+    """Before `plan`: what is being executed is not planned again, and nothing of another run is submitted.
+
+    Checked is what Spark gets, whatever XCom says by now: the zip is code that it runs.
+    """
+    submit, dag_run = context["task"], context["dag_run"]
+    given = dict(itertools.pairwise(submit.application_args))
+    folder = open_own_folder(given["--out"], dag_run, given["--expect-nonce"])
+    wanted = {
+        "--snapshot": f"{folder}/{artifacts.SNAPSHOT_FOLDER}",
+        "--settings": f"{folder}/{artifacts.SETTINGS}",
+        "--metrics": str(ledger.folder_of("metrics", read_folder_owner(folder).connection_id)),
+        "--expect-run": f"{dag_run.dag_id}/{dag_run.run_id}",
+    }
+    same = all(given[name] == value for name, value in wanted.items())
+    check_submitted(same and submit.py_files == f"{folder}/{artifacts.PACKAGE_ZIP}")
+    running.check_not_begun(folder)
 
 
 @fails_without_retry
 def render_report(run_folder: str, dag_run: Any) -> dict[str, Any]:
     """report.html, every candidate in Kafka's JSON and as CSV, and the plan's rows of the ledger."""
-    folder = open_run_folder(run_folder)
+    folder = open_own_folder(run_folder, dag_run)
     report_files.write_reassignments(folder)
     segment_audit.write_audit(folder)
     proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
@@ -190,9 +209,9 @@ def _plan_row(candidate: Mapping[str, Any], proposals: Mapping[str, Any], run_id
 
 
 @fails_without_retry
-def elect_leaders(decision: Mapping[str, Any]) -> list[str]:
+def elect_leaders(decision: Mapping[str, Any], dag_run: Any) -> list[str]:
     """Preferred election for approved partitions whose leader is not the first replica; returns what is left."""
-    plan = read_approved(decision)
+    plan = read_approved(decision, dag_run)
     with open_client(read_connection(plan.connection_id).zookeeper) as client:
         left = elections.elect_preferred(
             client, plan.candidate.moves, allowed=lambda: check_not_frozen(plan.connection_id)
@@ -211,11 +230,11 @@ def check_verified(dag_run: Any) -> None:
 
 
 @fails_without_retry
-def verify(decision: Mapping[str, Any]) -> dict[str, int]:
+def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
     """Holds the cluster against what was approved; verification.json has every check. Raises where one failed:
     NotInSyncError, which is worth a retry, where that is only since a broker is away or catching up at this moment.
     """
-    plan = read_approved(decision)
+    plan = read_approved(decision, dag_run)
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
         if _document(plan, artifacts.VERIFICATION).get("again"):
@@ -271,7 +290,7 @@ def record(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
 
     Raises where the run was not verified: it is the last task.
     """
-    plan = read_approved(decision)
+    plan = read_approved(decision, dag_run)
     row = outcome_row(plan, dag_run.run_id)
     ledger.append("outcomes", plan.connection_id, dag_run.run_id, datetime.now(UTC), [row])
     report_files.write_report(plan.folder)

@@ -34,6 +34,7 @@ class CancelApprovalOperator(DigestApprovalOperator):
             policy_digest=written["policy_digest"],
             digests={CANCEL_NOW: plan.digest},
             source_digest=artifacts.digest_of(written),
+            asked=written,
         )
 
     def form(self, folder: RunFolder, policy: Policy) -> ParamsDict:

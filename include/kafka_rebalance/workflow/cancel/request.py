@@ -44,6 +44,7 @@ from kafka_rebalance.workflow.run.baseline import read_baseline
 from kafka_rebalance.workflow.run.folder import create_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.running import Running, find_moved, find_running
+from kafka_rebalance.workflow.run.who_asked import hand_on
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 
@@ -82,12 +83,12 @@ def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
         _check_same_cluster(target, cluster_id)
         asked = _Asked(params, connection, policy, read_plan_view(client, target), target, run)
         found = _WORK[action](asked, client)
-    folder, nonce = create_run_folder(connection_id, dag_run.run_id)
+    folder, nonce = create_run_folder(connection_id, dag_run)
     ti.xcom_push("run_folder", str(folder))
     ti.xcom_push("nonce", nonce)
     if action == ROLL_BACK:
         (folder / ROLL_BACK_FILE).write_bytes(f"{found['conf']['plan']}\n".encode())
-        ti.xcom_push("conf", found["conf"])
+        ti.xcom_push("conf", hand_on(folder, found["conf"], dag_run))
     document = {
         "action": action,
         "connection_id": connection_id,

@@ -27,7 +27,7 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, decider, read_decision
-from kafka_rebalance.workflow.run.folder import RunFolder, open_run_folder
+from kafka_rebalance.workflow.run.folder import RunFolder, open_own_folder, open_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.running import approved_in, still_running
 from kafka_rebalance.workflow.throttle import throttling
@@ -67,7 +67,7 @@ class ApprovedCancel:
 @fails_without_retry
 def stop(run_folder: str, dag_run: Any) -> dict[str, Any]:
     """Asks the run to request no further batch; returns what remains undone, as seen when this was requested."""
-    written, target = _read_request(run_folder)
+    written, target = _read_request(run_folder, dag_run)
     with open_client(read_connection(written["connection_id"]).zookeeper) as client:
         if not still_running(client, written["run"], written["candidate_digest"]):
             return _say_ended(written)
@@ -81,7 +81,7 @@ def stop(run_folder: str, dag_run: Any) -> dict[str, Any]:
 @fails_without_retry
 def set_throttle(run_folder: str, dag_run: Any) -> dict[str, Any]:
     """Gives the copies of the running rebalance another rate, which works within seconds."""
-    written, target = _read_request(run_folder)
+    written, target = _read_request(run_folder, dag_run)
     rate = written["bytes_per_second"]
     policy = read_policy(written["connection_id"])
     check_policy_unchanged(written["policy_digest"], policy.digest if policy else None)
@@ -94,13 +94,13 @@ def set_throttle(run_folder: str, dag_run: Any) -> dict[str, Any]:
 
 
 @fails_without_retry
-def cancel(decision: Mapping[str, Any]) -> dict[str, Any]:
+def cancel(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     """Takes back what is in flight, after a last look at lock, policy and cluster. A retry cancels nothing twice.
 
     control.json comes first, so that `reassign` requests nothing more, and whoever follows the batch knows why its
     partitions go back.
     """
-    approved = read_approved_cancel(decision)
+    approved = read_approved_cancel(decision, dag_run)
     policy = read_policy(approved.connection_id)
     check_policy_unchanged(approved.decision["policy_digest"], policy.digest if policy else None)
     connection = read_connection(approved.connection_id)
@@ -116,9 +116,9 @@ def cancel(decision: Mapping[str, Any]) -> dict[str, Any]:
     return {"run": approved.plan.run, "cancelled": len(cancelled)}
 
 
-def read_approved_cancel(decision: Mapping[str, Any]) -> ApprovedCancel:
+def read_approved_cancel(decision: Mapping[str, Any], dag_run: Any) -> ApprovedCancel:
     """The plan of cancel.json, if it is the one that was approved. Raises ApprovalError, ArtifactError."""
-    folder, written = read_decision(decision)
+    folder, written = read_decision(decision, dag_run)
     found = artifacts.read_json(folder, artifacts.CANCEL)
     plan = CancelPlan.from_mapping(found["plan"])
     check_digest(f"The cancelling of {plan.run}", plan.digest, written)
@@ -192,12 +192,12 @@ def _stays_disordered(move: Move, view: ClusterView) -> bool:
 
 
 @fails_without_retry
-def verify(decision: Mapping[str, Any]) -> dict[str, int]:
+def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
     """Waits until lists are whole and throttles put back, holds the cluster against both, and says what is where.
 
     Raises VerificationError where the end is not that.
     """
-    approved = read_approved_cancel(decision)
+    approved = read_approved_cancel(decision, dag_run)
     with open_client(read_connection(approved.connection_id).zookeeper) as client:
         checks, ends = _settled(client, approved)
     summary = summarise(checks)
@@ -267,9 +267,9 @@ def _checks(client: KazooClient, approved: ApprovedCancel, target: ApprovedPlan)
     return (*check_placement(expected, view), given_back, *throttles), ends
 
 
-def _read_request(run_folder: str) -> tuple[dict[str, Any], RunFolder]:
+def _read_request(run_folder: str, dag_run: Any) -> tuple[dict[str, Any], RunFolder]:
     """cancel.json, and the folder of the run that it is about."""
-    written = artifacts.read_json(open_run_folder(run_folder), artifacts.CANCEL)
+    written = artifacts.read_json(open_own_folder(run_folder, dag_run), artifacts.CANCEL)
     return written, open_run_folder(written["target_folder"])
 
 

@@ -20,7 +20,7 @@ from kafka_rebalance.model.artifacts import PACKAGE_ZIP
 from kafka_rebalance.model.ledger_files import SOURCE_FILE, files_that_count
 from kafka_rebalance.spark import package_zip
 from kafka_rebalance.workflow.ledger.tables import TABLES
-from kafka_rebalance.workflow.run.folder import RunFolder, file_name, runs_root
+from kafka_rebalance.workflow.run.folder import RunFolder, check_submitted, file_name, runs_root
 
 log = logging.getLogger(__name__)
 
@@ -68,6 +68,13 @@ def locate(ti: Any) -> bool:
     ti.xcom_push("ledger", str(place))
     ti.xcom_push("package", str(package_zip.build(place / PACKAGE_ZIP)))
     return True
+
+
+def check_located(submit: Any) -> None:
+    """Raises RunFolderError unless Spark is given this ledger and our own package, which XComs name."""
+    place = runs_root() / LEDGER
+    same = list(submit.application_args) == ["--ledger", str(place)] and submit.py_files == str(place / PACKAGE_ZIP)
+    check_submitted(same)
 
 
 def read(table: str, connection_id: str, days: float, *, now: datetime | None = None) -> Found:

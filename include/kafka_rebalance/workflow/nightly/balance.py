@@ -28,6 +28,7 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.nightly.proposing import WORDS, skew, why_not
 from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.run import who_asked
 from kafka_rebalance.workflow.run.folder import create_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.segment_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
@@ -47,7 +48,7 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
     """Snapshot, score, audit, verdict. Leaves snapshot and verdict.json in a run's folder, and rows in the ledger."""
     policy = read_policy(connection_id)
     settings = Settings()
-    folder, _ = create_run_folder(connection_id, dag_run.run_id)
+    folder, _ = create_run_folder(connection_id, dag_run)
     connection = read_connection(connection_id)
     try:
         taken = take_snapshot(connection, settings)
@@ -69,6 +70,9 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
         "segment_errors": audit.errors,
         "segment_warnings": audit.warnings,
     }
+    if result["propose"]:
+        conf = {"kafka_conn_id": connection_id, "reason": result["text"]}
+        result["conf"] = who_asked.hand_on(folder, conf, dag_run)
     controller = controller_document(taken.view, taken.controller)
     segments = audit.to_mapping(FINDINGS_KEPT)
     written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat()}

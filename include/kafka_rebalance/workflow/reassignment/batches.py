@@ -71,9 +71,9 @@ class Step:
 
 
 @contextmanager
-def open_visit(decision: Mapping[str, Any]) -> Iterator[Visit]:
+def open_visit(decision: Mapping[str, Any], dag_run: Any) -> Iterator[Visit]:
     """A worker's visit: the approved plan is read, and held against what was approved, once."""
-    plan = read_approved(decision)
+    plan = read_approved(decision, dag_run)
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
         yield Visit(client, connection, plan)

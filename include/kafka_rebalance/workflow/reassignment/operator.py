@@ -57,13 +57,13 @@ class ReassignOperator(BaseOperator):
         from kafka_rebalance.workflow import triggers
         from kafka_rebalance.workflow.reassignment import batches, followed, waiting
 
-        with batches.open_visit(self.decision) as visit:
+        with batches.open_visit(self.decision, context["dag_run"]) as visit:
             step = visit.advance(context["dag_run"], event)
             while step.batch is not None and (event := self._stay(visit, step)) is not None:
                 step = visit.advance(context["dag_run"], event)
-        common = {
+        common: dict[str, Any] = {
             "connection_id": step.plan.connection_id,
-            "run_folder": self.decision["run_folder"],
+            "run_folder": str(step.plan.folder),
             "poll_seconds": self.poll_seconds,
             "slowest_poll_seconds": self.slowest_poll_seconds,
         }

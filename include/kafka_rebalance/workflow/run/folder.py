@@ -9,8 +9,9 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote, urlsplit
 
 from airflow.sdk import ObjectStoragePath
@@ -18,6 +19,7 @@ from airflow.sdk.configuration import conf
 
 from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
 from kafka_rebalance.model.artifacts import INSTALLATION, NONCE, read_json, read_json_if_there, write_json
+from kafka_rebalance.model.folder_owner import FolderOwner, check_own_folder, read_folder_owner
 
 if TYPE_CHECKING:
     from kafka_rebalance.model.artifacts import Folder
@@ -48,9 +50,76 @@ def open_run_folder(url: str) -> RunFolder:
     return folder
 
 
-def create_run_folder(connection_id: str, run_id: str) -> tuple[RunFolder, str]:
-    """A new attempt's folder with a fresh nonce in it, and the nonce. A cleared task never re-uses an attempt."""
-    run = runs_root() / file_name(connection_id) / file_name(run_id)
+def open_own_folder(url: str, dag_run: Any, nonce: str | None = None) -> RunFolder:
+    """The folder that an XCom names, which must be this very run's. Raises RunFolderError, ArtifactError, StorageError.
+
+    `nonce`: what the run's first task wrote there, where the caller was told.
+    """
+    folder = open_run_folder(url)
+    if nonce is not None:
+        check_shared(folder, nonce)
+    owner = check_own_folder(folder, dag_run.dag_id, dag_run.run_id)
+    where = (folder.parent.parent.name, folder.parent.name, folder.name)
+    attempt = str(owner.attempt) if owner.attempt else folder.name
+    if where != (file_name(owner.connection_id), file_name(owner.run_id), attempt):
+        raise RunFolderError(
+            f"{folder / NONCE} is that of attempt {attempt} of run {owner.run_id} on {owner.connection_id}, which is "
+            "not kept in this folder. Nothing was written to the cluster. Start a new Dag run."
+        )
+    return folder
+
+
+def check_submitted(same: bool) -> None:
+    """Raises RunFolderError where Spark was given anything but files of this run, which XComs name."""
+    if not same:
+        raise RunFolderError(
+            "What Spark was to read or to run is not of this run's folder. Nothing was submitted, nothing was written "
+            "to the cluster. Somebody has edited an XCom of this run. Start a new Dag run."
+        )
+
+
+def check_newest_attempt(folder: RunFolder) -> None:
+    """Raises RunFolderError where the run's first task was run again since: what was approved before is superseded.
+
+    For what has not begun. What has is brought to its end from the folder it began with.
+    """
+    own = read_folder_owner(folder)
+    for later in sorted(
+        int(name) for name in names_in(folder.parent) if name.isdigit() and int(name) > int(folder.name)
+    ):
+        try:
+            other = read_folder_owner(folder.parent / str(later))
+        except StorageError:
+            raise
+        except ArtifactError:  # a first task that came no further than that
+            continue
+        if (other.dag_id, other.run_id) == (own.dag_id, own.run_id):  # else another Dag's run of the same name
+            raise RunFolderError(
+                f"{folder} is attempt {folder.name} of this run, and attempt {later} has begun since. Nothing was "
+                "written to the cluster. Clear the first task of the run with what follows it, or start a new Dag run."
+            )
+
+
+def names_in(folder: RunFolder) -> Sequence[str]:
+    """What is in a folder, sorted; nothing where it does not exist. Raises StorageError."""
+    try:
+        if isinstance(folder, Path):
+            return sorted(path.name for path in folder.iterdir())
+        folder.fs.invalidate_cache()  # what a bucket held when this process looked last
+        # Not `iterdir`, which takes a bucket that cannot be read for one that has no such folder.
+        return sorted(str(name).rstrip("/").rpartition("/")[2] for name in folder.fs.ls(folder.path, detail=False))
+    except FileNotFoundError:
+        return []
+    except OSError as failed:
+        raise StorageError(f"{folder} cannot be listed ({failed}). Nothing was changed.") from failed
+
+
+def create_run_folder(connection_id: str, dag_run: Any) -> tuple[RunFolder, str]:
+    """A new attempt's folder, bound to this run, with a fresh nonce in it; and the nonce.
+
+    A cleared task never re-uses an attempt.
+    """
+    run = runs_root() / file_name(connection_id) / file_name(dag_run.run_id)
     nonce = secrets.token_hex(16)
     try:
         attempt = 1
@@ -58,7 +127,8 @@ def create_run_folder(connection_id: str, run_id: str) -> tuple[RunFolder, str]:
             attempt += 1
         folder = run / str(attempt)
         (folder / "snapshot").mkdir(parents=True, exist_ok=True)
-        write_json(folder, NONCE, {"nonce": nonce})
+        owner = FolderOwner(dag_run.dag_id, dag_run.run_id, connection_id, attempt)
+        write_json(folder, NONCE, {"nonce": nonce, "owner": owner.to_mapping()})
     except OSError as failed:
         raise StorageError(
             f"The run's folder {run} cannot be written ({failed}). Nothing was read from or written to the cluster. "

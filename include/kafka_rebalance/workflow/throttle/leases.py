@@ -12,7 +12,6 @@ Files before one that was given back are removed. A copy of a lease goes into th
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,7 +19,7 @@ from pathlib import Path
 from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
 from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow.run.folder import RunFolder, file_name, open_run_folder, runs_root
+from kafka_rebalance.workflow.run.folder import RunFolder, file_name, names_in, open_run_folder, runs_root
 
 _GENERATION = re.compile(r"([0-9a-f]{16}-[0-9]{10})\.json", re.ASCII)
 _UNNUMBERED = ".json"  # behind the cluster's name, beside its folder: the one file of a version without generations
@@ -103,7 +102,7 @@ def stored() -> tuple[StoredLease, ...]:
     """The lease of every cluster, also those that were given back and those that cannot be read. Raises
     StorageError.
     """
-    names = {name.removesuffix(_UNNUMBERED) for name in _names(_folder()) if not name.startswith(".")}
+    names = {name.removesuffix(_UNNUMBERED) for name in names_in(_folder()) if not name.startswith(".")}
     return tuple(one for name in sorted(names) if (one := _stored(name)) is not None)
 
 
@@ -144,22 +143,8 @@ def _read_generation(cluster: str, generation: str) -> ThrottleLease | None:
 
 def _generations(cluster: str) -> list[str]:
     """In order, the latest at the end."""
-    found = (_GENERATION.fullmatch(name) for name in _names(_folder() / cluster))
+    found = (_GENERATION.fullmatch(name) for name in names_in(_folder() / cluster))
     return [match[1] for match in found if match is not None]
-
-
-def _names(folder: RunFolder) -> Sequence[str]:
-    """What is in a folder, sorted; nothing where it does not exist. Raises StorageError."""
-    try:
-        if isinstance(folder, Path):
-            return sorted(path.name for path in folder.iterdir())
-        folder.fs.invalidate_cache()  # what a bucket held when this process looked last
-        # Not `iterdir`, which takes a bucket that cannot be read for one that has no such folder.
-        return sorted(str(name).rstrip("/").rpartition("/")[2] for name in folder.fs.ls(folder.path, detail=False))
-    except FileNotFoundError:
-        return []
-    except OSError as failed:
-        raise StorageError(f"{folder} cannot be listed ({failed}). No throttle was changed.") from failed
 
 
 def _folder() -> RunFolder:

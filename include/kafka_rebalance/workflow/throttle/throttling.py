@@ -42,6 +42,7 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
 from kafka_rebalance.workflow.run.asked_batches import asked_for
+from kafka_rebalance.workflow.run.folder import check_newest_attempt
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.workflow.run.preflight import check_before_write
@@ -67,12 +68,15 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     Where it fails half-way it puts back what it set and gives the lock back: Airflow runs no teardown after a setup
     that failed.
     """
-    plan = read_approved(decision)
+    plan = read_approved(decision, dag_run)
     check_not_frozen(plan.connection_id)
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
         view = read_plan_view(client, plan)
-        where = position(plan.candidate.batches, view, asked_for(plan.folder, client))
+        asked = asked_for(plan.folder, client)
+        if not asked:
+            check_newest_attempt(plan.folder)
+        where = position(plan.candidate.batches, view, asked)
         check_position(where)
         if where.in_flight is None:
             plan = check_before_write(client, connection, plan, view, where)
@@ -178,7 +182,7 @@ def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     Raises ThrottleError while copies are in flight: their throttle and the lock stay, since an unthrottled copy can
     take a broker's clients down. The janitor has the lease from then on, and this task may be repeated.
     """
-    plan = read_approved(decision)
+    plan = read_approved(decision, dag_run)
     owner = lock_owner(plan.candidate.digest, dag_run)
     with open_client(read_connection(plan.connection_id).zookeeper) as client:
         lease = _open_lease(plan, owner)

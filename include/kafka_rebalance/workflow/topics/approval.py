@@ -26,11 +26,12 @@ class TopicApprovalOperator(DigestApprovalOperator):
             policy_digest=written["policy_digest"],
             digests={written["change"]["action"]: written["digest"]},
             source_digest=artifacts.digest_of(written),
+            asked=written,
             nothing="This was a dry run. Nothing was written to the cluster." if written["dry_run"] else None,
         )
 
     def execute(self, context: Context) -> Any:
-        folder = self._open()
+        folder = self._open(context)
         offer = self.offer(folder)
         if offer.nothing is not None or artifacts.read_json(folder, artifacts.TOPIC)["needs_approval"]:
             return super().execute(context)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 from importlib.metadata import version
@@ -13,7 +14,8 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from kafka_rebalance.forecast.sample import KAFKA_CONFIG
 from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow.run.folder import open_run_folder
+from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.run.folder import RunFolder, check_submitted, open_own_folder
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -32,10 +34,21 @@ class KeysSubmitOperator(SparkSubmitOperator):
         super().__init__(jars=jars, packages=None if jars else CONNECTOR, **kwargs)
         self.run_folder = run_folder
 
+    @fails_without_retry
+    def _own_folder(self, context: Context) -> RunFolder:
+        """This very run's folder, which must be all that Spark is given: the zip is code, and the job gets secrets."""
+        from kafka_rebalance.forecast.sample import REQUEST
+
+        given = dict(itertools.pairwise(self.application_args or ()))
+        folder = open_own_folder(self.run_folder, context["dag_run"], given["--expect-nonce"])
+        same = (given["--out"], given["--sample"]) == (str(folder), f"{folder}/{REQUEST}")
+        check_submitted(same and self.py_files == f"{folder}/{artifacts.PACKAGE_ZIP}")
+        return folder
+
     def execute(self, context: Context) -> Any:
         from kafka_rebalance.workflow.hooks import read_connection
 
-        folder = open_run_folder(self.run_folder)
+        folder = self._own_folder(context)
         written = artifacts.read_json(folder, artifacts.TOPIC)
         kafka = read_connection(written["connection_id"]).kafka
         # The operator's own env_vars would go onto the command line on YARN and Kubernetes.

@@ -25,7 +25,11 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.approved import check_digest, read_decision
-from kafka_rebalance.workflow.run.folder import RunFolder, create_run_folder, open_run_folder
+from kafka_rebalance.workflow.run.folder import (
+    RunFolder,
+    create_run_folder,
+    open_own_folder,
+)
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.workflow.run.policies import read_policy
@@ -82,7 +86,7 @@ def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
             "describe can be asked for. Nothing was written. Add include/policies/<connection id>.yaml."
         )
     connection = read_connection(connection_id)
-    folder, nonce = create_run_folder(connection_id, dag_run.run_id)
+    folder, nonce = create_run_folder(connection_id, dag_run)
     ti.xcom_push("run_folder", str(folder))
     ti.xcom_push("nonce", nonce)
     cluster = read_topic_cluster(connection, asked)
@@ -154,9 +158,9 @@ def _document(
 
 
 @fails_without_retry
-def forecast(run_folder: str) -> dict[str, Any]:
+def forecast(run_folder: str, dag_run: Any) -> dict[str, Any]:
     """forecast.json, for an expansion; empty for anything else."""
-    folder = open_run_folder(run_folder)
+    folder = open_own_folder(run_folder, dag_run)
     written = artifacts.read_json(folder, artifacts.TOPIC)
     change = TopicChange.from_mapping(written["change"])
     if not change.adds_partitions:
@@ -168,9 +172,9 @@ def forecast(run_folder: str) -> dict[str, Any]:
     return {"moved_keys": found["keys"]["moved_keys"], "verdict": found["keys"]["verdict"]}
 
 
-def read_approved_change(decision: Mapping[str, Any]) -> ApprovedChange:
+def read_approved_change(decision: Mapping[str, Any], dag_run: Any) -> ApprovedChange:
     """The change of topic.json, if it is the one that was approved. Raises ApprovalError, ArtifactError."""
-    folder, written = read_decision(decision)
+    folder, written = read_decision(decision, dag_run)
     found = artifacts.read_json(folder, artifacts.TOPIC)
     change = TopicChange.from_mapping(found["change"])
     check_digest(f"The change of topic {change.topic}", change.digest, written)
@@ -181,7 +185,7 @@ def read_approved_change(decision: Mapping[str, Any]) -> ApprovedChange:
 @_failing_as_kafka_topics()
 def write(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     """Writes exactly the approved change, after a last look at policy and topic. A retry writes nothing twice."""
-    approved = read_approved_change(decision)
+    approved = read_approved_change(decision, dag_run)
     change = approved.change
     check_not_frozen(approved.connection_id)
     policy = read_policy(approved.connection_id)
@@ -260,7 +264,7 @@ def _configs(client: KazooClient, topic: str) -> dict[str, str]:
 @fails_without_retry
 def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
     """Waits until the change has come to its end, and holds the topic against it. Raises where it did not."""
-    approved = read_approved_change(decision)
+    approved = read_approved_change(decision, dag_run)
     with open_client(read_connection(approved.connection_id).zookeeper) as client:
         checks = _settled(client, approved.change)
     summary = summarise(checks)
