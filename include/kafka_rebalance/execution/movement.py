@@ -18,6 +18,7 @@ QUICK_PHASE_SECONDS = 120.0  # phases without a copy take milliseconds to second
 OVERDUE_FACTOR = 3.0  # over what the plan gives a copy at the throttle
 OVERDUE_MARGIN_SECONDS = 60.0
 OPEN = frozenset({Phase.REGISTERED, Phase.COPYING, Phase.IN_ISR, Phase.TRIMMING})
+BEGUN = OPEN - {Phase.REGISTERED}  # the controller has taken it up
 
 NEXT = {
     Phase.QUEUED: "it is requested with its batch",
@@ -27,6 +28,7 @@ NEXT = {
     Phase.TRIMMING: "the old replicas leave, and the final list is written",
     Phase.DONE: "nothing, it is in place",
     Phase.REFUSED: "nothing, it will not move",
+    Phase.TAKEN_BACK: "nothing, it was cancelled",
 }
 _REMEDIES = {
     Phase.REGISTERED: "The controller has not taken it up: see its log. Where a reassignment znode was deleted by hand "
@@ -52,6 +54,7 @@ class Movement:
     copies: Mapping[tuple[TopicPartition, Pair], int | None]  # bytes of each copy under way, None: never read
     pairs: Mapping[Pair, float]  # when a copy of the pair last grew, began or ended
     changed_at: float  # when a partition last changed its phase
+    begun: frozenset[TopicPartition] = frozenset()  # seen under way at this look or an earlier one
 
     def seconds_in_phase(self, tp: TopicPartition) -> float:
         return self.at - self.phases[tp][1]
@@ -92,7 +95,8 @@ def observe(before: Movement | None, now: float, each: Sequence[PartitionProgres
     moved |= {key[1] for key, size in copies.items() if _grew(then.get(key), size)}
     earlier = {} if before is None else before.pairs
     pairs = {pair: now if pair in moved else earlier.get(pair, now) for (_, pair) in copies}
-    return Movement(now, phases, copies, pairs, changed_at)
+    begun = {tp for tp, (phase, _) in phases.items() if phase in BEGUN}
+    return Movement(now, phases, copies, pairs, changed_at, (before.begun if before else frozenset()) | begun)
 
 
 def _grew(before: int | None, now: int | None) -> bool:
@@ -100,8 +104,14 @@ def _grew(before: int | None, now: int | None) -> bool:
 
 
 def to_note(movement: Movement, named: Collection[TopicPartition]) -> dict[str, Any]:
-    """What another watcher needs to go on counting from here: pairs, and the phases of the partitions named."""
+    """What another watcher needs to go on counting from here: pairs, the phases of the partitions named, and what has
+    been seen under way, as the numbers of each topic's partitions.
+    """
+    begun: dict[str, list[int]] = {}
+    for topic, partition in sorted(movement.begun):
+        begun.setdefault(topic, []).append(partition)
     return {
+        "begun": begun,
         "changed_at": movement.changed_at,
         "counts": _counts(movement),
         "pairs": [[*pair, at, *_held(movement, pair)] for pair, at in sorted(movement.pairs.items())],
@@ -109,11 +119,20 @@ def to_note(movement: Movement, named: Collection[TopicPartition]) -> dict[str, 
     }
 
 
+def begun_in(note: Mapping[str, Any]) -> frozenset[TopicPartition]:
+    """What earlier watchers have seen under way; nothing where the note is of another form."""
+    begun = note.get("begun")
+    if not isinstance(begun, Mapping) or not all(isinstance(numbers, list) for numbers in begun.values()):
+        return frozenset()
+    return frozenset(TopicPartition(topic, number) for topic, numbers in begun.items() for number in numbers)
+
+
 def recall(first: Movement, note: Mapping[str, Any]) -> Movement:
     """The first look of a new watcher, with the times of an earlier one for whatever has not moved since.
 
     So a task that is started again does not count a stall from nothing. A note of another form is not believed.
     """
+    first = replace(first, begun=first.begun | begun_in(note))
     try:
         pairs = {Pair(int(s), int(t)): (float(at), (int(held), int(n))) for s, t, at, held, n in note["pairs"]}
         phases = {

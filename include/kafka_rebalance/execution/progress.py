@@ -31,6 +31,7 @@ class Phase(StrEnum):
     TRIMMING = "trimming"  # old replicas are leaving, or the last write is outstanding
     DONE = "done"
     REFUSED = "refused"  # requested, and the controller will not do it, or the partition is no longer what it was
+    TAKEN_BACK = "taken_back"  # requested and begun, and back at its original replicas: it was cancelled
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +60,7 @@ class Progress:
     dead_targets: Mapping[int, int]
     anomalies: tuple[str, ...]
     refused: tuple[TopicPartition, ...]
+    taken_back: tuple[TopicPartition, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -94,12 +96,13 @@ def is_complete(move: Move, view: AnyView) -> bool:
 
 
 def partition_progress(
-    move: Move, view: AnyView, sizes: Sizes | None = None, *, requested: bool = True
+    move: Move, view: AnyView, sizes: Sizes | None = None, *, requested: bool = True, begun: bool = False
 ) -> PartitionProgress:
     """The move's phase, its bytes and what is wrong with it.
 
     `requested`: the znode with this move has been created, now or earlier; without that an untouched partition is
-    queued and not refused. Works for 2.0, where a moving partition only shows the union of both lists in any order,
+    queued and not refused. `begun`: it has been seen under way since then, so that one that is untouched again was
+    cancelled, and not dropped. Works for 2.0, where a moving partition only shows the union of both lists in any order,
     and for 2.4+, where the topic znode names what is added and removed (KIP-455).
     """
     partition = view.partitions.get(move.topic_partition)
@@ -110,18 +113,26 @@ def partition_progress(
         return PartitionProgress(move, Phase.REFUSED, 0, total, dead, gone)
     if is_complete(move, view):
         return PartitionProgress(move, Phase.DONE, total, total)
-    phase, anomaly = _phase(move, view, partition, requested)
+    phase, anomaly = _phase(move, view, partition, requested, begun)
     if phase is Phase.QUEUED:
         dead = ()
     missing = tuple(broker for broker in move.after if broker not in partition.isr)
     return PartitionProgress(move, phase, copied, total, dead, anomaly, partition.leader, missing)
 
 
-def _phase(move: Move, view: AnyView, partition: PartitionView, requested: bool) -> tuple[Phase, str | None]:
+def _phase(
+    move: Move, view: AnyView, partition: PartitionView, requested: bool, begun: bool
+) -> tuple[Phase, str | None]:
     """The phase of a move that is not complete, and what is wrong."""
     tp, now = move.topic_partition, partition.replicas
     asked = (view.reassignments or {}).get(tp)
     stage = stage_in(move, view)
+    if requested and (stage is Stage.TAKEN_BACK or (stage is Stage.UNTOUCHED and begun)):
+        return Phase.TAKEN_BACK, (
+            f"{tp}: somebody else cancelled its move: its replicas are {_list(now)} again, approved are "
+            f"{_list(move.after)}, and nobody asks for them any more. What was copied is thrown away. Find out who "
+            "cancelled it and why (kafka-reassign-partitions --cancel, or another tool), then start a new Dag run."
+        )
     if stage is Stage.UNTOUCHED:
         return _untouched(move, requested)
     if stage in (Stage.CHANGED, Stage.TAKEN_BACK) or (partition.in_motion and partition.target != move.after):
@@ -225,6 +236,7 @@ def add_up(each: Sequence[PartitionProgress]) -> Progress:
         dead_targets=dict(sorted(waiting.items())),
         anomalies=tuple(anomalies),
         refused=tuple(one.move.topic_partition for one in each if one.phase is Phase.REFUSED),
+        taken_back=tuple(one.move.topic_partition for one in each if one.phase is Phase.TAKEN_BACK),
     )
 
 
@@ -260,6 +272,8 @@ def progress_line(progress: Progress, bytes_per_second: float | None, eta_second
         parts.append(f"waiting for broker {', '.join(map(str, progress.dead_targets))}")
     if progress.refused:
         parts.append(f"{len(progress.refused)} refused")
+    if progress.taken_back:
+        parts.append(f"{len(progress.taken_back)} taken back")
     return ", ".join(parts)
 
 

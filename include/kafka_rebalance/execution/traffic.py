@@ -81,7 +81,7 @@ def seen(each: Sequence[PartitionProgress], sizes: Sizes) -> Seen:
         for broker in added:
             arrived = size if broker not in one.missing else min(held.get(broker, 0), size)
             share = arrived / size if size else float(broker not in one.missing)
-            if one.phase is Phase.REFUSED and not one.bytes_copied:
+            if one.phase in (Phase.REFUSED, Phase.TAKEN_BACK) and not one.bytes_copied:
                 arrived, share = 0, 0.0  # gone, or never begun
             planned_bytes = one.move.size_bytes
             for flow, amount in zip(found, (arrived, round(share * planned_bytes), planned_bytes), strict=True):

@@ -102,6 +102,7 @@ BATCH_STATES = {  # of progress.json and of batches.json
     "waiting": "the next batch waits",
     "done": "in place",
     "refused": "refused by the controller",
+    "taken_back": "cancelled by somebody else",
     "stalled": "no progress",
     "cancelled": "cancelled",
     "unreadable": "the cluster cannot be read",
@@ -114,6 +115,7 @@ PHASES = {
     "trimming": "old replicas being removed",
     "done": "done",
     "refused": "refused by the controller",
+    "taken_back": "cancelled",
 }
 
 

@@ -18,9 +18,10 @@ from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.workflow.run.asked_batches import REQUESTING, entries, read_notes
 from kafka_rebalance.zookeeper import lock
 
-# Of a batch, after it was about to be requested (REQUESTING): requested, over, or given up on in one of four ways.
+# Of a batch, after it was about to be requested (REQUESTING): requested, over, or given up on in one of five ways.
 REQUESTED, DONE = "requested", "done"
 REFUSED, STALLED, UNREADABLE, CANCELLED = "refused", "stalled", "unreadable", "cancelled"
+TAKEN_BACK = "taken_back"  # cancelled by somebody else
 
 
 def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> None:

@@ -15,6 +15,9 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ExecutionError, FormatVersionError, RefusedError, StoppedError
+from kafka_rebalance.execution.findings import some
+from kafka_rebalance.execution.move_stage import Stage, stage_in
+from kafka_rebalance.execution.movement import begun_in
 from kafka_rebalance.execution.pacing import Window, predicted_seconds, read_window
 from kafka_rebalance.execution.pausing import Pause
 from kafka_rebalance.execution.recovery import Position, check_position, position
@@ -25,6 +28,7 @@ from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.reassignment import batch_notes
 from kafka_rebalance.workflow.reassignment.elections import elect_preferred, led_by_first
+from kafka_rebalance.workflow.reassignment.progress_notes import read_movement
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
 from kafka_rebalance.workflow.run.asked_batches import asked_for
 from kafka_rebalance.workflow.run.control import read_control
@@ -154,11 +158,17 @@ def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, event: Mapping
     if state == batch_notes.REFUSED:
         _note_refused(plan, at, view, message)
         raise RefusedError(message)
+    if state == batch_notes.TAKEN_BACK:
+        batch_notes.note_batch(plan, at, batch_notes.TAKEN_BACK, why=message)
+        raise RefusedError(f"{message} {_NOT_AGAIN}")
     if state == batch_notes.CANCELLED:
         batch_notes.note_batch(plan, at, batch_notes.CANCELLED)
         raise _stopped(plan, where, message)
     batch_notes.note_batch(plan, at, str(state))
     raise ExecutionError(message)
+
+
+_NOT_AGAIN = "It is not requested again under this approval: that is for whoever cancelled it, and for you, to settle."
 
 
 def _note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str) -> None:
@@ -248,6 +258,7 @@ def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> N
     A controller answers the same request the same way; a new one reads everything anew.
     """
     note = batch_notes.read_batch_note(plan, batch.number)
+    _check_not_taken_back(plan, batch, view, note)
     # What is gone or was moved since was not dropped: `check_before_write` says what is to become of it.
     dropped = [move for move in batch.moves if _is_as_before(view, move)]
     if not dropped:
@@ -272,6 +283,29 @@ def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> N
         f"{why} It was not requested again: the same controller would drop it again. Start a new Dag run to plan from "
         "the current cluster, or clear this task after another controller was elected."
     )
+
+
+def _check_not_taken_back(plan: ApprovedPlan, batch: Batch, view: ClusterView, note: Mapping[str, Any]) -> None:
+    """Raises RefusedError where somebody else cancelled this batch in mid-copy: whoever did so wanted it to stop.
+
+    Noted by who has followed it; where nobody was there, by what they have seen under way before.
+    """
+    stages = {move.topic_partition: stage_in(move, view) for move in batch.moves}
+    state, why = note.get("state"), str(note.get("why"))
+    if state == batch_notes.REQUESTED:
+        begun = begun_in(read_movement(plan.folder, batch.number))
+        back = [tp for tp, one in stages.items() if one is Stage.TAKEN_BACK or (one is Stage.UNTOUCHED and tp in begun)]
+        if not back:
+            return
+        why = (
+            f"Somebody else cancelled batch {batch.number} while it was under way: {len(back)} of its partitions have "
+            f"their original replicas again ({some(back)}). What was copied is thrown away. Find out who cancelled it "
+            "and why, then start a new Dag run."
+        )
+        batch_notes.note_batch(plan, batch, batch_notes.TAKEN_BACK, why=why)
+    elif state != batch_notes.TAKEN_BACK or not {Stage.UNTOUCHED, Stage.TAKEN_BACK} & set(stages.values()):
+        return
+    raise RefusedError(f"{why} {_NOT_AGAIN}")
 
 
 def _is_as_before(view: ClusterView, move: Move) -> bool:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from logging import Logger
 from typing import Any
 
@@ -16,6 +17,7 @@ from kafka_rebalance.execution import detectors, movement, pacing, traffic
 from kafka_rebalance.execution.happenings import Happenings, noted
 from kafka_rebalance.execution.movement import Movement
 from kafka_rebalance.execution.progress import (
+    PartitionProgress,
     Phase,
     Progress,
     Rate,
@@ -26,7 +28,9 @@ from kafka_rebalance.execution.progress import (
     progress_line,
     rate_and_eta,
 )
+from kafka_rebalance.model.cluster import BatchView
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Candidate, brokers_touched
 from kafka_rebalance.workflow.reassignment import progress_notes
 from kafka_rebalance.workflow.reassignment.followed import followed, read_followed, read_kafka_elects
@@ -89,17 +93,19 @@ class BatchFollower:
         view = read_batch_view(self._zookeeper(), [move.topic_partition for move in self.batch.moves])
         self._unreadable_since = self._unreadable_for = None
         self._requested = view.reassignments is not None
-        each = [partition_progress(move, view, {}) for move in self.batch.moves]
+        note = progress_notes.read_movement(self.folder, self.batch.number) if self._movement is None else {}
+        begun = self._movement.begun if self._movement else movement.begun_in(note)
+        each = self._each(view, {}, begun)
         if any(one.phase is Phase.COPYING for one in each):
             self._read_sizes(now, view.brokers)
         elif self._sizes is not None and self._measured is None and all(one.phase is Phase.DONE for one in each):
             self._measured = self._measure(now, view.brokers)
         known, silent = self._sizes[1:] if self._sizes else ({}, frozenset[int]())
-        each = [partition_progress(move, view, known) for move in self.batch.moves]
+        each = self._each(view, known, begun)
         seen = movement.observe(self._movement, now, each, known)
         if self._movement is None:
             self._first_look = now
-            seen = movement.recall(seen, progress_notes.read_movement(self.folder, self.batch.number))
+            seen = movement.recall(seen, note)
         self._movement = seen
         late = movement.anomalies(
             seen,
@@ -204,6 +210,14 @@ class BatchFollower:
             self._client = self._stack.enter_context(open_client(self.connection.zookeeper))
         return self._client
 
+    def _each(self, view: BatchView, known: Sizes, begun: Collection[TopicPartition]) -> list[PartitionProgress]:
+        """How far each move is; what people have cancelled on purpose is nothing that is wrong."""
+        moves = self.batch.moves
+        each = [partition_progress(move, view, known, begun=move.topic_partition in begun) for move in moves]
+        if self._control.cancelled is None:
+            return each
+        return [replace(one, anomaly=None) if one.phase is Phase.TAKEN_BACK else one for one in each]
+
     def _read_sizes(self, now: float, registered: frozenset[int]) -> Sizes:
         """Bytes by broker of the batch's partitions. They only meter progress: a broker that is away gives none."""
         if self._sizes is not None and now - self._sizes[0] < SIZES_SECONDS:
@@ -253,10 +267,16 @@ class BatchFollower:
         self._complete_looks = 0
         # What the controller dropped is said at once, and given up on when nothing else of the batch needs a watcher.
         under_way = any(phase in movement.OPEN for phase in progress.phases)
-        if progress.refused and not under_way:
+        if (progress.refused or progress.taken_back) and not under_way:
             if self._control.cancelled is not None:
                 return self._cancelled(progress)
             more = f"; and {len(progress.anomalies) - 10} more" if len(progress.anomalies) > 10 else ""
+            if progress.taken_back:
+                return "taken_back", (
+                    f"Somebody else cancelled batch {self.batch.number} while it was under way: "
+                    f"{progress.partitions_done} of its {progress.partitions_total} partitions are in place, "
+                    f"{len(progress.taken_back)} were taken back: {'; '.join(progress.anomalies[:10])}{more}"
+                )
             return "refused", (
                 f"{len(progress.refused)} of {progress.partitions_total} partitions of batch {self.batch.number} will "
                 f"not reach the approved replicas: {'; '.join(progress.anomalies[:10])}{more}"
