@@ -23,7 +23,7 @@ from kafka_rebalance.planning.arrays import Bools, Ints, Problem, replication
 from kafka_rebalance.planning.frame import frame_of, leader_targets, spent
 from kafka_rebalance.planning.jobs import goal_of
 from kafka_rebalance.planning.outcome import Placed, Plan, outcome
-from kafka_rebalance.planning.planner import prepare, ranking, recommended
+from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables import snapshot_digest, write_results, write_snapshot
 from kafka_rebalance.report.plots import BROKERS_SHOWN
 
@@ -61,7 +61,7 @@ class LargeRun:
         artifacts.write_json(self.folder, artifacts.SNAPSHOT, self._snapshot(made, policy, settings, total))
         problem = prepare(snapshot, settings)
         plans = list(self._plans(problem))
-        write_results(self.folder, problem, plans, recommended(plans), ranking(plans))
+        write_results(self.folder, problem, plans)
         self._execute(next(plan for plan in plans if plan.candidate.name == CHOSEN), policy)
 
     def _snapshot(self, made: Cluster, policy: Policy, settings: Settings, total: int) -> dict[str, Any]:

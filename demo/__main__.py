@@ -13,7 +13,7 @@ import signal
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -22,6 +22,7 @@ from typing import Any
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger, wait_for_dag
 from demo.tables import broker_table, check_lines, move_lines
+from kafka_rebalance.execution.decision import REJECT
 from kafka_rebalance.model.amounts import bytes_in_words
 from local_cluster import LocalCluster
 from local_cluster.scenarios import SCENARIOS
@@ -120,16 +121,23 @@ def _approve(run: DagRun, approver: DagRun, request: dict[str, Any], approve: st
             what="the approval is answered",
         )
         return
-    reply = approver.answer(options[0], throttle_bytes_per_second=THROTTLE, note="Approved by make demo")
+    choice = recommended_option(options, _read(run.folder() / "proposals.json") or {})
+    reply = approver.answer(choice, throttle_bytes_per_second=THROTTLE, note="Approved by make demo")
     reply.raise_for_status()
-    print(f"approved by {APPROVER}: {options[0]}")
+    print(f"answered by {APPROVER}: {choice}")
+
+
+def recommended_option(options: Sequence[str], proposals: Mapping[str, Any]) -> str:
+    """The request's option for the recommended candidate; Reject where none is recommended."""
+    best = proposals.get("recommended")
+    return next((option for option in options if best and option.startswith(f"{best} · ")), REJECT)
 
 
 def _tell(run: DagRun, state: str, seconds: float) -> None:
     folder = run.folder()
     decision = _read(folder / "decision.json") or {}
     choice = decision.get("choice")
-    if choice in (None, "Reject"):
+    if choice in (None, REJECT):
         print(
             f"\nThe run ended as {state} without a move: the answer was {choice}. Nothing was written to the cluster."
         )

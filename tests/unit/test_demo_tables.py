@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from demo.__main__ import recommended_option
 from demo.tables import broker_table, move_lines
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
@@ -21,3 +22,10 @@ def test_bytes_have_the_unit_of_the_reasons_beside_them(tmp_path: Path) -> None:
     assert lines[0] == "  3 partitions in 1 batches, 6.00 MiB copied"
     assert "[1] -> [2], 2.00 MiB; broker 1 has 200 %" in lines[1]
     assert lines[2] == "  and 2 more"
+
+
+def test_the_demo_approves_what_is_recommended_and_nothing_else() -> None:
+    options = ["light · 11111111", "balanced · 22222222", "Reject"]
+    assert recommended_option(options, {"recommended": "balanced"}) == "balanced · 22222222"
+    assert recommended_option(options, {"recommended": None}) == "Reject"
+    assert recommended_option(options, {}) == "Reject"

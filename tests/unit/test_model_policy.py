@@ -61,6 +61,8 @@ def test_a_file_that_is_no_mapping_is_refused(given_):
         ("approval_expires_after_seconds", 2**62, "at most a year"),
         ("on_conflict", "ask", "must be stop or leave_out"),
         ("on_conflict", True, "must be stop or leave_out"),
+        ("prefer", "light", "must be tolerance or fewest_bytes"),
+        ("less_even_plan", True, "must be offer or refuse"),
         *[("growth_limit", value, "from 0 to 100") for value in (-0.1, 101, True, "1", float("nan"))],
         ("partitions_per_topic", 0, "at least 1"),
         ("replicas_per_broker", "many", "at least 1"),
@@ -118,6 +120,8 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest():
         "on_conflict": "leave_out",
         "growth_limit": 0.5,
         "beside_cruise_control": True,
+        "prefer": "fewest_bytes",
+        "less_even_plan": "refuse",
         "approvers": (Approver("x", "x"),),
     }
     assert set(changed) == {field.name for field in dataclasses.fields(Policy)}

@@ -38,6 +38,8 @@ def test_every_setting_is_read_and_written():
         "max_replicas": 10,
         "max_leader_changes": 20,
         "candidates": ["as_kafka", "balanced", "light"],
+        "prefer": "fewest_bytes",
+        "less_even_plan": "refuse",
         "plan": '{"version":1,"partitions":[]}',
         "copies_per_broker": 2,
         "partitions_per_batch": 3,

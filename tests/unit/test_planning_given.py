@@ -14,10 +14,15 @@ from hypothesis import strategies as st
 from kafka_rebalance.errors import KafkaRuleError, PlanningError, SettingsError
 from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.kafka.reassignment_json import format_reassignment, parse_reassignment
+from kafka_rebalance.model.recommendation import Why
 from kafka_rebalance.model.settings import SEARCHED, Settings
+from kafka_rebalance.planning.arrays import Problem
 from kafka_rebalance.planning.given import canonical_plan, parse_plan
 from kafka_rebalance.planning.jobs import candidate_names
-from kafka_rebalance.planning.planner import propose, recommended, run
+from kafka_rebalance.planning.outcome import Plan
+from kafka_rebalance.planning.planner import propose, run
+from kafka_rebalance.planning.portfolio import less_even
+from kafka_rebalance.planning.recommendation import recommend
 from kafka_rebalance.planning.tables import read_candidate, write_snapshot
 from plan_verifier import verify
 from snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
@@ -282,15 +287,66 @@ def test_the_given_plan_is_always_computed_and_as_kafka_when_asked_for(
     assert candidate_names(Settings.from_mapping(asked)) == names
 
 
+EVEN = partition_rows([[1, 2], [2, 3], [3, 1]])
+THREE = broker_rows([1, 2, 3])
+
+
+def proposals_of(brokers: Rows, rows: Rows, **asked: Any) -> tuple[Problem, list[Plan]]:
+    problem = problem_of(brokers, rows, candidates=[*SEARCHED, "as_kafka"], seed=4, **asked)
+    return problem, [propose(problem, name) for name in candidate_names(problem.settings)]
+
+
 def test_ours_is_recommended_and_the_given_plan_only_where_ours_changes_nothing() -> None:
-    even = partition_rows([[1, 2], [2, 3], [3, 1]])
-    three = broker_rows([1, 2, 3])
-    for brokers, rows, expected in ((BROKERS, ORDERS, "balanced"), (three, even, "given")):
-        problem = problem_of(brokers, rows, plan=plan_text({0: [1, 3]}), candidates=[*SEARCHED, "as_kafka"], seed=4)
-        plans = [propose(problem, name) for name in candidate_names(problem.settings)]
+    as_even = plan_text({0: [2, 3], 1: [1, 2]})
+    for brokers, rows, expected in ((BROKERS, ORDERS, "balanced"), (THREE, EVEN, "given")):
+        problem, plans = proposals_of(brokers, rows, plan=as_even)
         assert any(plan.candidate.moves for plan in plans if plan.candidate.name == "as_kafka")
-        assert recommended(plans) == expected
-    assert recommended([plan for plan in plans if plan.candidate.name == "as_kafka"]) is None
+        assert recommend(problem.settings, plans).candidate == expected
+    only_kafka = [plan for plan in plans if plan.candidate.name == "as_kafka"]
+    assert recommend(problem.settings, only_kafka).candidate is None
+
+
+def test_a_given_plan_that_ends_less_even_is_offered_and_not_recommended() -> None:
+    problem, plans = proposals_of(THREE, EVEN, plan=plan_text({0: [1, 3]}))
+    given = plans[-1]
+    assert given.candidate.name == "given"
+    assert given.candidate.status == "ok"
+    worse = less_even(given)
+    assert worse is not None
+    assert worse.to_mapping() == {
+        "metric": "replicas",
+        "before": {"lowest": 1.0, "highest": 1.0},
+        "after": {"lowest": 0.5, "highest": 1.5},
+    }
+    found = recommend(problem.settings, plans)
+    assert (found.candidate, found.why) == (None, Why.GIVEN_IS_LESS_EVEN)
+
+
+def test_a_given_plan_that_ends_less_even_is_refused_where_the_policy_says_so() -> None:
+    _, plans = proposals_of(THREE, EVEN, plan=plan_text({0: [1, 3]}), less_even_plan="refuse")
+    given = plans[-1].candidate
+    assert (given.status, given.moves) == ("infeasible", ())
+    assert "ends less even than the cluster is: replicas 1.00 to 1.00 of their share now, 0.50 to 1.50" in given.note
+    as_even = plan_text({0: [2, 3], 1: [1, 2]})
+    assert proposals_of(THREE, EVEN, plan=as_even, less_even_plan="refuse")[1][-1].candidate.status == "ok"
+
+
+def test_a_given_plan_that_does_not_do_the_job_is_not_recommended() -> None:
+    """Broker 3 is to be emptied; ours cannot, since no other may receive."""
+    problem = problem_of(
+        broker_rows([1, 2, 3, 4]),
+        partition_rows([[1, 3], [2, 3]]),
+        plan=plan_text({0: [3, 1]}),
+        candidates=["light"],
+        job="drain",
+        drain=[3],
+        max_bytes=0,
+    )
+    plans = [propose(problem, name) for name in candidate_names(problem.settings)]
+    assert [plan.candidate.status for plan in plans] == ["infeasible", "partial"]
+    found = recommend(problem.settings, plans)
+    assert found.candidate is None
+    assert found.why in (Why.GIVEN_FALLS_SHORT, Why.GIVEN_IS_LESS_EVEN)
 
 
 def test_a_load_too_small_to_be_shared_is_no_imbalance() -> None:

@@ -69,12 +69,6 @@ def test_the_page_sums_the_moves_up_and_says_what_no_plan_stays_below() -> None:
     assert "Balanced is recommended: for 287 GiB copied" in page
 
 
-def test_why_a_candidate_is_recommended_is_taken_from_the_plan_where_it_says_so() -> None:
-    said = report(proposals=samples.proposals(recommended_because="<b>cheapest</b>"))
-    assert said.recommendation == "Balanced is recommended: <b>cheapest</b>"
-    assert "&lt;b&gt;cheapest" in render_file(said)
-
-
 def test_what_comes_from_a_folder_is_escaped_in_groups_and_racks() -> None:
     proposals = samples.proposals()
     for candidate in proposals["candidates"]:

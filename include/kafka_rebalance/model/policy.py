@@ -9,7 +9,15 @@ from typing import Any, Self
 
 from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.model.artifacts import digest_of
-from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.settings import (
+    FEWEST_BYTES,
+    LESS_EVEN_PLANS,
+    OFFER,
+    PREFERENCES,
+    REFUSE,
+    TOLERANCE,
+    Settings,
+)
 
 TIB = 1024**4
 YEAR_SECONDS = 366 * 86_400
@@ -48,6 +56,8 @@ class Policy:
     on_conflict: str = STOP  # what becomes of partitions that are no longer as approved: `stop` or `leave_out` them
     growth_limit: float = 0.25  # of the approved bytes: more growth before the first write must be approved again
     beside_cruise_control: bool = False  # whether a cluster that Cruise Control works on may be written to
+    prefer: str = TOLERANCE  # recommended is the cheapest within `tolerance`; fewest_bytes: that does the job
+    less_even_plan: str = OFFER  # what becomes of a given plan that ends less even than the cluster is: or `refuse`
     imbalance_limit: float = 0.20  # the nightly check proposes a rebalance past this share of the mean
 
     @classmethod
@@ -119,6 +129,8 @@ class Policy:
             copies_per_broker=min(asked.copies_per_broker, self.copies_per_broker),
             partitions_per_batch=min(asked.partitions_per_batch, self.partitions_per_batch),
             leader_changes_per_batch=min(asked.leader_changes_per_batch, self.leader_changes_per_batch),
+            prefer=FEWEST_BYTES if FEWEST_BYTES in (asked.prefer, self.prefer) else TOLERANCE,
+            less_even_plan=REFUSE if REFUSE in (asked.less_even_plan, self.less_even_plan) else OFFER,
             throttle_bytes_per_second=throttle,
             policy_digest=self.digest,
         )
@@ -187,10 +199,13 @@ def _share(value: Any) -> float:
     return float(value)
 
 
-def _on_conflict(value: Any) -> str:
-    if value not in (STOP, LEAVE_OUT):
-        raise ValueError(f"must be {STOP} or {LEAVE_OUT}")
-    return str(value)
+def _one_of(allowed: tuple[str, ...]) -> Callable[[Any], str]:
+    def read(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError(f"must be {' or '.join(allowed)}")
+        return str(value)
+
+    return read
 
 
 def _texts(value: Any) -> tuple[str, ...]:
@@ -223,8 +238,10 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "brokers_out": _ids,
     "internal_topics": _flag,
     "approval_expires_after_seconds": _seconds,
-    "on_conflict": _on_conflict,
+    "on_conflict": _one_of((STOP, LEAVE_OUT)),
     "growth_limit": _share,
     "beside_cruise_control": _flag,
+    "prefer": _one_of(PREFERENCES),
+    "less_even_plan": _one_of(LESS_EVEN_PLANS),
     "imbalance_limit": _fraction,
 }

@@ -18,6 +18,8 @@ JOBS = ("balance", "leaders", "drain", "replace", "replication_factor", "relieve
 OPTIMAL = "optimal"  # where the cluster is small enough to be solved exactly
 SEARCHED = ("leaders_only", "light", "balanced", OPTIMAL)  # the planner's own candidates
 CANDIDATES = (*SEARCHED, "as_kafka")  # what a run may ask for; `given` is there whenever there is a plan
+TOLERANCE, FEWEST_BYTES = PREFERENCES = ("tolerance", "fewest_bytes")  # what the recommended candidate meets first
+OFFER, REFUSE = LESS_EVEN_PLANS = ("offer", "refuse")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ class Settings:
     max_replicas: int | None = None
     max_leader_changes: int | None = None
     candidates: tuple[str, ...] = SEARCHED
+    prefer: str = TOLERANCE  # recommended is the cheapest within `tolerance`; fewest_bytes: that does the job
+    less_even_plan: str = OFFER  # what becomes of a given plan that ends less even than the cluster is
     plan: str | None = None  # in kafka-reassign-partitions' JSON, to be measured beside our own candidates
     copies_per_broker: int = 10  # replicas that one broker sends or receives at once
     partitions_per_batch: int = 250
@@ -243,6 +247,8 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "max_replicas": _optional(_integer(0)),
     "max_leader_changes": _optional(_integer(0)),
     "candidates": _candidates,
+    "prefer": _one_of(PREFERENCES),
+    "less_even_plan": _one_of(LESS_EVEN_PLANS),
     "plan": _optional(_plan),
     "copies_per_broker": _integer(1),
     "partitions_per_batch": _integer(1),

@@ -22,12 +22,14 @@ from kafka_rebalance.kafka.reassignment_json import (
 )
 from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.settings import REFUSE
 from kafka_rebalance.planning.arrays import DISK, Bools, Floats, Ints, Problem, replica_loads, replication, widened
 from kafka_rebalance.planning.constraints import rack_rule, violations
 from kafka_rebalance.planning.frame import Frame, among, frame_of, leader_targets, spent
-from kafka_rebalance.planning.jobs import AS_KAFKA, goal_of
+from kafka_rebalance.planning.jobs import AS_KAFKA, GIVEN, goal_of
 from kafka_rebalance.planning.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.outcome import Placed, Plan, infeasible, outcome
+from kafka_rebalance.planning.portfolio import LessEven, less_even
 
 # The heading before the plan in what `kafka-reassign-partitions --generate` prints (ReassignPartitionsCommand).
 _PROPOSED = "Proposed partition reassignment configuration"
@@ -93,7 +95,7 @@ def propose(problem: Problem, name: str) -> Plan:
     # What stays on a broker that leaves is not among the copies that no plan can do without.
     wanted = frame.wanted - _count(replicas, ~problem.staying)
     targets = leader_targets(problem, replicas)
-    return outcome(
+    plan = outcome(
         problem,
         name,
         Placed(
@@ -101,6 +103,18 @@ def propose(problem: Problem, name: str) -> Plan:
             tuple(notes),
         ),
     )  # fmt: skip
+    if name == GIVEN and problem.settings.less_even_plan == REFUSE and (worse := less_even(plan)) is not None:
+        return infeasible(problem, name, _less_even_note(worse))
+    return plan
+
+
+def _less_even_note(worse: LessEven) -> str:
+    now, then = worse.before, worse.after
+    return (
+        f"Nothing of it is offered: the given plan ends less even than the cluster is: {worse.metric} "
+        f"{now.min_over_mean:.2f} to {now.max_over_mean:.2f} of their share now, {then.min_over_mean:.2f} to "
+        f"{then.max_over_mean:.2f} then. The policy's less_even_plan refuses such plans."
+    )
 
 
 def _existing(problem: Problem) -> dict[TopicPartition, tuple[int, ...]]:

@@ -14,8 +14,6 @@ from kafka_rebalance.model.proposal import Candidate, Move, candidate_digest
 from kafka_rebalance.planning import min_insync
 from kafka_rebalance.planning.arrays import (
     DISK,
-    METRICS,
-    REPLICA_METRICS,
     REPLICAS,
     Bools,
     Floats,
@@ -23,9 +21,6 @@ from kafka_rebalance.planning.arrays import (
     Problem,
     all_loads,
     bytes_out,
-    known_metrics,
-    leader_weights,
-    replica_weights,
     replication,
     shares,
     widened,
@@ -37,12 +32,24 @@ from kafka_rebalance.planning.consequences import consequences
 from kafka_rebalance.planning.constraints import RackRule, rack_rule, violations
 from kafka_rebalance.planning.controller import rewrites, too_large
 from kafka_rebalance.planning.crowding import Crowding
-from kafka_rebalance.planning.jobs import Goal, goal_of
+from kafka_rebalance.planning.frame import leader_targets
+from kafka_rebalance.planning.jobs import Goal
 from kafka_rebalance.planning.placement import Budget
 from kafka_rebalance.planning.reasons import LEADERS, MoveGroup, Reasons, move_groups, rack_limits
 from kafka_rebalance.planning.relief import Relief
-from kafka_rebalance.planning.room import disk_shares, held_bytes, used_bytes
-from kafka_rebalance.planning.scoring import Score, outside_band, scores
+from kafka_rebalance.planning.room import used_bytes
+from kafka_rebalance.planning.scoring import Score, scores
+from kafka_rebalance.planning.shortfall import (
+    Held,
+    Shortfall,
+    above_words,
+    bytes_left,
+    held_to_the_job,
+    left_behind,
+    off_words,
+    runs_for,
+    shortfall,
+)
 from kafka_rebalance.planning.timeline import ORDINARY, RELIEVING, URGENT, DiskUse, disk_limits_meanwhile
 
 _LISTED = 3  # figures in a note, at most
@@ -77,11 +84,17 @@ class Plan:
     loads_before: Floats  # [broker, METRICS], each in its own unit
     loads_after: Floats
     bytes_out: tuple[Floats | None, Floats | None]  # [broker] before and after, a second, what consumers read included
-    within_tolerance: bool
+    shortfall_before: Shortfall
+    shortfall_after: Shortfall
     disks: DiskUse | None = None  # None where nothing is offered
     groups: tuple[MoveGroup, ...] = ()
     rack_limits: tuple[str, ...] = ()  # how even the racks let brokers be, in words
     consequences: Mapping[str, Any] = field(default_factory=dict)  # further keys of proposals.json; see there
+
+    @property
+    def within_tolerance(self) -> bool:
+        """Whether the job is done, and within the tolerance that was asked for."""
+        return self.shortfall_after.is_met
 
 
 def infeasible(problem: Problem, name: str, note: str) -> Plan:
@@ -93,7 +106,9 @@ def infeasible(problem: Problem, name: str, note: str) -> Plan:
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), ())
     now = scores(problem, loads, shares(problem))
     out = bytes_out(problem, problem.replicas)
-    return Plan(Candidate(name, digest, "infeasible", (), note, summary), now, now, loads, loads, (out, out), False)
+    undone = Shortfall(1, broken, 0.0, 0.0, problem.settings.tolerance)
+    candidate = Candidate(name, digest, "infeasible", (), note, summary)
+    return Plan(candidate, now, now, loads, loads, (out, out), undone, undone)
 
 
 def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
@@ -126,10 +141,11 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         controller_bytes=planned.controller_bytes,
         cross_rack_bytes=_cross_rack_bytes(problem, planned.moves),
     )
-    off = _off_balance(problem, placed, after)
-    asked = _as_asked(problem, placed)
-    far = off if asked is placed else _off_balance(problem, asked, after)
-    status, notes = _verdict(problem, name, placed, off, int(is_broken.sum()))
+    own = Held(placed.goal, reachable, placed.relief, placed.scale)
+    off = [*above_words(problem, after[:, DISK]), *off_words(problem, own, placed.replicas, after)]
+    asked = held_to_the_job(problem, reachable, placed.scale)
+    reached = shortfall(problem, asked, placed.replicas, after, is_broken)
+    status, notes = _verdict(problem, placed, off, int(is_broken.sum()))
     notes += _peak_note(problem, planned.peak_disk_fraction, used)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
     candidate = Candidate(name, digest, status, planned.moves, _sentence(notes), summary)
@@ -140,12 +156,31 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         before,
         after,
         (bytes_out(problem, problem.replicas), bytes_out(problem, placed.replicas)),
-        not is_broken.any() and not _left(problem, placed) and not far,
+        shortfall_now(problem, placed),
+        reached,
         planned.disks,
         tuple(move_groups(problem, planned.moves, before, after, reachable)),
         rack_limits(problem, placed.rule, reachable),
-        consequences(problem, placed.replicas, planned.moves) | {"timetable": planned.timetable},
+        consequences(problem, placed.replicas, planned.moves)
+        | {"timetable": planned.timetable, "further_runs": _further_runs(problem, placed, asked, reached, after)},
     )
+
+
+def shortfall_now(problem: Problem, placed: Placed) -> Shortfall:
+    """That of the lists as they are, held to the same shares as what was placed."""
+    targets = np.hstack([placed.targets * placed.scale, leader_targets(problem, problem.replicas)])
+    held = held_to_the_job(problem, targets, placed.scale)
+    loads = all_loads(problem, problem.replicas)
+    return shortfall(problem, held, problem.replicas, loads, violations(placed.rule, problem.replicas))
+
+
+def _further_runs(
+    problem: Problem, placed: Placed, asked: Held, reached: Shortfall, after: Floats
+) -> dict[str, int] | None:
+    """Of a plan that `max_bytes` stopped short of the tolerance: an estimate of bytes and runs still to come."""
+    if reached.is_met or "max_bytes" not in placed.budget.reached or not problem.settings.max_bytes:
+        return None
+    return {"bytes": (left := bytes_left(problem, asked, after[:, DISK])), "runs": runs_for(problem, left)}
 
 
 def _summary(
@@ -254,57 +289,7 @@ def _bytes_bound(problem: Problem, placed: Placed, before: Floats, after: Floats
     return moved_bytes_bound(before, (target * least, target * most), here, needed, same_factor=same_factor)
 
 
-def _off_balance(problem: Problem, placed: Placed, after: Floats) -> list[str]:
-    """The metrics that end outside the tolerance although one replica or leader would matter, with their range."""
-    goal = placed.goal
-    counts = len(REPLICA_METRICS)
-    weights = np.hstack([replica_weights(problem), leader_weights(problem, placed.replicas)])
-    targets = np.hstack([placed.targets * placed.scale, placed.leader_targets])
-    off = outside_band(after, targets, weights.max(axis=0), goal.tolerance, problem.receivers)
-    if placed.relief is not None:
-        off[:, :counts] &= after[:, :counts] > placed.relief.high * placed.scale * (1 + 1e-9)
-        off[:, counts:] &= after[:, counts:] > targets[:, counts:]
-    known = known_metrics(problem)
-    found = _still_above(problem, after[:, DISK])
-    for k, metric in enumerate(METRICS):
-        asked = goal.balances if k < counts else goal.all_leaders
-        here = problem.receivers & (targets[:, k] > 0)  # a load next to nothing has shares that are nothing
-        if metric in known and asked and off[here, k].any():
-            reached = after[here, k] / targets[here, k]
-            found.append(f"{metric} {reached.min():.2f} to {reached.max():.2f} of the reachable share")
-    return found
-
-
-def _as_asked(problem: Problem, placed: Placed) -> Placed:
-    """The same lists, held to what the job asks for: re-ordering promises nothing of replicas, which may be uneven."""
-    if placed.goal.moves_replicas:
-        return placed
-    return replace(placed, goal=replace(placed.goal, balances=goal_of(problem.settings, "balanced").balances))
-
-
-def _left(problem: Problem, placed: Placed) -> int:
-    """Replicas that are still on brokers to be emptied."""
-    if problem.settings.job == "leaders":
-        return 0
-    return int(np.isin(placed.replicas, np.flatnonzero(problem.leaving)).sum())
-
-
-def _still_above(problem: Problem, after: Floats) -> list[str]:
-    """Disks that stay above `relieve_above`; `after` is [broker] bytes."""
-    limit = problem.settings.relieve_above
-    if limit is None or problem.disk_capacity is None:
-        return []
-    moved = (after - held_bytes(problem)) / np.where(problem.staying, problem.disk_capacity, np.inf)
-    shares = np.where(problem.staying, disk_shares(problem) + moved, 0.0)
-    above = np.flatnonzero(shares > limit + 1e-9)
-    if not len(above):
-        return []
-    worst = int(shares.argmax())
-    first = f"the fullest of broker {problem.brokers[worst]} at {100 * shares[worst]:.1f} %"
-    return [f"{len(above)} disks stay above relieve_above {share_in_words(limit)}, {first}"]
-
-
-def _verdict(problem: Problem, name: str, placed: Placed, off: Sequence[str], broken: int) -> tuple[str, list[str]]:
+def _verdict(problem: Problem, placed: Placed, off: Sequence[str], broken: int) -> tuple[str, list[str]]:
     """The status, and what has to be said."""
     goal, budget = placed.goal, placed.budget
     notes, status = list(placed.notes), "ok"
@@ -333,7 +318,7 @@ def _verdict(problem: Problem, name: str, placed: Placed, off: Sequence[str], br
         if more:
             notes.append(f"{more} partitions keep more than {factor} replicas, because of those on brokers_out")
     notes += min_insync.warnings(problem, replication(placed.replicas))
-    left = _left(problem, placed)
+    left = left_behind(problem, placed.replicas)
     if left:
         status = "partial"
         why = "are kept where they are" if goal.moves_replicas else "stay: this candidate only re-orders lists"

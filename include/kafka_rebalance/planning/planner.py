@@ -20,7 +20,7 @@ from kafka_rebalance.planning.history import describe_history
 from kafka_rebalance.planning.history_table import HISTORY, planned_with
 from kafka_rebalance.planning.jobs import candidate_names
 from kafka_rebalance.planning.outcome import Plan
-from kafka_rebalance.planning.portfolio import best_of, ranking, recommended
+from kafka_rebalance.planning.portfolio import best_of
 from kafka_rebalance.planning.proof import with_sharper_bound
 from kafka_rebalance.planning.reading import read_problem
 from kafka_rebalance.planning.tables import write_results, write_timings
@@ -36,7 +36,6 @@ __all__ = [
     "offered",
     "prepare",
     "propose",
-    "recommended",
     "run",
     "searched",
     "trials_of",
@@ -112,7 +111,7 @@ def finish(out_folder: Folder, problem: Problem, found: Sequence[Plan], watch: S
     """Writes tables, proposals and timings; returns the plans as written, their bounds sharpened."""
     plans = tuple(with_sharper_bound(problem, plan) for plan in found)
     watch.lap("bounds")
-    write_results(out_folder, problem, plans, recommended(plans), ranking(plans))
+    write_results(out_folder, problem, plans)
     watch.lap("write")
     write_timings(out_folder, watch.seconds)
     return plans

@@ -1,15 +1,16 @@
-"""Several searches of one candidate and several candidates of one run: which are kept, and which is recommended."""
+"""Several searches of one candidate and several candidates of one run: which are kept, and which are offered first."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from kafka_rebalance.planning.jobs import GIVEN
 from kafka_rebalance.planning.outcome import Placed, Plan
+from kafka_rebalance.planning.scoring import Score
 
-# Of equal merit, what was asked for comes first; Kafka's own assignment is never recommended.
-_PREFERRED = ("balanced", "optimal", "light", "leaders_only")
-_CLEAR = 0.05  # of both axes: a smaller lead is no knee
+_ROUNDING = 1e-6
 
 
 def best_of(trials: Sequence[Placed | Plan]) -> Placed | Plan:
@@ -32,39 +33,61 @@ def _betters(one: Plan, other: Plan) -> bool:
 
 def _figures(plan: Plan) -> tuple[float, float, float]:
     """(bytes, imbalance, new leaders) of one plan."""
-    summary = plan.candidate.summary
-    return float(summary["moved_bytes"] or 0), imbalance(plan), float(summary["leader_changes"] or 0)
+    return float(copied_bytes(plan)), imbalance(plan), float(new_leaders(plan))
+
+
+def copied_bytes(plan: Plan) -> int:
+    """What the plan copies."""
+    return int(plan.candidate.summary["moved_bytes"] or 0)
+
+
+def new_leaders(plan: Plan) -> int:
+    """Partitions whose preferred leader the plan changes."""
+    return int(plan.candidate.summary["leader_changes"] or 0)
 
 
 def imbalance(plan: Plan, *, before: bool = False) -> float:
     """How far highest and lowest broker are apart, summed over the metrics."""
     found = plan.scores_before if before else plan.scores_after
-    return round(sum(score.max_over_mean - score.min_over_mean for score in found.values()), 6)
+    return round(sum(map(_spread, found.values())), 6)
 
 
-def recommended(plans: Sequence[Plan]) -> str | None:
-    """The candidate to take unless a person knows better; None where no candidate changes anything.
+@dataclass(frozen=True, slots=True)
+class LessEven:
+    """The metric in which a plan's end is most less even than the cluster is."""
 
-    The knee of the front: where more bytes begin to buy little balance. Plans within the tolerance come before all
-    others, for that is what was asked. A plan that somebody gave is recommended where nothing of ours changes anything.
-    """
-    moving = [plan for plan in plans if plan.candidate.moves]
-    ours = [plan for plan in moving if plan.candidate.name in _PREFERRED]
-    if not ours:
-        return next((GIVEN for plan in moving if plan.candidate.name == GIVEN), None)
-    asked = [plan for plan in ours if plan.within_tolerance]
-    better = [plan for plan in ours if imbalance(plan) < imbalance(plan, before=True)]
-    return _knee(front(asked or better or ours))
+    metric: str
+    before: Score
+    after: Score
+
+    def to_mapping(self) -> dict[str, Any]:
+        """`less_even` of a candidate in proposals.json."""
+        return {"metric": self.metric} | {
+            phase: {"lowest": score.min_over_mean, "highest": score.max_over_mean}
+            for phase, score in (("before", self.before), ("after", self.after))
+        }
 
 
-def ranking(plans: Sequence[Plan]) -> tuple[str, ...]:
-    """All candidates, the ones to offer first: the recommended one, the plan that somebody gave, then what differs.
+def less_even(plan: Plan) -> LessEven | None:
+    """In what a plan ends less even than the cluster is, all metrics together; None where it does not."""
+    if not plan.candidate.moves or imbalance(plan) <= imbalance(plan, before=True) + _ROUNDING:
+        return None
+    before, after = plan.scores_before, plan.scores_after
+    metric = max(after, key=lambda one: _spread(after[one]) - _spread(before[one]))
+    return LessEven(metric, before[metric], after[metric])
+
+
+def _spread(score: Score) -> float:
+    return score.max_over_mean - score.min_over_mean
+
+
+def ranking(plans: Sequence[Plan], best: str | None) -> tuple[str, ...]:
+    """All candidates, the ones to offer first: `best`, the plan that somebody gave, then what differs.
 
     Each time the plan of the front that is furthest from those before it, so that any few of them are well spread.
     Behind them what another plan betters, and last what changes nothing.
     """
     moving = [plan for plan in plans if plan.candidate.moves]
-    best = recommended(plans)
     chosen = [plan for name in dict.fromkeys((best, GIVEN)) for plan in moving if plan.candidate.name == name]
     rest = [plan for plan in front(moving) if plan not in chosen]
     while rest:
@@ -78,21 +101,3 @@ def _apart(one: Plan, other: Plan, plans: Sequence[Plan]) -> float:
     """How much two plans differ in what `_figures` has, each as a share of the most of all plans."""
     most = [max(values) or 1.0 for values in zip(*map(_figures, plans), strict=True)]
     return sum(abs(a - b) / unit for a, b, unit in zip(_figures(one), _figures(other), most, strict=True))
-
-
-def _knee(plans: Sequence[Plan]) -> str:
-    """The plan furthest below the line from doing nothing to moving most, both axes scaled to 1."""
-    most = max(float(plan.candidate.summary["moved_bytes"] or 0) for plan in plans) or 1.0
-    least, worst = min(map(imbalance, plans)), imbalance(plans[0], before=True)
-    scale = max(worst - least, 1e-9)
-
-    def below(plan: Plan) -> float:
-        saved = 1 - float(plan.candidate.summary["moved_bytes"] or 0) / most
-        return saved - (imbalance(plan) - least) / scale
-
-    ordered = sorted(plans, key=lambda plan: _PREFERRED.index(plan.candidate.name))
-    chosen = ordered[0]
-    for plan in ordered[1:]:
-        if below(plan) > below(chosen) + _CLEAR:
-            chosen = plan
-    return chosen.candidate.name

@@ -20,6 +20,8 @@ from kafka_rebalance.model.proposal import Candidate, Move, candidate_digest
 from kafka_rebalance.planning.arrays import METRICS, Problem
 from kafka_rebalance.planning.outcome import Plan
 from kafka_rebalance.planning.outlook import outlook
+from kafka_rebalance.planning.portfolio import less_even, ranking
+from kafka_rebalance.planning.recommendation import recommend
 from kafka_rebalance.planning.scoring import Score
 
 BROKERS, PARTITIONS = "brokers.parquet", "partitions.parquet"
@@ -167,10 +169,9 @@ def snapshot_digest(folder: Folder) -> str:
     return digest_of_bytes(read_file(folder, BROKERS), read_file(folder, PARTITIONS))
 
 
-def write_results(
-    folder: Folder, problem: Problem, plans: Sequence[Plan], recommended: str | None, ranking: Sequence[str]
-) -> None:
+def write_results(folder: Folder, problem: Problem, plans: Sequence[Plan]) -> None:
     """Everything that planning leaves in the run's folder, but its timings. Same plans, same bytes."""
+    best = recommend(problem.settings, plans)
     moves = [move_row(plan.candidate.name, move) for plan in plans for move in plan.candidate.moves]
     score_rows = [row for plan in plans for row in _score_rows(plan)]
     wide = [_candidate_row(problem, plan.candidate) for plan in plans]
@@ -186,8 +187,9 @@ def write_results(
     content = {
         "snapshot_digest": problem.snapshot_digest,
         "settings": problem.settings.to_mapping(),
-        "recommended": recommended,
-        "ranking": list(ranking),
+        "recommended": best.candidate,
+        "recommendation": best.to_mapping(),
+        "ranking": list(ranking(plans, best.candidate)),
         "candidates": [_proposal(plan) for plan in plans],
         "outlook": outlook(problem),
         **({} if problem.history is None else {"history": dict(problem.history)}),
@@ -341,6 +343,7 @@ def _proposal(plan: Plan) -> dict[str, Any]:
         "note": candidate.note,
         **candidate.summary,
         **plan.consequences,
+        "less_even": None if (worse := less_even(plan)) is None else worse.to_mapping(),
         "rack_limits": list(plan.rack_limits),
         "groups": [{"text": group.text, "moves": group.moves, "bytes": group.bytes} for group in plan.groups],
         "scores": {phase: {metric: _figures(score) for metric, score in found.items()} for phase, found in phases},

@@ -12,6 +12,7 @@ import unicodedata
 from kafka_rebalance.execution.decision import BUTTONS
 from kafka_rebalance.report.brief import KAFKA_ELECTS, Brief, brief
 from kafka_rebalance.report.log_dirs import fullest_words
+from kafka_rebalance.report.recommendation import further_runs_words, less_even_words, recommendation_words
 from kafka_rebalance.report.rejection import Rejection
 from kafka_rebalance.report.segments import SegmentFinding
 from kafka_rebalance.report.stakes import about, way_back_words
@@ -39,11 +40,12 @@ def approval_subject(report: RunReport) -> str:
     focus = report.focus
     if focus is None:
         return _plain(f"Kafka {report.connection_id}: no candidate to approve", _SUBJECT_CHARACTERS)
+    is_best = focus.name == report.recommended
+    best = f"Recommended: {focus.name} · {focus.digest[:8]}" if is_best else "Nothing is recommended"
     return _plain(
         f"Kafka {report.connection_id}: {format_job(report.settings.job)}? "
         f"{format_count(focus.partitions, 'partition', 'partitions')}, "
-        f"{format_bytes(focus.moved_bytes) if focus.moved_bytes else 'nothing'} to copy. "
-        f"Recommended: {focus.name} · {focus.digest[:8]}",
+        f"{format_bytes(focus.moved_bytes) if focus.moved_bytes else 'nothing'} to copy. {best}",
         _SUBJECT_CHARACTERS,
     )
 
@@ -163,6 +165,7 @@ def _candidates(report: RunReport) -> str:
         mark = " (recommended)" if candidate.name == report.recommended else ""
         note = f": {sentence(candidate.note, 120)}" if candidate.note else ""
         note += ", **not offered**" if candidate.name in report.stopped else ""
+        note += ", **less even than now**" if candidate.less_even is not None else ""
         lines.append(
             f"| {code(f'{candidate.name} · {candidate.digest[:8]}', 60)}{mark} | {format_bytes(candidate.moved_bytes)} "
             f"| {format_bytes(candidate.moved_bytes_bound)} | {format_count(candidate.partitions)} "
@@ -182,7 +185,9 @@ def _aside(report: RunReport) -> list[str]:
 
 def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
     """The verdict: why this one, its bytes beside the bound, time and disks."""
-    lines = [sentence(report.recommendation, 240)] if report.recommendation else []
+    lines = [" ".join(sentence(said, 320) for said in recommendation_words(report))]
+    lines += [f"**Warning** {sentence(warning, 240)}"] if (warning := less_even_words(focus)) else []
+    lines += [sentence(more, 320)] if (more := further_runs_words(report, focus)) else []
     said = [sentence(report.bound_of(focus), 160)] if report.bound_of(focus) else []
     if focus.planned_seconds is not None:
         least = None if focus.least_seconds is None else format_duration(focus.least_seconds)
@@ -198,7 +203,7 @@ def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
     said += [f"fullest log dir meanwhile {log_dir}"] if log_dir else []
     if said:
         lines.append(f"**{focus.title}** " + " · ".join(said))
-    return lines
+    return [line for line in lines if line]
 
 
 def _racks_and_groups(focus: CandidateReport) -> list[str]:

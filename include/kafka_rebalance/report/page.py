@@ -36,6 +36,7 @@ from kafka_rebalance.report.moves import (
 from kafka_rebalance.report.overview import Link, Overview
 from kafka_rebalance.report.plots import Row, broker_plots, draw
 from kafka_rebalance.report.reassignments import plan_file, rollback_file
+from kafka_rebalance.report.recommendation import further_runs_words, less_even_words, recommendation_words
 from kafka_rebalance.report.stakes import way_back_words
 from kafka_rebalance.report.timetable_plot import timetable_plot
 from kafka_rebalance.report.undecided import undecided
@@ -196,6 +197,9 @@ def _render(
         superseded=around.superseded,
         compared=compared(report),
         aside=why_aside(report),
+        recommendation=recommendation_words(report),
+        less_even={c.name: less_even_words(c) for c in report.candidates},
+        further_runs={c.name: further_runs_words(report, c) for c in report.candidates},
         scatter=candidates_plot(report.candidates),
         events_shown=EVENTS_SHOWN,
         refresh_seconds=every,

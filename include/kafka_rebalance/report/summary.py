@@ -30,6 +30,7 @@ from kafka_rebalance.report.history import history_line
 from kafka_rebalance.report.limits import limit_uses
 from kafka_rebalance.report.live import read_execution
 from kafka_rebalance.report.log_dirs import read_log_dirs
+from kafka_rebalance.report.recommendation import read_further_runs, read_less_even, read_recommendation
 from kafka_rebalance.report.segments import segment_report
 from kafka_rebalance.report.stakes import read_stakes
 from kafka_rebalance.report.timetable import read_timetable
@@ -118,7 +119,7 @@ def build_report(
         candidates=candidates,
         recommended=plan.optional_text("recommended") if plan else None,
         ranking=plan.texts("ranking") if plan else (),
-        recommended_because=plan.text("recommended_because", "") if plan else "",
+        recommendation=read_recommendation(plan) if plan else None,
         segments=segment_report(Document.of(SEGMENTS, segments)) if segments is not None else None,
         decision=answer,
         execution=read_execution(batches=batches, progress=progress, throttle=throttle, control=control),
@@ -240,6 +241,8 @@ def _candidate(part: Document, tables: CandidateTables) -> CandidateReport:
         stakes=read_stakes(part),
         log_dirs=read_log_dirs(part),
         timetable=read_timetable(part),
+        further_runs=read_further_runs(part),
+        less_even=read_less_even(part),
     )
 
 

@@ -7,9 +7,10 @@ from datetime import datetime
 
 from kafka_rebalance.execution.decision import OFFERED, on_buttons
 from kafka_rebalance.execution.pacing import with_controller
-from kafka_rebalance.model.amounts import bound_in_words, bytes_in_words
+from kafka_rebalance.model.amounts import bound_in_words
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move
+from kafka_rebalance.model.recommendation import Recommendation
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.deciding import Deciding
 from kafka_rebalance.report.estimate import Estimate
@@ -102,6 +103,23 @@ class DiskCourse:
 
 
 @dataclass(frozen=True, slots=True)
+class FurtherRuns:
+    """An estimate of what it takes, beyond this run, until the cluster is within the tolerance."""
+
+    runs: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LessEven:
+    """The metric in which a plan ends less even than the cluster is: (lowest, highest) broker before and after."""
+
+    metric: str
+    before: tuple[float, float]
+    after: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
 class CandidateReport:
     """One candidate: what `proposals.json` says of it, its brokers, and its largest moves by bytes to copy."""
 
@@ -133,6 +151,8 @@ class CandidateReport:
     stakes: Stakes | None = None  # None: the plan is of a version that did not look at this
     log_dirs: LogDirPeaks = field(default_factory=LogDirPeaks)
     timetable: Timetable = field(default_factory=Timetable)
+    further_runs: FurtherRuns | None = None  # None: `max_bytes` did not stop it short of the tolerance
+    less_even: LessEven | None = None
 
     @property
     def planned_seconds(self) -> float | None:
@@ -258,7 +278,7 @@ class RunReport:
     candidates: tuple[CandidateReport, ...]
     recommended: str | None
     ranking: tuple[str, ...]  # candidates, in the order in which they are offered; empty where the plan does not say
-    recommended_because: str  # empty where the plan does not say
+    recommendation: Recommendation | None  # None: the plan does not say why
     segments: SegmentReport | None  # None: the audit is not written yet
     decision: Decision | None
     execution: Execution
@@ -282,25 +302,6 @@ class RunReport:
                 if candidate.name == name:
                     return candidate
         return self.candidates[0] if self.candidates else None
-
-    @property
-    def recommendation(self) -> str:
-        """Which candidate to take and why, in a sentence; empty where none is recommended."""
-        chosen = next((candidate for candidate in self.candidates if candidate.name == self.recommended), None)
-        if chosen is None:
-            return ""
-        if self.recommended_because:
-            return f"{chosen.title} is recommended: {self.recommended_because}"
-        known = [(s.metric, s.before[1], s.after[1]) for s in chosen.scores if s.before[1] and s.after[1]]
-        if not known:
-            return f"{chosen.title} is recommended."
-        metric, before, after = max(known, key=lambda one: (one[1] or 0) - (one[2] or 0))
-        if (before or 0) - (after or 0) < 0.005:  # a broker that is emptied, racks that are repaired: no load falls
-            return f"{chosen.title} is recommended."
-        return (
-            f"{chosen.title} is recommended: for {bytes_in_words(chosen.moved_bytes)} copied, the highest broker goes "
-            f"from {before:.2f} to {after:.2f} of its share of {METRICS[metric].lower()}."
-        )
 
     def bound_of(self, candidate: CandidateReport) -> str:
         """What the candidate copies beside what no plan stays below, in words."""

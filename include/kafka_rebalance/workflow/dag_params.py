@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
-from kafka_rebalance.model.settings import CANDIDATES, JOBS, Settings
+from kafka_rebalance.model.settings import CANDIDATES, JOBS, PREFERENCES, Settings
 
 _DEFAULT = Settings()
 AUTO = "auto"  # of throttle_bytes_per_second: `workflow.throttle.rates` tells it
@@ -144,6 +144,15 @@ REBALANCE_PARAMS: dict[str, Param] = {
         title="Candidates",
         description="What to compute. as_kafka: what kafka-reassign-partitions --generate would propose, to compare. "
         "None: only with a plan, to judge nothing but that.",
+        section=_TUNING,
+    ),
+    "prefer": Param(
+        _DEFAULT.prefer,
+        type="string",
+        enum=list(PREFERENCES),
+        title="Prefer",
+        description="Which candidate is recommended. tolerance: the cheapest that ends within the tolerance. "
+        "fewest_bytes: the cheapest that does the job. The policy may ask for fewest_bytes too.",
         section=_TUNING,
     ),
     "tolerance": Param(

@@ -1,0 +1,61 @@
+"""Which candidate a proposal recommends, and why: kinds and figures, of which `report` makes sentences."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+
+class Why(StrEnum):
+    """Why a candidate is recommended, or why none is."""
+
+    CHEAPEST = "cheapest_within_tolerance"
+    FEWEST_BYTES = "fewest_bytes_preferred"
+    NEAREST = "nearest_to_tolerance"
+    GIVEN_ALONE = "only_the_given_plan_changes_anything"
+    NOTHING_CHANGES = "nothing_changes"
+    NOT_POSSIBLE = "job_not_possible"
+    NOTHING_NEARER = "nothing_is_nearer"
+    GIVEN_IS_LESS_EVEN = "given_plan_is_less_even"
+    GIVEN_FALLS_SHORT = "given_plan_does_not_do_the_job"
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """Another candidate: what it copies, and how far it leaves the worst broker off its share, as a share of it."""
+
+    candidate: str
+    bytes: int
+    furthest: float
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain JSON values."""
+        return {"candidate": self.candidate, "bytes": self.bytes, "furthest": self.furthest}
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """`candidate` is None where none is recommended."""
+
+    candidate: str | None
+    why: Why
+    tolerance: float
+    furthest: tuple[float, float] | None = None  # how far the worst broker is off its share, before and after
+    undone: int = 0  # replicas, partitions or disks of which the job is not done
+    rack_violations: int = 0
+    cheaper: Beside | None = None  # the next one that copies fewer bytes
+    more_even: Beside | None = None  # the next one that leaves the worst broker nearer to its share
+
+    def to_mapping(self) -> dict[str, Any]:
+        """`recommendation` of proposals.json."""
+        return {
+            "candidate": self.candidate,
+            "why": str(self.why),
+            "tolerance": self.tolerance,
+            "furthest": None if self.furthest is None else {"before": self.furthest[0], "after": self.furthest[1]},
+            "undone": self.undone,
+            "rack_violations": self.rack_violations,
+            "cheaper": None if self.cheaper is None else self.cheaper.to_mapping(),
+            "more_even": None if self.more_even is None else self.more_even.to_mapping(),
+        }

@@ -1,0 +1,105 @@
+"""Which candidate to take unless a person knows better, and why: kinds and figures, of which `report` makes sentences.
+
+Of the candidates that do the job and end within the tolerance that was asked for, the one that copies the fewest bytes,
+of equal ones that with the fewest new leaders.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kafka_rebalance.model.recommendation import Beside, Recommendation, Why
+from kafka_rebalance.model.settings import FEWEST_BYTES, SEARCHED, Settings
+from kafka_rebalance.planning.jobs import GIVEN
+from kafka_rebalance.planning.outcome import Plan
+from kafka_rebalance.planning.portfolio import copied_bytes, less_even, new_leaders
+
+# Of equal merit, what was asked for comes first; Kafka's own assignment is never recommended.
+_PREFERRED = ("balanced", "optimal", "light", "leaders_only")
+_AS_EVEN = 0.005  # of a share: less is no difference on paper
+
+
+def recommend(settings: Settings, plans: Sequence[Plan]) -> Recommendation:
+    """The candidate to take unless a person knows better.
+
+    Which is one replica beyond the tolerance comes after what is not: then there is a finer plan.
+
+    Where none ends within the tolerance: the one nearest to it that changes which brokers hold what (job `leaders`: who
+    leads), if it is nearer than the cluster is now. Nobody where the job cannot be done. A plan that somebody gave is
+    recommended where ours change nothing, it does the job, and it ends as even as the cluster is.
+    """
+    ours = [plan for plan in plans if plan.candidate.name in SEARCHED]
+    moving = [plan for plan in ours if plan.candidate.moves]
+    if not moving:
+        return _of_given(settings, plans) or Recommendation(None, _why_none(settings, ours), settings.tolerance)
+    at_work = [plan for plan in moving if _does_more_than_reorder(plan) or settings.job == "leaders"]
+    nearer = [plan for plan in at_work if plan.shortfall_after.distance < plan.shortfall_before.distance]
+    if settings.prefer == FEWEST_BYTES:
+        done = [plan for plan in nearer if plan.shortfall_after.does_the_job]
+        done += [plan for plan in moving if plan.within_tolerance and plan not in done]
+        if done:
+            return _recommended(settings, plans, min(done, key=_cost), Why.FEWEST_BYTES)
+    met = [plan for plan in moving if plan.within_tolerance]
+    if within := [plan for plan in met if plan.shortfall_after.is_met_exactly] or met:
+        return _recommended(settings, plans, min(within, key=_cost), Why.CHEAPEST)
+    if nearer:
+        nearest = min(nearer, key=lambda plan: (plan.shortfall_after.distance, _cost(plan)))
+        return _recommended(settings, plans, nearest, Why.NEAREST)
+    return Recommendation(None, _why_none(settings, ours), settings.tolerance)
+
+
+def _cost(plan: Plan) -> tuple[int, int, float, int]:
+    """Fewest bytes, then fewest new leaders."""
+    preferred = _PREFERRED.index(plan.candidate.name)
+    return copied_bytes(plan), new_leaders(plan), plan.shortfall_after.excess, preferred
+
+
+def _does_more_than_reorder(plan: Plan) -> bool:
+    """Whether a broker gains or loses a replica."""
+    return any(set(move.before) != set(move.after) for move in plan.candidate.moves)
+
+
+def _why_none(settings: Settings, ours: Sequence[Plan]) -> Why:
+    """Re-ordered lists do no job but `leaders`, so they say nothing on whether it can be done."""
+    at_work = [plan for plan in ours if plan.candidate.name != "leaders_only" or settings.job == "leaders"]
+    if at_work and all(plan.candidate.status == "infeasible" for plan in at_work):
+        return Why.NOT_POSSIBLE
+    changes = any(plan.candidate.moves for plan in ours)
+    return Why.NOTHING_NEARER if changes else Why.NOTHING_CHANGES
+
+
+def _of_given(settings: Settings, plans: Sequence[Plan]) -> Recommendation | None:
+    """What becomes of the given plan where ours change nothing; None where there is none."""
+    given = next((plan for plan in plans if plan.candidate.name == GIVEN and plan.candidate.moves), None)
+    if given is None:
+        return None
+    before, after = given.shortfall_before, given.shortfall_after
+    if less_even(given) is not None:
+        return Recommendation(None, Why.GIVEN_IS_LESS_EVEN, settings.tolerance)
+    if after.undone or after.rack_violations > before.rack_violations:
+        return Recommendation(None, Why.GIVEN_FALLS_SHORT, settings.tolerance)
+    return _recommended(settings, plans, given, Why.GIVEN_ALONE)
+
+
+def _recommended(settings: Settings, plans: Sequence[Plan], chosen: Plan, why: Why) -> Recommendation:
+    """With the next cheaper and the next more even candidate beside it."""
+    after, bytes_ = chosen.shortfall_after, copied_bytes(chosen)
+    beside = [plan for plan in plans if plan.candidate.moves and plan is not chosen]
+    cheaper = [plan for plan in beside if copied_bytes(plan) < bytes_]
+    evener = [plan for plan in beside if plan.shortfall_after.furthest < after.furthest - _AS_EVEN]
+    return Recommendation(
+        chosen.candidate.name,
+        why,
+        settings.tolerance,
+        (chosen.shortfall_before.furthest, after.furthest),
+        after.undone,
+        after.rack_violations,
+        _beside(max(cheaper, key=lambda plan: (copied_bytes(plan), -plan.shortfall_after.furthest), default=None)),
+        _beside(max(evener, key=lambda plan: (plan.shortfall_after.furthest, -copied_bytes(plan)), default=None)),
+    )
+
+
+def _beside(plan: Plan | None) -> Beside | None:
+    if plan is None:
+        return None
+    return Beside(plan.candidate.name, copied_bytes(plan), plan.shortfall_after.furthest)

@@ -1,0 +1,206 @@
+"""How far lists are from what the job asks for: what it has not done, and how uneven brokers are beyond the tolerance.
+
+Every candidate is held to the same: the job, and the tolerance of the settings. `light` has a wider band of its own to
+search for, and lists that are only re-ordered or come from elsewhere promise none; that does not count here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.model.amounts import share_in_words
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.arrays import (
+    DISK,
+    METRICS,
+    REPLICA_METRICS,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    known_metrics,
+    leader_weights,
+    replica_weights,
+    replication,
+)
+from kafka_rebalance.planning.bounds import moved_bytes_bound
+from kafka_rebalance.planning.forced import wanted_factor
+from kafka_rebalance.planning.jobs import Goal, goal_of
+from kafka_rebalance.planning.relief import Relief, relief_of
+from kafka_rebalance.planning.room import disk_shares, held_bytes
+from kafka_rebalance.planning.scoring import outside_band
+
+_ROUNDING = 2e-4  # of a share: the search stops a hair outside
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """Nothing of each: the job is done, within the tolerance."""
+
+    undone: int  # replicas on brokers to be emptied, partitions of another factor, disks above `relieve_above`
+    rack_violations: int  # of partitions that the job may spread over more racks
+    excess: float  # squared shares by which brokers are outside the tolerance, summed over brokers and metrics
+    furthest: float  # how far the worst broker is off its reachable share, as a share of it
+    tolerance: float
+
+    @property
+    def does_the_job(self) -> bool:
+        return not self.undone and not self.rack_violations
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the job is done and every broker is within the tolerance, or one replica beyond it."""
+        return self.does_the_job and not self.excess
+
+    @property
+    def is_met_exactly(self) -> bool:
+        """Whether it is met without the one replica."""
+        return self.is_met and self.furthest <= self.tolerance + _ROUNDING
+
+    @property
+    def distance(self) -> tuple[int, int, float]:
+        """From the goal: what must be done comes before how even the brokers are."""
+        return self.undone, self.rack_violations, self.excess
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """What lists are held to: a goal, and what each broker should carry."""
+
+    goal: Goal
+    targets: Floats  # [broker, METRICS] each in its own unit
+    relief: Relief | None  # of job `relieve`, its loads in units of `scale`
+    scale: Floats  # [REPLICA_METRICS]
+
+
+def asked_of(settings: Settings) -> Goal:
+    """What the job asks of every candidate; with `relieve_above` that is what `light` does."""
+    return goal_of(settings, "light" if settings.relieve_above is not None else "balanced")
+
+
+def held_to_the_job(problem: Problem, targets: Floats, scale: Floats) -> Held:
+    """`targets` is [broker, METRICS]; `scale` the unit of a relief's loads."""
+    goal = asked_of(problem.settings)
+    relief = None
+    if goal.one_sided:
+        raw = replica_weights(problem)
+        weights = np.divide(raw, scale, out=np.zeros_like(raw), where=scale > 0)
+        units = np.divide(targets[:, : len(scale)], scale, out=np.zeros((len(targets), len(scale))), where=scale > 0)
+        relief = relief_of(problem, goal, units, weights, scale)
+    return Held(goal, targets, relief, scale)
+
+
+def shortfall(problem: Problem, held: Held, replicas: Ints, loads: Floats, broken: Bools) -> Shortfall:
+    """Of these lists. `loads` is [broker, METRICS], `broken` [partition row] whether a list breaks the rack rule."""
+    off, relative = off_cells(problem, held, replicas, loads)
+    apart = relative - 1
+    beyond = np.where(off, np.maximum(0.0, np.abs(apart) - held.goal.tolerance), 0.0)
+    # A load where none should be is as far off as can be, and no figure.
+    beyond = np.where(np.isfinite(beyond), beyond, 1.0)
+    away = (np.abs(apart) if held.relief is None else np.maximum(0.0, apart))[asked_cells(problem, held)]
+    repairs = int((broken & problem.relocatable & ~problem.rack_pinned).sum()) if held.goal.repairs_racks else 0
+    undone = left_behind(problem, replicas) + _wrong_factor(problem, replicas)
+    undone += len(disks_above(problem, loads[:, DISK]))
+    furthest = float(away[np.isfinite(away)].max(initial=0.0))
+    excess = float((beyond * beyond).sum())
+    # Rounded, so that the last bits decide nothing; what is off at all is not nothing.
+    rounded = max(round(excess, 6), 1e-6) if off.any() else 0.0
+    # With `relieve_above` no share is asked of anybody.
+    tolerance = math.inf if held.goal.to_limit else held.goal.tolerance
+    return Shortfall(undone, repairs, rounded, round(furthest, 4), tolerance)
+
+
+def off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tuple[Bools, Floats]:
+    """[broker, METRICS] (which loads are outside the tolerance although one replica would matter, load over target)"""
+    goal, targets, counts = held.goal, held.targets, len(REPLICA_METRICS)
+    weights = np.hstack([replica_weights(problem), leader_weights(problem, replicas)])
+    off = outside_band(loads, targets, weights.max(axis=0, initial=0.0), goal.tolerance, problem.receivers)
+    if held.relief is not None:
+        off[:, :counts] &= loads[:, :counts] > held.relief.high * held.scale * (1 + 1e-9)
+        off[:, counts:] &= loads[:, counts:] > targets[:, counts:]
+    relative = np.divide(loads, targets, out=np.ones_like(loads), where=targets > 0)
+    return off & asked_cells(problem, held), relative
+
+
+def asked_cells(problem: Problem, held: Held) -> Bools:
+    """[broker, METRICS] What the goal evens out: metrics that are known, of brokers that may receive."""
+    known, counts = known_metrics(problem), len(REPLICA_METRICS)
+    asked = np.array(
+        [
+            metric in known and (held.goal.balances if k < counts else held.goal.all_leaders)
+            for k, metric in enumerate(METRICS)
+        ]
+    )
+    cells: Bools = problem.receivers[:, None] & asked & (held.targets > 0)  # a load next to nothing has no shares
+    return cells
+
+
+def off_words(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> list[str]:
+    """The metrics that have a broker outside, with the range in which all brokers are."""
+    off, relative = off_cells(problem, held, replicas, loads)
+    cells, found = asked_cells(problem, held), []
+    for k, metric in enumerate(METRICS):
+        if off[:, k].any():
+            reached = relative[cells[:, k], k]
+            found.append(f"{metric} {reached.min():.2f} to {reached.max():.2f} of the reachable share")
+    return found
+
+
+def left_behind(problem: Problem, replicas: Ints) -> int:
+    """Replicas that are still on brokers to be emptied."""
+    if problem.settings.job == "leaders":
+        return 0
+    return int(np.isin(replicas, np.flatnonzero(problem.leaving)).sum())
+
+
+def _wrong_factor(problem: Problem, replicas: Ints) -> int:
+    """Partitions that do not have the replicas that job `replication_factor` asks for."""
+    if problem.settings.replication_factor is None:
+        return 0
+    return int((replication(replicas) != wanted_factor(problem)).sum())
+
+
+def disks_above(problem: Problem, after: Floats) -> Ints:
+    """Brokers whose disk stays above `relieve_above`, the fullest first; `after` is [broker] bytes of replicas."""
+    limit, full = problem.settings.relieve_above, disk_fullness(problem, after)
+    if limit is None or full is None:
+        return np.zeros(0, dtype=np.int64)
+    order = np.argsort(-full, kind="stable")
+    return order[full[order] > limit + 1e-9]
+
+
+def disk_fullness(problem: Problem, after: Floats) -> Floats | None:
+    """[broker] The share of its disk in use once replicas are `after` bytes; None where capacities are unknown."""
+    if problem.disk_capacity is None:
+        return None
+    moved = (after - held_bytes(problem)) / np.where(problem.staying, problem.disk_capacity, np.inf)
+    return np.where(problem.staying, disk_shares(problem) + moved, 0.0)
+
+
+def above_words(problem: Problem, after: Floats) -> list[str]:
+    """The disks that stay above `relieve_above`, in words."""
+    above, full = disks_above(problem, after), disk_fullness(problem, after)
+    limit = problem.settings.relieve_above
+    if limit is None or full is None or not len(above):
+        return []
+    first = f"the fullest of broker {problem.brokers[above[0]]} at {100 * full[above[0]]:.1f} %"
+    return [f"{len(above)} disks stay above relieve_above {share_in_words(limit)}, {first}"]
+
+
+def bytes_left(problem: Problem, held: Held, after: Floats) -> int:
+    """Bytes that no plan stays below which brings disks within the tolerance, from `after` ([broker] bytes)."""
+    target, tolerance = held.targets[:, DISK], held.goal.tolerance
+    here = problem.receivers & (target > 0)
+    bands = target * (1 - tolerance), target * (1 + tolerance)
+    if held.relief is not None:
+        bands = np.zeros(len(target)), held.relief.high[:, DISK] * held.scale[DISK]
+        here &= held.relief.givers
+    return moved_bytes_bound(after, bands, here, 0.0, same_factor=True)
+
+
+def runs_for(problem: Problem, left: int) -> int:
+    """How many runs with the same `max_bytes` that takes, at least one."""
+    return max(1, math.ceil(left / max(1, problem.settings.max_bytes or 1)))
