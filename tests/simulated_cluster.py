@@ -67,6 +67,8 @@ class SimulatedCluster:
             f"{brokers}.metadata.read_start_offsets", lambda _, partitions: dict.fromkeys(partitions, 0)
         )
         monkeypatch.setattr(f"{brokers}.metadata.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"])
+        self.may_list_reassignments = True
+        monkeypatch.setattr(f"{brokers}.reassignments.read_reassignments", self._reassignments)
         for module in (f"{brokers}.configs", "kafka_rebalance.workflow.run.segments"):
             monkeypatch.setattr(f"{module}.read_broker_configs", self._broker_configs)
         monkeypatch.setattr(in_process_run, "LOOK_SECONDS", 0)
@@ -140,6 +142,20 @@ class SimulatedCluster:
         if not self.tells_sizes:
             return Metered({}, frozenset(brokers), {})
         return Metered(self._log_dirs(_, brokers).replicas, frozenset(), fractions)
+
+    def _reassignments(self, _: object) -> dict[TopicPartition, tuple[int, ...]] | None:
+        """What the controller says is in motion, which from 2.4 on topics' znodes mark."""
+        if not self.may_list_reassignments:
+            return None
+        found = {}
+        for topic in self.fake.get_children("/brokers/topics"):
+            document = self.fake.json(f"/brokers/topics/{topic}")
+            new, gone = (document.get(name, {}) for name in ("adding_replicas", "removing_replicas"))
+            for number in {*new, *gone}:
+                leaves = gone.get(number, [])
+                target = tuple(broker for broker in document["partitions"][number] if broker not in leaves)
+                found[TopicPartition(topic, int(number))] = target
+        return found
 
     def _broker_configs(self, _: object, brokers: Collection[int]) -> dict[int, dict[str, ConfigValue]]:
         values = {key: ConfigValue(value, "DEFAULT_CONFIG") for key, value in DEFAULTS.items()}

@@ -8,13 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
 from cancel_run import CancelRun
-from in_process_run import InProcessRun
+from in_process_run import CONNECTION, InProcessRun
+from kafka_rebalance.brokers import reassignments
 from kafka_rebalance.model.connection import ZooKeeperConnection
-from kafka_rebalance.model.partition import PartitionView
+from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run.control import read_control
+from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import (
     check_controller_stable,
@@ -23,6 +27,7 @@ from kafka_rebalance.zookeeper.reader import (
     read_topic_configs,
 )
 from local_cluster import LocalCluster
+from on_versions import BOTH_KINDS
 
 MEGABYTE = 1_000_000
 FAST, SLOW = 50 * MEGABYTE, 1 * MEGABYTE  # bytes per second
@@ -121,3 +126,43 @@ def test_a_move_that_is_cancelled_in_mid_copy_leaves_the_cluster_as_it_was_and_a
     asked = {name: way_back.xcom["conf"][name] for name in ("plan", "candidates", "internal_topics")}
     carry_out(InProcessRun(tmp_path, cluster, monkeypatch, "back"), "given", **asked)
     assert is_as_recorded(zookeeper, topic)
+
+
+@BOTH_KINDS
+def test_what_the_controller_reassigns_is_listed_and_a_cancel_by_somebody_else_is_told_as_such(
+    cluster: LocalCluster,
+    zookeeper: KazooClient,
+    fresh_topic_name: Callable[[], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    topic = fresh_topic_name()
+    cluster.create_topic(topic, RECORDED)
+    cluster.produce(topic, dict.fromkeys(RECORDED, SIZE))
+    run = InProcessRun(tmp_path, cluster, monkeypatch)
+    run.plan(topics_in=[topic], job="drain", drain=[2])
+    run.approve("light", SLOW)
+    run.hold()
+    batch = run.request()
+    assert batch is not None
+    run.follow(batch, until=lambda: all(p.replicas != RECORDED[n] for n, p in partitions(zookeeper, topic).items()))
+    kafka = read_connection(CONNECTION).kafka
+    going = {TopicPartition(topic, n): partition.target for n, partition in partitions(zookeeper, topic).items()}
+    if not reassignments.can_cancel(kafka):
+        assert reassignments.read_reassignments(kafka) == {}, "below 2.4 only the request znode reassigns"
+        change_rate(run.folder, FAST, by="olive")
+        event, _ = run.follow(batch)
+        assert event is not None
+        assert event["state"] == "done"
+    else:
+        assert reassignments.read_reassignments(kafka) == going
+        assert reassignments.cancel_reassignments(kafka, going) == set(going)
+        event, _ = run.follow(batch)
+        assert event is not None
+        assert event["state"] == "taken_back"
+        assert f"Somebody else cancelled batch {batch}" in event["message"]
+        with pytest.raises(AirflowFailException, match="not requested again"):
+            run.resume(event)
+        assert reassignments.read_reassignments(kafka) == {}
+    run.release()
+    assert throttled(cluster, zookeeper, topic) == []

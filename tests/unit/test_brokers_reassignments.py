@@ -24,15 +24,15 @@ ORDERS, AUDIT = TopicPartition("orders", 0), TopicPartition("audit", 3)
 
 class Client:
     def __init__(self):
-        self.asked, self.answers, self.error = [], {}, None
+        self.asked, self.answers, self.listed, self.error = [], {}, {}, None
 
     def _answer(self, value):
         if self.error is not None:
             raise self.error
         return value
 
-    def list_partition_reassignments(self, partitions):
-        return self._answer({})
+    def list_partition_reassignments(self, partitions=None):
+        return self._answer(self.listed)
 
     def alter_partition_reassignments(self, wanted):
         self.asked.append(wanted)
@@ -93,3 +93,26 @@ def test_a_cluster_below_2_4_is_told_from_one_that_does_not_answer(client):
     client.error = KafkaTimeoutError()
     with pytest.raises(ReadError):
         reassignments.can_cancel(KAFKA)
+
+
+def test_what_is_reassigned_is_told_with_the_list_that_it_goes_to(client):
+    lists = {"replicas": [3, 2, 1], "adding_replicas": [3], "removing_replicas": [1]}
+    client.listed = {KafkaTopicPartition(*ORDERS): lists}
+    assert reassignments.read_reassignments(KAFKA) == {ORDERS: (3, 2)}
+
+
+@pytest.mark.parametrize(
+    ("error", "found"),
+    [(IncompatibleBrokerVersion("old"), {}), (ClusterAuthorizationFailedError("not you"), None)],
+    ids=["below 2.4 nothing is reassigned through the API", "who may not ask is told that nobody knows"],
+)
+def test_brokers_that_do_not_tell_what_is_reassigned(client, error, found):
+    client.error = error
+    assert reassignments.read_reassignments(KAFKA) == found
+
+
+@pytest.mark.parametrize("error", [KafkaTimeoutError("slow"), RuntimeError("no controller"), OSError("gone")])
+def test_reassignments_that_cannot_be_read_are_not_none(client, error):
+    client.error = error
+    with pytest.raises(ReadError, match="cannot be read"):
+        reassignments.read_reassignments(KAFKA)

@@ -10,7 +10,7 @@ import pytest
 from fake_zookeeper import put_topic
 from in_process_run import POLICY
 from kafka_rebalance.brokers.sizes import BrokerDisks, LogDir
-from kafka_rebalance.errors import ClusterNotReadyError, RebalanceError
+from kafka_rebalance.errors import ClusterNotReadyError, ReadError, RebalanceError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, given_run
@@ -124,13 +124,40 @@ def test_the_policy_may_allow_cruise_control_beside(run: SimulatedRun, cluster: 
     assert run.request() == 1
 
 
-def test_partitions_that_another_tool_moves_by_kafkas_api_are_seen_in_every_topic(
-    run: SimulatedRun, cluster: SimulatedCluster
+@pytest.mark.parametrize("may_list", [True, False], ids=["asked of the controller", "read from znodes"])
+@pytest.mark.parametrize("step", ["hold", "first batch", "second batch"])
+def test_partitions_that_another_tool_moves_by_kafkas_api_are_seen_in_every_topic_before_every_batch(
+    run: SimulatedRun, cluster: SimulatedCluster, step: str, may_list: bool
 ) -> None:
+    cluster.may_list_reassignments = may_list
+    if step != "hold":
+        run.hold()
+    if step == "second batch":
+        assert run.request() == 1
+        cluster.controller.run()
     idle = cluster.fake.json("/brokers/topics/idle")
     cluster.fake.put_json("/brokers/topics/idle", {**idle, "adding_replicas": {"0": [4]}, "removing_replicas": {}})
+    writes = len(cluster.fake.writes)
     with pytest.raises(ClusterNotReadyError, match=r"replicas are being added or removed \(idle-0\)"):
+        run.hold() if step == "hold" else run.request()
+    assert len(cluster.fake.writes) == writes
+    cluster.fake.put_json("/brokers/topics/idle", idle)
+    if step == "hold":
         run.hold()
+    assert run.request() == (2 if step == "second batch" else 1), "it goes on when that has ended"
+
+
+def test_nothing_is_requested_while_nobody_can_tell_what_else_is_reassigned(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(_: object) -> None:
+        raise ReadError("Kafka cannot be read")
+
+    run.hold()
+    monkeypatch.setattr("kafka_rebalance.brokers.reassignments.read_reassignments", unreachable)
+    with pytest.raises(ReadError, match="cannot be read"):
+        run.request()
+    assert cluster.requests == []
 
 
 def test_without_the_way_back_nothing_is_written(run: SimulatedRun) -> None:

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from kafka import TopicPartition as KafkaTopicPartition
-from kafka.errors import IncompatibleBrokerVersion, KafkaError, NoReassignmentInProgressError
+from kafka.errors import (
+    ClusterAuthorizationFailedError,
+    IncompatibleBrokerVersion,
+    KafkaError,
+    NoReassignmentInProgressError,
+)
 
 from kafka_rebalance.brokers.connecting import open_kafka_python, unreachable
 from kafka_rebalance.errors import ReadError, WriteError
@@ -23,6 +28,28 @@ def can_cancel(kafka: KafkaConnection) -> bool:
         except (KafkaError, OSError, RuntimeError) as failed:  # RuntimeError: no controller was found
             raise unreachable(kafka, failed) from failed
     return True
+
+
+def read_reassignments(kafka: KafkaConnection) -> Mapping[TopicPartition, tuple[int, ...]] | None:
+    """Every partition that is being reassigned, whoever asked for it, with the list it goes to: one request to the
+    controller, however large the cluster. Nothing below 2.4, where only the request znode reassigns.
+
+    None where this user may not ask (DESCRIBE on the cluster): what is in motion is then in the topics' znodes. Raises
+    ReadError where it cannot be told.
+    """
+    with open_kafka_python(kafka) as client:
+        try:
+            found = client.list_partition_reassignments()
+        except IncompatibleBrokerVersion:
+            return {}
+        except ClusterAuthorizationFailedError:
+            return None
+        except (KafkaError, OSError, RuntimeError) as failed:  # RuntimeError: no controller was found
+            raise unreachable(kafka, failed) from failed
+    return {
+        TopicPartition(*one): tuple(broker for broker in lists["replicas"] if broker not in lists["removing_replicas"])
+        for one, lists in found.items()
+    }
 
 
 def cancel_reassignments(kafka: KafkaConnection, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from kazoo.client import KazooClient
 
 from kafka_rebalance.brokers import configs as broker_configs
-from kafka_rebalance.brokers import sizes, versions
+from kafka_rebalance.brokers import reassignments, sizes, versions
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.execution.findings import Finding, some
 from kafka_rebalance.execution.hazards import (
@@ -44,7 +44,7 @@ from kafka_rebalance.execution.staleness import (
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.partition import TopicAssignment, TopicPartition
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import LEAVE_OUT, Policy
 from kafka_rebalance.model.proposal import Batch, brokers_touched
 from kafka_rebalance.report.reassignments import rollback_file
@@ -126,7 +126,7 @@ def check_before_write(
         check_growth(plan.candidate.moves, now, policy.growth_limit)
     refuse(
         [
-            *_hazards(client, plan, view, policy, brokers, requesting),
+            *_hazards(client, connection, plan, view, policy, brokers, requesting),
             *without_room(
                 _batches(plan, requesting),
                 replicas_now(now, brokers.disks),
@@ -168,6 +168,7 @@ def _read_brokers(
 
 def _hazards(
     client: KazooClient,
+    connection: ClusterConnection,
     plan: ApprovedPlan,
     view: ClusterView,
     policy: Policy,
@@ -181,9 +182,8 @@ def _hazards(
     yield from mixed_versions(brokers.configs, brokers.spoken)
     if not policy.beside_cruise_control:
         yield from cruise_control(topics, brokers.configs)
+    yield from moving_by_api(_moving_elsewhere(client, connection, set(topics) - plan.topics))
     if requesting is None:
-        # Once: on a large cluster these are many znodes, and whoever else moves partitions holds up the next batch.
-        yield from moving_by_api(_moving(read_assignments(client, set(topics) - plan.topics)))
         yield from _rollback_missing(plan)
     own = read_topic_configs(client, {move.topic_partition.topic for move in moves})
     min_insync = min_insync_now(moves, view, own, brokers.configs, plan.tables.min_insync)
@@ -196,9 +196,21 @@ def _batches(plan: ApprovedPlan, requesting: int | None) -> list[Batch]:
     return [batch for batch in plan.candidate.batches if requesting in (None, batch.number)]
 
 
-def _moving(assignments: Mapping[str, TopicAssignment]) -> Iterable[TopicPartition]:
-    for topic, assignment in assignments.items():
-        yield from (TopicPartition(topic, number) for number in {*assignment.adding, *assignment.removing})
+def _moving_elsewhere(
+    client: KazooClient, connection: ClusterConnection, topics: Collection[str]
+) -> Iterable[TopicPartition]:
+    """Partitions of these topics that somebody reassigns, through the API too. The controller is asked before
+    each batch: a large cluster has too many topics to read all their znodes as often.
+    """
+    found = reassignments.read_reassignments(connection.kafka)
+    if found is not None:
+        return [tp for tp in found if tp.topic in topics]
+    assignments = read_assignments(client, topics)
+    return [
+        TopicPartition(topic, number)
+        for topic, assignment in assignments.items()
+        for number in {*assignment.adding, *assignment.removing}
+    ]
 
 
 def _rollback_missing(plan: ApprovedPlan) -> Iterable[Finding]:
