@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from execution_leases import lease_texts
 from fake_zookeeper import ELECTION, REASSIGN, FakeZooKeeper
 from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS
 from kafka_rebalance.model.proposal import Move
@@ -127,10 +128,8 @@ class Judge:
             assert ("create", REASSIGN) not in kept, f"{kind} of {process.run} says {words!r}"
 
     def _lease_texts(self) -> dict[str, Any]:
-        """The lease of each cluster: the latest."""
-        clusters = self.folder.glob("runs/leases/*")
-        files = [max(cluster.glob("*.json"), default=None) for cluster in clusters]
-        return {path.parent.name: json.loads(path.read_text()) for path in files if path is not None}
+        """The lease of each cluster: the latest, of its files and of what the cluster has."""
+        return lease_texts(self.folder / "runs" / "leases", self.fake)
 
     def _judge_leases(self, before: dict[str, Any]) -> None:
         """What was there before the throttle is recorded once, or as strangers have set it since, and is never ours."""

@@ -157,6 +157,15 @@ def test_throttles_must_be_as_recorded_before_the_run(key, prior, ours, now, pas
     assert check.subject == f"{entity} {key}"
 
 
+def test_a_rate_that_the_run_has_set_earlier_fails_when_it_is_left():
+    """A change of the rate that broke off leaves some brokers at the one before."""
+    (check,) = check_throttles(
+        {"brokers/1": {RATE: None}}, {"brokers/1": {RATE: "9"}}, {"brokers/1": {RATE: "5"}}, {"5", "9"}
+    )
+    assert not check.passed
+    assert "an earlier rate of this run" in check.finding
+
+
 def test_a_throttle_that_is_left_warns_whoever_set_it():
     now = {"topics/t": {LEADERS: "0:1", "segment.ms": "5"}, "brokers/<default>": {RATE: "5"}, "topics/u": {LEADERS: ""}}
     checks = check_left(now, [])

@@ -17,6 +17,7 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule, run_state_machine_as_test
 
+from execution_leases import LOSSES, lose_lease
 from execution_world import OURS, OUTSIDE, Process, World
 from fake_zookeeper import REASSIGN
 
@@ -110,6 +111,11 @@ class ExecutionModel(RuleBasedStateMachine):
     def others(self, what: list[tuple[str, int]]) -> None:
         for one, number in what:
             self.other(one, number)
+
+    @rule(how=st.sampled_from(LOSSES))
+    def a_copy_of_the_lease_is_lost(self, how: str) -> None:
+        """The folder below runs_url, or the record in ZooKeeper, is deleted or written over; never both."""
+        lose_lease(self.world.folder / "runs" / "leases", self.world.fake, how)
 
     @rule(steps=st.integers(1, 12))
     def time_passes(self, steps: int) -> None:

@@ -19,7 +19,7 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.run.approved import read_approved
 from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.workflow.throttle import janitor, leases, sweeping, throttling
-from kafka_rebalance.workflow.throttle.throttling import check_throttle_in_force
+from kafka_rebalance.workflow.throttle.in_force import check_throttle_in_force
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.lock import LockOwner
 from simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, lease_file
@@ -247,6 +247,7 @@ def test_a_lease_that_cannot_be_read_is_an_alert_and_nothing_is_touched(
     run.hold()
     del airflow.states["one"]
     lease_file(tmp_path / "runs").write_text("{")
+    cluster.fake.delete("/kafka_rebalance/lease")  # the other copy
     before = cluster.tree()
     with pytest.raises(UnwatchedError, match=r"is not JSON .* touches nothing"):
         tend()

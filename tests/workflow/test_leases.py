@@ -86,7 +86,7 @@ def test_a_run_that_was_killed_between_lease_and_first_config_goes_on_where_it_w
 
     with monkeypatch.context() as patched:
         patched.setattr(throttling, "merge_config", die)
-        patched.setattr(throttling, "_undo", lambda *_: None)  # nobody undoes anything after kill -9
+        patched.setattr(throttling, "_undo", lambda *_, **__: None)  # nobody undoes anything after kill -9
         with pytest.raises(Killed):
             run.hold()
     first = leases.read_open(CLUSTER)

@@ -13,6 +13,7 @@ replica sends (leader) or receives (follower), lists only for the partitions tha
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from kafka_rebalance.errors import KafkaRuleError, LockHeldError, ThrottleError
@@ -190,6 +191,23 @@ def confirm(lease: ThrottleLease, current: Configs) -> tuple[str, ...]:
             now = current.get(entity, {}).get(key)
             shown = "is not set" if now is None else f"is {now!r}"
             found.append(f"{entity}: {key} {shown}, it must be {value!r}")
+    return tuple(found)
+
+
+def standing(wanted: Configs, current: Configs) -> tuple[tuple[str, str, str], ...]:
+    """(entity, key, value) of what of `wanted` is set now: a rate, or entries of a list."""
+    found = []
+    for entity, values in wanted.items():
+        for key, value in values.items():
+            now = current.get(entity, {}).get(key)
+            if key in LIST_KEYS:
+                with suppress(KafkaRuleError):  # written by hand, in another form than ours
+                    set_now = set(list_entries(now, key))
+                    ours = [entry for entry in list_entries(value, key) if entry in set_now]
+                    if ours:
+                        found.append((entity, key, format_throttled_replicas(ours)))
+            elif now == value:
+                found.append((entity, key, value))
     return tuple(found)
 
 

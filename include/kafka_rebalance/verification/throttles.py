@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS, parse_throttled_replicas
@@ -13,16 +13,32 @@ def check_throttles(
     prior: Mapping[str, Mapping[str, str | None]],
     ours: Mapping[str, Mapping[str, str]],
     now: Mapping[str, Mapping[str, str]],
+    own_rates: Collection[str] = (),
 ) -> tuple[Check, ...]:
     """`throttle` for each key of each entity that the run throttled: equal to what was recorded before it.
 
     `prior` and `ours` are the lease's (`prior`, `wanted`), `now` is entity -> key -> value. A value that is neither is
     somebody else's change during the run: it passes with a warning, unless entries or a rate of ours are still in it.
+    `own_rates`: every rate that the run has set, also before the one of now.
     """
     return tuple(
-        _throttle(entity, key, before, ours.get(entity, {}).get(key), now.get(entity, {}).get(key))
+        _throttle(entity, key, before, ours.get(entity, {}).get(key), now.get(entity, {}).get(key), own_rates)
         for entity, values in prior.items()
         for key, before in values.items()
+    )
+
+
+def check_unrecorded(standing: Iterable[tuple[str, str, str]]) -> tuple[Check, ...]:
+    """A failed `throttle` for each (entity, key, value) that the run sets and that stands though no lease is left."""
+    return tuple(
+        Check(
+            "throttle",
+            f"{entity} {key}",
+            "nothing that this run sets",
+            f"{value!r}, as this run sets it, and no lease tells what was there before",
+            False,
+        )
+        for entity, key, value in standing
     )
 
 
@@ -47,7 +63,9 @@ def check_left(now: Mapping[str, Mapping[str, str]], judged: Iterable[Check]) ->
     )
 
 
-def _throttle(entity: str, key: str, before: str | None, ours: str | None, now: str | None) -> Check:
+def _throttle(
+    entity: str, key: str, before: str | None, ours: str | None, now: str | None, own_rates: Collection[str]
+) -> Check:
     subject = f"{entity} {key}"
     expectation = "not set, as before" if before is None else f"{before!r}, as before"
     finding = "not set" if now is None else repr(now)
@@ -62,8 +80,9 @@ def _throttle(entity: str, key: str, before: str | None, ours: str | None, now: 
             return Check(
                 "throttle", subject, expectation, f"{finding}: {len(left)} of this run's entries are left", False
             )
-    elif now == ours:
-        return Check("throttle", subject, expectation, f"{finding}, still the rate of this run", False)
+    elif now is not None and (now == ours or now in own_rates):
+        which = "the rate" if now == ours else "an earlier rate"
+        return Check("throttle", subject, expectation, f"{finding}, still {which} of this run", False)
     return Check("throttle", subject, expectation, f"{finding}, changed by somebody else", True, "warning")
 
 

@@ -43,7 +43,7 @@ from kafka_rebalance.workflow.run.left_out import check_left_out
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.segments import check_segment_settings
 from kafka_rebalance.workflow.snapshot import metric_rows, take_snapshot
-from kafka_rebalance.workflow.throttle import rates, standing, throttling
+from kafka_rebalance.workflow.throttle import in_force, rates, standing
 from kafka_rebalance.zookeeper.client import open_client
 
 log = logging.getLogger(__name__)
@@ -244,7 +244,7 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
             *check_placement(plan.candidate.moves, view),
             *check_leaders(plan.candidate.moves, view),
             *check_left_out(plan.left_out),
-            *throttling.check_put_back(client, plan),
+            *in_force.check_put_back(client, plan),
             *check_segment_settings(client, connection, plan),
         ]
     summary = summarise(checks)

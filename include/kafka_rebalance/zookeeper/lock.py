@@ -101,7 +101,7 @@ def acquire(client: KazooClient, owner: LockOwner) -> Fence:
         transaction = client.transaction()
         transaction.set_data(paths.RUN_LOCK_PARENT, b"", parent.version)
         if znode is None:
-            transaction.create(paths.RUN_LOCK, data, acl=_acl(client))
+            transaction.create(paths.RUN_LOCK, data, acl=own_acl(client))
             held = 0
         else:
             holder = decode_lock(znode[0])
@@ -198,7 +198,7 @@ def _read_or_create(client: KazooClient) -> tuple[ZnodeStat, Znode | None]:
     parent, znode = _read_znodes(client)
     if parent is None:
         with suppress(NodeExistsError):
-            create_znode(client, paths.RUN_LOCK_PARENT, b"", _acl(client))
+            create_znode(client, paths.RUN_LOCK_PARENT, b"", own_acl(client))
         parent, znode = _read_znodes(client)
     if parent is None:  # somebody deletes it: the next attempt makes it again
         raise NoNodeError(paths.RUN_LOCK_PARENT)
@@ -219,7 +219,8 @@ def _held_by(holder: LockOwner, consequence: str) -> str:
     )
 
 
-def _acl(client: KazooClient) -> list[ACL]:
+def own_acl(client: KazooClient) -> list[ACL]:
+    """Of the znodes that are this program's own."""
     # As Kafka does with zookeeper.set.acl: all for the authenticated creator, reading for everybody.
     if acl_like(client, paths.DELETE_TOPICS) == list(OPEN_ACL_UNSAFE):
         return list(OPEN_ACL_UNSAFE)

@@ -30,7 +30,7 @@ from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, de
 from kafka_rebalance.workflow.run.folder import RunFolder, open_own_folder, open_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.running import approved_in, still_running
-from kafka_rebalance.workflow.throttle import throttling
+from kafka_rebalance.workflow.throttle import in_force
 from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.cancelling import ask_for_original_lists
@@ -263,7 +263,7 @@ def _checks(client: KazooClient, approved: ApprovedCancel, target: ApprovedPlan)
         else "the cluster is free, or another run's",
         not held,
     )
-    throttles = () if held else throttling.check_put_back(client, target)
+    throttles = () if held else in_force.check_put_back(client, target)
     return (*check_placement(expected, view), given_back, *throttles), ends
 
 

@@ -36,8 +36,8 @@ from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.left_out import read_left_out
 from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.workflow.run.preflight import check_before_write, pause_now
+from kafka_rebalance.workflow.throttle.in_force import check_throttle_in_force
 from kafka_rebalance.workflow.throttle.leases import rate_in_force
-from kafka_rebalance.workflow.throttle.throttling import check_throttle_in_force
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.writer import create_reassignment

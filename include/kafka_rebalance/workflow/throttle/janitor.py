@@ -18,10 +18,12 @@ from kazoo.client import KazooClient
 from kafka_rebalance.errors import (
     ArtifactError,
     ClusterNotReadyError,
+    FormatVersionError,
     LockHeldError,
     LockLostError,
     ReadError,
     RebalanceError,
+    StorageError,
     UnwatchedError,
 )
 from kafka_rebalance.execution.janitor import Finding, Standing, absent_receivers, copying_of, custody, slowed_catch_up
@@ -31,7 +33,8 @@ from kafka_rebalance.workflow.fleet import fleet
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.folder import file_name, open_run_folder, runs_root
-from kafka_rebalance.workflow.throttle import leases, sweeping
+from kafka_rebalance.workflow.run.lock import this_airflow
+from kafka_rebalance.workflow.throttle import cluster_lease, leases, sweeping
 from kafka_rebalance.workflow.throttle.standing import read_standing
 from kafka_rebalance.workflow.throttle.sweeping import Asked, read_asked
 from kafka_rebalance.workflow.throttle.throttling import put_back
@@ -91,7 +94,7 @@ def tend(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> dict[st
             try:
                 found = sweeping.sweep(client, connection, to_clean=bool(asked.clean))
             except (ReadError, ArtifactError) as unreadable:
-                if asked:
+                if asked.clean:
                     raise
                 look.warnings.append(f"The cluster could not be swept: {unreadable}")
             else:
@@ -149,9 +152,18 @@ def _look_after(client: KazooClient, asked: Asked) -> Look:
     look = Look(view.cluster_id)
     holder = lock.read(client)
     try:
-        lease = leases.read_open(view.cluster_id)
-    except ArtifactError as unreadable:
+        lease = cluster_lease.read_open(client, view.cluster_id)
+    except (StorageError, FormatVersionError) as unreadable:
         look.alerts["lease"] = f"{unreadable} The janitor touches nothing of this cluster's throttle and lock."
+        look.holder = holder.name if holder else None
+        return look
+    except ArtifactError as unreadable:
+        if not _set_damaged_aside(client, asked, look, holder, unreadable):
+            look.holder = holder.name if holder else None
+            return look
+        lease = cluster_lease.read_open(client, view.cluster_id)  # an earlier one that can be read
+    if lease is not None and _is_elsewhere(lease, asked):
+        look.lines.append(f"the throttle is held by run {lease.run} of another Airflow ({lease.owner}): left to it")
         look.holder = holder.name if holder else None
         return look
     if lease is not None and not _tend_lease(client, lease, asked, look):
@@ -159,6 +171,39 @@ def _look_after(client: KazooClient, asked: Asked) -> Look:
         return look
     look.holder = _tend_lock(client, asked, look)
     return look
+
+
+def _set_damaged_aside(
+    client: KazooClient, asked: Asked, look: Look, holder: lock.LockOwner | None, why: ArtifactError
+) -> bool:
+    """A lease that nothing tells of any more stops nobody for good: whoever breaks the lock by name says that its run
+    is over, and where nobody holds the cluster no run goes on. Not while anything is in motion.
+    """
+    whole = read_cluster_view(client)
+    if whole.reassignments is not None or whole.moving:
+        look.alerts["lease"] = f"{why} It is kept while a reassignment is in motion."
+        return False
+    if holder is not None and asked.break_lock != holder.name:
+        look.alerts["lease"] = (
+            f"{why} The janitor touches nothing of this cluster's throttle and lock. If run {holder.name} is over, "
+            f"start kafka_throttle_janitor with break_lock '{holder.name}': it sets the damaged lease aside and gives "
+            "the lock back, and lists what is left of the throttle to be ticked."
+        )
+        return False
+    taken = cluster_lease.set_damaged_aside(client, look.cluster_id)
+    look.warnings.append(
+        f"A lease that could not be read was set aside ({', '.join(taken)}): {why} Tick what is left of its throttle "
+        "in the findings of the next sweep."
+    )
+    return True
+
+
+def _is_elsewhere(lease: ThrottleLease, asked: Asked) -> bool:
+    """Whether another Airflow took it, which has the run's folder and its own janitor; unless a person says that the
+    run is over.
+    """
+    theirs = lease.owner != this_airflow() and not cluster_lease.has_file(lease)
+    return theirs and asked.break_lock != f"{lease.run} of {lease.owner}"
 
 
 def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: Look) -> bool:

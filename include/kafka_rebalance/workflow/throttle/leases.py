@@ -1,4 +1,5 @@
-"""The throttle leases: `runs_url / leases / <cluster id> / <generation>.json`, whatever becomes of Airflow's database.
+"""The throttle leases below `runs_url`: `leases / <cluster id> / <generation>.json`. `cluster_lease` reads and writes
+them, and the record of each in its cluster.
 
 A lease is never written over. Each change of it is a file of its own, named by the generation of the fence
 (`zookeeper.lock`) under which it is made, and the latest generation is the cluster's lease. Storage offers no compare
@@ -16,13 +17,14 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
+from kafka_rebalance.errors import ArtifactError, FormatVersionError, RunFolderError, StorageError
 from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.run.folder import RunFolder, file_name, names_in, open_run_folder, runs_root
 
 _GENERATION = re.compile(r"([0-9a-f]{16}-[0-9]{10})\.json", re.ASCII)
 _UNNUMBERED = ".json"  # behind the cluster's name, beside its folder: the one file of a version without generations
+_DAMAGED = ".damaged"  # behind the name of a file that nobody reads any more
 _ATTEMPTS = 5
 
 
@@ -98,11 +100,40 @@ def remove_before(lease: ThrottleLease) -> None:
             return  # they are in nobody's way, and the next one tries again
 
 
+def set_damaged_aside(cluster_id: str) -> list[str]:
+    """Gives the latest files of the cluster's lease that cannot be read another name, under which nobody looks for
+    them; returns the names. An earlier one that can be read is the cluster's lease then. Raises StorageError.
+    """
+    cluster, taken = file_name(cluster_id), []
+    while True:
+        try:
+            _read(cluster)
+        except (StorageError, FormatVersionError):
+            raise
+        except ArtifactError:
+            generations = _generations(cluster)
+            name = f"{generations[-1]}.json" if generations else ""
+            file = _folder() / cluster / name if name else _folder() / f"{cluster}{_UNNUMBERED}"
+            aside = file.with_name(f"{file.name}{_DAMAGED}")
+            try:
+                aside.write_bytes(file.read_bytes())
+                file.unlink()
+            except OSError as failed:
+                raise StorageError(f"{file} cannot be set aside ({failed}). Nothing else was changed.") from failed
+            taken.append(str(aside))
+        else:
+            return taken
+
+
 def stored() -> tuple[StoredLease, ...]:
     """The lease of every cluster, also those that were given back and those that cannot be read. Raises
     StorageError.
     """
-    names = {name.removesuffix(_UNNUMBERED) for name in names_in(_folder()) if not name.startswith(".")}
+    names = {
+        name.removesuffix(_UNNUMBERED)
+        for name in names_in(_folder())
+        if not name.startswith(".") and not name.endswith(_DAMAGED)
+    }
     return tuple(one for name in sorted(names) if (one := _stored(name)) is not None)
 
 

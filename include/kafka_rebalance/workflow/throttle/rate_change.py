@@ -15,9 +15,10 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.workflow.run.left_out import read_remaining
 from kafka_rebalance.workflow.run.policies import read_policy
-from kafka_rebalance.workflow.throttle import leases
+from kafka_rebalance.workflow.throttle import cluster_lease, leases
+from kafka_rebalance.workflow.throttle.in_force import read_configs
 from kafka_rebalance.workflow.throttle.rates import check_run_rate
-from kafka_rebalance.workflow.throttle.throttling import ATTEMPTS, put_back, read_configs
+from kafka_rebalance.workflow.throttle.throttling import ATTEMPTS, put_back
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.writer import merge_config
@@ -35,14 +36,14 @@ def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> Throttl
     if type(bytes_per_second) is not int:
         raise ThrottleRateError(f"The rate {bytes_per_second!r} is no whole number of bytes/s. Nothing was changed.")
     snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
-    _lease_of(folder, snapshot["cluster_id"])
     connection_id = str(snapshot["connection_id"])
     candidate = read_remaining(folder, artifacts.read_json(folder, artifacts.DECISION)["choice"])
     check_run_rate(folder, candidate, bytes_per_second, read_policy(connection_id))
     change = RateChange(bytes_per_second, by, leases.now())
     with open_client(read_connection(connection_id).zookeeper) as client:
+        _lease_of(client, folder, snapshot["cluster_id"])
         before, changed = _change(client, folder, snapshot["cluster_id"], change)
-        now = leases.read_open(changed.cluster_id)
+        now = cluster_lease.read_open(client, changed.cluster_id)
         gone = now is None or (now.run, now.owner) != (changed.run, changed.owner)
         if gone or leases.was_given_back_between(before, changed):
             put_back(client, changed)
@@ -63,11 +64,12 @@ def _change(
     for left in reversed(range(ATTEMPTS)):
         # Before the lease is read: of two who change the rate at once, one reads what the other has written.
         fence = lock.raise_fence(client)
-        before = _lease_of(folder, cluster_id)
+        before = _lease_of(client, folder, cluster_id)
         lease = before if change in before.rate_changes else with_rate(before, change)
         lease = replace(lease, generation=fence.generation)
-        leases.write(lease)  # first: whoever puts back at this moment must know both rates for ours
         try:
+            # First: whoever puts back at this moment must know both rates for ours.
+            cluster_lease.write(client, lease, fence)
             configs = read_configs(client, lease.entities)
             for entity, values in rate_changes(lease, configs).items():
                 merge_config(client, entity, values, decided_on=configs.get(entity, {}), fence=fence)
@@ -75,14 +77,14 @@ def _change(
             if not left:
                 raise
             continue
-        now = leases.read_open(cluster_id)
+        now = cluster_lease.read_open(client, cluster_id)
         if now is None or now.generation <= lease.generation or now.run_folder != lease.run_folder:
             break
     return before, lease
 
 
-def _lease_of(folder: RunFolder, cluster_id: str) -> ThrottleLease:
-    lease = leases.read_open(cluster_id)
+def _lease_of(client: KazooClient, folder: RunFolder, cluster_id: str) -> ThrottleLease:
+    lease = cluster_lease.read_open(client, cluster_id)
     if lease is None or lease.run_folder != str(folder):
         raise ThrottleError(
             f"The run of {folder} holds no throttle now, so its rate cannot be changed. Nothing of it is in force. "

@@ -23,8 +23,8 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.policies import read_policy
-from kafka_rebalance.workflow.throttle import leases
-from kafka_rebalance.workflow.throttle.throttling import read_configs
+from kafka_rebalance.workflow.throttle import cluster_lease
+from kafka_rebalance.workflow.throttle.in_force import read_configs
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import read_children
 from kafka_rebalance.zookeeper.orphans import delete_orphaned_config, read_orphaned_configs
@@ -84,7 +84,7 @@ def sweep(client: KazooClient, connection: ClusterConnection, *, to_clean: bool 
     # First: who throttles after this is not among what is found.
     fence = lock.raise_fence(client) if to_clean else lock.read_fence(client)
     before = read_cluster_view(client)
-    lease = leases.read_open(before.cluster_id)
+    lease = cluster_lease.read_open(client, before.cluster_id)
     holder = lock.read(client)
     topics, brokers = (read_children(client, f"/config/{kind}") for kind in ("topics", "brokers"))
     strange = [name for name in brokers if name != DEFAULT_ENTITY and not (name.isascii() and name.isdigit())]

@@ -7,7 +7,8 @@ comes later knows what is ours, and is given back last.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
@@ -33,11 +34,6 @@ from kafka_rebalance.execution.throttle import (
 from kafka_rebalance.execution.throttle import (
     release as decide_release,
 )
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.proposal import brokers_touched
-from kafka_rebalance.verification.checks import Check
-from kafka_rebalance.verification.stored_configs import entity_of
-from kafka_rebalance.verification.throttles import check_left, check_throttles
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
@@ -47,12 +43,18 @@ from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.workflow.run.preflight import check_before_write
 from kafka_rebalance.workflow.run.segments import check_copies_safe
-from kafka_rebalance.workflow.throttle import leases
+from kafka_rebalance.workflow.throttle import cluster_lease, leases
+from kafka_rebalance.workflow.throttle.in_force import (
+    check_nothing_of_ours,
+    has_held_before,
+    read_configs,
+    without_gone,
+)
 from kafka_rebalance.workflow.throttle.rates import check_run_rate
 from kafka_rebalance.workflow.throttle.standing import warn_without_janitor
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_broker_configs, read_cluster_view, read_topic_configs
+from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import merge_config
 from kafka_rebalance.zookeeper.znodes import throttle_problem
 
@@ -83,23 +85,29 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             check_copies_safe(client, connection, plan)
             check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
         owner = lock_owner(plan.candidate.digest, dag_run)
+        held_before = has_held_before(plan, lock.read(client), owner)
         fence = lock.acquire(client, owner)
         try:
-            lease = _set(client, plan, owner, fence)
+            lease = _set(client, plan, owner, fence, held_before=held_before)
         except LockLostError:
             raise  # whoever took over has it
         except BaseException:
-            _undo(client, plan, owner, fence)
+            _undo(client, plan, owner, fence, held_before=held_before)
             raise
     warn_without_janitor()
     log.info("throttled %d entities to %d bytes/s", len(lease.entities), lease.bytes_per_second)
     return {"throttle_bytes_per_second": lease.bytes_per_second, "entities": len(lease.entities)}
 
 
-def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: lock.Fence) -> ThrottleLease:
+def _set(
+    client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: lock.Fence, *, held_before: bool
+) -> ThrottleLease:
     """Writes the lease down before the first config is changed, so that whatever follows can be taken back."""
     moves, rate = plan.candidate.moves, plan.throttle_bytes_per_second
-    existing = leases.read_open(plan.snapshot["cluster_id"])
+    known = cluster_lease.read(client, plan.snapshot["cluster_id"])
+    existing = known if known is not None and known.released_at is None else None
+    if known is None and held_before:
+        check_nothing_of_ours(client, plan, "Nothing was written.")
     current = read_configs(client, {*desired_throttle(moves, rate), *(existing.entities if existing else ())})
     taken = take_lease(owner.run, plan.candidate.digest, moves, rate, current, owner=owner.owner, existing=existing)
     _check_can_be_put_back(taken)
@@ -113,12 +121,12 @@ def _set(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: 
         generation=fence.generation,
         handed_over_at=None,
     )
-    leases.write(lease)
-    _check_latest(lease)
-    still = _without_gone(plan, lease)
+    cluster_lease.write(client, lease, fence)
+    _check_latest(client, lease)
+    still = without_gone(plan, lease)
     for entity, changes in set_changes(still, current).items():
         merge_config(client, entity, changes, decided_on=current.get(entity, {}), fence=fence)
-    _check_latest(lease)
+    _check_latest(client, lease)
     check_in_force(still, read_configs(client, still.entities))
     return lease
 
@@ -134,12 +142,12 @@ def _check_can_be_put_back(lease: ThrottleLease) -> None:
             )
 
 
-def _check_latest(lease: ThrottleLease) -> None:
+def _check_latest(client: KazooClient, lease: ThrottleLease) -> None:
     """Raises LockLostError where somebody has given this lease back, changed it or taken another one meanwhile.
 
     Nothing is undone: who did so has read what was set under this lease, and what is there now is theirs.
     """
-    if not leases.is_latest(lease):
+    if not cluster_lease.is_latest(client, lease):
         raise LockLostError(
             f"The throttle of run {lease.run} was given back, changed or taken by another worker while this one set "
             "it. What this one had set is in the hands of the other. Clear this task if the run is to go on. If it "
@@ -148,28 +156,25 @@ def _check_latest(lease: ThrottleLease) -> None:
         )
 
 
-def _without_gone(plan: ApprovedPlan, lease: ThrottleLease) -> ThrottleLease:
-    """Of a topic that was left out because it is gone, there is nothing left to throttle."""
-    gone = plan.topics - {move.topic_partition.topic for move in plan.candidate.moves}
-    wanted = {entity: values for entity, values in lease.wanted.items() if entity.removeprefix("topics/") not in gone}
-    return replace(lease, wanted=wanted)
-
-
-def _undo(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: lock.Fence) -> None:
+def _undo(
+    client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: lock.Fence, *, held_before: bool
+) -> None:
     """Best effort after a setup that failed; what cannot be undone is said, and the first error stays the error.
 
     A setup that is repeated while copies are in flight keeps their throttle and the lock, as `release` would; what
     another attempt at it has taken meanwhile is that one's.
     """
     try:
-        lease = _open_lease(plan, owner)
+        lease = _open_lease(client, plan, owner)
         if lease is not None:
             is_ours = lease.taken_under == fence.generation
             if not (is_ours and put_back(client, lease).complete):
                 return
             fence = lock.read_fence(client)
-            if _open_lease(plan, owner) is not None:
+            if _open_lease(client, plan, owner) is not None:
                 return
+        elif held_before and cluster_lease.read(client, plan.snapshot["cluster_id"]) is None:
+            check_nothing_of_ours(client, plan, "The lock is kept.")
         lock.release(client, owner, fence=fence)
     except Exception:
         log.exception("the throttle could not be put back; the lease says what was set: %s", plan.folder)
@@ -185,7 +190,7 @@ def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     plan = read_approved(decision, dag_run)
     owner = lock_owner(plan.candidate.digest, dag_run)
     with open_client(read_connection(plan.connection_id).zookeeper) as client:
-        lease = _open_lease(plan, owner)
+        lease = _open_lease(client, plan, owner)
         result = Release({}, (), ())
         if lease is not None:
             result = put_back(client, lease)
@@ -198,8 +203,10 @@ def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
                 "throttle off when the last one is in sync, and so does this task when it is repeated."
             )
         fence = lock.read_fence(client)  # before the lease: a run that takes both again does so under a later one
-        if _open_lease(plan, owner) is not None:
+        if _open_lease(client, plan, owner) is not None:
             raise _taken_again(owner.run, "was put back")
+        if cluster_lease.read(client, plan.snapshot["cluster_id"]) is None:
+            check_nothing_of_ours(client, plan, "The lock is kept.")
         lock.release(client, owner, fence=fence)
     return {"put_back": sum(map(len, result.changes.values())), "left_alone": list(result.foreign)}
 
@@ -208,7 +215,7 @@ def _hand_over(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, t
     """Notes in the lease that the janitor has it, once; not in one that the run has taken again since."""
 
     def unnoted() -> ThrottleLease | None:
-        lease = _open_lease(plan, owner)
+        lease = _open_lease(client, plan, owner)
         is_ours = lease is not None and lease.taken_under == taken_under and lease.handed_over_at is None
         return lease if is_ours else None
 
@@ -218,7 +225,10 @@ def _hand_over(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, t
         fence = lock.raise_fence(client)
         lease = unnoted()
         if lease is not None:
-            leases.write(replace(lease, handed_over_at=leases.now(), generation=fence.generation))
+            with suppress(LockLostError):  # somebody changes it at this moment: it is read anew
+                cluster_lease.write(
+                    client, replace(lease, handed_over_at=leases.now(), generation=fence.generation), fence
+                )
 
 
 def put_back(client: KazooClient, decided: ThrottleLease) -> Release:
@@ -233,7 +243,7 @@ def put_back(client: KazooClient, decided: ThrottleLease) -> Release:
         # Raised before lease and cluster are read: who sets this throttle, or requests moves under it, no longer can,
         # or has and is seen; and who takes the cluster after this stops the writes below.
         fence = lock.raise_fence(client)
-        lease = leases.read_open(decided.cluster_id)
+        lease = cluster_lease.read_open(client, decided.cluster_id)
         if lease is None or (lease.run, lease.owner) != (decided.run, decided.owner):
             return Release({}, (), ())
         if lease.taken_under != decided.taken_under:
@@ -245,8 +255,8 @@ def put_back(client: KazooClient, decided: ThrottleLease) -> Release:
         if not result.complete:
             return result
         closed = replace(lease, released_at=leases.now(), generation=fence.generation)
-        leases.write(closed)
-        if leases.is_latest(closed):
+        cluster_lease.write(client, closed, fence)
+        if cluster_lease.is_latest(client, closed):
             leases.remove_before(closed)
             return result
     raise ThrottleError(
@@ -299,42 +309,7 @@ def _migrated(lease: ThrottleLease, result: Release) -> ClusterNotReadyError:
     )
 
 
-def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan) -> None:
-    """Raises ThrottleError unless lists and rates are what the lease says; before each batch."""
-    lease = leases.read_open(plan.snapshot["cluster_id"])
-    if lease is None or lease.run_folder != str(plan.folder) or lease.handed_over_at is not None:
-        raise ThrottleError(
-            "No throttle is held for this run, so no batch is requested. Clear hold_throttle with what follows it."
-        )
-    lease = _without_gone(plan, lease)
-    check_in_force(lease, read_configs(client, lease.entities))
-
-
-def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]:
-    """The verification's results about throttles: as before where the run set some, none left on what it touched."""
-    topics = (f"topics/{topic}" for topic in plan.topics)
-    entities = {*topics, *map(entity_of, brokers_touched(plan.candidate.moves))}
-    document = artifacts.read_json_if_there(plan.folder, artifacts.THROTTLE)
-    if document is None:
-        return check_left(read_configs(client, entities), ())
-    lease = ThrottleLease.from_mapping(document)
-    now = read_configs(client, entities.union(lease.entities))
-    checks = check_throttles(lease.prior, lease.wanted, now)
-    return (*checks, *check_left(now, checks))
-
-
-def _open_lease(plan: ApprovedPlan, owner: lock.LockOwner) -> ThrottleLease | None:
+def _open_lease(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> ThrottleLease | None:
     """The lease that this run holds; None where it has none, or has given it back."""
-    lease = leases.read_open(plan.snapshot["cluster_id"])
+    lease = cluster_lease.read_open(client, plan.snapshot["cluster_id"])
     return lease if lease is not None and (lease.run, lease.owner) == (owner.run, owner.owner) else None
-
-
-def read_configs(client: KazooClient, entities: Collection[str]) -> dict[str, dict[str, str]]:
-    """{entity: {key: value}} of brokers and topics, and of all brokers' default, pipelined."""
-    names = [entity.partition("/") for entity in entities]
-    topics = read_topic_configs(client, [name for kind, _, name in names if kind == "topics"])
-    brokers = read_broker_configs(client, [int(name) for kind, _, name in names if kind == "brokers"])
-    return {
-        **{f"topics/{topic}": values for topic, values in topics.items()},
-        **{entity_of(broker): values for broker, values in brokers.items()},
-    }

@@ -19,6 +19,8 @@ CONFIG_CHANGE_PREFIX = "/config/changes/config_change_"  # ZooKeeper appends ten
 DEFAULT_ENTITY = "<default>"  # /config/brokers/<default>: dynamic values for all brokers
 RUN_LOCK_PARENT = "/kafka_rebalance"
 RUN_LOCK = "/kafka_rebalance/run"
+LEASE = "/kafka_rebalance/lease"
+LEASE_PART_PREFIX = "/kafka_rebalance/lease-"
 
 
 def broker_path(broker: int) -> str:
@@ -42,3 +44,8 @@ def deletion_path(topic: str) -> str:
 def config_path(entity: str) -> str:
     """Of `topics/T`, `brokers/N` or `brokers/<default>`."""
     return f"{CONFIG}/{entity}"
+
+
+def lease_part_path(generation: str, number: int) -> str:
+    """What of a lease's record does not fit into `LEASE`; sorted by generation."""
+    return f"{LEASE_PART_PREFIX}{generation}-{number:03d}"

@@ -1,0 +1,97 @@
+"""What of a run's throttle is in force: before a batch, when it is given back, and when the run is verified."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.errors import ThrottleError
+from kafka_rebalance.execution.findings import some
+from kafka_rebalance.execution.lease import ThrottleLease
+from kafka_rebalance.execution.throttle import check_in_force, desired_throttle, standing
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.proposal import brokers_touched
+from kafka_rebalance.verification.checks import Check
+from kafka_rebalance.verification.stored_configs import entity_of
+from kafka_rebalance.verification.throttles import check_left, check_throttles, check_unrecorded
+from kafka_rebalance.workflow.run.approved import ApprovedPlan
+from kafka_rebalance.workflow.throttle import cluster_lease
+from kafka_rebalance.workflow.throttle.leases import rate_in_force
+from kafka_rebalance.zookeeper.lock import LockOwner
+from kafka_rebalance.zookeeper.reader import read_broker_configs, read_topic_configs
+
+
+def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan) -> None:
+    """Raises ThrottleError unless lists and rates are what the lease says; before each batch."""
+    lease = cluster_lease.read_open(client, plan.snapshot["cluster_id"])
+    if lease is None or lease.run_folder != str(plan.folder) or lease.handed_over_at is not None:
+        raise ThrottleError(
+            "No throttle is held for this run, so no batch is requested. Clear hold_throttle with what follows it."
+        )
+    lease = without_gone(plan, lease)
+    check_in_force(lease, read_configs(client, lease.entities))
+
+
+def has_held_before(plan: ApprovedPlan, holder: LockOwner | None, owner: LockOwner) -> bool:
+    """Whether this run has held the cluster already, by the lock or by its own notes."""
+    if holder is not None and holder.is_same_run(owner):
+        return True
+    document = artifacts.read_json_if_there(plan.folder, artifacts.THROTTLE)
+    return document is not None and not document.get("released_at")
+
+
+def check_nothing_of_ours(client: KazooClient, plan: ApprovedPlan, consequence: str) -> None:
+    """For a run that has no lease, neither in ZooKeeper nor below `runs_url`. Raises ThrottleError where a rate or an
+    entry stands that this run sets: nothing tells what was there before it.
+    """
+    wanted = _wanted(plan)
+    found = standing(wanted, read_configs(client, wanted))
+    if found:
+        shown = some([f"{entity}: {key} = {value}" for entity, key, value in found])
+        raise ThrottleError(
+            f"A throttle of this run stands, and nothing tells what was there before it: its lease is gone from the "
+            f"folder leases below runs_url and from ZooKeeper. {consequence} What stands: {shown}. Where throttle.json "
+            "of the run's folder is left, its prior has what was there before. Put that back, or remove these keys, "
+            "with kafka-configs once nothing is copied; kafka_throttle_janitor lists them when its break_lock "
+            "has given the lock back. Then clear this task."
+        )
+
+
+def _wanted(plan: ApprovedPlan) -> dict[str, dict[str, str]]:
+    """What the run has set if it has set anything, at the rate it set last as far as its folder tells."""
+    return desired_throttle(plan.approved.moves, rate_in_force(plan.folder))
+
+
+def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]:
+    """The verification's results about throttles: as before where the run set some, none left on what it touched."""
+    topics = (f"topics/{topic}" for topic in plan.topics)
+    entities = {*topics, *map(entity_of, brokers_touched(plan.candidate.moves))}
+    document = artifacts.read_json_if_there(plan.folder, artifacts.THROTTLE)
+    if document is None:
+        now = read_configs(client, entities)
+        checks = check_unrecorded(standing(_wanted(plan), now))
+        return (*checks, *check_left(now, checks))
+    lease = ThrottleLease.from_mapping(document)
+    now = read_configs(client, entities.union(lease.entities))
+    checks = check_throttles(lease.prior, lease.wanted, now, lease.own_rates)
+    return (*checks, *check_left(now, checks))
+
+
+def without_gone(plan: ApprovedPlan, lease: ThrottleLease) -> ThrottleLease:
+    """Of a topic that was left out because it is gone, there is nothing left to throttle."""
+    gone = plan.topics - {move.topic_partition.topic for move in plan.candidate.moves}
+    wanted = {entity: values for entity, values in lease.wanted.items() if entity.removeprefix("topics/") not in gone}
+    return replace(lease, wanted=wanted)
+
+
+def read_configs(client: KazooClient, entities: Collection[str]) -> dict[str, dict[str, str]]:
+    """{entity: {key: value}} of brokers and topics, and of all brokers' default, pipelined."""
+    names = [entity.partition("/") for entity in entities]
+    topics = read_topic_configs(client, [name for kind, _, name in names if kind == "topics"])
+    brokers = read_broker_configs(client, [int(name) for kind, _, name in names if kind == "brokers"])
+    return {
+        **{f"topics/{topic}": values for topic, values in topics.items()},
+        **{entity_of(broker): values for broker, values in brokers.items()},
+    }

@@ -1,0 +1,176 @@
+"""The throttle's lease as the cluster itself has it, beside the lock: `/kafka_rebalance/lease`.
+
+What puts a throttle back must not be lost with a folder. So the lease is recorded in the ZooKeeper that holds the
+throttle, before the first config is changed and under the same fence. Of two records the one of the later generation
+stays.
+
+The record is compressed: the lists of a plan of 100,000 partitions are some megabytes. What does not fit into the znode
+is in parts beside it, `/kafka_rebalance/lease-<generation>-<number>`, which are written before it.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hashlib
+import zlib
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient
+from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
+
+from kafka_rebalance.errors import CorruptZnodeError, LockLostError
+from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
+from kafka_rebalance.zookeeper.lock import Fence, own_acl
+from kafka_rebalance.zookeeper.primitives import ATTEMPTS, commit, delete_znode, repeat
+from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.znodes.parsing import compact_json, parse_object, parse_text, parse_version
+
+PART_BYTES = 512 * 1024  # below jute.maxbuffer (1 MiB) also as base64 in the znode's JSON
+
+
+@dataclass(frozen=True, slots=True)
+class LeaseRecord:
+    """The lease's JSON, and the generation of the fence under which it was written."""
+
+    generation: str
+    text: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class _Head:
+    generation: str
+    parts: int  # beside the one in the znode itself
+    digest: str
+    first: bytes
+
+
+def read(client: KazooClient) -> LeaseRecord | None:
+    """The cluster's record; None where there is none. Raises ReadError, and CorruptZnodeError for a damaged one."""
+    for _ in range(ATTEMPTS):
+        sync(client)
+        znode = read_znodes(client, [paths.LEASE])[paths.LEASE]
+        if znode is None:
+            return None
+        head = _decode(znode[0])
+        names = [paths.lease_part_path(head.generation, number) for number in range(1, head.parts + 1)]
+        parts = read_znodes(client, names)
+        found = [part[0] or b"" for name in names if (part := parts[name]) is not None]
+        if len(found) == head.parts:
+            return LeaseRecord(head.generation, _join(head, found))
+        # A later record was written between the two reads, and took the parts of this one away.
+    raise CorruptZnodeError(f"{paths.LEASE}: parts of the lease are gone. Nothing was changed.")
+
+
+def write(client: KazooClient, record: LeaseRecord, *, run: str, fence: Fence | None) -> None:
+    """Makes it the cluster's record unless there is a later one. `run`: for people who look at the znode.
+
+    `fence`: nothing is written once somebody has taken the cluster, requested moves, changed the lease or begun to put
+    the throttle back; LockLostError then. A damaged record is replaced. Raises WriteError.
+    """
+    packed = zlib.compress(record.text, 9)
+    first, *more = [packed[at : at + PART_BYTES] for at in range(0, len(packed), PART_BYTES)]
+    data = compact_json(
+        {
+            "version": 1,
+            "generation": record.generation,
+            "run": run,
+            "parts": len(more),
+            "digest": hashlib.sha256(packed).hexdigest(),
+            "lease": base64.b64encode(first).decode(),
+        }
+    )
+    checks = fence.versions if fence else {}
+
+    def attempt() -> None:
+        sync(client)
+        found = read_znodes(client, [paths.LEASE, *checks])
+        if any((stat := found[path]) is None or stat[1].version != version for path, version in checks.items()):
+            raise LockLostError(
+                "The throttle's lease was not recorded: another worker has taken the cluster, requested moves or put "
+                "throttles back since this one began. No config was changed. Clear this task if the run is to go on."
+            )
+        before = found[paths.LEASE]
+        if before is not None and _generation(before) > record.generation:
+            return
+        _write_parts(client, record.generation, more, checks)
+        transaction = client.transaction()
+        for path, version in checks.items():
+            transaction.check(path, version)
+        if before is None:
+            transaction.create(paths.LEASE, data, acl=own_acl(client))
+        else:
+            transaction.set_data(paths.LEASE, data, before[1].version)
+        commit(client, paths.LEASE, transaction)
+
+    repeat(paths.LEASE, attempt)
+    _remove_parts_before(client, record.generation)
+
+
+def delete(client: KazooClient) -> None:
+    """Deletes a record, also a damaged one, with its parts. Raises WriteError."""
+
+    def attempt() -> None:
+        sync(client)
+        znode = read_znodes(client, [paths.LEASE])[paths.LEASE]
+        if znode is not None:
+            delete_znode(client, paths.LEASE, znode[1].version)
+
+    repeat(paths.LEASE, attempt)
+    _remove_parts_before(client, None)
+
+
+def _write_parts(client: KazooClient, generation: str, parts: Sequence[bytes], checks: Mapping[str, int]) -> None:
+    for number, part in enumerate(parts, 1):
+        path = paths.lease_part_path(generation, number)
+        transaction = client.transaction()
+        for checked, version in checks.items():
+            transaction.check(checked, version)
+        transaction.create(path, part, acl=own_acl(client))
+        with suppress(NodeExistsError):  # by our own attempt, whose answer was lost: a generation is written once
+            commit(client, path, transaction)
+
+
+def _remove_parts_before(client: KazooClient, generation: str | None) -> None:
+    """What of earlier records is left, also of those whose writer was killed; None: of all."""
+    for name in read_children(client, paths.RUN_LOCK_PARENT):
+        path = f"{paths.RUN_LOCK_PARENT}/{name}"
+        if path.startswith(paths.LEASE_PART_PREFIX) and (
+            generation is None or path < paths.lease_part_path(generation, 0)
+        ):
+            with suppress(NoNodeError, BadVersionError):  # somebody else removes it
+                delete_znode(client, path, 0)
+
+
+def _generation(znode: Znode) -> str:
+    """Earlier than every other where the record is damaged."""
+    try:
+        return _decode(znode[0]).generation
+    except CorruptZnodeError:
+        return ""
+
+
+def _decode(data: bytes | None) -> _Head:
+    fields = parse_object(paths.LEASE, data)
+    parse_version(paths.LEASE, fields)
+    texts = {name: parse_text(paths.LEASE, name, fields.get(name)) for name in ("generation", "digest", "lease")}
+    parts = fields.get("parts")
+    if type(parts) is not int or not 0 <= parts < 1000:
+        raise CorruptZnodeError(f"{paths.LEASE}: parts is {parts!r}, not a number of parts. Nothing was changed.")
+    try:
+        first = base64.b64decode(texts["lease"], validate=True)
+    except (ValueError, binascii.Error) as bad:
+        raise CorruptZnodeError(f"{paths.LEASE}: the lease is not base64 ({bad}). Nothing was changed.") from bad
+    return _Head(texts["generation"], parts, texts["digest"], first)
+
+
+def _join(head: _Head, parts: Sequence[bytes]) -> bytes:
+    packed = b"".join((head.first, *parts))
+    if hashlib.sha256(packed).hexdigest() != head.digest:
+        raise CorruptZnodeError(f"{paths.LEASE}: the lease does not have its digest. Nothing was changed.")
+    try:
+        return zlib.decompress(packed)
+    except zlib.error as bad:
+        raise CorruptZnodeError(f"{paths.LEASE}: the lease cannot be unpacked ({bad}). Nothing was changed.") from bad
