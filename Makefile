@@ -82,8 +82,12 @@ bench-web: setup  ## the run's page and its searches at 1,000 brokers and 150,00
 	$(BIN)/python -m bench.web
 
 .PHONY: faults
-faults: setup  ## kill -9 of everything at three moments on three versions, half an hour, into docs/ (RESUME=1 goes on)
+faults: setup  ## faults during a move on three versions: kills, disks, topics, storage, clocks; an hour, into docs/ (RESUME=1 goes on)
 	$(BIN)/python -m faults $(if $(RESUME),--resume)
+
+.PHONY: soak
+soak: setup  ## twelve rebalances with a random fault each on one cluster, eight minutes, into docs/
+	$(BIN)/python -m faults.soak
 
 .PHONY: lock
 lock: setup  ## pin the requirements*.in anew, with hashes; UPGRADE=1 takes the newest versions

@@ -1,4 +1,4 @@
-"""`python -m faults`: the fault matrix, a line a case, and the table in docs/reliability.md."""
+"""`python -m faults`: the fault matrix, a line a case, and the tables in docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from pathlib import Path
 from faults.cases import Case, matrix
 from faults.cluster import running
 from faults.processes import ROOT, Processes
-from faults.report import write_table
-from faults.run import Result, prepare_airflow, run_case
+from faults.report import write_tables
+from faults.run import Result, airflow, run_case
 from local_cluster.locks import VERSIONS
 
 RESULTS = ROOT / ".faults" / "results.jsonl"
@@ -32,8 +32,7 @@ def run_version(version: str, cases: Iterable[Case], folder: Path, give_up: floa
     while left and time.monotonic() < give_up:
         number += 1
         place = folder / f"{version}-{number}"
-        with running(version, place / "cluster") as cluster:
-            environment = prepare_airflow(place / "airflow", cluster)
+        with running(version, place / "cluster") as cluster, airflow(place / "airflow", cluster) as environment:
             while left and time.monotonic() < give_up:
                 case = left.pop(0)
                 case_folder = place / case.topic
@@ -81,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 print(f"{time.monotonic() - began:4.0f} s  {result.line()}", flush=True)
     done = {result.case: result for result in read_results()}
     print(f"{sum(result.passed for result in done.values())} of {len(list(matrix()))} cases of the matrix have passed")
-    print(f"written: {write_table(done.values()).relative_to(ROOT)}")
+    print(f"written: {write_tables(done.values()).relative_to(ROOT)}")
     return 1 if failed else 0
 
 

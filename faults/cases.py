@@ -1,4 +1,4 @@
-"""The matrix as data: which fault strikes when, on which version of Kafka."""
+"""The matrix as data: which fault strikes when, on which version of Kafka, and how its run has to end."""
 
 from __future__ import annotations
 
@@ -22,26 +22,77 @@ class Fault(StrEnum):
     FROZEN = "frozen"  # SIGSTOP of the target: registered, and answering nothing
     WORKER = "worker"  # the process that runs our tasks
     TRIGGERER = "triggerer"  # the process that follows a batch
+    EVERYTHING = "everything"  # all brokers, all of ZooKeeper and our processes at once
+    SLOW_ZOOKEEPER = "slow-zookeeper"  # SIGSTOP of every server for seconds, again and again
+    FULL_DISK = "full-disk"  # of the target
+    FAILED_LOG_DIR = "failed-log-dir"  # one of two on the target, which lives on
+    TOPIC_DELETED = "topic-deleted"
+    TOPIC_RECREATED = "topic-recreated"
+    TOPIC_EXPANDED = "topic-expanded"
+    THROTTLE_LIFTED = "throttle-lifted"  # what somebody's `kafka-reassign-partitions --verify` does
+    FOLDER_LOST = "folder-lost"  # the run's
+    LEASE_LOST = "lease-lost"
+    LEASE_DAMAGED = "lease-damaged"
+    STORAGE_READ_ONLY = "storage-read-only"
+    STORAGE_FULL = "storage-full"
+    CLOCK_AHEAD = "clock-ahead"  # our processes', by a day
+    CLOCK_BEHIND = "clock-behind"
 
 
 class Moment(StrEnum):
     """When it strikes."""
 
+    BEFORE = "before"  # approved, and nothing written yet
     SUBMIT = "submit"  # the reassignment znode has just been created
     MID_COPY = "mid-copy"  # the target holds two fifths of the bytes
     END = "end"  # the first new replica is in sync
 
 
-FAULT_TEXTS = {
-    Fault.TARGET: "kill -9 of the target broker",
-    Fault.LEADER: "kill -9 of a leader that copies are read from",
-    Fault.CONTROLLER: "kill -9 of the controller",
-    Fault.ZOOKEEPER: "kill -9 of all of ZooKeeper, started again",
-    Fault.ZOOKEEPER_ONE: "kill -9 of the leader of three ZooKeepers",
-    Fault.RACK: "kill -9 of all brokers of the target's rack",
-    Fault.FROZEN: "SIGSTOP of the target broker",
-    Fault.WORKER: "kill -9 of our worker",
-    Fault.TRIGGERER: "kill -9 of our triggerer",
+class Ending(StrEnum):
+    """How a run may end."""
+
+    AS_APPROVED = "as-approved"  # at once, or when it is cleared once the cause is gone
+    TOLD = "told"  # failed, for a reason that it tells; who follows its advice finds nothing left behind
+
+
+KILLED = (Moment.SUBMIT, Moment.MID_COPY, Moment.END)
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One fault in words, when it strikes, and what it has to come to."""
+
+    text: str
+    moments: tuple[Moment, ...] = (Moment.MID_COPY,)
+    ending: Ending = Ending.AS_APPROVED
+    told: str = ""  # a pattern that the run's own words have to match
+
+
+KINDS = {
+    Fault.TARGET: Kind("kill -9 of the target broker", KILLED),
+    Fault.LEADER: Kind("kill -9 of a leader that copies are read from", KILLED),
+    Fault.CONTROLLER: Kind("kill -9 of the controller", KILLED),
+    Fault.ZOOKEEPER: Kind("kill -9 of all of ZooKeeper, started again", KILLED),
+    Fault.ZOOKEEPER_ONE: Kind("kill -9 of the leader of three ZooKeepers", KILLED),
+    Fault.RACK: Kind("kill -9 of all brokers of the target's rack", KILLED),
+    Fault.FROZEN: Kind("SIGSTOP of the target broker", KILLED),
+    Fault.WORKER: Kind("kill -9 of our worker", KILLED),
+    Fault.TRIGGERER: Kind("kill -9 of our triggerer", KILLED),
+    Fault.EVERYTHING: Kind("kill -9 of all brokers, ZooKeeper and our processes"),
+    Fault.SLOW_ZOOKEEPER: Kind("ZooKeeper stopped for seconds, again and again"),
+    Fault.FULL_DISK: Kind("no room on the target's disk", told=r"[Bb]roker 4 "),
+    Fault.FAILED_LOG_DIR: Kind("one of the target's two log dirs fails", told=r"log dir"),
+    Fault.TOPIC_DELETED: Kind("the topic is deleted", ending=Ending.TOLD, told=r"delet|gone|not there|no longer there"),
+    Fault.TOPIC_RECREATED: Kind("the topic is deleted and created again", ending=Ending.TOLD, told=r"creat|made again"),
+    Fault.TOPIC_EXPANDED: Kind("the topic gets two more partitions"),
+    Fault.THROTTLE_LIFTED: Kind("somebody's `--verify` lifts the throttle", told=r"throttle.{0,200}(lifted|in force)"),
+    Fault.FOLDER_LOST: Kind("the run's folder is lost", ending=Ending.TOLD, told=r"folder"),
+    Fault.LEASE_LOST: Kind("the throttle's lease is lost"),
+    Fault.LEASE_DAMAGED: Kind("the throttle's lease is damaged"),
+    Fault.STORAGE_READ_ONLY: Kind("storage is read-only for ten seconds"),
+    Fault.STORAGE_FULL: Kind("storage is full for ten seconds"),
+    Fault.CLOCK_AHEAD: Kind("our clocks are a day ahead", (Moment.BEFORE, Moment.MID_COPY)),
+    Fault.CLOCK_BEHIND: Kind("our clocks are a day behind", (Moment.BEFORE, Moment.MID_COPY)),
 }
 
 
@@ -62,6 +113,15 @@ class Case:
     def topic(self) -> str:
         return f"{self.fault}-at-{self.moment}"
 
+    @property
+    def is_kill(self) -> bool:
+        """Whether it is of the matrix of everything that may be killed, at each moment."""
+        return self.kind.moments == KILLED
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.fault]
+
     def random(self) -> random.Random:
         """The case's own numbers, whatever ran before it."""
         return random.Random(f"{self.seed}/{self.name}")
@@ -70,8 +130,8 @@ class Case:
 def matrix(versions: Collection[str] = VERSIONS, only: Collection[str] = (), seed: int = 6) -> Iterator[Case]:
     """All cases of these versions, one version after the other. `only`: parts of names, one of which must be in it."""
     for version in versions:
-        for fault in Fault:
-            for moment in Moment:
+        for fault, kind in KINDS.items():
+            for moment in kind.moments:
                 case = Case(version, fault, moment, seed)
                 if not only or any(part in case.name for part in only):
                     yield case

@@ -8,9 +8,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from kazoo.exceptions import KazooException
+
 from faults.cluster import BROKERS, FaultCluster
 
 RESTART = re.compile(r"broker (\d+), which leads it, does not bring it into the ISR: restart that broker")
+ELECT = re.compile(r"(?i)another controller|controller election|broker that is controller|new controller")
 
 
 class Operator:
@@ -35,6 +38,26 @@ class Operator:
         self.did = f"broker {leader} restarted, as the run asked"
         self.cluster.local.kill_broker(leader)
         self.cluster.local.start_broker(leader)
+
+    def clear_request(self, advice: str) -> str:
+        """What is wrong, or empty. A request of which the controller has lost sight ends with another controller.
+
+        `advice`: what the run has said in its errors and on its page; an operator does this only where it says so.
+        """
+        try:
+            if self.cluster.reassignment() is None or self.cluster.registered() != set(BROKERS):
+                return ""
+        except KazooException:
+            return ""  # ZooKeeper is away: this can wait
+        if not ELECT.search(advice):
+            return "the request stays, and the run does not say that another controller clears it"
+        self.did = "another controller elected, as the run asked"
+        self.cluster.elect_controller()
+        try:
+            self.cluster.wait("the request is gone", lambda: self.cluster.reassignment() is None, 30)
+        except TimeoutError as stays:
+            return str(stays)
+        return ""
 
 
 def leader_to_restart(progress: Mapping[str, Any]) -> int | None:

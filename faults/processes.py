@@ -12,6 +12,7 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
+CLOCK_VARIABLE = "FAULTS_CLOCK_SECONDS"  # by how much a process of ours is ahead
 ROOT = Path(__file__).parents[1]
 
 
@@ -42,7 +43,7 @@ class Processes:
     """Starts them. `environment` is set in each; `folder` takes their logs and outcomes."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
-        self.folder, self._environment = folder, environment
+        self.folder, self._environment = folder, dict(environment)
         self._numbers = itertools.count(1)
         self.context = multiprocessing.get_context("forkserver")
         self.context.set_forkserver_preload(["faults.product", "faults.load"])
@@ -55,6 +56,10 @@ class Processes:
                 del os.environ["PYTHONPATH"]
             else:
                 os.environ["PYTHONPATH"] = path
+
+    def shift_clock(self, seconds: int) -> None:
+        """Of every process that is started from now on."""
+        self._environment[CLOCK_VARIABLE] = str(seconds)
 
     def start(self, step: str, state: Mapping[str, Any], killed: Mapping[str, Any] | None = None) -> Step:
         """A step of `product.STEPS`; `killed`: after how many of its writes, and how long after, it is killed."""

@@ -1,44 +1,66 @@
-"""The table of docs/reliability.md."""
+"""The tables of docs/reliability.md."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
-from faults.cases import FAULT_TEXTS, matrix
+from faults.cases import KINDS, Case, matrix
 from faults.processes import ROOT
 from faults.run import Result
 
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- faults -->", "<!-- /faults -->"
+STRIKES_BEGIN, STRIKES_END = "<!-- strikes -->", "<!-- /strikes -->"
+SOAK_BEGIN, SOAK_END = "<!-- soak -->", "<!-- /soak -->"
+COLUMNS = ("result", "run over after", "records, lost", "longest gap", "run", "failed tries")
+RULE = "---|---:|---:|---:|---|---:|"
 
 
-def write_table(results: Collection[Result], page: Path = PAGE) -> Path:
-    """Replaces the table between the page's two marks; returns the page."""
+def write_tables(results: Collection[Result], page: Path = PAGE) -> Path:
+    """Replaces the matrix of kills and the table of strikes, each where it has a result; returns the page."""
     by_name = {result.case: result for result in results}
-    lines = [
-        BEGIN,
-        "",
-        "| version | fault | moment | result | run over after | records, lost | longest gap | run | failed tries |",
-        "|---|---|---|---|---:|---:|---:|---|---:|",
-    ]
-    for case in matrix():
-        result = by_name.get(case.name)
-        lines.append(f"| {case.version} | {FAULT_TEXTS[case.fault]} | {case.moment} | {_cells(result)} |")
-    everything = [case.name for case in matrix()]
-    passed = [result for name in everything if (result := by_name.get(name)) and result.passed]
+    for kills, (begin, end) in ((True, (BEGIN, END)), (False, (STRIKES_BEGIN, STRIKES_END))):
+        cases = [case for case in matrix() if case.is_kill is kills]
+        if any(case.name in by_name for case in cases):
+            _replace(page, begin, end, _table(cases, by_name))
+    return page
+
+
+def _table(cases: Sequence[Case], by_name: Mapping[str, Result]) -> list[str]:
+    lines = [f"| version | fault | moment | {' | '.join(COLUMNS)} |", f"|---|---|---|{RULE}"]
+    lines += [f"| {case.version} | {_struck(case)} | {_cells(by_name.get(case.name))} |" for case in cases]
+    passed = [result for case in cases if (result := by_name.get(case.name)) and result.passed]
     seeds = ", ".join(map(str, sorted({result.seed for result in passed})))
     records = sum(result.acknowledged for result in passed)
-    lines += [
-        "",
-        f"{len(passed)} of {len(everything)} cases passed (seed {seeds}), with {records:,} acknowledged records.",
-        "",
-        END,
-    ]
+    said = f"{len(passed)} of {len(cases)} cases passed (seed {seeds}), with {records:,} acknowledged records."
+    return [*lines, "", said]
+
+
+def write_soak(cases: Sequence[Case], results: Sequence[Result], page: Path = PAGE) -> Path:
+    """Replaces the soak's table likewise. The last result is that of all records, read again at the end."""
+    by_name = {result.case: result for result in results}
+    lines = [f"| | fault | moment | {' | '.join(COLUMNS)} |", f"|---:|---|---|{RULE}"]
+    for number, case in enumerate(cases, 1):
+        lines.append(f"| {number} | {_struck(case)} | {_cells(by_name.get(case.name))} |")
+    passed = sum(case.name in by_name and by_name[case.name].passed for case in cases)
+    last = results[-1]
+    said = (
+        f"{passed} of {len(cases)} rebalances passed on one cluster of {cases[0].version} (seed {cases[0].seed}). Read "
+        f"again at the end: {last.acknowledged:,} acknowledged records, {last.lost} lost."
+    )
+    return _replace(page, SOAK_BEGIN, SOAK_END, [*lines, "", said])
+
+
+def _replace(page: Path, begin: str, end: str, lines: Sequence[str]) -> Path:
     text = page.read_text(encoding="utf-8")
-    head, _, rest = text.partition(BEGIN)
-    page.write_text(head + "\n".join(lines) + rest.partition(END)[2], encoding="utf-8")
+    head, _, rest = text.partition(begin)
+    page.write_text(head + "\n".join([begin, "", *lines, "", end]) + rest.partition(end)[2], encoding="utf-8")
     return page
+
+
+def _struck(case: Case) -> str:
+    return f"{KINDS[case.fault].text} | {case.moment}"
 
 
 def _cells(result: Result | None) -> str:

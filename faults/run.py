@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from faults import load
-from faults.cases import Case, Fault, Moment
+from faults.cases import Case, Ending, Fault, Moment
 from faults.cluster import AFTER, BEFORE, BULK_BYTES, RATE, FaultCluster, Truth
+from faults.file_systems import own_file_system
+from faults.judge import Throttles, judge_end, judge_records, judge_rest, judge_strike, judge_words
 from faults.operator import Operator
 from faults.processes import Processes, Step
 from faults.strike import Strike
 
+STORAGE_BYTES = 200_000_000
+TENDINGS = 20  # looks of the custodian, RETRY_SECONDS apart
 STAY_SECONDS = 60.0  # the Dag's own
 RETRY_SECONDS = 2.0  # the Dag's own pauses are longer; the number of retries is the Dag's
 CONNECTION = "kafka_faults"
@@ -62,8 +67,9 @@ class Result:
         return json.dumps(asdict(self))
 
 
-def prepare_airflow(folder: Path, cluster: FaultCluster) -> dict[str, str]:
-    """The environment of our processes: connection, policy, and a folder for runs."""
+@contextmanager
+def airflow(folder: Path, cluster: FaultCluster) -> Iterator[dict[str, str]]:
+    """The environment of our processes: connection, policy, and storage for runs on a file system of its own."""
     (folder / "policies").mkdir(parents=True)
     (folder / "policies" / f"{CONNECTION}.yaml").write_text(POLICY, encoding="utf-8")
     connection = {
@@ -71,12 +77,14 @@ def prepare_airflow(folder: Path, cluster: FaultCluster) -> dict[str, str]:
         "host": cluster.local.zookeeper,
         "extra": {"bootstrap_servers": cluster.local.bootstrap_servers},
     }
-    return {
+    environment = {
         f"AIRFLOW_CONN_{CONNECTION.upper()}": json.dumps(connection),
         "AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE": "false",  # there is no database that could say so
         "AIRFLOW__KAFKA_REBALANCE__RUNS_URL": str(folder / "runs"),
         "AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER": str(folder / "policies"),
     }
+    with own_file_system(folder / "runs", STORAGE_BYTES):
+        yield environment
 
 
 def dag_retries(processes: Processes) -> Mapping[str, int]:
@@ -89,8 +97,8 @@ def dag_retries(processes: Processes) -> Mapping[str, int]:
 class Run:
     """The tasks after the approval, in the Dag's order, each in a process that may be killed."""
 
-    def __init__(self, cluster: FaultCluster, processes: Processes, case: Case) -> None:
-        self.cluster, self.processes, self.case = cluster, processes, case
+    def __init__(self, cluster: FaultCluster, processes: Processes, case: Case, records: Load) -> None:
+        self.cluster, self.processes, self.case, self._records = cluster, processes, case, records
         self.errors: list[str] = []
         self.kills = 0
         self.truths: tuple[Truth, Truth] | None = None
@@ -133,7 +141,32 @@ class Run:
             return "failed"
         return self._from_reassign()
 
-    def kill_ours(self) -> None:
+    def advice(self) -> str:
+        """What the run has said to people: in its errors, and by what its page shows of its progress."""
+        notes = self.folder / "progress.json"
+        return "\n".join([*self.errors, *([notes.read_text(encoding="utf-8")] if notes.exists() else [])])
+
+    def told(self) -> str:
+        """That, and the logs of its processes."""
+        return "\n".join([self.advice(), *(log.read_text() for log in self.processes.folder.glob("*.log"))])
+
+    def tend(self) -> None:
+        """The custodian's looks, until it has nothing more to put back. Airflow says that the run has failed."""
+        for _ in range(TENDINGS):
+            outcome = self.processes.start("tend", self._state).wait()
+            if outcome is None or outcome["state"] != "done":
+                self.errors.append(f"tend: {(outcome or {}).get('error', 'killed')}")
+            if not self.cluster.is_locked():
+                return
+            time.sleep(RETRY_SECONDS)
+
+    def shift_clock(self, seconds: int) -> None:
+        self.processes.shift_clock(seconds)
+
+    def stop_load(self) -> None:
+        self._records.stop()
+
+    def kill(self) -> None:
         """Our triggerer, as soon as there is one; or the worker that follows the batch.
 
         At submit it dies of its own writes: `_kills_planned`.
@@ -147,7 +180,9 @@ class Run:
             process.kill()
 
     def _victim(self) -> Step | None:
-        return self._following if self.case.fault is Fault.TRIGGERER else self._moving
+        if self.case.fault is Fault.WORKER:
+            return self._moving
+        return self._following if self.case.fault is Fault.TRIGGERER else self._following or self._moving
 
     def _from_reassign(self) -> str:
         failed = False
@@ -216,6 +251,7 @@ class Run:
         """Notes it and waits for the retry. Raises TaskFailedError where there is none."""
         text = f"{task}: {'killed' if outcome is None else outcome['error']}"
         self.errors.append(text)
+        self.operator.clear_request(text)
         if not left or (outcome is not None and outcome["state"] == "failed"):
             raise TaskFailedError(text)
         time.sleep(RETRY_SECONDS)
@@ -234,99 +270,112 @@ class Run:
         return {}
 
 
-def run_case(cluster: FaultCluster, processes: Processes, case: Case, folder: Path) -> Result:
+class Load:
+    """The process that writes and reads records while a case runs."""
+
+    def __init__(self, cluster: FaultCluster, processes: Processes, case: Case, folder: Path) -> None:
+        self.journal = folder / "acknowledged.txt"
+        self._ours, theirs = processes.context.Pipe()
+        arguments = (cluster.local.bootstrap_servers, case.topic, len(BEFORE), BULK_BYTES, str(self.journal), theirs)
+        self._writer = processes.context.Process(target=load.write_and_read, args=arguments, daemon=True)
+        self._seen: load.LoadResult | None = None
+
+    def start(self) -> None:
+        """Returns when the bulk is acknowledged."""
+        self._writer.start()
+        self._receive()
+
+    def stop(self) -> load.LoadResult:
+        """What it has seen; at the second call the same."""
+        if self._seen is None:
+            self._ours.send("stop")
+            self._seen = self._receive()
+        return self._seen
+
+    def kill(self) -> None:
+        self._writer.kill()
+        self._writer.join()
+
+    def _receive(self) -> Any:
+        if not self._ours.poll(150):
+            code = self._writer.exitcode
+            raise TimeoutError(f"the process that writes records does not answer (exit code {code})")
+        return self._ours.recv()
+
+
+def loses_its_topic(case: Case) -> bool:
+    """Whether somebody deletes the topic, so that no record of it has to be there afterwards."""
+    return case.fault in {Fault.TOPIC_DELETED, Fault.TOPIC_RECREATED}
+
+
+def run_case(
+    cluster: FaultCluster, processes: Processes, case: Case, folder: Path, *, keep_topic: bool = False
+) -> Result:
     """Runs and judges one case. The cluster is as before when it returns, or `problems` says what is not."""
     result = Result(case.name, case.seed)
     before = cluster.throttles()
     cluster.make_topic(case.topic)
-    journal = folder / "acknowledged.txt"
-    ours, theirs = processes.context.Pipe()
-    arguments = (cluster.local.bootstrap_servers, case.topic, len(BEFORE), BULK_BYTES, str(journal), theirs)
-    writer = processes.context.Process(target=load.write_and_read, args=arguments, daemon=True)
-    writer.start()
+    records = Load(cluster, processes, case, folder)
     try:
-        _receive(ours, writer)
-        run = Run(cluster, processes, case)
+        records.start()
+        run = Run(cluster, processes, case, records)
         run.approve()
-        strike = Strike(cluster, case, run.kill_ours)
+        strike = Strike(cluster, case, run)
+        if case.moment is Moment.BEFORE:
+            strike.strike()
         strike.start()
         result.state = run.execute()
         ended = time.monotonic()
         strike.end()
         result.seconds = ended - (strike.struck_at or ended)
-        result.struck, result.operator = strike.what, run.operator.did
-        result.problems += judge_end(run, strike, result.state, before)
-        cluster.wait("the cluster is whole again", lambda: cluster.healthy(case.topic))
-        if result.state != "success":
-            result.cleared = run.clear() == "success"
-            result.problems += [] if result.cleared else ["it did not succeed when it was cleared"]
-            result.problems += judge_end(run, strike, "success" if result.cleared else "failed", before)
-        whole = cluster.settled(case.topic)
-        if not whole.is_placed:
-            result.problems.append(f"all brokers are back, and the end is not the approved one: {whole}")
-        result.errors = run.errors
-        ours.send("stop")
-        seen = _receive(ours, writer)
+        result.struck = strike.what
+        run.shift_clock(0)
+        if case.kind.ending is Ending.TOLD:
+            result.problems += _end_told(run, strike, result.state, before)
+        else:
+            result.problems += _end_as_approved(run, strike, result, before)
+        result.problems += judge_words(run, run.told())
+        result.operator, result.errors = run.operator.did, run.errors
+        seen = records.stop()
         result.acknowledged, result.consumed = seen.acknowledged, seen.consumed
         result.longest_gap_seconds = seen.longest_gap_seconds
-        result.lost, problems = judge_records(cluster, case, journal, seen)
-        result.problems += problems
-        cluster.delete_topic(case.topic)
+        if not loses_its_topic(case):
+            result.lost, problems = judge_records(cluster, case, records.journal, seen)
+            result.problems += problems
+        cluster.throttle_before()
+        if not keep_topic:
+            cluster.delete_topic(case.topic)
     finally:
-        writer.kill()
-        writer.join()
+        records.kill()
     result.passed = not result.problems
     return result
 
 
-def _receive(connection: Any, writer: Any) -> Any:
-    if not connection.poll(150):
-        raise TimeoutError(f"the process that writes records does not answer (exit code {writer.exitcode})")
-    return connection.recv()
-
-
-def judge_end(run: Run, strike: Strike, state: str, before: Mapping[str, Any]) -> list[str]:
-    """What is wrong with the end that the run says it has come to, by ZooKeeper alone."""
-    problems = [strike.problem] if strike.problem else []
-    if strike.struck_at is None:
-        problems.append("the fault was not made: the run was over before its moment came")
-    if run.case.fault in {Fault.WORKER, Fault.TRIGGERER} and not run.kills:
-        problems.append("the fault was not made: no process of ours was killed")
-    if len(strike.requests) > 1:
-        problems.append(f"the reassignment was requested {len(strike.requests)} times")
-    if run.truths is None:
-        return [*problems, f"nothing was verified: {run.errors[-1]}"]
-    passed = json.loads((run.folder / "verification.json").read_text(encoding="utf-8"))["passed"]
-    truths = [truth.as_approved and truth.throttles == before for truth in run.truths]
-    if passed not in truths:
-        problems.append(f"verification.json says passed={passed}, ZooKeeper does not: {run.truths[1]}")
-    now = run.truths[1]
-    if state == "success":
-        # Who was killed as the copies ended is in sync until its session ends, perhaps just behind the verification.
-        if not any(truth.as_approved for truth in run.truths):
-            problems.append(f"the run says success, and the end is not the approved one: {now}")
-        if now.throttles != before:
-            problems.append(f"the run says success, and throttles are {now.throttles}, were {before}")
-        if now.locked:
-            problems.append("the run says success, and the cluster is still locked")
-    elif not run.errors:
-        problems.append("the run failed without a word")
+def _end_as_approved(run: Run, strike: Strike, result: Result, before: Throttles) -> list[str]:
+    """At once, or when an operator clears it once the cause is gone."""
+    cluster, topic = run.cluster, run.case.topic
+    if run.truths is None and run.case.moment is Moment.BEFORE:  # refused before anything was written
+        problems = [*judge_strike(run, strike), *judge_rest(cluster.settled(topic), before)]
+    else:
+        problems = judge_end(run, strike, result.state, before)
+    cluster.wait("the cluster is whole again", lambda: cluster.healthy(topic))
+    if result.state != "success":
+        result.cleared = run.clear() == "success"
+        problems += [] if result.cleared else [f"it did not succeed when it was cleared: {run.errors[-1]}"]
+        problems += judge_end(run, strike, "success" if result.cleared else "failed", before)
+    whole = cluster.settled(topic)
+    if not whole.is_placed:
+        problems.append(f"all brokers are back, and the end is not the approved one: {whole}")
     return problems
 
 
-def judge_records(cluster: FaultCluster, case: Case, journal: Path, seen: load.LoadResult) -> tuple[int, list[str]]:
-    """How many acknowledged records are not there, and what is wrong with the rest."""
-    found = load.read_back(cluster.local.bootstrap_servers, case.topic, len(BEFORE))
-    acknowledged = load.read_journal(journal)
-    lost = [record for record in acknowledged if found.get((record.partition, record.offset)) != record.number]
-    problems = []
-    if lost:
-        problems.append(f"{len(lost)} of {len(acknowledged)} acknowledged records are lost, first {lost[0]}")
-    if len(acknowledged) != seen.acknowledged:
-        problems.append(f"{len(acknowledged)} acknowledgements were noted, {seen.acknowledged} counted")
-    damaged = sum(number is None for number in found.values()) + seen.damaged
-    if damaged:
-        problems.append(f"{damaged} records came back with a wrong checksum")
-    if not seen.consumed:
-        problems.append("nothing was consumed during the move")
-    return len(lost), problems
+def _end_told(run: Run, strike: Strike, state: str, before: Throttles) -> list[str]:
+    """The run cannot succeed. It says why; an operator does what it says, and the custodian puts back what is left."""
+    cluster, topic = run.cluster, run.case.topic
+    problems = judge_strike(run, strike)
+    if state == "success":
+        problems.append("the run says success, and its topic or its folder was gone")
+    problems += [problem] if (problem := run.operator.clear_request(run.advice())) else []
+    cluster.wait("the cluster is whole again", lambda: cluster.healthy(topic))
+    run.tend()
+    return [*problems, *judge_rest(cluster.settled(topic), before)]

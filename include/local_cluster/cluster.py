@@ -34,9 +34,9 @@ class LocalCluster:
     Brokers have ids from 1 and racks `rack-0`, `rack-1`, … in turn (`racks=0`: none). `one_jvm` is fast; without it
     each server has a JVM and `kill_broker` works. `folder` (default: a temporary one, removed at the end) must be empty
     or new and stays. `broker_config` overrides server.properties; `{data}` in a value is that broker's folder, so
-    `{"log.dirs": "{data}/a,{data}/b"}` gives two; `{port}` is the one that `bootstrap_servers` names, where `listeners`
-    are others. A `detached` cluster has separate JVMs and outlives this process. `zookeepers` beyond 1 are an ensemble,
-    of separate JVMs that end with this process.
+    `{"log.dirs": "{data}/a,{data}/b"}` gives two; `{id}` is its id, `{port}` the one that `bootstrap_servers` names,
+    where `listeners` are others. A `detached` cluster has separate JVMs and outlives this process. `zookeepers` beyond
+    1 are an ensemble, of separate JVMs that end with this process.
     """
 
     def __init__(
@@ -205,6 +205,14 @@ class LocalCluster:
     def kill_zookeeper(self, server: int = 1) -> None:
         """kill -9 one server, by its number from 1."""
         self._layout.kill_zookeeper(server)
+
+    def freeze_zookeeper(self, server: int = 1) -> None:
+        """SIGSTOP one server, by its number from 1. Ended by `thaw_zookeeper`."""
+        self._layout.freeze_zookeeper(server)
+
+    def thaw_zookeeper(self, server: int = 1) -> None:
+        """SIGCONT: it goes on where it stood."""
+        self._layout.thaw_zookeeper(server)
 
     def start_zookeeper(self, *servers: int) -> None:
         """Start servers that were killed, with their data; returns when they take connections."""

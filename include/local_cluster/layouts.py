@@ -17,6 +17,12 @@ class Layout(Protocol):
     def kill_zookeeper(self, server: int) -> None:
         """kill -9."""
 
+    def freeze_zookeeper(self, server: int) -> None:
+        """SIGSTOP: it keeps its connections and answers nothing."""
+
+    def thaw_zookeeper(self, server: int) -> None:
+        """SIGCONT."""
+
     def start_brokers(self, properties: Mapping[int, Properties]) -> None:
         """Start several at once."""
 

@@ -53,6 +53,12 @@ class OneJvm:
     def kill_zookeeper(self, server: int) -> None:
         raise _shared(f"ZooKeeper {server}", "killed")
 
+    def freeze_zookeeper(self, server: int) -> None:
+        raise _shared(f"ZooKeeper {server}", "frozen")
+
+    def thaw_zookeeper(self, server: int) -> None:
+        raise _shared(f"ZooKeeper {server}", "frozen")
+
     def kill_broker(self, broker: int) -> None:
         raise _shared(f"Broker {broker}", "killed", " stop_broker, or")
 

@@ -64,6 +64,12 @@ class SeparateJvms:
     def kill_zookeeper(self, server: int) -> None:
         self._end(zookeeper_name(server, self._ensemble), signal.SIGKILL)
 
+    def freeze_zookeeper(self, server: int) -> None:
+        self._processes[zookeeper_name(server, self._ensemble)].identity.send(signal.SIGSTOP)
+
+    def thaw_zookeeper(self, server: int) -> None:
+        self._processes[zookeeper_name(server, self._ensemble)].identity.send(signal.SIGCONT)
+
     def start_brokers(self, properties: Mapping[int, Properties]) -> None:
         for broker, values in properties.items():
             name = broker_name(broker)

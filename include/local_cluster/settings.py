@@ -62,7 +62,7 @@ def zookeeper_properties(folder: Path, port: int, ensemble: Mapping[int, Peer] |
 def broker_properties(
     broker: int, *, rack: str | None, port: int, zookeeper: str, data: Path, brokers: int, overrides: Mapping[str, str]
 ) -> dict[str, str]:
-    """A broker's server.properties; in `overrides`, `{data}` stands for that broker's own folder, `{port}` its port."""
+    """A broker's server.properties; in `overrides`, `{data}`, `{id}` and `{port}` stand for that broker's own."""
     replicas = str(min(3, brokers))
     properties = {
         "broker.id": str(broker),
@@ -94,7 +94,8 @@ def broker_properties(
     if rack is not None:
         properties["broker.rack"] = rack
     for key, value in overrides.items():
-        properties[key] = value.replace("{data}", str(data)).replace("{port}", str(port))
+        own = value.replace("{data}", str(data)).replace("{id}", str(broker)).replace("{port}", str(port))
+        properties[key] = own
     return properties
 
 

@@ -16,7 +16,7 @@ import pytest
 from faults.cases import Case, Fault, Moment
 from faults.cluster import FaultCluster, running
 from faults.processes import ROOT, Processes
-from faults.run import prepare_airflow, run_case
+from faults.run import airflow, run_case
 from local_cluster.processes import read_start
 from waiting import wait
 
@@ -34,8 +34,8 @@ class Struck:
 @pytest.fixture(scope="module")
 def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
     folder = tmp_path_factory.mktemp("faults")
-    with running(VERSION, folder / "cluster") as cluster:
-        yield Struck(cluster, prepare_airflow(folder / "airflow", cluster))
+    with running(VERSION, folder / "cluster") as cluster, airflow(folder / "airflow", cluster) as environment:
+        yield Struck(cluster, environment)
 
 
 @pytest.mark.parametrize(

@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from faults import load, report
-from faults.cases import FAULT_TEXTS, Case, Fault, Moment, matrix
+from faults.cases import KILLED, KINDS, Case, Fault, Moment, matrix
 from faults.cluster import AFTER, BEFORE, Truth
-from faults.operator import leader_to_restart
-from faults.run import Result, judge_end, judge_records
+from faults.judge import judge_end, judge_records, judge_rest, judge_words
+from faults.operator import Operator, leader_to_restart
+from faults.run import Result
+from faults.soak import drawn
+from faults.strike import STRIKES
 from local_cluster.locks import VERSIONS
 
 CASE = Case("3.9.2", Fault.TARGET, Moment.MID_COPY, seed=6)
@@ -30,9 +33,10 @@ APPROVED = Truth(
 
 def test_the_matrix_has_every_fault_at_every_moment_on_every_version() -> None:
     cases = list(matrix())
-    assert len({case.name for case in cases}) == len(cases) == len(VERSIONS) * len(Fault) * len(Moment)
-    assert set(FAULT_TEXTS) == set(Fault)
-    assert [case.name for case in matrix(["2.0.1"], ["rack"])] == [f"2.0.1/rack/{moment}" for moment in Moment]
+    each = sum(len(kind.moments) for kind in KINDS.values())
+    assert len({case.name for case in cases}) == len(cases) == len(VERSIONS) * each
+    assert set(KINDS) == set(STRIKES) == set(Fault)
+    assert [case.name for case in matrix(["2.0.1"], ["rack"])] == [f"2.0.1/rack/{moment}" for moment in KILLED]
 
 
 def test_a_case_draws_the_same_numbers_whatever_ran_before_it() -> None:
@@ -103,6 +107,105 @@ def test_who_was_killed_as_the_copies_ended_may_be_missed_only_behind_the_verifi
     assert not replace(missed, marked=True).is_placed
 
 
+def ended(fault: Fault, *, errors: tuple[str, ...] = (), **others: Any) -> Any:
+    case = Case("3.9.2", fault, Moment.MID_COPY, seed=6)
+    return SimpleNamespace(case=case, truths=(APPROVED, APPROVED), kills=0, errors=list(errors), **others)
+
+
+def test_a_run_that_says_success_though_its_topic_was_deleted_fails_the_case(tmp_path: Path) -> None:
+    strike: Any = SimpleNamespace(problem="", struck_at=1.0, requests={7})
+    run = ended(Fault.TOPIC_DELETED, folder=tmp_path)
+    assert any("its topic or its folder was gone" in problem for problem in judge_end(run, strike, "success", {}))
+
+
+def test_nobody_has_to_put_back_a_throttle_that_somebody_else_lifted(tmp_path: Path) -> None:
+    before = {"brokers/2": {"leader.replication.throttled.rate": "7"}}
+    of_ours = replace(APPROVED, throttles={"brokers/1": {"leader.replication.throttled.rate": "1"}})
+    run = ended(Fault.THROTTLE_LIFTED, folder=tmp_path)
+    strike: Any = SimpleNamespace(problem="", struck_at=1.0, requests={7})
+    (tmp_path / "verification.json").write_text('{"passed": true}')
+    assert judge_end(run, strike, "success", before) == []
+    run.truths = of_ours, of_ours
+    assert any("throttles are" in problem for problem in judge_end(run, strike, "success", before))
+
+
+@pytest.mark.parametrize(
+    ("error", "raw"),
+    [
+        ("reassign: OSError: [Errno 28] No space left on device", True),
+        ("verify: KeyError: 4", True),
+        ("reassign: StorageError: The run's folder cannot be written (No space left on device). Nothing was", False),
+        ("hold_throttle: killed", False),
+    ],
+)
+def test_an_error_of_pythons_own_fails_the_case(error: str, raw: bool) -> None:
+    run = ended(Fault.STORAGE_FULL, errors=(error,))
+    assert bool(judge_words(run, error)) is raw
+
+
+def test_a_fault_that_the_run_has_to_tell_of_fails_the_case_where_it_does_not() -> None:
+    run = ended(Fault.FAILED_LOG_DIR)
+    assert judge_words(run, "broker 4: log dir /data/a has failed") == []
+    assert judge_words(run, "batch 1: 2 of 4 done") != []
+
+
+@pytest.mark.parametrize(
+    ("now", "told"),
+    [
+        (APPROVED, ""),
+        (replace(APPROVED, replicas={}), ""),
+        (replace(APPROVED, replicas=BEFORE), ""),
+        (replace(APPROVED, replicas=BEFORE | {0: (4, 1)}), "the lists are"),
+        (replace(APPROVED, locked=True), "still locked"),
+        (replace(APPROVED, reassigning=True), "in motion"),
+        (replace(APPROVED, throttles={"topics/t": {"x": "*"}}), "throttles are"),
+    ],
+)
+def test_a_run_that_cannot_succeed_may_leave_nothing_behind(now: Truth, told: str) -> None:
+    problems = judge_rest(now, {})
+    assert bool(problems) is bool(told)
+    assert told in "".join(problems)
+
+
+def test_an_operator_elects_another_controller_only_where_the_run_says_so() -> None:
+    def looked(advice: str) -> tuple[str, str]:
+        requested = [7]
+        cluster: Any = SimpleNamespace(
+            reassignment=lambda: requested[0] if requested else None,
+            registered=lambda: {1, 2, 3, 4},
+            elect_controller=requested.clear,
+            wait=lambda what, holds, seconds: None,
+        )
+        operator = Operator(cluster)
+        return operator.clear_request(advice), operator.did
+
+    assert looked("Wait for its end") == (
+        "the request stays, and the run does not say that another controller clears it",
+        "",
+    )
+    assert looked("Only another controller clears it") == ("", "another controller elected, as the run asked")
+
+
+def test_a_soak_draws_its_faults_from_all_and_none_twice() -> None:
+    cases = drawn("3.9.2", 6, 12)
+    assert len({case.topic for case in cases}) == 12
+    assert cases == drawn("3.9.2", 6, 12) != drawn("3.9.2", 7, 12)
+
+
+def test_the_soaks_table_has_what_was_not_run_too(tmp_path: Path) -> None:
+    page = tmp_path / "reliability.md"
+    page.write_text(f"before\n{report.SOAK_BEGIN}\n{report.SOAK_END}\nafter\n")
+    cases = drawn("3.9.2", 6, 2)
+    first = Result(cases[0].name, 6, passed=True, seconds=9.0, acknowledged=700, state="success")
+    again = Result("3.9.2/all records again", 6, passed=True, acknowledged=700)
+    report.write_soak(cases, [first, again], page)
+    text = page.read_text()
+    assert "| passed | 9 s | 700, 0 |" in text
+    assert text.count("not run") == 1
+    assert "1 of 2 rebalances passed on one cluster of 3.9.2 (seed 6)" in text
+    assert "700 acknowledged records, 0 lost" in text
+
+
 def test_a_verdict_that_is_not_true_fails_the_case(tmp_path: Path) -> None:
     problems = judged(tmp_path, APPROVED, passed=False, state="failed", errors=["verify: VerificationError"])
     assert any("verification.json says passed=False" in problem for problem in problems)
@@ -121,14 +224,16 @@ def test_an_operator_restarts_the_leader_that_the_run_names_for_a_whole_copy(
 
 def test_the_table_shows_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     page = tmp_path / "reliability.md"
-    page.write_text(f"before\n{report.BEGIN}\nold\n{report.END}\nafter\n")
+    strikes = f"{report.STRIKES_BEGIN}\nas they were\n{report.STRIKES_END}"
+    page.write_text(f"before\n{report.BEGIN}\nof yesterday\n{report.END}\n{strikes}\nafter\n")
     result = Result(CASE.name, 6, passed=True, seconds=31.4, acknowledged=6_179, state="success")
-    report.write_table([result], page)
-    report.write_table([result], page)
+    report.write_tables([result], page)
+    report.write_tables([result], page)
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
     assert text.count("| 3.9.2 | kill -9 of the target broker | mid-copy | passed | 31 s | 6,179, 0 |") == 1
-    assert text.count("not run") == len(list(matrix())) - 1
+    assert text.count("not run") == 80
     assert "1 of 81 cases passed" in text
-    assert "old" not in text
+    assert strikes in text, "none of them was run"
+    assert "of yesterday" not in text

@@ -1,0 +1,138 @@
+"""What is wrong with an end, by ZooKeeper and the records alone: the run's own word is what is judged."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Protocol
+
+from faults import load
+from faults.cases import Case, Ending, Fault
+from faults.cluster import AFTER, BEFORE, FaultCluster, Truth
+from faults.strike import Strike
+
+Throttles = Mapping[str, Mapping[str, str]]
+# What no run may say: an error of Python's own, without what was done to the cluster and what to do.
+RAW = re.compile(r"^\w+: (OSError|(FileNotFound|Permission|Key|Type|Value|Attribute|JSONDecode)Error)\b")
+
+
+class Ended(Protocol):
+    """A run that has ended: its folder, what ZooKeeper held before and behind its verification, and what it said."""
+
+    @property
+    def case(self) -> Case: ...
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def truths(self) -> tuple[Truth, Truth] | None: ...
+    @property
+    def kills(self) -> int: ...
+    @property
+    def errors(self) -> list[str]: ...
+
+
+def judge_end(run: Ended, strike: Strike, state: str, before: Throttles) -> list[str]:
+    """What is wrong with the end that the run says it has come to."""
+    problems = judge_strike(run, strike)
+    if run.truths is None:
+        return [*problems, f"nothing was verified: {run.errors[-1] if run.errors else 'without a word'}"]
+    wanted = _throttles_wanted(run.case, before)
+    passed = _verified(run.folder)
+    truths = [truth.as_approved and truth.throttles in wanted for truth in run.truths]
+    if passed is not None and passed not in truths and run.case.fault is not Fault.THROTTLE_LIFTED:
+        problems.append(f"verification.json says passed={passed}, ZooKeeper does not: {run.truths[1]}")
+    now = run.truths[1]
+    if state == "success":
+        # Who was killed as the copies ended is in sync until its session ends, perhaps just behind the verification.
+        if not any(truth.as_approved for truth in run.truths):
+            problems.append(f"the run says success, and the end is not the approved one: {now}")
+        if now.throttles not in wanted:
+            problems.append(f"the run says success, and throttles are {now.throttles}, were {before}")
+        if now.locked:
+            problems.append("the run says success, and the cluster is still locked")
+        if run.case.kind.ending is Ending.TOLD:
+            problems.append("the run says success, and its topic or its folder was gone")
+    elif not run.errors:
+        problems.append("the run failed without a word")
+    return problems
+
+
+def judge_strike(run: Ended, strike: Strike) -> list[str]:
+    """What makes the case none: a fault that was not made, or that was not mended; and a second request."""
+    problems = [strike.problem] if strike.problem else []
+    if strike.struck_at is None:
+        problems.append("the fault was not made: the run was over before its moment came")
+    if run.case.fault in {Fault.WORKER, Fault.TRIGGERER} and not run.kills:
+        problems.append("the fault was not made: no process of ours was killed")
+    if len(strike.requests) > 1:
+        problems.append(f"the reassignment was requested {len(strike.requests)} times")
+    return problems
+
+
+def judge_words(run: Ended, told: str) -> list[str]:
+    """`told`: all that the run has said, in errors, logs and notes."""
+    problems = [f"an error of Python's own: {error[:200]}" for error in run.errors if RAW.match(error)]
+    wanted = run.case.kind.told
+    if wanted and not re.search(wanted, told):
+        problems.append(f"nothing that the run said matches {wanted!r}; its last error: {run.errors[-1:]}")
+    return problems
+
+
+def judge_rest(now: Truth, before: Throttles) -> list[str]:
+    """What a run that could not succeed has left behind, once its advice was followed and the custodian was there."""
+    problems = []
+    if now.throttles != before:
+        problems.append(f"throttles are {now.throttles}, were {before}")
+    if now.locked:
+        problems.append("the cluster is still locked")
+    if now.reassigning or now.marked:
+        problems.append("something is still in motion")
+    if any(replicas not in (BEFORE[partition], AFTER[partition]) for partition, replicas in now.replicas.items()):
+        problems.append(f"the lists are neither the approved ones nor those before: {now.replicas}")
+    return problems
+
+
+def judge_records(cluster: FaultCluster, case: Case, journal: Path, seen: load.LoadResult) -> tuple[int, list[str]]:
+    """How many acknowledged records are not there, and what is wrong with the rest."""
+    found, acknowledged, lost = _records(cluster, case.topic, journal)
+    problems = []
+    if lost:
+        problems.append(f"{len(lost)} of {len(acknowledged)} acknowledged records are lost, first {lost[0]}")
+    if len(acknowledged) != seen.acknowledged:
+        problems.append(f"{len(acknowledged)} acknowledgements were noted, {seen.acknowledged} counted")
+    damaged = sum(number is None for number in found.values()) + seen.damaged
+    if damaged:
+        problems.append(f"{damaged} records came back with a wrong checksum")
+    if not seen.consumed:
+        problems.append("nothing was consumed during the move")
+    return len(lost), problems
+
+
+def missing_records(cluster: FaultCluster, topic: str, journal: Path) -> tuple[int, list[load.Acknowledged]]:
+    """How many records were acknowledged, and those of them that are not there."""
+    _, acknowledged, lost = _records(cluster, topic, journal)
+    return len(acknowledged), lost
+
+
+def _records(
+    cluster: FaultCluster, topic: str, journal: Path
+) -> tuple[dict[tuple[int, int], int | None], list[load.Acknowledged], list[load.Acknowledged]]:
+    found = load.read_back(cluster.local.bootstrap_servers, topic, len(BEFORE))
+    acknowledged = load.read_journal(journal)
+    lost = [record for record in acknowledged if found.get((record.partition, record.offset)) != record.number]
+    return found, acknowledged, lost
+
+
+def _throttles_wanted(case: Case, before: Throttles) -> tuple[Throttles, ...]:
+    """Where somebody has lifted every throttle, nobody has to put back what was there before."""
+    return (before, {}) if case.fault is Fault.THROTTLE_LIFTED else (before,)
+
+
+def _verified(folder: Path) -> Any:
+    """None where nobody has written whether it passed."""
+    try:
+        return json.loads((folder / "verification.json").read_text(encoding="utf-8"))["passed"]
+    except FileNotFoundError:
+        return None

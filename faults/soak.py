@@ -1,0 +1,86 @@
+"""`python -m faults.soak`: one rebalance after the other on one cluster, a drawn fault in each, all topics stay.
+
+At the end every record that was acknowledged in any of them is looked for again.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import signal
+import sys
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from faults.cases import KINDS, Case
+from faults.cluster import FaultCluster, running
+from faults.judge import missing_records
+from faults.processes import ROOT, Processes
+from faults.report import write_soak
+from faults.run import Result, airflow, loses_its_topic, run_case
+from local_cluster.locks import DEFAULT_VERSION, VERSIONS
+
+REBALANCES = 12
+
+
+def drawn(version: str, seed: int, count: int) -> tuple[Case, ...]:
+    """Faults with their moments, none twice."""
+    every = [(fault, moment) for fault, kind in KINDS.items() for moment in kind.moments]
+    chosen = random.Random(f"soak/{seed}").sample(every, count)
+    return tuple(Case(version, fault, moment, seed) for fault, moment in chosen)
+
+
+def soak(cases: Sequence[Case], folder: Path) -> Iterator[Result]:
+    """Each case's result as it ends, and last what became of all records. A case that fails is the last one."""
+    with running(cases[0].version, folder / "cluster") as cluster, airflow(folder / "airflow", cluster) as environment:
+        journals: dict[str, Path] = {}
+        for case in cases:
+            place = folder / case.topic
+            place.mkdir()
+            try:
+                result = run_case(cluster, Processes(place, environment), case, place, keep_topic=True)
+            except Exception as broken:
+                result = Result(case.name, case.seed, problems=[f"{type(broken).__name__}: {broken}"])
+            yield result
+            if not result.passed:
+                break
+            if not loses_its_topic(case):
+                journals[case.topic] = place / "acknowledged.txt"
+        yield _all_records(cluster, journals, cases[0])
+
+
+def _all_records(cluster: FaultCluster, journals: dict[str, Path], first: Case) -> Result:
+    result = Result(f"{first.version}/all records again", first.seed, state="read")
+    for topic, journal in journals.items():
+        acknowledged, lost = missing_records(cluster, topic, journal)
+        result.acknowledged += acknowledged
+        result.lost += len(lost)
+        result.problems += [f"{topic}: {len(lost)} acknowledged records are lost, first {lost[0]}"] if lost else []
+    result.passed = not result.problems
+    return result
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Gives the exit code: 0 where every rebalance passed, else 1."""
+    parser = argparse.ArgumentParser(prog="python -m faults.soak", description=__doc__.splitlines()[0])
+    parser.add_argument("--version", default=DEFAULT_VERSION, choices=VERSIONS)
+    parser.add_argument("--seed", type=int, default=6)
+    parser.add_argument("--rebalances", type=int, default=REBALANCES)
+    asked = parser.parse_args(arguments)
+    cases = drawn(asked.version, asked.seed, asked.rebalances)
+    results = []
+    with tempfile.TemporaryDirectory(prefix="faults-soak-") as scratch:
+        os.environ["AIRFLOW_HOME"] = str(Path(scratch) / "home")
+        for result in soak(cases, Path(scratch)):
+            results.append(result)
+            print(result.line(), flush=True)
+    print(f"written: {write_soak(cases, results).relative_to(ROOT)}")
+    return 0 if all(result.passed for result in results) and len(results) == len(cases) + 1 else 1
+
+
+if __name__ == "__main__":
+    # As Ctrl-C: what was started is ended, and its folder goes.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(main())

@@ -1,0 +1,59 @@
+"""Disks of the target broker: full, or one of them gone while the broker lives."""
+
+from __future__ import annotations
+
+import contextlib
+import resource
+from pathlib import Path
+
+from faults.cluster import TARGET
+from faults.strikes.scene import Scene, Struck, later
+
+FULL_SECONDS = 5.0
+# A follower has to say within 15 seconds that the log dir is gone.
+FAILED_SECONDS = 20.0
+
+
+def fill_disk(scene: Scene) -> Struck:
+    """Of the target, on a file system of its own; without one, no file of that process may grow any more.
+
+    Both log dirs fail with the first write, and a broker without a log dir ends itself.
+    """
+    cluster = scene.cluster
+    disk = cluster.disk(TARGET)
+    filler = disk / "filler"
+    if disk.is_mount():
+        fill(filler)
+        what = f"the disk of broker {TARGET} is full"
+    else:
+        resource.prlimit(cluster.pid(TARGET), resource.RLIMIT_FSIZE, (1, resource.RLIM_INFINITY))
+        what = f"no file of broker {TARGET} may grow (RLIMIT_FSIZE)"
+
+    def make_room() -> None:
+        filler.unlink(missing_ok=True)
+        cluster.restart(TARGET)
+
+    return Struck(what, later(FULL_SECONDS, make_room))
+
+
+def fail_log_dir(scene: Scene) -> Struck:
+    """One of two, that with most replicas of the topic: it is moved away, so that the next checkpoint fails."""
+    cluster = scene.cluster
+    log_dir = max(cluster.log_dirs(TARGET), key=lambda one: len(list(one.glob(f"{scene.case.topic}-[0-9]"))))
+    aside = log_dir.with_name(f"{log_dir.name}.aside")
+    log_dir.rename(aside)
+
+    def mend() -> None:
+        aside.rename(log_dir)
+        cluster.restart(TARGET)
+
+    return Struck(f"log dir {log_dir.name} of broker {TARGET} is gone", later(FAILED_SECONDS, mend))
+
+
+def fill(filler: Path) -> None:
+    """Takes all the room that its file system has."""
+    with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
+        for size in (1 << 20, 1 << 12, 1):
+            with contextlib.suppress(OSError):
+                while file.write(bytes(size)):
+                    pass

@@ -1,0 +1,101 @@
+"""Brokers, ZooKeeper and processes of ours that are killed or stopped."""
+
+from __future__ import annotations
+
+import time
+
+from faults.cluster import BROKERS, RACK, SESSION_SECONDS, TARGET, ZOOKEEPERS
+from faults.strikes.scene import Scene, Struck, later
+
+OUTAGE_SECONDS = 3.0  # of ZooKeeper
+FROZEN_SECONDS = SESSION_SECONDS + 3.0  # first registered and answering nothing, then its session ends too
+# Shorter than the brokers' sessions: what is tested is that nothing answers, again and again.
+STOPPED_SECONDS, RUNNING_SECONDS, STOPS = 2.5, 1.0, 5
+
+
+def kill_target(scene: Scene) -> Struck:
+    return _kill(scene, TARGET)
+
+
+def kill_leader(scene: Scene) -> Struck:
+    return _kill(scene, scene.leader)
+
+
+def kill_controller(scene: Scene) -> Struck:
+    return _kill(scene, scene.cluster.controller() or 1)
+
+
+def kill_rack(scene: Scene) -> Struck:
+    return _kill(scene, *RACK)
+
+
+def kill_zookeepers(scene: Scene) -> Struck:
+    return _kill_zookeepers(scene, *ZOOKEEPERS)
+
+
+def kill_zookeepers_leader(scene: Scene) -> Struck:
+    return _kill_zookeepers(scene, scene.cluster.zookeeper_leader())
+
+
+def kill_ours(scene: Scene) -> Struck:
+    return Struck("killed", scene.ours.kill)
+
+
+def kill_everything(scene: Scene) -> Struck:
+    local = scene.cluster.local
+    for broker in BROKERS:
+        local.kill_broker(broker)
+    for server in ZOOKEEPERS:
+        local.kill_zookeeper(server)
+    scene.ours.kill()
+
+    def start() -> None:
+        local.start_zookeeper(*ZOOKEEPERS)
+        local.start_broker(*BROKERS)
+
+    return Struck("everything killed", later(OUTAGE_SECONDS, start))
+
+
+def freeze_target(scene: Scene) -> Struck:
+    cluster = scene.cluster
+    cluster.local.freeze_broker(TARGET)
+
+    def thaw() -> None:
+        time.sleep(2)
+        registered = TARGET in cluster.registered()
+        time.sleep(FROZEN_SECONDS - 2)
+        cluster.local.thaw_broker(TARGET)
+        if not registered:
+            raise RuntimeError(f"broker {TARGET} was to be registered while it was frozen, and was not")
+
+    return Struck(f"broker {TARGET} frozen for {FROZEN_SECONDS:.0f} s", thaw)
+
+
+def slow_zookeeper(scene: Scene) -> Struck:
+    local = scene.cluster.local
+
+    def stop_and_go() -> None:
+        for _ in range(STOPS):
+            for server in ZOOKEEPERS:
+                local.freeze_zookeeper(server)
+            time.sleep(STOPPED_SECONDS)
+            for server in ZOOKEEPERS:
+                local.thaw_zookeeper(server)
+            time.sleep(RUNNING_SECONDS)
+
+    return Struck(f"ZooKeeper stopped {STOPS} times for {STOPPED_SECONDS} s", stop_and_go)
+
+
+def _kill_zookeepers(scene: Scene, *servers: int) -> Struck:
+    local = scene.cluster.local
+    for server in servers:
+        local.kill_zookeeper(server)
+    what = f"ZooKeeper {', '.join(map(str, servers))} killed"
+    return Struck(what, later(OUTAGE_SECONDS, lambda: local.start_zookeeper(*servers)))
+
+
+def _kill(scene: Scene, *brokers: int) -> Struck:
+    local = scene.cluster.local
+    for broker in brokers:
+        local.kill_broker(broker)
+    return Struck(f"broker {', '.join(map(str, brokers))} killed", lambda: local.start_broker(*brokers))

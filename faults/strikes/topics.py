@@ -1,0 +1,38 @@
+"""What somebody else does to the topic and to throttles while its copies are under way."""
+
+from __future__ import annotations
+
+from faults.cluster import BEFORE
+from faults.strikes.scene import Scene, Struck
+
+NEW_PARTITIONS = {4: (1, 2, 3), 5: (2, 3, 1)}
+
+
+def delete(scene: Scene) -> Struck:
+    scene.ours.stop_load()
+    scene.cluster.request_deletion(scene.case.topic)
+    return Struck("topic deleted", lambda: scene.cluster.wait_deleted(scene.case.topic))
+
+
+def recreate(scene: Scene) -> Struck:
+    """2.0 deletes a topic only when its reassignment has ended, so it comes again only then."""
+    scene.ours.stop_load()
+    scene.cluster.request_deletion(scene.case.topic)
+
+    def create() -> None:
+        scene.cluster.wait_deleted(scene.case.topic)
+        scene.cluster.local.create_topic(scene.case.topic, BEFORE, {"min.insync.replicas": 2})
+
+    return Struck("topic deleted and created again", create)
+
+
+def expand(scene: Scene) -> Struck:
+    """As the tool of 2.0 does it, by the topic's znode: the API refuses it while a topic is reassigned."""
+    scene.cluster.add_partitions(scene.case.topic, NEW_PARTITIONS)
+    return Struck(f"topic expanded by {len(NEW_PARTITIONS)} partitions")
+
+
+def lift_throttle(scene: Scene) -> Struck:
+    """What `--verify` of a file that is done does from 2.6 on, written here: the rates of every live broker go."""
+    scene.cluster.remove_rates()
+    return Struck("throttle lifted on every broker", lambda: None)
