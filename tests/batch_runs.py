@@ -27,7 +27,7 @@ class BatchRun:
 
 
 def run_batches(moves: Sequence[Move], used: Mapping[int, int]) -> tuple[BatchRun, ...]:
-    """The batches in order. Copies come from the first replica; old ones go when the whole batch is done."""
+    """The batches in order. Copies come from the leader of before; old ones go when the whole batch is done."""
     held, runs = dict(used), []
     for number in sorted({move.batch for move in moves}):
         batch = tuple(move for move in moves if move.batch == number)
@@ -35,9 +35,9 @@ def run_batches(moves: Sequence[Move], used: Mapping[int, int]) -> tuple[BatchRu
         for move in batch:
             for broker in move.added:
                 received[broker] += move.size_bytes
-                sent[move.before[0]] += move.size_bytes
+                sent[move.source] += move.size_bytes
                 copies_in[broker] += 1
-                copies_out[move.before[0]] += 1
+                copies_out[move.source] += 1
         peak = {broker: size + received[broker] for broker, size in held.items()}
         held = peak.copy()
         for move in batch:

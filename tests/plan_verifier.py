@@ -10,7 +10,7 @@ from typing import Any
 from batch_runs import run_batches
 from kafka_rebalance.model.proposal import Move, candidate_digest
 from kafka_rebalance.model.rules import rack_rule_problem, replica_list_problem
-from kafka_rebalance.model.settings import Settings, matches
+from kafka_rebalance.model.settings import LEADERS_ALONE, Settings, matches
 from kafka_rebalance.planning import controller
 from kafka_rebalance.planning.outcome import Plan
 
@@ -52,7 +52,13 @@ def _verify_lists(
         row = rows[tuple(move.topic_partition)]
         where = f"{name} {move.topic_partition} {move.before} -> {move.after}"
         assert move.before == tuple(row["replicas"]), where
-        assert move.before != move.after, where
+        assert move.leader == leader_of(row), where
+        if move.is_election:
+            assert name not in NOT_SEARCHED, where
+            assert move.changes_leader, where
+            assert not row["isr"] or move.after[0] in row["isr"], where
+            assert move.leader not in settings.brokers_out, where
+        assert move.is_election or settings.job != "elect", where
         assert replica_list_problem(move.after, {row["broker"] for row in brokers}) is None, where
         assert settings.selects(row["topic"]), where
         assert not row.get("excluded"), where
@@ -72,7 +78,7 @@ def _verify_lists(
             assert len(move.after) == factor, where
             keeps = rack_rule_problem(move.after, racks) is None
             assert keeps or rack_rule_problem(move.before, racks) is not None, where
-        if name == "leaders_only" or (settings.job == "leaders" and name not in NOT_SEARCHED):
+        if name == "leaders_only" or (settings.job in LEADERS_ALONE and name not in NOT_SEARCHED):
             assert set(move.after) == set(move.before), where
         assert kept & set(move.before) == kept & set(move.after), where
         # Leaders stay with brokers_out and none is added, unless a smaller factor leaves nobody else.
@@ -90,6 +96,12 @@ def leaving_of(brokers: Rows, settings: Settings) -> set[int]:
     return leaving
 
 
+def leader_of(row: Mapping[str, Any]) -> int:
+    """Who leads now; the first replica where nobody of the list is known to."""
+    leader: int = row["leader"] if row.get("leader") in row["replicas"] else row["replicas"][0]
+    return leader
+
+
 def racks_of(replicas: Sequence[int], racks: Mapping[int, str | None]) -> list[str | None]:
     """The racks in alphabetical order, None for brokers that have none."""
     return sorted((racks.get(broker) for broker in replicas), key=lambda rack: (rack is not None, rack or ""))
@@ -101,14 +113,17 @@ def _verify_brokers(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], bro
     after |= {tuple(move.topic_partition): move.after for move in candidate.moves}
     assert not any(leaving & set(move.added) for move in candidate.moves)
     ours = candidate.name not in ("leaders_only", *NOT_SEARCHED)
-    if ours and settings.job != "leaders" and candidate.status != "infeasible":
+    if ours and settings.job not in LEADERS_ALONE and candidate.status != "infeasible":
         for key, row in rows.items():
             if settings.selects(row["topic"]) and not row.get("excluded"):
                 assert not leaving & set(after[key]), f"{key} still on a broker that leaves: {after[key]}"
     held = Counter(broker for replicas in after.values() for broker in replicas)
+    planned = {tuple(move.topic_partition) for move in candidate.moves}
+    leads = Counter(lists[0] if key in planned else leader_of(rows[key]) for key, lists in after.items())
     for number, row in enumerate(sorted(brokers, key=lambda row: row["broker"])):
         ids = sorted({row["broker"] for row in brokers} | {b for row in rows.values() for b in row["replicas"]})
         assert plan.loads_after[ids.index(row["broker"]), 0] == held[row["broker"]], number
+        assert plan.loads_after[ids.index(row["broker"]), 3] == leads[row["broker"]], number
 
 
 def _verify_room(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings) -> None:
@@ -186,7 +201,7 @@ def _verify_disks_over_time(plan: Plan, brokers: Rows, partitions: Rows, setting
 
 def _verify_controller(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]]) -> None:
     """No batch makes the controller rewrite more than its budget, unless it is a single partition."""
-    moves = plan.candidate.moves
+    moves = [move for move in plan.candidate.moves if not move.is_election]  # which rewrites nothing of this
     costs = {
         number: rewritten_bytes([move for move in moves if move.batch == number], moves, rows)
         for number in {move.batch for move in moves}

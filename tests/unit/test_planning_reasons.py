@@ -131,7 +131,7 @@ def test_every_move_of_a_balanced_plan_gains_something(seed: int, asked: dict[st
     edges = band(targets, problem.settings.tolerance)
 
     def off(now: Any) -> Any:
-        loads = all_loads(problem, now)
+        loads = all_loads(problem, now, now[:, 0])
         unit = np.maximum(targets[problem.receivers].mean(axis=0), 1e-9)
         found = [
             distance(loads[:, [k]] / unit[k], edges.low[:, [k]] / unit[k], edges.high[:, [k]] / unit[k])

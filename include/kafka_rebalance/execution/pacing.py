@@ -52,7 +52,7 @@ def busiest_bytes(moves: Sequence[Move]) -> int:
     for move in moves:
         for broker in move.added:
             received[broker] += move.size_bytes
-            sent[move.before[0]] += move.size_bytes
+            sent[move.source] += move.size_bytes
     return max([0, *received.values(), *sent.values()])
 
 

@@ -50,7 +50,7 @@ class Traffic:
 def least_rate(moves: Sequence[Move], written: Rates) -> LeastRate:
     """The least whole rate above what the moving partitions are written with, on the broker where that is most.
 
-    Leaders are taken to be the first replicas. Partitions that `written` does not name count as idle.
+    Leaders are those of the snapshot. Partitions that `written` does not name count as idle.
     """
     sent: defaultdict[int, float] = defaultdict(float)
     received: defaultdict[int, float] = defaultdict(float)
@@ -69,18 +69,18 @@ def least_rate(moves: Sequence[Move], written: Rates) -> LeastRate:
 
     listed = [move for move in moves if move.added and written.get(move.topic_partition)]
     for move in listed:
-        sent[move.before[0]] += written[move.topic_partition] * (len(move.before) - 1)
+        sent[move.source] += written[move.topic_partition] * (len(move.before) - 1)
     for batch, group in groupby(sorted(listed, key=lambda move: move.batch), key=lambda move: move.batch):
         running = tuple(group)
         for move in running:
             rate = written[move.topic_partition]
-            sent[move.before[0]] += rate * len(move.added)
+            sent[move.source] += rate * len(move.added)
             for broker in move.added:
                 received[broker] += rate
         look(batch, {*sent, *received} if busiest == 0 else brokers_touched(running))
         for move in running:  # preferred leaders are elected after each batch; of the new replicas none is listed
             rate = written[move.topic_partition]
-            sent[move.before[0]] -= rate * (len(move.before) - 1 + len(move.added))
+            sent[move.source] -= rate * (len(move.before) - 1 + len(move.added))
             if move.after[0] in move.before:
                 sent[move.after[0]] += rate * (len(move.after) - 1)
         look(batch, brokers_touched(running))

@@ -53,7 +53,7 @@ def planned(moves: Iterable[Move]) -> Flow:
     for move in moves:
         for broker in move.added:
             flow.received[broker] += move.size_bytes
-            flow.sent[move.before[0]] += move.size_bytes
+            flow.sent[move.source] += move.size_bytes
     return flow
 
 
@@ -76,7 +76,7 @@ def seen(each: Sequence[PartitionProgress], sizes: Sizes) -> Seen:
             continue
         size = one.bytes_total // len(added)
         # Who leads may already be one of the new replicas, which sent nothing.
-        source = one.leader if one.leader in one.move.before else one.move.before[0]
+        source = one.leader if one.leader in one.move.before else one.move.source
         held = sizes.get(one.move.topic_partition, {})
         for broker in added:
             arrived = size if broker not in one.missing else min(held.get(broker, 0), size)

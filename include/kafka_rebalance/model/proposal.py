@@ -19,6 +19,7 @@ class Move:
     size_bytes: int  # of one replica
     batch: int = 0
     reason: str = ""
+    leader: int = -1  # who led when the snapshot was taken; -1: nobody, or it is not known
 
     @property
     def added(self) -> tuple[int, ...]:
@@ -34,9 +35,19 @@ class Move:
         return self.size_bytes * len(self.added)
 
     @property
+    def source(self) -> int:
+        """Who sends the copies: the leader of before; where that is not known, the first replica. -1: there is none."""
+        return self.leader if self.leader in self.before else (*self.before, -1)[0]
+
+    @property
     def changes_leader(self) -> bool:
-        """Whether the preferred leader changes."""
-        return self.before[:1] != self.after[:1]
+        """Whether another broker leads in the end: the run elects the first of `after`, whoever leads now."""
+        return self.after[:1] != (self.source,)
+
+    @property
+    def is_election(self) -> bool:
+        """Whether the list stays as it is, and only its first replica is elected."""
+        return self.before == self.after
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +87,14 @@ def candidate_digest(name: str, snapshot_digest: str, settings: Mapping[str, obj
             "snapshot": snapshot_digest,
             "settings": settings,
             "moves": [
-                [m.topic_partition.topic, m.topic_partition.partition, list(m.before), list(m.after), m.batch]
+                [
+                    *m.topic_partition,
+                    list(m.before),
+                    list(m.after),
+                    m.batch,
+                    # Only where it says more than the lists: plans of older versions do not have it.
+                    *([m.source] if (m.source,) != m.before[:1] else []),
+                ]
                 for m in sorted(moves, key=lambda m: (m.batch, m.topic_partition))
             ],
         }

@@ -14,7 +14,8 @@ T = TypeVar("T")
 
 _LARGEST_LONG = 2**63 - 1  # Kafka's rates and sizes are Java's longs, and so are the planner's arrays
 
-JOBS = ("balance", "leaders", "drain", "replace", "replication_factor", "relieve", "repair_racks")
+JOBS = ("balance", "leaders", "elect", "drain", "replace", "replication_factor", "relieve", "repair_racks")
+LEADERS_ALONE = ("leaders", "elect")  # of the jobs, those that copy nothing
 OPTIMAL = "optimal"  # where the cluster is small enough to be solved exactly
 SEARCHED = ("leaders_only", "light", "balanced", OPTIMAL)  # the planner's own candidates
 CANDIDATES = (*SEARCHED, "as_kafka")  # what a run may ask for; `given` is there whenever there is a plan
@@ -109,7 +110,7 @@ def matches(topic: str, globs: Iterable[str]) -> bool:
 
 def _contradictions(settings: Settings) -> tuple[str, ...]:
     """Settings that are fine one by one but not together."""
-    found = []
+    found = [*_needing_lists(settings)] if settings.job == "elect" else []
     if not settings.candidates and settings.plan is None:
         found.append("'candidates' is empty, which only a run with a 'plan' may leave so")
     if settings.job == "drain" and not settings.drain:
@@ -135,6 +136,14 @@ def _contradictions(settings: Settings) -> tuple[str, ...]:
     if len(set(settings.replace.values())) < len(settings.replace):
         found.append("two brokers are replaced by the same one")
     return tuple(found)
+
+
+def _needing_lists(settings: Settings) -> Iterable[str]:
+    """What job `elect` cannot do, since it changes no list."""
+    if settings.leaving:
+        yield "job 'elect' takes no 'drain' or 'replace': job 'leaders' takes leadership away from a broker"
+    if settings.plan is not None:
+        yield "job 'elect' changes no list, so it takes no 'plan'"
 
 
 def _integer(least: int, most: int = _LARGEST_LONG) -> Callable[[Any], int]:

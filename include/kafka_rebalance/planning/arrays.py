@@ -20,7 +20,7 @@ Bools = NDArray[np.bool_]
 
 METRICS = ("replicas", "disk", "bytes_in", "leaders", "leader_bytes_out")
 REPLICA_METRICS = METRICS[:3]  # follow replicas: moving one costs bytes
-LEADER_METRICS = METRICS[3:]  # follow the first replica: re-ordering a list costs nothing
+LEADER_METRICS = METRICS[3:]  # follow the leader: re-ordering a list, and an election, cost nothing
 REPLICAS, DISK, BYTES_IN = range(3)
 
 
@@ -59,6 +59,7 @@ class Problem:
     topic: Ints  # [partition row] index into topics
     partition: Ints
     replicas: Ints  # [partition row, position] broker index, -1 past the end; position 0 is the preferred leader
+    leader: Ints  # [partition row] index of the broker that leads now; the first replica's where that is not known
     size_bytes: Ints  # of one replica; 0 where unknown
     bytes_in: Floats | None  # bytes a second, produced; None: nothing is known
     bytes_out: Floats | None  # bytes a second, to consumers
@@ -137,13 +138,13 @@ def replica_loads(replicas: Ints, weights: Floats, brokers: int) -> Floats:
     return np.stack([np.bincount(held, weights[rows, k], brokers) for k in range(weights.shape[1])], axis=1)
 
 
-def leader_loads(replicas: Ints, weights: Floats, brokers: int) -> Floats:
-    """[broker, resource] Sum of the weights of the partitions whose first replica is the broker."""
-    return np.stack([np.bincount(replicas[:, 0], weights[:, k], brokers) for k in range(weights.shape[1])], axis=1)
+def leader_loads(leaders: Ints, weights: Floats, brokers: int) -> Floats:
+    """[broker, resource] Sum of the weights of the partitions that the broker leads; `leaders` is [partition row]."""
+    return np.stack([np.bincount(leaders, weights[:, k], brokers) for k in range(weights.shape[1])], axis=1)
 
 
-def bytes_out(problem: Problem, replicas: Ints) -> Floats | None:
-    """[broker] Bytes a second that leave it, None where not known what comes in.
+def bytes_out(problem: Problem, replicas: Ints, leaders: Ints) -> Floats | None:
+    """[broker] Bytes a second that leave it, None where not known what comes in. `leaders` is [partition row].
 
     Where nothing says what consumers read they count as reading once what is written, as for the throttle `auto`
     (`execution.rates.traffic`). The planner's own metric leaves them out then.
@@ -152,16 +153,21 @@ def bytes_out(problem: Problem, replicas: Ints) -> Floats | None:
         return None
     read = problem.bytes_in if problem.bytes_out is None else problem.bytes_out
     sent = (replication(replicas) - 1) * problem.bytes_in + read
-    return leader_loads(replicas, sent[:, None], len(problem.brokers))[:, 0]
+    return leader_loads(leaders, sent[:, None], len(problem.brokers))[:, 0]
 
 
-def all_loads(problem: Problem, replicas: Ints) -> Floats:
-    """[broker, METRICS] Every load, in its own unit."""
+def loads_now(problem: Problem) -> Floats:
+    """[broker, METRICS] Every load as it is now, with who leads now; in its own unit."""
+    return all_loads(problem, problem.replicas, problem.leader)
+
+
+def all_loads(problem: Problem, replicas: Ints, leaders: Ints) -> Floats:
+    """[broker, METRICS] Every load, in its own unit. `leaders` is [partition row], broker indices."""
     brokers = len(problem.brokers)
     return np.hstack(
         [
             replica_loads(replicas, replica_weights(problem), brokers),
-            leader_loads(replicas, leader_weights(problem, replicas), brokers),
+            leader_loads(leaders, leader_weights(problem, replicas), brokers),
         ]
     )
 

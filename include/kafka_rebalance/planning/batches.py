@@ -63,15 +63,17 @@ def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats,
     Limits of the settings: partitions and leader changes a batch, and copies a broker sends or receives at once. Limit
     of the controller: the bytes it rewrites for a batch (`sizes`); a partition that alone needs more has its own batch.
     Limit of the disks: no copy starts that would fill one beyond its headroom while both copies exist, unless nothing
-    else is left to do. Moves that copy nothing and free no full disk come last, in batches of their own.
+    else is left to do. Moves that copy nothing and free no full disk come last, in batches of their own, and behind
+    them elections of lists that stay.
     """
     transfers = Transfers.of(problem, moves)
     copies = transfers.copies > 0
     ranks = np.where(copies | (ranks == RELIEVING), ranks, LAST)  # what copies nothing waits for what does
     batch = np.full(len(moves), -1, dtype=np.int64)
     batch[copies] = _filled(problem.settings, transfers, np.flatnonzero(copies), ranks, sizes)
-    for rank in (RELIEVING, LAST):
-        still = np.flatnonzero(~copies & (ranks == rank))
+    elects = np.array([move.is_election for move in moves], dtype=bool)  # these no reassignment is requested for
+    for some in (~elects & (ranks == RELIEVING), ~elects & (ranks == LAST), elects):
+        still = np.flatnonzero(~copies & some)
         batch[still] = batch.max(initial=-1) + 1 + _in_turn(problem.settings, transfers, still, sizes)
     batch = in_safe_order(transfers, batch, ranks, used, disk_limits_meanwhile(problem))
     batched = [replace(move, batch=int(number) + 1) for move, number in zip(moves, batch, strict=True)]

@@ -29,6 +29,7 @@ from kafka_rebalance.planning.jobs import goal_of
 from kafka_rebalance.planning.leaders import balance_leaders
 from kafka_rebalance.planning.outcome import Placed, Plan, infeasible, outcome
 from kafka_rebalance.planning.placement import Budget, Placement
+from kafka_rebalance.planning.preferred_leaders import led_first
 from kafka_rebalance.planning.trials import best_of_trials, filled, placement_of
 
 
@@ -167,21 +168,22 @@ def _with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int,
     """The lists re-ordered for leaders, and [broker, LEADER_METRICS] each broker's share in its own unit."""
     problem, goal = frame.problem, frame.goal
     before = widened(problem.replicas, replicas.shape[1])
-    raw, targets, receivers = leader_weights(problem, replicas), leader_targets(problem, replicas), problem.receivers
+    mine = problem.movable & (goal.all_leaders | _changed(before, replicas))
+    led = led_first(replicas, np.where(mine, replicas[:, 0], problem.leader))  # of the others, who leads goes on
+    raw, targets, receivers = leader_weights(problem, led), leader_targets(problem, led), problem.receivers
     scale = raw.sum(axis=0) / max(1, int(problem.staying.sum()))
     unit = np.where(scale > 0, scale, 1.0)
-    touched = _changed(before, replicas)
     givers = receivers.copy()
     if goal.one_sided:
-        held = leader_loads(replicas, raw, len(receivers))
+        held = leader_loads(led[:, 0], raw, len(receivers))
         givers &= (held > targets * (1 + goal.tolerance)).any(axis=1)
     result = balance_leaders(
-        replicas,
+        led,
         before,
         raw / unit,
         targets / unit,
         goal.tolerance,
-        movable=problem.movable & (goal.all_leaders | touched),
+        movable=mine,
         receivers=receivers,
         givers=givers,
         leaving=problem.leaving,
@@ -189,7 +191,7 @@ def _with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int,
         budget=budget,
         rng=np.random.default_rng([*seed, 1_000]),
     )
-    return result, targets
+    return np.where(mine[:, None], result, replicas), targets
 
 
 def _changed(before: Ints, now: Ints) -> Bools:

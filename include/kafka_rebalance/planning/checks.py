@@ -9,6 +9,7 @@ import numpy as np
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.settings import LEADERS_ALONE
 from kafka_rebalance.planning.arrays import (
     DISK,
     Bools,
@@ -103,7 +104,7 @@ def _check_topics(problem: Problem) -> None:
 
 def _check_pinned(problem: Problem) -> None:
     """Pinned replicas cannot leave a broker, and those that keep their rack need one, with a broker left in it."""
-    if problem.settings.job == "leaders":
+    if problem.settings.job in LEADERS_ALONE:
         return
     confined: Bools = problem.relocatable & problem.rack_pinned
     rule = rack_rule(problem)
@@ -152,7 +153,7 @@ def _check_room(problem: Problem) -> None:
             f"Replication factor {factor} is larger than the {racks} racks of the {staying} brokers that stay. "
             + _NOTHING
         )
-    if problem.settings.job == "leaders":
+    if problem.settings.job in LEADERS_ALONE:
         return
     leaves = np.isin(problem.replicas, np.flatnonzero(problem.leaving)).any(axis=1) & problem.relocatable
     counts = replication(problem.replicas) if factor is None else np.full(len(problem.replicas), factor)
@@ -191,7 +192,7 @@ def _check_min_insync(problem: Problem) -> None:
 def _check_replaced(problem: Problem) -> None:
     """Said here, before candidates are searched elsewhere."""
     replacements = problem.settings.replace
-    if replacements and problem.settings.job != "leaders":
+    if replacements and problem.settings.job not in LEADERS_ALONE:
         after, rule = replaced(problem, problem.replicas, replacements), rack_rule(problem)
         check_replacement_racks(problem, violations(rule, problem.replicas), violations(rule, after))
 
@@ -216,7 +217,7 @@ def _check_disks(problem: Problem) -> None:
             f"{known} of the {staying} brokers that stay. {_NOTHING} Name the others' disk_bytes in broker_capacities "
             "of the Airflow connection, or leave relieve_above out."
         )
-    if settings.job == "leaders" or not (problem.leaving.any() or settings.replication_factor is not None):
+    if settings.job in LEADERS_ALONE or not (problem.leaving.any() or settings.replication_factor is not None):
         return
     limits, held = disk_limits_in_the_end(problem), held_bytes(problem)
     # A disk beyond its limit keeps what it has.

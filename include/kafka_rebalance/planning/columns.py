@@ -160,6 +160,17 @@ class Columns:
             raise self._error(f"column {name} holds {values.max():g}, which is more than any cluster has")
         return values, known
 
+    def optional_ids(self, name: str) -> Ints:
+        """[row] An optional column of broker ids; -1 where it is null, or below 0 as Kafka's "nobody"."""
+        column = self._column(name, required=False)
+        if column is None or pa.types.is_null(column.type):
+            return np.full(self.table.num_rows, -1, dtype=np.int64)
+        if not pa.types.is_integer(column.type):
+            raise self._error(f"column {name} is {column.type}, not an integer")
+        values: Ints = np.maximum(_values(self._cast(column, name, pa.int64()), -1), -1)
+        self._check_ids(np.maximum(values, 0), name, "below 0")
+        return values
+
     def flags(self, name: str) -> Bools:
         """[row] An optional column of booleans; null is False."""
         column = self._column(name, required=False)

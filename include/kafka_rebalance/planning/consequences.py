@@ -18,6 +18,7 @@ TOPICS_LISTED = 50
 
 def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dict[str, Any]:
     """Keys of the candidate in proposals.json, plain JSON. `replicas` are the lists in the end; moves have a batch."""
+    moves = [move for move in moves if not move.is_election]  # an election moves nothing and holds up nothing
     batch = batch_of_rows(problem, moves)
     return {
         "worst_case": worst_case(problem, replicas, batch).to_mapping(),

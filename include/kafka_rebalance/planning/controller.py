@@ -51,7 +51,10 @@ def rewrites(problem: Problem, moves: Sequence[Move]) -> Rewrites:
     growth = np.zeros(len(moves), dtype=np.int64)
     request = np.zeros(len(moves), dtype=np.int64)
     longer = np.zeros(len(problem.topics), dtype=np.int64)
+    elects = np.array([move.is_election for move in moves], dtype=bool)  # which rewrites none of these znodes
     for number, move in enumerate(moves):
+        if elects[number]:
+            continue
         name, key = move.topic_partition.topic, len(str(move.topic_partition.partition))
         before, after = _list_bytes(move.before), _list_bytes(move.after)
         removed = [broker for broker in move.before if broker not in move.after]
@@ -60,7 +63,7 @@ def rewrites(problem: Problem, moves: Sequence[Move]) -> Rewrites:
         if move.added or removed:
             growth[number] = _list_bytes([*move.after, *removed]) - max(before, after)
             growth[number] += sum(_entry_bytes(key, _list_bytes(part)) for part in (move.added, removed) if part)
-    return Rewrites(topic, (_topic_bytes(problem) + longer)[topic], growth, request)
+    return Rewrites(topic, np.where(elects, 0, (_topic_bytes(problem) + longer)[topic]), growth, request)
 
 
 def _list_bytes(brokers: Sequence[int]) -> int:
@@ -103,7 +106,8 @@ def bytes_by_batch(sizes: Rewrites, batches: Ints) -> Ints:
     if not len(batches):
         return np.zeros(0, dtype=np.int64)
     partitions = np.bincount(batches)
-    request = np.bincount(batches, sizes.request).astype(np.int64) + _REQUEST_FRAME
+    entries = np.bincount(batches, sizes.request).astype(np.int64)
+    request = np.where(entries > 0, entries + _REQUEST_FRAME, 0)  # for elections there is none
     pairs, pair = np.unique(np.stack([batches, sizes.topic]), axis=1, return_inverse=True)
     of_topic = np.bincount(pair.ravel())
     longest = np.bincount(pair.ravel(), sizes.growth).astype(np.int64)

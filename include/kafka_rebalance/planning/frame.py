@@ -19,6 +19,7 @@ from kafka_rebalance.planning.arrays import (
     replica_weights,
     replication,
     shares,
+    widened,
 )
 from kafka_rebalance.planning.bounds import poured, reachable_targets
 from kafka_rebalance.planning.constraints import RackRule, rack_rule
@@ -69,10 +70,10 @@ def leader_targets(problem: Problem, replicas: Ints) -> Floats:
     """
     raw = leader_weights(problem, replicas)
     receivers, share = problem.receivers, shares(problem)[:, 3:]
-    fixed = leader_loads(replicas, raw, len(receivers))
+    fixed = leader_loads(replicas[:, 0], raw, len(receivers))
     fixed[problem.leaving] = 0.0
     rest = raw.sum(axis=0) - fixed[~receivers].sum(axis=0)
-    alone = leader_loads(replicas, raw * (replication(replicas) == 1)[:, None], len(receivers))
+    alone = leader_loads(replicas[:, 0], raw * (replication(replicas) == 1)[:, None], len(receivers))
     held = replica_loads(replicas, raw, len(receivers))
     given = share * receivers[:, None]
     targets = np.where(receivers[:, None], given / np.maximum(given.sum(axis=0), 1e-300) * rest, fixed)
@@ -101,5 +102,7 @@ def spent(problem: Problem, now: Ints) -> Budget:
     new = ((now >= 0) & ~among(now, before)).sum(axis=1)
     budget.replicas = int(new.sum())
     budget.bytes = int((new * problem.size_bytes).sum())
-    budget.leader_changes = int((now[:, 0] != before[:, 0]).sum())
+    width = max(now.shape[1], before.shape[1])
+    changed = (widened(now, width) != widened(before, width)).any(axis=1)
+    budget.leader_changes = int((changed & (now[:, 0] != problem.leader)).sum())
     return budget

@@ -30,6 +30,7 @@ from kafka_rebalance.planning.jobs import AS_KAFKA, GIVEN, goal_of
 from kafka_rebalance.planning.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.outcome import Placed, Plan, infeasible, outcome
 from kafka_rebalance.planning.portfolio import LessEven, less_even
+from kafka_rebalance.planning.preferred_leaders import led_first
 
 # The heading before the plan in what `kafka-reassign-partitions --generate` prints (ReassignPartitionsCommand).
 _PROPOSED = "Proposed partition reassignment configuration"
@@ -94,7 +95,8 @@ def propose(problem: Problem, name: str) -> Plan:
         notes.append(f"{newly} partitions break the rack rule that kept it before")
     # What stays on a broker that leaves is not among the copies that no plan can do without.
     wanted = frame.wanted - _count(replicas, ~problem.staying)
-    targets = leader_targets(problem, replicas)
+    moved = (widened(problem.replicas, replicas.shape[1]) != replicas).any(axis=1)
+    targets = leader_targets(problem, led_first(replicas, np.where(moved, replicas[:, 0], problem.leader)))
     plan = outcome(
         problem,
         name,

@@ -13,8 +13,8 @@ from kafka_rebalance.planning.arrays import (
     Bools,
     Floats,
     Problem,
-    all_loads,
     leader_weights,
+    loads_now,
     replica_weights,
     replication,
     shares,
@@ -47,7 +47,7 @@ def reach(problem: Problem, metrics: Sequence[str], limit: float) -> Mapping[str
     A broker counts as off by the planner's own measure (`outside_band`): by more than the limit, and by more than
     moving one replica could mend. Policies may keep in place what could move; that is not looked at here.
     """
-    loads, share = all_loads(problem, problem.replicas), shares(problem)
+    loads, share = loads_now(problem), shares(problem)
     weights = np.hstack([replica_weights(problem), leader_weights(problem, problem.replicas)])
     return {metric: _reach(problem, METRICS.index(metric), loads, share, weights, limit) for metric in metrics}
 
@@ -58,7 +58,7 @@ def _reach(problem: Problem, k: int, loads: Floats, share: Floats, weights: Floa
     hot = weight > (1 + limit) * targets.max(initial=0.0)
     heaviest = float(weight[~hot].max(initial=0.0))
     on_hot = np.zeros(len(loads))  # [broker] the largest hot weight that it holds
-    held = problem.replicas if METRICS[k] in REPLICA_METRICS else problem.replicas[:, :1]
+    held = problem.replicas if METRICS[k] in REPLICA_METRICS else problem.leader[:, None]
     for row in np.nonzero(hot)[0]:
         brokers = held[row][held[row] >= 0]
         on_hot[brokers] = np.maximum(on_hot[brokers], weight[row])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_rebalance.model.settings import SEARCHED, Settings
+from kafka_rebalance.model.settings import LEADERS_ALONE, SEARCHED, Settings
 
 GIVEN, AS_KAFKA = "given", "as_kafka"  # the candidates that are not searched
 
@@ -19,13 +19,16 @@ class Goal:
     balances: bool  # beyond the moves that the job itself asks for
     all_leaders: bool  # False: only partitions that move anyway may get another leader
     one_sided: bool  # only brokers above the band give
+    elects: bool  # preferred leaders of lists that stay are elected too
     to_limit: bool = False  # disks come below `relieve_above`, and nothing beyond that is balanced
     searched: bool = True  # False: the lists come from elsewhere, and promise no band
 
 
 def candidate_names(settings: Settings) -> tuple[str, ...]:
-    """The candidates to compute. Job `leaders` has one answer of ours, so it is offered once."""
+    """The candidates to compute. Jobs `leaders` and `elect` have one answer of ours, so it is offered once."""
     asked = settings.candidates
+    if settings.job == "elect":
+        return ("leaders_only",)
     if settings.job == "leaders" and "leaders_only" in asked:
         asked = tuple(name for name in asked if name == "leaders_only" or name not in SEARCHED)
     return asked if settings.plan is None else (*asked, GIVEN)
@@ -46,17 +49,20 @@ def goal_of(settings: Settings, name: str) -> Goal:
             balances=True,
             all_leaders=True,
             one_sided=False,
+            elects=False,
             searched=False,
         )
     job, light = settings.job, name == "light"
-    moves = name != "leaders_only" and job != "leaders"
+    moves = name != "leaders_only" and job not in LEADERS_ALONE
     balances = moves and (not light or job in ("balance", "relieve"))
+    all_leaders = job != "elect" and ((balances and settings.relieve_above is None) or not moves)
     return Goal(
         tolerance=light_tolerance(settings) if light else settings.tolerance,
         moves_replicas=moves,
         repairs_racks=moves and job != "relieve" and (not light or job not in ("drain", "replace")),
         balances=balances,
-        all_leaders=(balances and settings.relieve_above is None) or not moves,
+        all_leaders=all_leaders,
         one_sided=job == "relieve",
+        elects=all_leaders or job == "elect",
         to_limit=light and settings.relieve_above is not None,
     )

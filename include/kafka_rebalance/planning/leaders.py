@@ -39,7 +39,7 @@ def balance_leaders(
     after it from the ISR alone. So whoever becomes leader has caught up, and until then the old one leads.
     """
     result = replicas.copy()
-    loads = leader_loads(result, weights, len(receivers))
+    loads = leader_loads(result[:, 0], weights, len(receivers))
     full = _one_sided(band(targets, tolerance), one_sided)
     for aim in _AIMS:
         bands = _one_sided(band(targets, tolerance * aim), one_sided)

@@ -14,7 +14,8 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.artifacts import PROPOSALS, Folder, canonical_json
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.planning.arrays import Bools, Ints
-from kafka_rebalance.planning.tables import MOVES_SCHEMA, PART, move_of, move_row, parquet_table, read_file
+from kafka_rebalance.planning.move_rows import LATER_MOVES, MOVES_SCHEMA, move_of, move_row
+from kafka_rebalance.planning.tables import PART, parquet_table, read_file
 
 COLUMNS = pa.schema([field for field in MOVES_SCHEMA if field.name != "candidate"])
 
@@ -26,9 +27,13 @@ def read_moves(run_folder: Folder, proposals: Mapping[str, Any], name: str) -> p
     """
     where = f"{run_folder / 'moves' / PART}"
     found = parquet_table(read_file(run_folder / "moves", PART), where)
-    missing = [column for column in MOVES_SCHEMA.names if column not in found.column_names]
+    missing = [column for column in MOVES_SCHEMA.names if column not in (*found.column_names, *LATER_MOVES)]
     if missing:
         raise ArtifactError(f"{where} lacks {', '.join(missing)}. Clear the task that wrote it.")
+    for column in LATER_MOVES:
+        if column not in found.column_names:
+            kind = MOVES_SCHEMA.field(column).type
+            found = found.append_column(column, pa.nulls(found.num_rows, kind))
     table = found.filter(pc.equal(found["candidate"], name)).select(COLUMNS.names).combine_chunks()
     entry = next(candidate for candidate in proposals["candidates"] if candidate["name"] == name)
     digest = moves_digest(name, proposals["snapshot_digest"], proposals["settings"], table)
@@ -66,6 +71,7 @@ def moves_digest(name: str, snapshot_digest: str, settings: Mapping[str, object]
         _ids(table["after"]),
         "],",
         _text(table["batch"]),
+        _leads_elsewhere(table),
         "]",
         "",
     ).take(pa.array(order))
@@ -87,10 +93,32 @@ def by_partition(table: pa.Table, *first: Ints) -> Ints:
 
 
 def changes_leader(table: pa.Table) -> Bools:
-    """[row] Whether the preferred leader changes."""
-    first = [pc.list_element(_whole(table[column]), 0) for column in ("before", "after")]
-    changed: Bools = pc.not_equal(*first).to_numpy(zero_copy_only=False)
+    """[row] Whether another broker leads in the end, as `Move.changes_leader`."""
+    changed: Bools = pc.not_equal(_sources(table), _first(table, "after")).to_numpy(zero_copy_only=False)
     return changed
+
+
+def _first(table: pa.Table, column: str) -> pa.Array:
+    """[row] The first broker of each list."""
+    return pc.list_element(_whole(table[column]), 0)
+
+
+def _sources(table: pa.Table) -> pa.Array:
+    """[row] Who leads before, as `Move.source`: one of the list, else its first replica."""
+    first, leader = _first(table, "before"), _whole(table["leader"])
+    lists = _whole(table["before"])
+    held = pc.equal(pc.list_flatten(lists), leader.take(pc.list_parent_indices(lists)))
+    rows = pc.unique(pc.list_parent_indices(lists).filter(pc.fill_null(held, False)))
+    leads = pc.is_in(pa.array(range(table.num_rows), rows.type), value_set=rows)
+    return pc.if_else(leads, leader, first)
+
+
+def _leads_elsewhere(table: pa.Table) -> pa.Array:
+    """[row] `,2` where broker 2 leads and is not the first replica, else nothing."""
+    source = _sources(table)
+    return pc.if_else(
+        pc.equal(source, _first(table, "before")), "", pc.binary_join_element_wise(",", source.cast(pa.string()), "")
+    )
 
 
 def _whole(column: pa.ChunkedArray) -> pa.Array:

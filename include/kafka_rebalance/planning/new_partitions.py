@@ -80,7 +80,7 @@ def place_partitions(
         raise PlanningError(_does_not_fit(problem, rule, room, topic, count, replication_factor, size_bytes))
     lists = _dealt(quota, rule, count, replication_factor, _pairs(existing, len(problem.brokers)))
     led = np.bincount(existing[:, 0], minlength=len(problem.brokers)) if len(existing) else np.zeros_like(held)
-    leading = leader_loads(problem.replicas, leader_weights(problem, problem.replicas), len(problem.brokers))
+    leading = leader_loads(problem.replicas[:, 0], leader_weights(problem, problem.replicas), len(problem.brokers))
     leader_weight = np.array([1.0, (replication_factor - 1) * bytes_in_per_second])
     _order(lists, led, _Fullness(leading, leader_weight, share[:, len(weight) :], count))
     return _placed(problem, dict(zip(sorted(partitions), lists, strict=True)), loads, leading, size_bytes)

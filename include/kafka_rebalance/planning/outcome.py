@@ -21,6 +21,7 @@ from kafka_rebalance.planning.arrays import (
     Problem,
     all_loads,
     bytes_out,
+    loads_now,
     replication,
     shares,
     widened,
@@ -35,6 +36,7 @@ from kafka_rebalance.planning.crowding import Crowding
 from kafka_rebalance.planning.frame import leader_targets
 from kafka_rebalance.planning.jobs import Goal
 from kafka_rebalance.planning.placement import Budget
+from kafka_rebalance.planning.preferred_leaders import Ending, ending, led_first
 from kafka_rebalance.planning.reasons import LEADERS, MoveGroup, Reasons, move_groups, rack_limits
 from kafka_rebalance.planning.relief import Relief
 from kafka_rebalance.planning.room import used_bytes
@@ -99,13 +101,13 @@ class Plan:
 
 def infeasible(problem: Problem, name: str, note: str) -> Plan:
     """A candidate that is not offered: no moves, and the figures that forbid it."""
-    loads = all_loads(problem, problem.replicas)
+    loads = loads_now(problem)
     broken = int(violations(rack_rule(problem), problem.replicas).sum())
     crowded = _crowded(problem, problem.replicas)
     summary = _summary(broken=broken, crowded=(crowded, crowded))
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), ())
     now = scores(problem, loads, shares(problem))
-    out = bytes_out(problem, problem.replicas)
+    out = bytes_out(problem, problem.replicas, problem.leader)
     undone = Shortfall(1, broken, 0.0, 0.0, problem.settings.tolerance)
     candidate = Candidate(name, digest, "infeasible", (), note, summary)
     return Plan(candidate, now, now, loads, loads, (out, out), undone, undone)
@@ -114,15 +116,23 @@ def infeasible(problem: Problem, name: str, note: str) -> Plan:
 def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
     """Everything that tables and people get to see of one candidate."""
     share = shares(problem)
-    before, after = all_loads(problem, problem.replicas), all_loads(problem, placed.replicas)
+    end = ending(problem, placed.replicas, searched=placed.goal.searched, elects=placed.goal.elects)
+    most, leader_changes = problem.settings.max_leader_changes, end.leader_changes(problem)
+    if most is not None and leader_changes > most:
+        much = f"{leader_changes:,} against max_leader_changes {most:,}"
+        return infeasible(problem, name, f"New leaders are beyond the limit: {much}. Raise the limit, or ask for less.")
+    placed = replace(placed, replicas=end.replicas)
+    leaders = end.leaders(problem)
+    before, after = loads_now(problem), all_loads(problem, placed.replicas, leaders)
     reachable = np.hstack([placed.targets * placed.scale, placed.leader_targets])
     was_broken = violations(placed.rule, problem.replicas)
     is_broken = violations(placed.rule, placed.replicas)
     used = used_bytes(problem)
     # Leaders are balanced after replicas have moved, so that is what their reasons compare.
-    compared = np.hstack([before[:, :LEADERS], all_loads(problem, placed.unordered)[:, LEADERS:]])
+    unordered = all_loads(problem, placed.unordered, placed.unordered[:, 0])
+    compared = np.hstack([before[:, :LEADERS], unordered[:, LEADERS:]])
     relative = np.divide(compared, reachable, out=np.where(compared > 0, np.inf, 1.0), where=reachable > 0)
-    moves, ranks = _moves(problem, placed, relative, was_broken & ~is_broken, used)
+    moves, ranks = _moves(problem, placed, end, relative, was_broken & ~is_broken, used)
     sizes = rewrites(problem, moves)
     impossible = too_large(sizes, moves)
     if impossible:
@@ -144,8 +154,8 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
     own = Held(placed.goal, reachable, placed.relief, placed.scale)
     off = [*above_words(problem, after[:, DISK]), *off_words(problem, own, placed.replicas, after)]
     asked = held_to_the_job(problem, reachable, placed.scale)
-    reached = shortfall(problem, asked, placed.replicas, after, is_broken)
-    status, notes = _verdict(problem, placed, off, int(is_broken.sum()))
+    reached = shortfall(problem, asked, placed.replicas, leaders, after, is_broken)
+    status, notes = _verdict(problem, placed, end, off, int(is_broken.sum()))
     notes += _peak_note(problem, planned.peak_disk_fraction, used)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
     candidate = Candidate(name, digest, status, planned.moves, _sentence(notes), summary)
@@ -155,7 +165,10 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         scores(problem, after, share),
         before,
         after,
-        (bytes_out(problem, problem.replicas), bytes_out(problem, placed.replicas)),
+        (
+            bytes_out(problem, problem.replicas, problem.leader),
+            bytes_out(problem, placed.replicas, leaders),
+        ),
         shortfall_now(problem, placed),
         reached,
         planned.disks,
@@ -168,10 +181,10 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
 
 def shortfall_now(problem: Problem, placed: Placed) -> Shortfall:
     """That of the lists as they are, held to the same shares as what was placed."""
-    targets = np.hstack([placed.targets * placed.scale, leader_targets(problem, problem.replicas)])
-    held = held_to_the_job(problem, targets, placed.scale)
-    loads = all_loads(problem, problem.replicas)
-    return shortfall(problem, held, problem.replicas, loads, violations(placed.rule, problem.replicas))
+    led = led_first(problem.replicas, problem.leader)
+    targets = np.hstack([placed.targets * placed.scale, leader_targets(problem, led)])
+    held, broken = held_to_the_job(problem, targets, placed.scale), violations(placed.rule, problem.replicas)
+    return shortfall(problem, held, problem.replicas, problem.leader, loads_now(problem), broken)
 
 
 def _further_runs(
@@ -220,25 +233,20 @@ def _crowded(problem: Problem, replicas: Ints) -> int:
 def _cross_rack_bytes(problem: Problem, moves: Sequence[Move]) -> int | None:
     """Bytes copied from a leader in one rack to a broker in another; None where a rack is unknown."""
     racks = dict(zip(problem.brokers.tolist(), problem.racks, strict=True))
-    pairs = [(racks[move.before[0]], racks[broker], move.size_bytes) for move in moves for broker in move.added]
+    pairs = [(racks[move.source], racks[broker], move.size_bytes) for move in moves for broker in move.added]
     if any(source is None or target is None for source, target, _ in pairs):
         return None
     return sum(size for source, target, size in pairs if source != target)
 
 
 def _moves(
-    problem: Problem, placed: Placed, relative: Floats, repaired: Bools, used: Floats
+    problem: Problem, placed: Placed, end: Ending, relative: Floats, repaired: Bools, used: Floats
 ) -> tuple[list[Move], Ints]:
-    """The changed partitions, and of each how soon it is to move.
-
-    Of what was searched, a list with the same replicas and the same leader stays as it is, whatever its order.
-    """
+    """The partitions of the plan, and of each how soon it is to move."""
     width = max(placed.replicas.shape[1], problem.replicas.shape[1])
     now, was = (widened(lists, width) for lists in (placed.replicas, problem.replicas))
-    same = (now == was).all(axis=1)
-    if placed.goal.searched:
-        same |= (np.sort(now, axis=1) == np.sort(was, axis=1)).all(axis=1) & (now[:, 0] == was[:, 0])
-    changed = np.flatnonzero(~same)
+    now = np.where(end.changed[:, None], now, was)  # of a list that stays, its order too
+    changed = np.flatnonzero(end.changed | end.elected)
     reasons = Reasons(problem, relative, placed.goal.tolerance, now)
     moves = []
     for row in changed:
@@ -247,6 +255,7 @@ def _moves(
             tuple(problem.brokers[was[row][was[row] >= 0]].tolist()),
             tuple(problem.brokers[now[row][now[row] >= 0]].tolist()),
             int(problem.size_bytes[row]),
+            leader=int(problem.brokers[problem.leader[row]]),
         )
         why = placed.reason or reasons.of(int(row), move, repairs_rack=bool(repaired[row]))
         moves.append(replace(move, reason=why))
@@ -289,16 +298,21 @@ def _bytes_bound(problem: Problem, placed: Placed, before: Floats, after: Floats
     return moved_bytes_bound(before, (target * least, target * most), here, needed, same_factor=same_factor)
 
 
-def _verdict(problem: Problem, placed: Placed, off: Sequence[str], broken: int) -> tuple[str, list[str]]:
+def _verdict(problem: Problem, placed: Placed, end: Ending, off: Sequence[str], broken: int) -> tuple[str, list[str]]:
     """The status, and what has to be said."""
     goal, budget = placed.goal, placed.budget
     notes, status = list(placed.notes), "ok"
-    limits = {"max_bytes": budget.bytes, "max_replicas": budget.replicas, "max_leader_changes": budget.leader_changes}
-    unfinished = bool(off) or (goal.repairs_racks and broken > 0)
-    if budget.reached and unfinished:
+    limits = {
+        "max_bytes": budget.bytes,
+        "max_replicas": budget.replicas,
+        "max_leader_changes": end.leader_changes(problem),
+    }
+    reached_limits = budget.reached | ({"max_leader_changes"} if end.beyond else set())
+    unfinished = bool(off) or (goal.repairs_racks and broken > 0) or end.beyond > 0
+    if reached_limits and unfinished:
         status = "partial"
         reached = (
-            f"{limit} {getattr(problem.settings, limit):,} ({limits[limit]:,} used)" for limit in sorted(budget.reached)
+            f"{limit} {getattr(problem.settings, limit):,} ({limits[limit]:,} used)" for limit in sorted(reached_limits)
         )
         notes.append(f"stopped at {', '.join(reached)}")
     elif off:
@@ -323,6 +337,13 @@ def _verdict(problem: Problem, placed: Placed, off: Sequence[str], broken: int) 
         status = "partial"
         why = "are kept where they are" if goal.moves_replicas else "stay: this candidate only re-orders lists"
         notes.append(f"{left} replicas on brokers that are to be emptied {why}")
+    if end.impossible:
+        some = (
+            "1 partition keeps a leader that is not its"
+            if end.impossible == 1
+            else (f"{end.impossible:,} partitions keep leaders that are not their")
+        )
+        notes.append(f"{some} preferred one: that broker is not in sync now, or brokers_out keeps the leader")
     notes += caveats(problem)
     return status, notes
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.planning.arrays import DISK, METRICS, Floats, Problem, all_loads, known_metrics, shares
+from kafka_rebalance.planning.arrays import DISK, METRICS, Floats, Problem, known_metrics, loads_now, shares
 from kafka_rebalance.planning.constraints import rack_rule, violations
 from kafka_rebalance.planning.room import used_bytes
 from kafka_rebalance.planning.scoring import ratios
@@ -18,7 +18,7 @@ def outlook(problem: Problem) -> dict[str, Any]:
     Off are brokers beyond the settings' tolerance of their share. A disk fills up at the growth that the ledger's
     samples show; where it has none, or nothing grows, `first_full` is null.
     """
-    loads, share = all_loads(problem, problem.replicas), shares(problem)
+    loads, share = loads_now(problem), shares(problem)
     return {
         "tolerance": problem.settings.tolerance,
         "off": _off(problem, ratios(loads, share)),

@@ -86,6 +86,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         topic=topic[order],
         partition=partition[order],
         replicas=replicas,
+        leader=_leaders(lists, replicas, partitions.optional_ids("leader")[order]),
         size_bytes=size[order].astype(np.int64),
         bytes_in=rates("bytes_in_per_second"),
         bytes_out=rates("bytes_out_per_second"),
@@ -119,6 +120,14 @@ def _check_total(size: Floats, replicas: Ints) -> None:
             f"The sizes of all replicas add up to {total:g} bytes, which is more than any cluster holds. "
             "Nothing was planned. Correct column size_bytes."
         )
+
+
+def _leaders(lists: Ints, replicas: Ints, led_by: Ints) -> Ints:
+    """[row] Index of the broker that leads; the first replica's where nobody is known to, or none of the list does."""
+    leads = (lists == led_by[:, None]) & (led_by[:, None] >= 0)
+    position = np.where(leads.any(axis=1), leads.argmax(axis=1), 0)
+    leaders: Ints = replicas[np.arange(len(replicas)), position]
+    return leaders
 
 
 def _in_sync(replicas: Ints, isr: Ints) -> Bools:

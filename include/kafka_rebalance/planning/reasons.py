@@ -72,7 +72,10 @@ class Reasons:
             parts.append("spreads the replicas over more racks")
         if not parts and move.added and move.removed:
             parts.append(self._evens(row, move.removed, move.added, leading=False))
-        if move.changes_leader and not move.added and not move.removed:
+        first, preferred = move.before[0], move.after[0]
+        if move.is_election:
+            parts.append(f"elects the preferred leader, broker {preferred}, in place of broker {move.source}")
+        elif first != preferred and not move.added and not move.removed:
             parts.append(self._evens(row, move.before[:1], move.after[:1], leading=True))
         return "; ".join(parts)
 
@@ -144,8 +147,8 @@ def move_groups(
     metric = DISK if copies else LEADERS
     index = {broker: number for number, broker in enumerate(problem.brokers.tolist())}
     counts, weights = np.zeros((2, 2, len(index)), dtype=np.int64)  # [lost or gained, broker]
-    for move in moves:
-        lost, gained = (move.removed, move.added) if copies else (move.before[:1], move.after[:1])
+    for move in moves if copies else [one for one in moves if one.changes_leader]:
+        lost, gained = (move.removed, move.added) if copies else ((move.source,), move.after[:1])
         for way, brokers in enumerate((lost, gained)):
             for broker in brokers:
                 counts[way, index[broker]] += 1

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_rebalance.model.recommendation import Beside, Recommendation, Why
-from kafka_rebalance.model.settings import FEWEST_BYTES, SEARCHED, Settings
+from kafka_rebalance.model.settings import FEWEST_BYTES, LEADERS_ALONE, SEARCHED, Settings
 from kafka_rebalance.planning.jobs import GIVEN
 from kafka_rebalance.planning.outcome import Plan
 from kafka_rebalance.planning.portfolio import copied_bytes, less_even, new_leaders
@@ -24,15 +24,16 @@ def recommend(settings: Settings, plans: Sequence[Plan]) -> Recommendation:
 
     Which is one replica beyond the tolerance comes after what is not: then there is a finer plan.
 
-    Where none ends within the tolerance: the one nearest to it that changes which brokers hold what (job `leaders`: who
-    leads), if it is nearer than the cluster is now. Nobody where the job cannot be done. A plan that somebody gave is
-    recommended where ours change nothing, it does the job, and it ends as even as the cluster is.
+    Where none ends within the tolerance: the one nearest to it that changes which brokers hold what (jobs `leaders` and
+    `elect`: who leads), if it is nearer than the cluster is now. Nobody where the job cannot be done. A plan
+    that somebody gave is recommended where ours change nothing, it does the job, and it ends as even as the cluster
+    is.
     """
     ours = [plan for plan in plans if plan.candidate.name in SEARCHED]
     moving = [plan for plan in ours if plan.candidate.moves]
     if not moving:
         return _of_given(settings, plans) or Recommendation(None, _why_none(settings, ours), settings.tolerance)
-    at_work = [plan for plan in moving if _does_more_than_reorder(plan) or settings.job == "leaders"]
+    at_work = [plan for plan in moving if _does_more_than_reorder(plan) or settings.job in LEADERS_ALONE]
     nearer = [plan for plan in at_work if plan.shortfall_after.distance < plan.shortfall_before.distance]
     if settings.prefer == FEWEST_BYTES:
         done = [plan for plan in nearer if plan.shortfall_after.does_the_job]
@@ -60,8 +61,8 @@ def _does_more_than_reorder(plan: Plan) -> bool:
 
 
 def _why_none(settings: Settings, ours: Sequence[Plan]) -> Why:
-    """Re-ordered lists do no job but `leaders`, so they say nothing on whether it can be done."""
-    at_work = [plan for plan in ours if plan.candidate.name != "leaders_only" or settings.job == "leaders"]
+    """Re-ordered lists do no job but `leaders` and `elect`, so they say nothing on whether it can be done."""
+    at_work = [plan for plan in ours if plan.candidate.name != "leaders_only" or settings.job in LEADERS_ALONE]
     if at_work and all(plan.candidate.status == "infeasible" for plan in at_work):
         return Why.NOT_POSSIBLE
     changes = any(plan.candidate.moves for plan in ours)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.model.amounts import share_in_words
-from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.settings import LEADERS_ALONE, Settings
 from kafka_rebalance.planning.arrays import (
     DISK,
     METRICS,
@@ -40,7 +40,7 @@ _ROUNDING = 2e-4  # of a share: the search stops a hair outside
 class Shortfall:
     """Nothing of each: the job is done, within the tolerance."""
 
-    undone: int  # replicas on brokers to be emptied, partitions of another factor, disks above `relieve_above`
+    undone: int  # replicas on brokers to be emptied, partitions of another factor or leader, disks too full
     rack_violations: int  # of partitions that the job may spread over more racks
     excess: float  # squared shares by which brokers are outside the tolerance, summed over brokers and metrics
     furthest: float  # how far the worst broker is off its reachable share, as a share of it
@@ -93,8 +93,10 @@ def held_to_the_job(problem: Problem, targets: Floats, scale: Floats) -> Held:
     return Held(goal, targets, relief, scale)
 
 
-def shortfall(problem: Problem, held: Held, replicas: Ints, loads: Floats, broken: Bools) -> Shortfall:
-    """Of these lists. `loads` is [broker, METRICS], `broken` [partition row] whether a list breaks the rack rule."""
+def shortfall(problem: Problem, held: Held, replicas: Ints, leaders: Ints, loads: Floats, broken: Bools) -> Shortfall:
+    """Of these lists. `leaders` is [partition row], broker indices; `loads` is [broker, METRICS], `broken` is
+    [partition row] whether a list breaks the rack rule.
+    """
     off, relative = off_cells(problem, held, replicas, loads)
     apart = relative - 1
     beyond = np.where(off, np.maximum(0.0, np.abs(apart) - held.goal.tolerance), 0.0)
@@ -103,6 +105,7 @@ def shortfall(problem: Problem, held: Held, replicas: Ints, loads: Floats, broke
     away = (np.abs(apart) if held.relief is None else np.maximum(0.0, apart))[asked_cells(problem, held)]
     repairs = int((broken & problem.relocatable & ~problem.rack_pinned).sum()) if held.goal.repairs_racks else 0
     undone = left_behind(problem, replicas) + _wrong_factor(problem, replicas)
+    undone += _wrongly_led(problem, replicas, leaders)
     undone += len(disks_above(problem, loads[:, DISK]))
     furthest = float(away[np.isfinite(away)].max(initial=0.0))
     excess = float((beyond * beyond).sum())
@@ -151,9 +154,18 @@ def off_words(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> li
 
 def left_behind(problem: Problem, replicas: Ints) -> int:
     """Replicas that are still on brokers to be emptied."""
-    if problem.settings.job == "leaders":
+    if problem.settings.job in LEADERS_ALONE:
         return 0
     return int(np.isin(replicas, np.flatnonzero(problem.leaving)).sum())
+
+
+def _wrongly_led(problem: Problem, replicas: Ints, leaders: Ints) -> int:
+    """Partitions that job `elect` or `leaders` is to give another leader, and has not."""
+    wrong = {
+        "elect": leaders != replicas[:, 0],
+        "leaders": problem.leaving[leaders],
+    }.get(problem.settings.job)
+    return 0 if wrong is None else int((problem.movable & wrong).sum())
 
 
 def _wrong_factor(problem: Problem, replicas: Ints) -> int:

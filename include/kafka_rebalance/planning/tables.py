@@ -15,9 +15,9 @@ import pyarrow.parquet as pq
 
 from kafka_rebalance.errors import ArtifactError, StorageError
 from kafka_rebalance.model.artifacts import PROPOSALS, TIMINGS, Folder, digest_of_bytes, read_json, write_json
-from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.proposal import Candidate, Move, candidate_digest
+from kafka_rebalance.model.proposal import Candidate, candidate_digest
 from kafka_rebalance.planning.arrays import METRICS, Problem
+from kafka_rebalance.planning.move_rows import LATER_MOVES, MOVES_SCHEMA, move_of, move_row
 from kafka_rebalance.planning.outcome import Plan
 from kafka_rebalance.planning.outlook import outlook
 from kafka_rebalance.planning.portfolio import less_even, ranking
@@ -66,19 +66,6 @@ SNAPSHOT_SCHEMAS = {
         ]
     ),
 }
-MOVES_SCHEMA = pa.schema(
-    [
-        ("candidate", pa.string()),
-        ("topic", pa.string()),
-        ("partition", pa.int32()),
-        ("before", pa.list_(pa.int32())),
-        ("after", pa.list_(pa.int32())),
-        ("bytes", pa.int64()),
-        ("size_bytes", pa.int64()),
-        ("batch", pa.int32()),
-        ("reason", pa.string()),
-    ]
-)
 SCORES_SCHEMA = pa.schema(
     [
         ("candidate", pa.string()),
@@ -210,7 +197,7 @@ def read_candidate(run_folder: Folder, name: str) -> Candidate:
         names = ", ".join(str(entry.get("name")) for entry in proposals.get("candidates", ()))
         raise ArtifactError(f"{run_folder / PROPOSALS} has no candidate {name!r}; there are {names}.")
     entry = found[0]
-    moves = tuple(move_of(row) for row in _rows_of(run_folder, "moves", MOVES_SCHEMA, name))
+    moves = tuple(move_of(row) for row in _rows_of(run_folder, "moves", MOVES_SCHEMA, name, LATER_MOVES))
     digest = candidate_digest(name, proposals["snapshot_digest"], proposals["settings"], moves)
     if digest != entry["digest"]:
         raise ArtifactError(
@@ -230,9 +217,11 @@ def read_loads(run_folder: Folder, name: str) -> list[dict[str, Any]]:
     return rows
 
 
-def _rows_of(run_folder: Folder, table: str, schema: pa.Schema, candidate: str) -> Iterator[dict[str, Any]]:
+def _rows_of(
+    run_folder: Folder, table: str, schema: pa.Schema, candidate: str, optional: Sequence[str]
+) -> Iterator[dict[str, Any]]:
     """One candidate's, a few at a time: as Python objects a large plan takes many times its bytes."""
-    for some in _table(run_folder, table, schema).to_batches(max_chunksize=1000):
+    for some in _table(run_folder, table, schema, optional).to_batches(max_chunksize=1000):
         # Arrow's own filter would cost the triggerer 50 MB of modules.
         yield from (row for row in some.to_pylist() if row["candidate"] == candidate)
 
@@ -244,33 +233,6 @@ def _table(run_folder: Folder, table: str, schema: pa.Schema, optional: Sequence
     if missing:
         raise ArtifactError(f"{run_folder / table / PART} lacks {', '.join(missing)}. Clear the task that wrote it.")
     return found.select(known)
-
-
-def move_of(row: Mapping[str, Any]) -> Move:
-    """The move of a row of the table `moves`."""
-    return Move(
-        TopicPartition(row["topic"], row["partition"]),
-        tuple(row["before"]),
-        tuple(row["after"]),
-        row["size_bytes"],
-        row["batch"],
-        row["reason"],
-    )
-
-
-def move_row(candidate: str, move: Move) -> dict[str, Any]:
-    """The row of the table `moves` for a candidate's move."""
-    return {
-        "candidate": candidate,
-        "topic": move.topic_partition.topic,
-        "partition": move.topic_partition.partition,
-        "before": list(move.before),
-        "after": list(move.after),
-        "bytes": move.bytes_to_copy,
-        "size_bytes": move.size_bytes,
-        "batch": move.batch,
-        "reason": move.reason,
-    }
 
 
 def _score_rows(plan: Plan) -> list[dict[str, Any]]:

@@ -22,7 +22,7 @@ class Transfers:
     brokers: int
     size: Floats  # [move] bytes of one replica
     copies: Ints  # [move] replicas that are new
-    source: Ints  # [move] who sends them: the preferred leader before
+    source: Ints  # [move] who sends them: the leader of before
     changes_leader: Bools  # [move]
     added: tuple[Ints, Ints]  # (move, broker) of each new replica, in the order of the moves
     removed: tuple[Ints, Ints]  # (move, broker) of each replica that goes
@@ -38,7 +38,7 @@ class Transfers:
             len(index),
             np.array([move.size_bytes for move in moves], dtype=np.float64),
             copies,
-            np.array([index[move.before[0]] for move in moves], dtype=np.int64),
+            np.array([index[move.source] for move in moves], dtype=np.int64),
             np.array([move.changes_leader for move in moves], dtype=bool),
             _flat(added, copies),
             _flat(removed, _lengths(removed)),

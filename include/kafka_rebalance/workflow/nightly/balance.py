@@ -15,7 +15,7 @@ from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.arrays import Problem, all_loads, shares
+from kafka_rebalance.planning.arrays import Problem, loads_now, shares
 from kafka_rebalance.planning.constraints import rack_rule, violations
 from kafka_rebalance.planning.reading import read_problem
 from kafka_rebalance.planning.scoring import Score, scores
@@ -57,7 +57,7 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
         raise
     digest = write_snapshot(folder / artifacts.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
     problem = read_problem(folder / artifacts.SNAPSHOT_FOLDER, settings)
-    found = scores(problem, all_loads(problem, problem.replicas), shares(problem))
+    found = scores(problem, loads_now(problem), shares(problem))
     broken = int(violations(rack_rule(problem), problem.replicas).sum())
     audit = audit_snapshot(taken)
     now = datetime.now(UTC)

@@ -13,7 +13,7 @@ from kafka_rebalance.execution.proposing import AGAIN_AFTER, Rejection, Seen, ag
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.arrays import Problem, all_loads, shares
+from kafka_rebalance.planning.arrays import Problem, loads_now, shares
 from kafka_rebalance.planning.constraints import rack_rule, violations
 from kafka_rebalance.planning.hot_spots import Reach, reach
 from kafka_rebalance.planning.reading import read_problem
@@ -136,7 +136,7 @@ def _is_of_everything(settings: Mapping[str, Any]) -> bool:
 
 
 def _seen(problem: Problem, policy_digest: str | None) -> Seen:
-    found = scores(problem, all_loads(problem, problem.replicas), shares(problem))
+    found = scores(problem, loads_now(problem), shares(problem))
     return Seen(
         frozenset(problem.brokers[problem.registered].tolist()),
         skew(found),
