@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 
 from kafka_rebalance.planning import forced
+from kafka_rebalance.planning.affordable import affordable
 from kafka_rebalance.planning.arrays import DISK, Bools, Floats, Ints
 from kafka_rebalance.planning.bounds import Bands, band, filled_bands
 from kafka_rebalance.planning.crowding import Crowding
@@ -35,6 +36,7 @@ _LARGE_EFFORTS = (Effort(),)
 # Brokers that are empty need something of everything, and nothing is gained by going over that again.
 _FILLING_EFFORTS = (Effort(costs=(1.0, 1.0)),)
 _LARGE_FILLING_EFFORTS = (Effort(costs=(1.0, 1.0), replicas=64),)  # as good as 200 there, in half the time
+_SPENDINGS = 4  # rounds, each of what the one before has left of the bytes
 _ENOUGH = 1.01  # of the bytes that disks alone ask for: nothing is to be had below
 
 
@@ -58,8 +60,8 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
     )
 
 
-def filled(frame: Frame, placement: Placement, slack: float) -> Bands:
-    """The bands to drive the search to, from where the placement is now."""
+def filled(frame: Frame, placement: Placement, slack: float, tolerance: float | None = None) -> Bands:
+    """The bands to drive the search to, from where the placement is now; by default those of the goal's tolerance."""
     problem, goal, loads = frame.problem, frame.goal, placement.loads
     if frame.relief is not None:
         return Bands(np.zeros_like(frame.targets), frame.relief.high)
@@ -68,7 +70,12 @@ def filled(frame: Frame, placement: Placement, slack: float) -> Bands:
     groups = [receivers & mask for mask, _ in placement.groups]
     extra = np.array([on_leaving[mask].sum(axis=0) for mask, _ in placement.groups])
     return filled_bands(
-        frame.targets, loads, groups, goal.tolerance, np.maximum(0, extra.reshape(-1, loads.shape[1])), slack
+        frame.targets,
+        loads,
+        groups,
+        goal.tolerance if tolerance is None else tolerance,
+        np.maximum(0, extra.reshape(-1, loads.shape[1])),
+        slack,
     )
 
 
@@ -118,11 +125,40 @@ def _trial(frame: Frame, start: Placement, full: Bands, effort: Effort, rng: np.
     givers = problem.receivers.copy()
     if frame.relief is not None:
         givers &= frame.relief.givers & (start.loads > full.high).any(axis=1)
+    is_short = _spend_on_the_worst(frame, placement, givers, effort, rng)
+    if is_short:
+        bands = filled(frame, placement, effort.slack)
     enough = placement.budget.bytes + int(_ENOUGH * _asked_of_disks(placement, full) * frame.scale[DISK])
     greedy(placement, bands, givers, effort, rng)
     polish(placement, full, givers, effort, rng)
     take_back(placement, full)
+    if is_short:
+        return placement  # what is searched anew may end nearer in all, with one broker further off
     return rebuilt(placement, full, givers, effort, rng, enough)
+
+
+def _spend_on_the_worst(
+    frame: Frame, placement: Placement, givers: Bools, effort: Effort, rng: np.random.Generator
+) -> bool:
+    """Brings all as near to their shares as `max_bytes` affords, where that is not the tolerance; whether it is not."""
+    if frame.relief is not None:
+        return False
+    is_short, budget, limit = False, placement.budget, placement.budget.max_bytes
+    for _ in range(_SPENDINGS):
+        found = affordable(frame, placement)
+        if found is None:
+            break
+        is_short, bytes_before = True, budget.bytes
+        bands = filled(frame, placement, effort.slack, found.tolerance)
+        for (group, _), share in zip(placement.groups, found.bytes_by_group, strict=True):
+            # Each group its own share: the first of them would take all.
+            budget.max_bytes = min(budget.bytes + share, limit or 0)
+            greedy(placement, bands, givers & group, effort, rng)
+        budget.max_bytes = limit
+        polish(placement, band(frame.targets, found.tolerance), givers, effort, rng)
+        if budget.bytes == bytes_before:
+            break
+    return is_short
 
 
 def _asked_of_disks(placement: Placement, bands: Bands) -> float:
