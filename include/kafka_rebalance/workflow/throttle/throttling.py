@@ -45,10 +45,10 @@ from kafka_rebalance.workflow.run.preflight import check_before_write
 from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.workflow.run.segments import check_copies_safe
 from kafka_rebalance.workflow.throttle import cluster_lease, leases
+from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.in_force import (
     check_nothing_of_ours,
     has_held_before,
-    read_configs,
     without_gone,
 )
 from kafka_rebalance.workflow.throttle.rates import check_run_rate
