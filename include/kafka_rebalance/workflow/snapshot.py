@@ -182,9 +182,10 @@ def broker_rows(
         registration = view.brokers.get(broker)
         log_dirs = disks.log_dirs.get(broker, ())
         stated = capacities.get(broker, BrokerCapacity())
-        totals = [log_dir.total_bytes for log_dir in log_dirs]
-        usable = [log_dir.usable_bytes for log_dir in log_dirs]
-        reported = None if not totals or None in totals else sum(total for total in totals if total is not None)
+        # Where a broker tells the sizes of some, a dir without is offline, and takes nothing.
+        sized = [log_dir for log_dir in log_dirs if log_dir.total_bytes is not None]
+        usable = [log_dir.usable_bytes for log_dir in sized]
+        reported = sum(log_dir.total_bytes or 0 for log_dir in sized) if sized else None
         state = "drain" if broker in settings.leaving else "keep" if broker in held else "new"
         rows.append(
             {
