@@ -311,3 +311,46 @@ def test_after_a_cancel_the_batches_that_ended_can_go_back(
     first = run.candidate.batches[0]
     assert set(parse_reassignment(canceller.xcom["conf"]["plan"])) == {move.topic_partition for move in first.moves}
     assert canceller.document["unchanged"] == 2
+
+
+# --- another rate ---
+
+
+def test_another_rate_is_in_force_when_the_task_has_ended(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    begin(run, cluster)
+    said = canceller.request("set_throttle", throttle_bytes_per_second=3_000_000)["said"]
+    assert "2.86 MiB/s per broker; approved was 1.91 MiB/s" in said[1]
+    assert canceller.set_throttle()["throttle_bytes_per_second"] == 3_000_000
+    # As Airflow lets it through for an integer, from a trigger by REST.
+    canceller.request("set_throttle", throttle_bytes_per_second=4_000_000.0)
+    assert canceller.set_throttle()["throttle_bytes_per_second"] == 4_000_000
+    rates = {value for entity in cluster.throttles() for value in cluster.config(entity).values() if value.isdigit()}
+    assert rates == {"4000000"}
+    for _ in range(20):
+        cluster.step()
+    release(run, cluster)
+
+
+@pytest.mark.parametrize(("rate", "why"), [(None, "needs throttle_bytes_per_second"), (5, "outside the policy's")])
+def test_a_rate_beyond_the_policy_is_refused(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, rate: int | None, why: str
+) -> None:
+    begin(run, cluster)
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match=why):
+        canceller.request("set_throttle", throttle_bytes_per_second=rate)
+    assert cluster.tree() == before
+
+
+def test_a_policy_that_changed_since_it_was_asked_for_leaves_the_rate_as_it_is(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    begin(run, cluster)
+    canceller.request("set_throttle", throttle_bytes_per_second=3_000_000)
+    run.policy_file.write_text(run.policy_file.read_text() + "growth_limit: 0.5\n")
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match="The policy has changed"):
+        canceller.set_throttle()
+    assert cluster.tree() == before

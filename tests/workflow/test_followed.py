@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.errors import ExecutionError
+from kafka_rebalance.errors import ExecutionError, StorageError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.reassignment.followed import followed, read_followed, write_followed
 from kafka_rebalance.workflow.run import left_out
@@ -85,7 +85,7 @@ def test_the_plan_is_read_where_an_earlier_version_deferred(run: SimulatedRun) -
 
 def test_what_cannot_be_written_stops_no_batch(run: SimulatedRun, monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*_: Any, **__: Any) -> None:
-        raise OSError("No space left on device")
+        raise StorageError("No space left on device")
 
     monkeypatch.setattr(artifacts, "write_whole", full)
     write_followed(run.folder, run.candidate, 1)

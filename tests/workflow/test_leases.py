@@ -153,7 +153,7 @@ def test_a_lease_is_written_whole_or_not_at_all(
 
     with monkeypatch.context() as patched:
         patched.setattr("os.fsync", full)
-        with pytest.raises(StorageError, match=r"The throttle lease .* cannot be written"):
+        with pytest.raises(StorageError, match=r"leases/.* cannot be written"):
             run.release()
     assert leases.read(CLUSTER) == kept
     kept_in = lease_file(run.folder.parents[2])

@@ -15,7 +15,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from in_process_run import CONNECTION
-from kafka_rebalance.errors import ReadError
+from kafka_rebalance.errors import StorageError
 from kafka_rebalance.execution.pacing import with_controller
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.ledger_files import SOURCE_FILE, compacted_name
@@ -115,7 +115,7 @@ def test_a_folder_that_cannot_be_listed_is_an_error_and_not_nothing(root: Path) 
     place = Path(str(ledger.folder_of("balance", "kafka_eu")))
     place.parent.mkdir(parents=True)
     place.write_bytes(b"a file where the cluster's folder should be")
-    with pytest.raises(ReadError, match="cannot be listed"):
+    with pytest.raises(StorageError, match="cannot be listed"):
         ledger.read("balance", "kafka_eu", 28)
 
 
@@ -165,7 +165,7 @@ def test_rows_that_compaction_takes_away_while_the_day_is_read_are_found_in_its_
 ) -> None:
     folder = add("a", DAY, 1).parent
     add("b", DAY, 2)
-    listed = ledger._names
+    listed = ledger.names_in
     looks = []
 
     def compacts_after_the_first_look(place: Path) -> list[str]:
@@ -177,7 +177,7 @@ def test_rows_that_compaction_takes_away_while_the_day_is_read_are_found_in_its_
                 (folder / "b.parquet").unlink()
         return names
 
-    monkeypatch.setattr(ledger, "_names", compacts_after_the_first_look)
+    monkeypatch.setattr(ledger, "names_in", compacts_after_the_first_look)
     assert sorted(sizes()) == [1, 2]
     assert len(looks) == 2
 

@@ -14,6 +14,7 @@ from kafka.errors import (
 
 from kafka_rebalance.brokers.connecting import open_kafka_python, unreachable
 from kafka_rebalance.errors import ReadError, WriteError
+from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 
@@ -75,6 +76,9 @@ def cancel_reassignments(kafka: KafkaConnection, partitions: Collection[TopicPar
                 f"({type(failed).__name__}), so whether it was carried out is unknown. Clear this task: it looks, and "
                 "asks again for what is still in flight."
             ) from failed
+    for one in sorted(answers):
+        if answers[one] is None:
+            note(Kind.CANCEL, str(TopicPartition(*one)))
     refused = {}
     for one in wanted:
         if one not in answers:

@@ -11,14 +11,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Mapping
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, NoReturn, Protocol, Self
+from typing import Any, NoReturn
 
-from kafka_rebalance.errors import ArtifactError, FormatVersionError, StorageError
+from kafka_rebalance.errors import ArtifactError, FormatVersionError
+from kafka_rebalance.model.storage import Folder, read_bytes, write_whole
 
 FORMAT_VERSION = 1
 
@@ -56,15 +53,6 @@ HANDED_ON = "handed_on.json"  # the conf of a run of another Dag that this run h
 CANCEL = "cancel.json"  # of kafka_rebalance_cancel: the request, and what it would do
 
 
-class Folder(Protocol):
-    """The part of pathlib that a run's folder needs."""
-
-    def __truediv__(self, name: str) -> Self: ...
-    def read_bytes(self) -> bytes: ...
-    def write_bytes(self, data: bytes) -> int: ...
-    def exists(self) -> bool: ...
-
-
 def canonical_json(value: object) -> bytes:
     """One text for one value: sorted keys, no blanks, no NaN. What digests are taken of."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
@@ -85,6 +73,7 @@ def write_json(folder: Folder, name: str, content: Mapping[str, Any], *, source_
     """Writes one file with its format version; returns the digest of what was written.
 
     Whoever reads meanwhile, or after a crash, finds the file as it was before or as it is now, never a part of it.
+    Raises StorageError.
     """
     document: dict[str, Any] = {"format_version": FORMAT_VERSION, **content}
     if source_digest is not None:
@@ -95,45 +84,15 @@ def write_json(folder: Folder, name: str, content: Mapping[str, Any], *, source_
     return digest_of(json.loads(text))
 
 
-def write_whole(file: Folder, data: bytes) -> None:
-    """Whoever reads meanwhile, or after a crash, finds the file as it was before or as it is now."""
-    if not isinstance(file, Path):  # an object of a bucket appears whole
-        file.write_bytes(data)
-        return
-    part = file.with_name(f".{file.name}.{secrets.token_hex(8)}.part")
-    try:
-        with part.open("wb") as opened:
-            opened.write(data)
-            opened.flush()
-            os.fsync(opened.fileno())  # else a machine that goes down can leave an empty file under the name
-        part.replace(file)
-        sync_folder(file.parent)
-    except BaseException:
-        part.unlink(missing_ok=True)
-        raise
-
-
-def sync_folder(folder: Path) -> None:
-    """Has the disk know what is in this folder: else a machine that goes down can take a whole file with it."""
-    opened = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # not every file system does that for a folder; what is in it is on the disk
-            os.fsync(opened)
-    finally:
-        os.close(opened)
-
-
 def read_json(folder: Folder, name: str) -> dict[str, Any]:
     """The file's content. A missing file, one that is not JSON, and an unknown major version are errors.
 
     StorageError where storage does not tell what is in it.
     """
     try:
-        text = (folder / name).read_bytes()
+        text = read_bytes(folder / name)
     except FileNotFoundError as missing:
         raise ArtifactError(f"{name} is not in the run's folder {folder}. Run the task that writes it.") from missing
-    except OSError as unreadable:
-        raise StorageError(f"{folder / name} cannot be read ({unreadable}). Nothing was changed.") from unreadable
     try:
         document = json.loads(text, parse_constant=_no_constant)
     except (ValueError, RecursionError) as bad:
@@ -145,10 +104,7 @@ def read_json(folder: Folder, name: str) -> dict[str, Any]:
 
 
 def read_json_if_there(folder: Folder, name: str) -> dict[str, Any] | None:
-    """The file's content; None where there is no such file. Errors as in `read_json`.
-
-    Not by `exists()`: of some storages that says no as well where they cannot be reached.
-    """
+    """The file's content; None where there is no such file. Errors as in `read_json`."""
     try:
         return read_json(folder, name)
     except ArtifactError as unreadable:

@@ -10,7 +10,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from kafka_rebalance.errors import ArtifactError, RunFolderError
-from kafka_rebalance.model.artifacts import NONCE, SNAPSHOT, TOPIC, Folder, read_json, read_json_if_there
+from kafka_rebalance.model.artifacts import NONCE, SNAPSHOT, TOPIC, read_json, read_json_if_there
+from kafka_rebalance.model.storage import Folder
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_rebalance.model.artifacts import Folder
-from kafka_rebalance.planning.tables import PART, parquet_table, read_file, read_loads
+from kafka_rebalance.model.storage import Folder, read_if_there
+from kafka_rebalance.planning.tables import PART, parquet_table, read_loads
 
 
 def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dict[str, Any]]:
     """Of one candidate the rows of DISK_SCHEMA of the brokers whose disks get fullest, fullest first, then by batch.
 
-    Full is against the capacity; behind these come disks of unknown size, by bytes. Nothing, for a run that has no
-    such table.
+    Full is against the capacity where all of them are known, else in bytes. Nothing, for a run that has no such table.
     """
     import pyarrow.compute as pc
 
@@ -23,12 +22,9 @@ def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dic
         return []
     peaks = _peaks(table)
     capacities = {row["broker"]: row["disk_capacity_bytes"] for row in read_loads(run_folder, name)}
-
-    def rank(broker: int) -> tuple[bool, float, int]:
-        capacity = capacities.get(broker)
-        return not capacity, -peaks[broker] / (capacity or 1), broker
-
-    fullest = sorted(peaks, key=rank)[:most]
+    known = all(capacities.get(broker) for broker in peaks)
+    fullness = {broker: peak / (capacities[broker] if known else 1) for broker, peak in peaks.items()}
+    fullest = sorted(fullness, key=lambda broker: (-fullness[broker], broker))[:most]
     rows: list[dict[str, Any]] = table.filter(pc.is_in(table["broker"], pa.array(fullest, pa.int32()))).to_pylist()
     return sorted(rows, key=lambda row: (fullest.index(row["broker"]), row["batch"]))
 
@@ -42,9 +38,10 @@ def read_disk_peaks(run_folder: Folder, name: str) -> dict[int, int]:
 def _disk(run_folder: Folder, name: str) -> pa.Table | None:
     import pyarrow.compute as pc
 
-    if not (run_folder / "disk" / PART).exists():
+    content = read_if_there(run_folder / "disk" / PART)
+    if content is None:
         return None
-    table = parquet_table(read_file(run_folder / "disk", PART), f"{run_folder / 'disk' / PART}")
+    table = parquet_table(content, f"{run_folder / 'disk' / PART}")
     return table.filter(pc.equal(table["candidate"], name))
 
 

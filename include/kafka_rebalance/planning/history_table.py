@@ -10,12 +10,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_rebalance.errors import ArtifactError, StorageError
-from kafka_rebalance.model.artifacts import Folder, digest_of_bytes
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model.artifacts import digest_of_bytes
+from kafka_rebalance.model.storage import Folder, make_folder, write_whole
 from kafka_rebalance.planning.arrays import Ints, Problem
 from kafka_rebalance.planning.columns import Columns
 from kafka_rebalance.planning.history import History, Retention, with_history
-from kafka_rebalance.planning.tables import PART, PARTITIONS, parquet_table
+from kafka_rebalance.planning.tables import PART, PARTITIONS, parquet_table, read_file
 
 HISTORY = "history"  # the folder, beside moves and scores
 _TIME = pa.timestamp("us", tz="UTC")
@@ -78,7 +79,7 @@ def read_retention(snapshot_folder: Folder) -> Retention:
 def _partitions(snapshot_folder: Folder) -> tuple[Columns, Ints]:
     """The table `partitions`, and the order in which a problem has its rows."""
     where = f"{snapshot_folder}/{PARTITIONS}"
-    columns = Columns(parquet_table((snapshot_folder / PARTITIONS).read_bytes(), where), where)
+    columns = Columns(parquet_table(read_file(snapshot_folder, PARTITIONS), where), where)
     return columns, np.lexsort((columns.integers("partition"), columns.names("topic")[1]))
 
 
@@ -117,13 +118,8 @@ def write_history(folder: Folder, table: pa.Table, files: int, unreadable: Seque
     pq.write_table(rows.replace_schema_metadata(metadata), buffer, compression="zstd")
     content = buffer.getvalue()
     place = folder / HISTORY
-    try:
-        make = getattr(place, "mkdir", None)  # where the storage has folders
-        if make is not None:
-            make(parents=True, exist_ok=True)
-        (place / PART).write_bytes(content)
-    except OSError as wrong:
-        raise StorageError(f"{place / PART} cannot be written ({wrong}). Nothing was planned.") from wrong
+    make_folder(place)
+    write_whole(place / PART, content)
     return content
 
 

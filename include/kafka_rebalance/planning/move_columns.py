@@ -11,8 +11,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.artifacts import PROPOSALS, Folder, canonical_json
+from kafka_rebalance.model.artifacts import PROPOSALS, canonical_json
 from kafka_rebalance.model.proposal import Move
+from kafka_rebalance.model.storage import Folder
 from kafka_rebalance.planning.arrays import Bools, Ints
 from kafka_rebalance.planning.move_rows import LATER_MOVES, MOVES_SCHEMA, move_of, move_row
 from kafka_rebalance.planning.tables import PART, parquet_table, read_file

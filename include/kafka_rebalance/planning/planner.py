@@ -9,8 +9,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from kafka_rebalance.model.amounts import bound_in_words
-from kafka_rebalance.model.artifacts import Folder
 from kafka_rebalance.model.settings import OPTIMAL, Settings
+from kafka_rebalance.model.storage import Folder
 from kafka_rebalance.planning.arrays import Problem
 from kafka_rebalance.planning.candidate import described, propose, searched
 from kafka_rebalance.planning.checks import check_problem

@@ -11,8 +11,9 @@ from functools import partial
 import numpy as np
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.artifacts import Folder, digest_of_bytes
+from kafka_rebalance.model.artifacts import digest_of_bytes
 from kafka_rebalance.model.settings import Settings, matches
+from kafka_rebalance.model.storage import Folder
 from kafka_rebalance.planning.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.columns import Columns
 from kafka_rebalance.planning.log_dirs import read_dir_contents, read_log_dirs
@@ -63,18 +64,15 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         spread[at] = np.where(known, values, np.nan)
         return spread
 
-    def noted(column: str) -> Floats:
-        """[broker] by id, NaN where it is not known; notes of how many of those that stay it is, where not of all."""
-        values = stated(column)
-        known = ~np.isnan(values[stays])
-        if known.any() and not known.all():
-            known_of[column] = int(known.sum())
-        return values
-
     def capacity(column: str) -> Floats | None:
-        """[broker] by id, where it is known for every broker that stays."""
-        values = noted(column)
-        return np.where(np.isnan(values), 0.0, values) if stays.any() and not np.isnan(values[stays]).any() else None
+        """[broker] by id, where it is known for every broker that stays; else notes of how many it is."""
+        values = stated(column)
+        known = ~np.isnan(values)
+        if known[stays].all() and stays.any():
+            return np.where(known, values, 0.0)
+        if known[stays].any():
+            known_of[column] = int(known[stays].sum())
+        return None
 
     def rates(column: str) -> Floats | None:
         values, known = partitions.amounts(column)
@@ -104,8 +102,8 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         registered=registered,
         leaving=leaving,
         closed=np.isin(named, list(settings.brokers_out)),
-        disk_capacity=noted("disk_capacity_bytes"),
-        disk_used=noted("disk_used_bytes"),
+        disk_capacity=capacity("disk_capacity_bytes"),
+        disk_used=capacity("disk_used_bytes"),
         log_dirs=read_log_dirs(brokers, at, len(named), settings.disk_headroom),
         dir_contents=read_dir_contents(brokers, partitions, at, order, replicas, size[order]),
         known_of=known_of,

@@ -13,9 +13,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_rebalance.errors import ArtifactError, StorageError
-from kafka_rebalance.model.artifacts import PROPOSALS, TIMINGS, Folder, digest_of_bytes, read_json, write_json
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model.artifacts import PROPOSALS, TIMINGS, digest_of_bytes, read_json, write_json
 from kafka_rebalance.model.proposal import Candidate, candidate_digest
+from kafka_rebalance.model.storage import Folder, make_folder, read_bytes, write_whole
 from kafka_rebalance.planning.arrays import METRICS, Problem
 from kafka_rebalance.planning.move_rows import LATER_MOVES, MOVES_SCHEMA, move_of, move_row
 from kafka_rebalance.planning.outcome import Plan
@@ -147,7 +148,7 @@ def write_snapshot(
         if unknown:
             raise ArtifactError(f"{name} has no column {', '.join(unknown)}. Nothing was written.")
         written.append(_parquet(pa.Table.from_pylist([dict(row) for row in rows], schema=schema)))
-        _write(folder, name, written[-1])
+        write_whole(folder / name, written[-1])
     return digest_of_bytes(*written)
 
 
@@ -169,8 +170,8 @@ def write_results(folder: Folder, problem: Problem, plans: Sequence[Plan]) -> No
         ("candidates", wide, CANDIDATES_SCHEMA),
         ("loads", loads, LOADS_SCHEMA),
     ):
-        _write(_made(folder / name), PART, _parquet(pa.Table.from_pylist(rows, schema=schema)))
-    _write(_made(folder / "disk"), PART, _parquet(_disk_table(plans)))
+        write_whole(_made(folder / name) / PART, _parquet(pa.Table.from_pylist(rows, schema=schema)))
+    write_whole(_made(folder / "disk") / PART, _parquet(_disk_table(plans)))
     content = {
         "snapshot_digest": problem.snapshot_digest,
         "settings": problem.settings.to_mapping(),
@@ -262,7 +263,7 @@ def _load_rows(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
     ):
         for number, broker in enumerate(problem.brokers.tolist()):
             load = dict(zip(METRICS, loads[number].tolist(), strict=True))
-            capacity = problem.disk_capacity[number]
+            capacity = problem.disk_capacity
             row = {
                 "candidate": plan.candidate.name,
                 "phase": phase,
@@ -275,7 +276,7 @@ def _load_rows(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
                 "leader_bytes_out_per_second": load["leader_bytes_out"]
                 if "leader_bytes_out" in plan.scores_before
                 else None,
-                "disk_capacity_bytes": None if np.isnan(capacity) else int(capacity),
+                "disk_capacity_bytes": None if capacity is None else int(capacity[number]),
                 "bytes_out_per_second": None if out is None else float(out[number]),
                 "nic_in_bytes_per_second": networks[number][0],
                 "nic_out_bytes_per_second": networks[number][1],
@@ -318,34 +319,18 @@ def _parquet(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-def _write(folder: Folder, name: str, content: bytes) -> None:
-    try:
-        (folder / name).write_bytes(content)
-    except OSError as wrong:
-        raise StorageError(
-            f"{folder / name} cannot be written ({wrong}). Nothing was written to the cluster."
-        ) from wrong
-
-
 def _made(folder: Folder) -> Folder:
     """The folder, made where the storage has folders."""
-    make = getattr(folder, "mkdir", None)
-    if make is not None:
-        try:
-            make(parents=True, exist_ok=True)
-        except OSError as wrong:
-            raise StorageError(f"{folder} cannot be made ({wrong}). Nothing was written to the cluster.") from wrong
+    make_folder(folder)
     return folder
 
 
 def read_file(folder: Folder, name: str) -> bytes:
     """Raises ArtifactError where the file is not there, StorageError where storage does not tell."""
     try:
-        return (folder / name).read_bytes()
+        return read_bytes(folder / name)
     except FileNotFoundError as missing:
         raise ArtifactError(f"{folder / name} cannot be read ({missing}). Nothing was planned.") from missing
-    except OSError as unreadable:
-        raise StorageError(f"{folder / name} cannot be read ({unreadable}). Nothing was planned.") from unreadable
 
 
 def parquet_table(content: bytes, where: str) -> pa.Table:

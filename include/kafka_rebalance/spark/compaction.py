@@ -21,8 +21,8 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.artifacts import Folder, write_whole
 from kafka_rebalance.model.ledger_files import SOURCE_FILE, compacted_name, compacted_number, files_that_count
+from kafka_rebalance.model.storage import Folder, write_whole
 
 # <table>/cluster=<connection>/day=<date>/<file>, below the ledger
 _FILE = re.compile(r"([^/]+/cluster=[^/]+/day=(\d{4}-\d{2}-\d{2}))/([^/]+\.parquet)")
@@ -85,7 +85,7 @@ def merge(files: Mapping[str, bytes]) -> Merged:
 def publish(folder: Folder, merged: Merged) -> list[str]:
     """Writes the day's new file, reads it back, and removes what is in it; returns what stays, written again since.
 
-    Raises ArtifactError where it does not read as it was written: then nothing is removed. And OSError.
+    Raises ArtifactError where it does not read as it was written: then nothing is removed. And OSError, StorageError.
     """
     number = 1 + max((compacted_number(name) or 0 for name in merged.sources), default=0)
     name = compacted_name(number)

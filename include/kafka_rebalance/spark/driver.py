@@ -14,8 +14,9 @@ from pyspark.sql import SparkSession
 
 import kafka_rebalance
 from kafka_rebalance.errors import ArtifactError, RebalanceError, RunFolderError
-from kafka_rebalance.model.artifacts import NONCE, Folder, read_json
+from kafka_rebalance.model.artifacts import NONCE, read_json
 from kafka_rebalance.model.folder_owner import check_own_folder
+from kafka_rebalance.model.storage import Folder
 from kafka_rebalance.planning.__main__ import say
 from kafka_rebalance.spark import package_zip
 

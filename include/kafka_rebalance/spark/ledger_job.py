@@ -22,7 +22,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
-from kafka_rebalance.errors import ReadError, RunFolderError
+from kafka_rebalance.errors import ReadError, RunFolderError, StorageError
 from kafka_rebalance.planning.__main__ import say
 from kafka_rebalance.spark.compaction import Merged, closed_days, merge, publish
 from kafka_rebalance.spark.driver import open_session, run_job, said_by
@@ -65,7 +65,7 @@ def _compact(place: str, before: date, scratch: Path) -> None:
                 continue
             try:
                 stays = publish(ledger / day, merged)
-            except OSError as wrong:
+            except (OSError, StorageError) as wrong:
                 failed.append(f"{day} ({wrong})")
                 continue
             say(

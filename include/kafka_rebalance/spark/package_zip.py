@@ -7,7 +7,7 @@ import zipfile
 from pathlib import Path
 
 import kafka_rebalance
-from kafka_rebalance.errors import StorageError
+from kafka_rebalance.model.storage import make_folder, write_whole
 
 ROOMS = ("model", "kafka", "planning", "forecast", "spark")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date a zip can hold: same sources, same bytes
@@ -25,9 +25,6 @@ def build(target: Path) -> Path:
             entry.compress_type = zipfile.ZIP_DEFLATED
             entry.external_attr = 0o644 << 16
             archive.writestr(entry, source.read_bytes())
-    try:
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_bytes(content.getvalue())
-    except OSError as wrong:
-        raise StorageError(f"{target} cannot be written ({wrong}). Spark was not started.") from wrong
+    make_folder(target.parent)
+    write_whole(target, content.getvalue())
     return target

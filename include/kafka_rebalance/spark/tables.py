@@ -12,7 +12,7 @@ from typing import Any
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
-from kafka_rebalance.model.artifacts import Folder
+from kafka_rebalance.model.storage import Folder
 
 PARQUET = ".parquet"
 
@@ -36,13 +36,6 @@ class HadoopFolder:
         system = path.getFileSystem(context._jsc.hadoopConfiguration())
         system.setWriteChecksum(False)  # no .crc files beside ours where the folder is local
         return system, path
-
-    def exists(self) -> bool:
-        try:
-            system, path = self._opened()
-            return bool(system.exists(path))
-        except Py4JJavaError as wrong:
-            raise OSError(_text(wrong)) from wrong
 
     def read_bytes(self) -> bytes:
         try:

@@ -28,7 +28,9 @@ from kafka_rebalance.execution.staleness import check_policy_unchanged
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.amounts import bytes_in_words
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.storage import is_there
 from kafka_rebalance.workflow.notices import WAITS, Notice
+from kafka_rebalance.workflow.outcome import tells_cluster_writes
 from kafka_rebalance.workflow.run.folder import RunFolder, check_newest_attempt, open_own_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.who_asked import requester_of
@@ -115,6 +117,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
         self.subject, self.body = self.texts(folder, context["dag_run"])
         super().execute(context)
 
+    @tells_cluster_writes
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         folder = self._open(context)
         offer = self.offer(folder)
@@ -258,7 +261,7 @@ class CandidateApprovalOperator(DigestApprovalOperator):
 
     def execute(self, context: Context) -> Any:
         folder = self._open(context, newest=False)
-        if (folder / artifacts.BATCHES).exists():
+        if is_there(folder / artifacts.BATCHES):
             self._go_on(context, folder)
             return
         super().execute(context)

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.planning.tables import read_candidate, read_file
 from kafka_rebalance.verification.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.next_roll import expected_rolls
 from kafka_rebalance.verification.segment_audit import SegmentAudit, audit_cluster, audit_moves
@@ -36,7 +36,7 @@ def write_audit(folder: RunFolder) -> None:
     snapshot = folder / artifacts.SNAPSHOT_FOLDER
     configs = ClusterConfigs.from_mapping(artifacts.read_json(snapshot, artifacts.CONFIGS))
     columns = ["topic", "partition", "replicas", "size_bytes"]
-    table = pq.read_table(io.BytesIO((snapshot / "partitions.parquet").read_bytes()), columns=columns)
+    table = pq.read_table(io.BytesIO(read_file(snapshot, "partitions.parquet")), columns=columns)
     placed = _placed(table.to_pylist())
     now, written = files_now(placed, configs), measured(folder)[1]
     candidates = {

@@ -20,14 +20,17 @@ from kazoo.exceptions import (
     RolledBackError,
     RuntimeInconsistency,
 )
-from kazoo.protocol.serialization import Transaction
+from kazoo.protocol.serialization import Create, Delete, SetData, Transaction
 from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
 from kafka_rebalance.errors import ReadError, WriteError
+from kafka_rebalance.model.cluster_writes import Kind, note
 from kafka_rebalance.model.rules import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.zookeeper.client import LOST, REPLY_SECONDS, read_acl
+from kafka_rebalance.zookeeper.znodes import paths
 
 _MARGIN_BYTES = 64
+_CALLS = {Create: "create", SetData: "set", Delete: "delete"}
 ATTEMPTS = 5
 # What may have changed under us, or is unknown: the caller reads again.
 CHANGED = (BadVersionError, NodeExistsError, NoNodeError, *LOST)
@@ -38,20 +41,20 @@ T = TypeVar("T")
 def create_znode(client: KazooClient, path: str, data: bytes, acl: Sequence[ACL]) -> None:
     """Creates a persistent znode."""
     check_size(client, path, data, acl)
-    with _errors(path):
+    with _errors(path), _noting([("create", path)]):
         client.create_async(path, data, acl=list(acl)).get(timeout=REPLY_SECONDS)
 
 
 def set_znode(client: KazooClient, path: str, data: bytes, version: int) -> None:
     """Replaces exactly the version that was read."""
     check_size(client, path, data, ())
-    with _errors(path):
+    with _errors(path), _noting([("set", path)]):
         client.set_async(path, data, version=version).get(timeout=REPLY_SECONDS)
 
 
 def delete_znode(client: KazooClient, path: str, version: int) -> None:
     """Deletes exactly the version that was read."""
-    with _errors(path):
+    with _errors(path), _noting([("delete", path)]):
         client.delete_async(path, version=version).get(timeout=REPLY_SECONDS)
 
 
@@ -59,7 +62,12 @@ def commit(client: KazooClient, path: str, transaction: TransactionRequest) -> N
     """All of the transaction's writes or none of them. `path` names it in errors."""
     header = 4 + 4  # xid, type
     _check_fits(path, header + len(Transaction(transaction.operations).serialize()))
-    with _errors(path):
+    writes = [
+        (_CALLS[type(one)], one.path.removeprefix(client.chroot))
+        for one in transaction.operations
+        if type(one) in _CALLS
+    ]
+    with _errors(path), _noting(writes):
         results = transaction.commit_async().get(timeout=REPLY_SECONDS)
         failures = [result for result in results if isinstance(result, KazooException)]
         # One operation has failed; those before it were rolled back, those after it not tried.
@@ -109,6 +117,41 @@ def _errors(path: str) -> Iterator[None]:
         raise WriteError(
             f"{path}: ZooKeeper refused the write ({type(failed).__name__}). It was not written."
         ) from failed
+
+
+@contextmanager
+def _noting(writes: Sequence[tuple[str, str]]) -> Iterator[None]:
+    """Notes the writes (call, path) once they are made, or perhaps made."""
+    is_certain = True
+    try:
+        yield
+    except LOST:
+        is_certain = False
+        raise
+    except BaseException:
+        writes = ()
+        raise
+    finally:
+        for call, path in writes:
+            change = _change(call, path)
+            if change is not None:
+                note(*change, is_certain=is_certain)
+
+
+def _change(call: str, path: str) -> tuple[Kind, str] | None:
+    """What the write changes; None for what is of no consequence by itself, as the fence and the brokers' notices."""
+    if path == paths.RUN_LOCK:
+        return {"create": (Kind.LOCK_TAKEN, ""), "delete": (Kind.LOCK_GIVEN_BACK, "")}.get(call)
+    if path == paths.REASSIGN_PARTITIONS:
+        return (Kind.REASSIGNMENT, "") if call == "create" else None
+    if path == paths.PREFERRED_ELECTION:
+        return Kind.ELECTION, ""
+    if path == paths.CONTROLLER:
+        return Kind.CONTROLLER, ""
+    for parent, kind in ((paths.TOPICS, Kind.TOPIC), (paths.DELETE_TOPICS, Kind.DELETION), (paths.CONFIG, Kind.CONFIG)):
+        if path.startswith(f"{parent}/") and not path.startswith(paths.CONFIG_CHANGES):
+            return kind, path.removeprefix(f"{parent}/")
+    return None
 
 
 def acl_like(client: KazooClient, sibling: str) -> list[ACL]:

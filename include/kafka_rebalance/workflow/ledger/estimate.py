@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
-from kafka_rebalance.errors import ReadError
+from kafka_rebalance.errors import StorageError
 from kafka_rebalance.execution.eta import DAYS_COUNTED, run_ratios
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.ledger import ledger
@@ -24,7 +24,7 @@ def write_estimate(folder: RunFolder, connection_id: str, run_id: str, now: date
     try:
         rows, unreadable = ledger.read("outcomes", connection_id, DAYS_COUNTED, now=now)
         problems = [f"{name} of the ledger's outcomes cannot be read" for name in unreadable]
-    except ReadError as wrong:
+    except StorageError as wrong:
         rows, problems = [], [str(wrong)]
     earlier = [row for row in rows if row["run_id"] != run_id]
     last: list[dict[str, Any]] = [

@@ -15,9 +15,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_rebalance.errors import ReadError
+from kafka_rebalance.errors import StorageError
 from kafka_rebalance.model.artifacts import PACKAGE_ZIP
 from kafka_rebalance.model.ledger_files import SOURCE_FILE, files_that_count
+from kafka_rebalance.model.storage import make_folder, names_in, read_bytes, write_whole
 from kafka_rebalance.spark import package_zip
 from kafka_rebalance.workflow.ledger.tables import TABLES
 from kafka_rebalance.workflow.run.folder import RunFolder, check_submitted, file_name, runs_root
@@ -51,19 +52,19 @@ def append(
     """
     schema = TABLES[table]
     folder = folder_of(table, connection_id) / f"{_DAY}{observed_at:%Y-%m-%d}"
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     content = [{"observed_at": observed_at, **row} for row in rows]
     buffer = io.BytesIO()
     pq.write_table(pa.Table.from_pylist(content, schema=schema), buffer, compression="zstd")
     path = folder / f"{file_name(run_id)}.parquet"
-    path.write_bytes(buffer.getvalue())
+    write_whole(path, buffer.getvalue())
     return path
 
 
 def locate(ti: Any) -> bool:
     """Where the ledger and the package for Spark are, into XCom; False where there is no ledger yet."""
     place = runs_root() / LEDGER
-    if not _names(place):
+    if not names_in(place):
         return False
     ti.xcom_push("ledger", str(place))
     ti.xcom_push("package", str(package_zip.build(place / PACKAGE_ZIP)))
@@ -80,14 +81,14 @@ def check_located(submit: Any) -> None:
 def read(table: str, connection_id: str, days: float, *, now: datetime | None = None) -> Found:
     """A cluster's rows of the last `days` days; none where nothing was written yet.
 
-    A file that cannot be read is logged, named in what comes back, and takes no other file with it. Raises ReadError
-    where a folder cannot be listed: that is not "nothing there".
+    A file that cannot be read is logged, named in what comes back, and takes no other file with it. Raises
+    StorageError where a folder cannot be listed: that is not "nothing there".
     """
     oldest = (now or datetime.now(UTC)) - timedelta(days=days)
     folder = folder_of(table, connection_id)
     rows: list[dict[str, Any]] = []
     unreadable: list[str] = []
-    for day in _names(folder):
+    for day in names_in(folder):
         if (_date_of(day) or date.min) >= oldest.date():
             found = _read_day(folder / day, TABLES[table])
             rows += [row for row in found.rows if row["observed_at"] >= oldest]
@@ -99,17 +100,17 @@ def read(table: str, connection_id: str, days: float, *, now: datetime | None = 
 def _read_day(folder: RunFolder, schema: pa.Schema) -> Found:
     """The rows that count, and the names of what cannot be read. Compaction may take files away meanwhile."""
     for last in (False,) * (_LISTINGS - 1) + (True,):
-        names = [name for name in _names(folder) if name.endswith(".parquet")]
+        names = [name for name in names_in(folder) if name.endswith(".parquet")]
         rows, unreadable, gone = [], [], False
         for name in files_that_count(names):
             try:
-                table = pq.read_table(io.BytesIO((folder / name).read_bytes()))
+                table = pq.read_table(io.BytesIO(read_bytes(folder / name)))
                 found = _as(table, schema)
             except FileNotFoundError:
                 gone = True
                 unreadable.append(name)
                 continue
-            except (OSError, ValueError, pa.ArrowException) as wrong:
+            except (StorageError, ValueError, pa.ArrowException) as wrong:
                 log.warning("%s cannot be read and is left out: %s", folder / name, wrong)
                 unreadable.append(name)
                 continue
@@ -130,19 +131,6 @@ def _as(table: pa.Table, schema: pa.Schema) -> list[dict[str, Any]]:
     if any(row["observed_at"] is None for row in rows):
         raise ValueError("a row without observed_at")
     return rows
-
-
-def _names(folder: RunFolder) -> list[str]:
-    """What is in a folder, sorted; nothing where there is none. Raises ReadError where it cannot be listed."""
-    try:
-        return sorted(entry.name for entry in folder.iterdir())
-    except FileNotFoundError:
-        return []
-    except OSError as wrong:
-        raise ReadError(
-            f"The ledger's folder {folder} cannot be listed ({wrong}). Nothing was changed. Let Airflow's processes "
-            "read what is below [kafka_rebalance] runs_url."
-        ) from wrong
 
 
 def _date_of(folder: str) -> date | None:

@@ -116,8 +116,9 @@ def _names(folder: RunFolder) -> tuple[list[str], tuple[str, ...]]:
 
     The approved one; before there is one, all that may be approved, the recommended one first.
     """
-    if (folder / artifacts.DECISION).exists():
-        choice = artifacts.read_json(folder, artifacts.DECISION).get("choice")
+    decision = artifacts.read_json_if_there(folder, artifacts.DECISION)
+    if decision is not None:
+        choice = decision.get("choice")
         return ([str(choice)] if choice not in (None, REJECT) else []), ()
     plan = artifacts.read_json(folder, artifacts.PROPOSALS)
     offered = {one["name"]: one for one in plan["candidates"] if one["status"] in OFFERED}

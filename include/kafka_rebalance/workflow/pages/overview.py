@@ -19,8 +19,9 @@ from urllib.parse import quote
 from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
-from kafka_rebalance.errors import ArtifactError, ReadError, RebalanceError
+from kafka_rebalance.errors import ArtifactError, RebalanceError, StorageError
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.storage import is_there
 from kafka_rebalance.report import overview as report
 from kafka_rebalance.report.overview import Approval, CheckRun, Cluster, Janitor, Lease, Link, Overview, Run
 from kafka_rebalance.report.page import render_overview
@@ -235,8 +236,9 @@ def _newest_verdict(records: Records, problems: list[str]) -> dict[str, Any] | N
         run = runs_root() / file_name(records.connection_id) / file_name(check.run_id)
         try:
             folder = newest_attempt(run)
-            if folder is not None and (folder / VERDICT).exists():
-                return artifacts.read_json(folder, VERDICT)
+            verdict = None if folder is None else artifacts.read_json_if_there(folder, VERDICT)
+            if verdict is not None:
+                return verdict
         except (ArtifactError, OSError) as unreadable:
             problems.append(f"The check of {check.run_id} cannot be read: {unreadable}")
     return None
@@ -246,7 +248,7 @@ def _observed(connection_id: str, now: datetime, problems: list[str]) -> list[tu
     """(time, resource, skew, limit) of the ledger's table `balance`; a resource that was not known has no row."""
     try:
         found = ledger.read("balance", connection_id, report.NIGHTS, now=now)
-    except ReadError as unreadable:
+    except StorageError as unreadable:
         problems.append(str(unreadable))
         return []
     if found.unreadable:
@@ -268,14 +270,13 @@ def _run(record: RebalanceRecord, records: Records) -> Run:
         documents: dict[str, dict[str, Any] | None] = {}
         folder = open_run_folder(record.folder) if record.folder is not None else None
         for name in (artifacts.DECISION, artifacts.VERIFICATION):
-            there = folder is not None and (folder / name).exists()
-            documents[name] = artifacts.read_json(folder, name) if there and folder is not None else None
+            documents[name] = None if folder is None else artifacts.read_json_if_there(folder, name)
         state = report.run_state(
             airflow_state=record.state,
-            is_planned=folder is not None and (folder / artifacts.PROPOSALS).exists(),
+            is_planned=folder is not None and is_there(folder / artifacts.PROPOSALS),
             is_waiting=(record.dag_id, record.run_id) in records.waiting,
             decision=documents[artifacts.DECISION],
-            is_started=folder is not None and (folder / artifacts.BATCHES).exists(),
+            is_started=folder is not None and is_there(folder / artifacts.BATCHES),
             verification=documents[artifacts.VERIFICATION],
         )
     except (RebalanceError, OSError) as unreadable:
@@ -286,7 +287,8 @@ def _run(record: RebalanceRecord, records: Records) -> Run:
 def _janitor(connection_id: str, problems: list[str]) -> Janitor | None:
     folder, name = runs_root() / artifacts.JANITOR, f"{file_name(connection_id)}.json"
     try:
-        return report.read_janitor(artifacts.read_json(folder, name)) if (folder / name).exists() else None
+        found = artifacts.read_json_if_there(folder, name)
+        return None if found is None else report.read_janitor(found)
     except (ArtifactError, OSError) as unreadable:
         problems.append(f"The janitor's report cannot be read: {unreadable}")
         return None

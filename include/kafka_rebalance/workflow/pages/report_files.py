@@ -5,8 +5,9 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from kafka_rebalance.errors import ArtifactError, RebalanceError
+from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.storage import make_folder, write_whole
 from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.report.brokers import brokers_csv
 from kafka_rebalance.report.moves import brokers_file, moves_file
@@ -26,30 +27,30 @@ def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
 
     For a page, the plan's tables are as `page.json` has them: a page is asked for every few seconds.
     """
-    proposals = _optional(folder, artifacts.PROPOSALS)
+    proposals = artifacts.read_json_if_there(folder, artifacts.PROPOSALS)
     names = [candidate["name"] for candidate in proposals["candidates"]] if proposals else []
     read = read_page_tables if for_page else read_tables
     return build_report(
         snapshot=artifacts.read_json(folder, artifacts.SNAPSHOT),
         proposals=proposals,
-        segments=_optional(folder, artifacts.SEGMENTS),
+        segments=artifacts.read_json_if_there(folder, artifacts.SEGMENTS),
         tables={name: read(folder, proposals or {}, name) for name in names},
-        decision=_optional(folder, artifacts.DECISION),
-        throttle=_optional(folder, artifacts.THROTTLE),
-        batches=_optional(folder, artifacts.BATCHES),
-        progress=_optional(folder, artifacts.PROGRESS),
-        control=_optional(folder, artifacts.CONTROL),
-        verification=_optional(folder, artifacts.VERIFICATION),
-        left_out=_optional(folder, artifacts.LEFT_OUT),
-        estimate=_optional(folder, artifacts.ESTIMATE),
-        rates=_optional(folder, artifacts.RATES),
-        rejection=_optional(folder, artifacts.REJECTION),
+        decision=artifacts.read_json_if_there(folder, artifacts.DECISION),
+        throttle=artifacts.read_json_if_there(folder, artifacts.THROTTLE),
+        batches=artifacts.read_json_if_there(folder, artifacts.BATCHES),
+        progress=artifacts.read_json_if_there(folder, artifacts.PROGRESS),
+        control=artifacts.read_json_if_there(folder, artifacts.CONTROL),
+        verification=artifacts.read_json_if_there(folder, artifacts.VERIFICATION),
+        left_out=artifacts.read_json_if_there(folder, artifacts.LEFT_OUT),
+        estimate=artifacts.read_json_if_there(folder, artifacts.ESTIMATE),
+        rates=artifacts.read_json_if_there(folder, artifacts.RATES),
+        rejection=artifacts.read_json_if_there(folder, artifacts.REJECTION),
     )
 
 
 def write_report(folder: RunFolder) -> None:
     """`report.html`: opens without Airflow."""
-    (folder / artifacts.REPORT).write_bytes(render_file(read_report(folder)).encode())
+    write_whole(folder / artifacts.REPORT, render_file(read_report(folder)).encode())
 
 
 def write_last_report(folder: RunFolder) -> None:
@@ -65,18 +66,18 @@ def write_tables(folder: RunFolder) -> None:
     proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
     for name in (candidate["name"] for candidate in proposals["candidates"]):
         brokers, moves = read_tables(folder, proposals, name).brokers, read_move_table(folder, proposals, name)
-        (folder / brokers_file(name)).write_bytes(brokers_csv(brokers).encode())
-        (folder / moves_file(name)).write_bytes("".join(moves.csv()).encode())
+        write_whole(folder / brokers_file(name), brokers_csv(brokers).encode())
+        write_whole(folder / moves_file(name), "".join(moves.csv()).encode())
     write_page_tables(folder, proposals)
 
 
 def write_reassignments(folder: RunFolder) -> None:
     """Every candidate that moves something, and its way back, as files for kafka-reassign-partitions."""
-    (folder / artifacts.REASSIGNMENTS).mkdir(parents=True, exist_ok=True)
+    make_folder(folder / artifacts.REASSIGNMENTS)
     for candidate in artifacts.read_json(folder, artifacts.PROPOSALS)["candidates"]:
         name = candidate["name"]
         for file, content in reassignment_files(name, read_candidate(folder, name).moves).items():
-            (folder / artifacts.REASSIGNMENTS / file).write_bytes(content)
+            write_whole(folder / artifacts.REASSIGNMENTS / file, content)
 
 
 def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
@@ -85,7 +86,7 @@ def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
     Made again from the moves, which must still give the candidate's digest: a file that somebody has changed would be
     a plan that nobody has seen.
     """
-    proposals = _optional(folder, artifacts.PROPOSALS) or {"candidates": ()}
+    proposals = artifacts.read_json_if_there(folder, artifacts.PROPOSALS) or {"candidates": ()}
     for name in (candidate["name"] for candidate in proposals["candidates"]):
         if file in (plan_file(name), rollback_file(name)):
             return reassignment_files(name, read_candidate(folder, name).moves).get(file)
@@ -98,15 +99,3 @@ def approval_texts(folder: RunFolder, dag_run: Any) -> tuple[str, str]:
     names = dag_run.dag_id, dag_run.run_id
     link, picture = with_host(f"{run_url(*names)}/plugin/rebalance"), with_host(picture_url(*names))
     return approval_subject(report), approval_body(report, link=link, picture=picture)
-
-
-def _optional(folder: RunFolder, name: str) -> dict[str, Any] | None:
-    """A document that a later task writes. One that is there and cannot be read is still an error."""
-    if not (folder / name).exists():
-        return None
-    try:
-        return artifacts.read_json(folder, name)
-    except ArtifactError:
-        if (folder / name).exists():
-            raise
-        return None

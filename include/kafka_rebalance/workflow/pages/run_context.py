@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
-from kafka_rebalance.errors import RebalanceError, SettingsError
+from kafka_rebalance.errors import RebalanceError, SettingsError, StorageError
 from kafka_rebalance.model.artifacts import BATCHES
+from kafka_rebalance.model.storage import is_there
 from kafka_rebalance.workflow.pages.run_records import DagRun, is_paused, newer_rebalances, read_variable
 from kafka_rebalance.workflow.run.folder import RunFolder, open_run_folder
 from kafka_rebalance.workflow.run.freeze import VARIABLE, frozen_clusters
@@ -41,8 +42,8 @@ def superseded_by(session: Session, dag_run: DagRun, folder: RunFolder) -> str:
         if other is None or other.parent.parent != folder.parent.parent:
             continue
         try:
-            has_moved = (other / BATCHES).exists()
-        except OSError:
+            has_moved = is_there(other / BATCHES)
+        except StorageError:
             continue
         if has_moved:
             return (

@@ -13,6 +13,7 @@ from sqlalchemy.orm import Session
 
 from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError
 from kafka_rebalance.model.artifacts import BATCHES, PROPOSALS, SNAPSHOT, VERIFICATION, read_json
+from kafka_rebalance.model.storage import is_there
 from kafka_rebalance.report.page import Around, picture, render_drift, render_message, render_page
 from kafka_rebalance.workflow.pages.drift import PATIENCE_SECONDS, drift_now, read_drift
 from kafka_rebalance.workflow.pages.plan_tables import begin_to_read
@@ -84,7 +85,7 @@ def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
 
     def page() -> HTMLResponse:
         folder, dag_run = _open_planned(dag_id, run_id, session)
-        if not (folder / PROPOSALS).exists():
+        if not is_there(folder / PROPOSALS):
             raise NotServed(404, "There is nothing to compare", "The run has no plan yet.")
         # A page asks as soon as it is shown, and meanwhile the run may have gone on or ended: to the reader no error.
         past = _past_comparing(folder, dag_run)
@@ -105,7 +106,7 @@ def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
 
 def _past_comparing(folder: RunFolder, dag_run: DagRun) -> str:
     """Why the plan is not compared with the cluster any more; empty while it may come to be written."""
-    if any((folder / name).exists() for name in (BATCHES, VERIFICATION)):
+    if any(is_there(folder / name) for name in (BATCHES, VERIFICATION)):
         return "The run has gone on: the plan is compared with the cluster only until its first batch is requested."
     if str(dag_run.state) not in ACTIVE_STATES:
         return "The run is over: the plan is compared with the cluster only while it may still be written."

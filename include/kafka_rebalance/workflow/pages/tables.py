@@ -11,7 +11,7 @@ from typing import Any
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from sqlalchemy.orm import Session
 
-from kafka_rebalance.model.artifacts import PROPOSALS, SNAPSHOT, read_json
+from kafka_rebalance.model.artifacts import PROPOSALS, SNAPSHOT, read_json, read_json_if_there
 from kafka_rebalance.report.brokers import brokers_csv, brokers_page
 from kafka_rebalance.report.moves import BROKER_SORTS, SORTS, Query, brokers_file, moves_file
 from kafka_rebalance.report.page import plot_picture, render_brokers, render_candidate, render_moves
@@ -98,9 +98,10 @@ def _urls(dag_id: str, run_id: str) -> dict[str, Any]:
 
 
 def _plan(folder: RunFolder) -> dict[str, Any]:
-    if not (folder / PROPOSALS).exists():
+    found = read_json_if_there(folder, PROPOSALS)
+    if found is None:
         raise NotServed(404, "No plan yet", "The task plan has not written this run's candidates.")
-    return read_json(folder, PROPOSALS)
+    return found
 
 
 def _moves(folder: RunFolder, name: str) -> Any:

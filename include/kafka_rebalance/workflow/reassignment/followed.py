@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_rebalance.errors import ArtifactError, ExecutionError
+from kafka_rebalance.errors import ArtifactError, ExecutionError, StorageError
 from kafka_rebalance.execution.pacing import busiest_bytes
 from kafka_rebalance.execution.traffic import Flow
 from kafka_rebalance.model import artifacts
@@ -51,7 +51,7 @@ def write_followed(folder: RunFolder, candidate: Candidate, number: int) -> None
         "earlier": [before.earlier, before.bytes_earlier, _to_pairs(before.flow_earlier)],
         "later": [before.later, before.bytes_later, _to_pairs(before.flow_later), before.busiest_later],
     }
-    with suppress(OSError):
+    with suppress(StorageError):
         artifacts.write_json(folder, artifacts.FOLLOWING, content, source_digest=candidate.digest)
 
 

@@ -34,7 +34,6 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Candidate, brokers_touched
 from kafka_rebalance.workflow.reassignment import progress_notes
 from kafka_rebalance.workflow.reassignment.followed import followed, read_followed, read_kafka_elects
-from kafka_rebalance.workflow.reassignment.throttle_watch import ThrottleWatch
 from kafka_rebalance.workflow.run.control import Control, read_control
 from kafka_rebalance.workflow.run.folder import open_run_folder
 from kafka_rebalance.workflow.throttle.leases import rate_in_force
@@ -84,7 +83,6 @@ class BatchFollower:
         self._requested = False
         self._rate = Rate(None, None)
         self._control = Control()
-        self._throttle = ThrottleWatch(self.folder)
         self._said: set[str] = set()
         self._last_line = ""
 
@@ -125,7 +123,6 @@ class BatchFollower:
                 self._watch, now, self.batch.moves, view, kafka_elects=self._kafka_elects
             )
             odd |= {one.kind: one.text for one in wrong}
-            odd.update(self._throttle.look(self._zookeeper(), now, view, each).items())
             if state == "moving" and (reasons := [one.text for one in wrong if one.stops]):
                 state, message = "stalled", f"Batch {self.batch.number} needs a person: {' '.join(reasons)}"
         self._say(progress, odd, say)
@@ -134,7 +131,7 @@ class BatchFollower:
             self._fullest = max(filter(None, (fullest, self._fullest)), key=lambda one: one[1], default=None)
         self._happenings = noted(self._happenings, now, progress_notes.wrong(progress, odd))
         flows = traffic.seen(each, known)
-        progress_notes.write_progress(
+        unwritten = progress_notes.write_progress(
             self.folder,
             self._around,
             progress,
@@ -150,6 +147,9 @@ class BatchFollower:
             happenings=self._happenings,
             fullest_disk=self._fullest,
         )
+        if unwritten is not None:
+            why = f"The run's page stays as it was: progress.json cannot be written ({unwritten}). The batch goes on"
+            self._say_once("notes", why, say)
         if state in ("moving", "settling"):
             return None
         return {"state": state, "batch": self.batch.number, "message": message}

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
-from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.errors import ArtifactError, StorageError
 from kafka_rebalance.execution import movement
 from kafka_rebalance.execution.detectors import Kind
 from kafka_rebalance.execution.happenings import Event, Happenings, noted
@@ -92,9 +91,10 @@ def write_progress(
     measured_bytes: int | None,
     happenings: Happenings,
     fullest_disk: tuple[int, float] | None,
-) -> None:
+) -> str | None:
     """The whole plan in planned bytes, so that its total stays as it is: batches before this one as done, later ones as
     queued. This batch in bytes as they are now. `measured_bytes`: of its new replicas at its end, None before that.
+    Returns why it could not be written, None where it was.
     """
     copied = traffic.done.received.total() + around.bytes_earlier
     total = traffic.total.received.total() + around.bytes_earlier + around.bytes_later
@@ -104,7 +104,7 @@ def write_progress(
     shown = movement.named(seen, each, odd)
     anomalies = [*progress.anomalies, *odd.values()]
     more = len(anomalies) - ANOMALIES_SHOWN
-    _write(
+    return _write(
         folder,
         {
             "updated_at": _text(seen.at),
@@ -216,9 +216,13 @@ def _read(folder: RunFolder) -> dict[str, Any]:
         return {}
 
 
-def _write(folder: RunFolder, document: Mapping[str, Any]) -> None:
-    with suppress(OSError):
+def _write(folder: RunFolder, document: Mapping[str, Any]) -> str | None:
+    """Why it could not be written; None where it was."""
+    try:
         artifacts.write_json(folder, artifacts.PROGRESS, document)
+    except StorageError as failed:
+        return str(failed.__cause__)
+    return None
 
 
 def _text(at: float) -> str:

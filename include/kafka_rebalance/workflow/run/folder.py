@@ -9,7 +9,6 @@ from __future__ import annotations
 import hashlib
 import re
 import secrets
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote, urlsplit
@@ -20,9 +19,10 @@ from airflow.sdk.configuration import conf
 from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
 from kafka_rebalance.model.artifacts import INSTALLATION, NONCE, read_json, read_json_if_there, write_json
 from kafka_rebalance.model.folder_owner import FolderOwner, check_own_folder, read_folder_owner
+from kafka_rebalance.model.storage import make_folder, names_in
 
 if TYPE_CHECKING:
-    from kafka_rebalance.model.artifacts import Folder
+    from kafka_rebalance.model.storage import Folder
 
 SECTION, OPTION = "kafka_rebalance", "runs_url"
 
@@ -84,9 +84,7 @@ def check_newest_attempt(folder: RunFolder) -> None:
     For what has not begun. What has is brought to its end from the folder it began with.
     """
     own = read_folder_owner(folder)
-    for later in sorted(
-        int(name) for name in names_in(folder.parent) if name.isdigit() and int(name) > int(folder.name)
-    ):
+    for later in (number for number in attempts(folder.parent) if number > int(folder.name)):
         try:
             other = read_folder_owner(folder.parent / str(later))
         except StorageError:
@@ -100,20 +98,6 @@ def check_newest_attempt(folder: RunFolder) -> None:
             )
 
 
-def names_in(folder: RunFolder) -> Sequence[str]:
-    """What is in a folder, sorted; nothing where it does not exist. Raises StorageError."""
-    try:
-        if isinstance(folder, Path):
-            return sorted(path.name for path in folder.iterdir())
-        folder.fs.invalidate_cache()  # what a bucket held when this process looked last
-        # Not `iterdir`, which takes a bucket that cannot be read for one that has no such folder.
-        return sorted(str(name).rstrip("/").rpartition("/")[2] for name in folder.fs.ls(folder.path, detail=False))
-    except FileNotFoundError:
-        return []
-    except OSError as failed:
-        raise StorageError(f"{folder} cannot be listed ({failed}). Nothing was changed.") from failed
-
-
 def create_run_folder(connection_id: str, dag_run: Any) -> tuple[RunFolder, str]:
     """A new attempt's folder, bound to this run, with a fresh nonce in it; and the nonce.
 
@@ -121,28 +105,23 @@ def create_run_folder(connection_id: str, dag_run: Any) -> tuple[RunFolder, str]
     """
     run = runs_root() / file_name(connection_id) / file_name(dag_run.run_id)
     nonce = secrets.token_hex(16)
-    try:
-        attempt = 1
-        while (run / str(attempt)).exists():
-            attempt += 1
-        folder = run / str(attempt)
-        (folder / "snapshot").mkdir(parents=True, exist_ok=True)
-        owner = FolderOwner(dag_run.dag_id, dag_run.run_id, connection_id, attempt)
-        write_json(folder, NONCE, {"nonce": nonce, "owner": owner.to_mapping()})
-    except OSError as failed:
-        raise StorageError(
-            f"The run's folder {run} cannot be written ({failed}). Nothing was read from or written to the cluster. "
-            "Make [kafka_rebalance] runs_url a folder that Airflow's workers may write."
-        ) from failed
+    attempt = max(attempts(run), default=0) + 1
+    folder = run / str(attempt)
+    make_folder(folder / "snapshot")
+    owner = FolderOwner(dag_run.dag_id, dag_run.run_id, connection_id, attempt)
+    write_json(folder, NONCE, {"nonce": nonce, "owner": owner.to_mapping()})
     return folder, nonce
 
 
+def attempts(run: RunFolder) -> list[int]:
+    """The numbers of the run's attempts, the latest at the end. Raises StorageError."""
+    return sorted(int(name) for name in names_in(run) if name.isdecimal())
+
+
 def newest_attempt(run: RunFolder) -> RunFolder | None:
-    """The folder of the run's last attempt; None where there is none."""
-    if not run.exists():
-        return None
-    numbers = [int(path.name) for path in run.iterdir() if path.name.isdigit()]
-    return run / str(max(numbers)) if numbers else None
+    """The folder of the run's last attempt; None where there is none. Raises StorageError."""
+    numbers = attempts(run)
+    return run / str(numbers[-1]) if numbers else None
 
 
 def installation() -> str:
@@ -151,15 +130,9 @@ def installation() -> str:
     Two Airflows can have the same address, or none, and runs of the same name. Raises StorageError.
     """
     root = runs_root()
-    try:
-        if read_json_if_there(root, INSTALLATION) is None:
-            root.mkdir(parents=True, exist_ok=True)
-            write_json(root, INSTALLATION, {"installation": secrets.token_hex(4)})
-    except OSError as failed:
-        raise StorageError(
-            f"{root / INSTALLATION} cannot be written ({failed}). Nothing was written to the cluster. "
-            "Make [kafka_rebalance] runs_url a folder that Airflow's workers may write."
-        ) from failed
+    if read_json_if_there(root, INSTALLATION) is None:
+        make_folder(root)
+        write_json(root, INSTALLATION, {"installation": secrets.token_hex(4)})
     return str(read_json(root, INSTALLATION).get("installation"))
 
 

@@ -47,6 +47,7 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import LEAVE_OUT, Policy
 from kafka_rebalance.model.proposal import Batch, brokers_touched
+from kafka_rebalance.model.storage import is_there
 from kafka_rebalance.report.reassignments import rollback_file
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.workflow.run.baseline import read_held
@@ -54,7 +55,6 @@ from kafka_rebalance.workflow.run.disks_now import disks_now, replicas_now
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.left_out import leave_out
 from kafka_rebalance.workflow.run.policies import read_policy
-from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.zookeeper.client import read_children
 from kafka_rebalance.zookeeper.reader import check_controller_stable, read_assignments, read_topic_configs
 from kafka_rebalance.zookeeper.znodes import paths
@@ -108,7 +108,6 @@ def check_before_write(
     if not begun:
         check_approval_fresh(plan.decision["approved_at"], policy.approval_expires_after_seconds, datetime.now(UTC))
     check_cluster_ready(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=())
-    check_same_cluster(connection, view)
     pause = pause_now(plan, view, where)
     if pause:  # `reassign` has waited; another task, cleared meanwhile, does not take it for a conflict either
         raise ClusterNotReadyError(f"Nothing was written, since the next batch waits. {' '.join(pause.reasons)}")
@@ -217,7 +216,7 @@ def _moving_elsewhere(
 
 def _rollback_missing(plan: ApprovedPlan) -> Iterable[Finding]:
     name = rollback_file(plan.approved.name)
-    if not (plan.folder / artifacts.REASSIGNMENTS / name).exists():
+    if not is_there(plan.folder / artifacts.REASSIGNMENTS / name):
         yield Finding(
             f"{artifacts.REASSIGNMENTS}/{name}",
             "the lists to go back to are not in the run's folder",

@@ -12,10 +12,11 @@ from kafka_rebalance.errors import ApprovalError, ArtifactError, LockHeldError
 from kafka_rebalance.execution.decision import REJECT
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.storage import is_there, names_in
 from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, plan_in
-from kafka_rebalance.workflow.run.folder import RunFolder, file_name, runs_root
+from kafka_rebalance.workflow.run.folder import RunFolder, attempts, file_name, runs_root
 from kafka_rebalance.workflow.run.lock import lock_owner, this_airflow
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
@@ -97,7 +98,7 @@ def check_plans_nothing_meanwhile(connection: ClusterConnection, dag_run: Any) -
 
 def check_not_begun(folder: RunFolder) -> None:
     """Raises ApprovalError where batches of the plan in this folder were requested: it is not made again."""
-    if (folder / artifacts.BATCHES).exists():
+    if is_there(folder / artifacts.BATCHES):
         raise ApprovalError(
             f"Batches of the plan in {folder} were already started, so it is not made again. Nothing was written. "
             f"{GOING_ON}"
@@ -144,9 +145,8 @@ def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
 
 def _all_attempts(connection_id: str) -> Iterator[RunFolder]:
     connection = runs_root() / file_name(connection_id)
-    if connection.exists():
-        for run in connection.iterdir():
-            yield from _numbered(run)
+    for run in names_in(connection):
+        yield from _numbered(connection / run)
 
 
 def _attempts(connection_id: str, run_id: str) -> Iterator[RunFolder]:
@@ -155,7 +155,4 @@ def _attempts(connection_id: str, run_id: str) -> Iterator[RunFolder]:
 
 
 def _numbered(run: RunFolder) -> Iterator[RunFolder]:
-    numbers: list[int] = []
-    while (run / str(len(numbers) + 1)).exists():
-        numbers.append(len(numbers) + 1)
-    yield from (run / str(number) for number in reversed(numbers))
+    yield from (run / str(number) for number in reversed(attempts(run)))

@@ -28,15 +28,14 @@ from kafka_rebalance.errors import (
 )
 from kafka_rebalance.execution.janitor import Finding, Standing, absent_receivers, copying_of, custody, slowed_catch_up
 from kafka_rebalance.execution.lease import ThrottleLease
-from kafka_rebalance.execution.lifted_throttle import lifted, lifted_text, wanted_for
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.storage import make_folder
 from kafka_rebalance.workflow.fleet import fleet
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.folder import file_name, open_run_folder, runs_root
 from kafka_rebalance.workflow.run.lock import this_airflow
 from kafka_rebalance.workflow.throttle import cluster_lease, leases, sweeping
-from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.standing import read_standing
 from kafka_rebalance.workflow.throttle.sweeping import Asked, read_asked
 from kafka_rebalance.workflow.throttle.throttling import put_back
@@ -223,9 +222,6 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
     if decided.alert is not None:
         look.alerts[f"{lease.run} {standing} {lease.handed_over_at}"] = " ".join((decided.alert, *absent))
     if not decided.put_back:
-        wanted = wanted_for(lease, copying)
-        if found := lifted(wanted, lease.own_rates, read_configs(client, wanted)):
-            look.alerts[f"{lease.run} throttle lifted"] = f"Run {lease.run}: {lifted_text(found)}"
         return False
     try:
         result = put_back(client, lease)
@@ -275,10 +271,11 @@ def _signs(lease: ThrottleLease) -> list[Any]:
     signs: list[Any] = []
     try:
         folder = open_run_folder(lease.run_folder)
-        if (folder / artifacts.BATCHES).exists():
-            signs += [batch["created_at"] for batch in artifacts.read_json(folder, artifacts.BATCHES)["batches"]]
-        if (folder / artifacts.PROGRESS).exists():
-            signs.append(artifacts.read_json(folder, artifacts.PROGRESS)["updated_at"])
+        noted = artifacts.read_json_if_there(folder, artifacts.BATCHES)
+        signs += [batch["created_at"] for batch in (noted or {}).get("batches", ())]
+        progress = artifacts.read_json_if_there(folder, artifacts.PROGRESS)
+        if progress is not None:
+            signs.append(progress["updated_at"])
     except (RebalanceError, OSError, KeyError, TypeError) as unreadable:
         log.warning("run %s: its folder does not tell when it was last followed (%s)", lease.run, unreadable)
     return signs
@@ -308,7 +305,7 @@ def read_report(connection_id: str) -> dict[str, Any]:
 
 def _write_report(connection_id: str, report: Mapping[str, Any]) -> None:
     folder = runs_root() / artifacts.JANITOR
-    folder.mkdir(parents=True, exist_ok=True)
+    make_folder(folder)
     artifacts.write_json(folder, f"{file_name(connection_id)}.json", report)
 
 

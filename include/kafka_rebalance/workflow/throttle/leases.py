@@ -19,8 +19,8 @@ from pathlib import Path
 
 from kafka_rebalance.errors import ArtifactError, FormatVersionError, RunFolderError, StorageError
 from kafka_rebalance.execution.lease import ThrottleLease
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.workflow.run.folder import RunFolder, file_name, names_in, open_run_folder, runs_root
+from kafka_rebalance.model import artifacts, storage
+from kafka_rebalance.workflow.run.folder import RunFolder, file_name, open_run_folder, runs_root
 
 _GENERATION = re.compile(r"([0-9a-f]{16}-[0-9]{10})\.json", re.ASCII)
 _UNNUMBERED = ".json"  # behind the cluster's name, beside its folder: the one file of a version without generations
@@ -57,22 +57,15 @@ def write(lease: ThrottleLease) -> None:
     if not _GENERATION.fullmatch(name):
         raise ValueError(f"a lease is written under a fence, not under {lease.generation!r}")
     ThrottleLease.from_mapping(lease.to_mapping())  # else nobody could read it, and so put nothing back
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if isinstance(folder, Path):
-            artifacts.sync_folder(folder.parent)
-        artifacts.write_json(folder, name, lease.to_mapping(), source_digest=lease.candidate_digest)
-    except OSError as failed:
-        raise StorageError(
-            f"The throttle lease {folder / name} cannot be written ({failed}). No throttle was "
-            "changed because of it. Make [kafka_rebalance] runs_url a folder that Airflow's workers may write, then "
-            "clear this task."
-        ) from failed
+    storage.make_folder(folder)
+    if isinstance(folder, Path):
+        storage.sync_folder(folder.parent)
+    artifacts.write_json(folder, name, lease.to_mapping(), source_digest=lease.candidate_digest)
     try:
         run = open_run_folder(lease.run_folder)
-        if (run / artifacts.DECISION).exists() and is_latest(lease):
+        if storage.is_there(run / artifacts.DECISION) and is_latest(lease):
             artifacts.write_json(run, artifacts.THROTTLE, lease.to_mapping(), source_digest=lease.candidate_digest)
-    except (OSError, RunFolderError):
+    except RunFolderError:
         return  # the copy is for people; the lease is what counts
 
 
@@ -95,8 +88,8 @@ def remove_before(lease: ThrottleLease) -> None:
     earlier = [one for one in _generations(cluster) if one < lease.generation]
     for file in (*(_folder() / cluster / f"{one}.json" for one in earlier), _folder() / f"{cluster}{_UNNUMBERED}"):
         try:
-            file.unlink(missing_ok=True)
-        except OSError:
+            storage.remove(file)
+        except StorageError:
             return  # they are in nobody's way, and the next one tries again
 
 
@@ -115,11 +108,8 @@ def set_damaged_aside(cluster_id: str) -> list[str]:
             name = f"{generations[-1]}.json" if generations else ""
             file = _folder() / cluster / name if name else _folder() / f"{cluster}{_UNNUMBERED}"
             aside = file.with_name(f"{file.name}{_DAMAGED}")
-            try:
-                aside.write_bytes(file.read_bytes())
-                file.unlink()
-            except OSError as failed:
-                raise StorageError(f"{file} cannot be set aside ({failed}). Nothing else was changed.") from failed
+            storage.write_whole(aside, storage.read_if_there(file) or b"")
+            storage.remove(file)
             taken.append(str(aside))
         else:
             return taken
@@ -131,7 +121,7 @@ def stored() -> tuple[StoredLease, ...]:
     """
     names = {
         name.removesuffix(_UNNUMBERED)
-        for name in names_in(_folder())
+        for name in storage.names_in(_folder())
         if not name.startswith(".") and not name.endswith(_DAMAGED)
     }
     return tuple(one for name in sorted(names) if (one := _stored(name)) is not None)
@@ -174,7 +164,7 @@ def _read_generation(cluster: str, generation: str) -> ThrottleLease | None:
 
 def _generations(cluster: str) -> list[str]:
     """In order, the latest at the end."""
-    found = (_GENERATION.fullmatch(name) for name in names_in(_folder() / cluster))
+    found = (_GENERATION.fullmatch(name) for name in storage.names_in(_folder() / cluster))
     return [match[1] for match in found if match is not None]
 
 

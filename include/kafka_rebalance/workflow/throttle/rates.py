@@ -21,6 +21,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Candidate, brokers_touched
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.storage import read_if_there
 from kafka_rebalance.planning.arrays import Problem
 from kafka_rebalance.planning.history_table import HISTORY, planned_with
 from kafka_rebalance.planning.reading import read_problem
@@ -40,8 +41,9 @@ def measured(folder: RunFolder) -> tuple[Mapping[TopicPartition, tuple[int, ...]
     snapshot = folder / artifacts.SNAPSHOT_FOLDER
     problem = read_problem(snapshot, settings)
     history = folder / HISTORY / PART
-    if history.exists():
-        problem = planned_with(problem, snapshot, history.read_bytes(), str(history))
+    found = read_if_there(history)
+    if found is not None:
+        problem = planned_with(problem, snapshot, found, str(history))
     partitions = _partitions(problem)
     brokers = problem.brokers.tolist()
     replicas = {
@@ -115,9 +117,9 @@ def _network(brokers: Sequence[int], connection: ClusterConnection, now: Mapping
 
 def read_rates(folder: RunFolder) -> Mapping[str, Mapping[str, Any]]:
     """{candidate: what `write_rates` found}; nothing where the plan was made before there was such a file."""
-    if not (folder / artifacts.RATES).exists():
-        return {}
-    found: Mapping[str, Mapping[str, Any]] = artifacts.read_json(folder, artifacts.RATES)["candidates"]
+    found: Mapping[str, Mapping[str, Any]] = (artifacts.read_json_if_there(folder, artifacts.RATES) or {}).get(
+        "candidates", {}
+    )
     return found
 
 

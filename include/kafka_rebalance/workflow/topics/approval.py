@@ -56,5 +56,5 @@ class TopicApprovalOperator(DigestApprovalOperator):
         from kafka_rebalance.report.topics import approval_body, approval_subject  # heavy, and read with the Dag
 
         written = artifacts.read_json(folder, artifacts.TOPIC)
-        found = artifacts.read_json(folder, artifacts.FORECAST) if (folder / artifacts.FORECAST).exists() else None
+        found = artifacts.read_json_if_there(folder, artifacts.FORECAST)
         return approval_subject(written), approval_body(written, found)

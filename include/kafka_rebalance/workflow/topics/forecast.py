@@ -69,8 +69,9 @@ def _goes_without(folder: RunFolder, why: str) -> bool:
 def build(folder: RunFolder, change: TopicChange, connection: ClusterConnection) -> dict[str, Any]:
     """The content of forecast.json."""
     before, after = change.partitions_before, change.partitions_after
-    if (folder / SAMPLE).exists():
-        keys = forecast_keys(change.topic, before, after, KeySample.from_mapping(artifacts.read_json(folder, SAMPLE)))
+    sample = artifacts.read_json_if_there(folder, SAMPLE)
+    if sample is not None:
+        keys = forecast_keys(change.topic, before, after, KeySample.from_mapping(sample))
     else:
         why = artifacts.read_json(folder, NOT_SAMPLED)["why"]
         keys = forecast_keys(change.topic, before, after, not_sampled=why)

@@ -1,0 +1,160 @@
+"""Files on a disk or a bucket, asked so that "is not there" and "cannot be read" are never the same.
+
+Whatever storage answers but "not found" is a StorageError: Python's own errors, and those of the client of a bucket,
+which need not be any of Python's. `exists()` is not asked: of a bucket it says no as well where that does not answer.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from kafka_rebalance.errors import StorageError
+
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_FORBIDDEN = (errno.EROFS, errno.EACCES, errno.EPERM)
+
+
+class Folder(Protocol):
+    """The part of pathlib that a run's folder needs."""
+
+    def __truediv__(self, name: str) -> Self: ...
+    def read_bytes(self) -> bytes: ...
+    def write_bytes(self, data: bytes) -> int: ...
+
+
+class OnDisk(Protocol):
+    """What tells of itself: a `Path`, or an `ObjectStoragePath` on a bucket."""
+
+    def stat(self) -> Any: ...
+    def unlink(self, missing_ok: bool = False) -> None: ...
+
+
+def is_there(file: OnDisk) -> bool:
+    """Whether there is such a file or folder. Raises StorageError where storage does not tell."""
+    with _asked(file, "cannot be looked at"):
+        try:
+            _forget_listings(file)
+            file.stat()
+        except FileNotFoundError:
+            return False
+    return True
+
+
+def read_bytes(file: Folder) -> bytes:
+    """Its content. Raises FileNotFoundError, and StorageError where storage does not tell what is in it."""
+    with _asked(file, "cannot be read"):
+        _forget_listings(file)
+        return file.read_bytes()
+
+
+def read_if_there(file: Folder) -> bytes | None:
+    """Its content; None where there is no such file. Raises StorageError."""
+    try:
+        return read_bytes(file)
+    except FileNotFoundError:
+        return None
+
+
+def names_in(folder: Folder) -> list[str]:
+    """What is in a folder, sorted; nothing where there is none. Raises StorageError."""
+    with _asked(folder, "cannot be listed"):
+        try:
+            if isinstance(folder, Path):
+                return sorted(path.name for path in folder.iterdir())
+            _forget_listings(folder)
+            # Not `iterdir`, which takes a bucket that cannot be read for one that has no such folder.
+            files, path = folder.fs, folder.path  # type: ignore[attr-defined]
+            return sorted(str(name).rstrip("/").rpartition("/")[2] for name in files.ls(path, detail=False))
+        except FileNotFoundError:
+            return []
+
+
+def make_folder(folder: Folder) -> None:
+    """Makes it where storage has folders. Raises StorageError."""
+    make = getattr(folder, "mkdir", None)
+    if make is not None:
+        with _asked(folder, "cannot be made", missing_too=True):
+            make(parents=True, exist_ok=True)
+
+
+def write_whole(file: Folder, data: bytes) -> None:
+    """Whoever reads meanwhile, or after a crash, finds the file as it was before or as it is now.
+
+    Raises StorageError.
+    """
+    with _asked(file, "cannot be written", missing_too=True):
+        if not isinstance(file, Path):  # an object of a bucket appears whole
+            file.write_bytes(data)
+            return
+        part = file.with_name(f".{file.name}.{secrets.token_hex(8)}.part")
+        try:
+            with part.open("wb") as opened:
+                opened.write(data)
+                opened.flush()
+                os.fsync(opened.fileno())  # else a machine that goes down can leave an empty file under the name
+            part.replace(file)
+            sync_folder(file.parent)
+        except BaseException:
+            with suppress(OSError):
+                part.unlink(missing_ok=True)
+            raise
+
+
+def remove(file: OnDisk) -> None:
+    """Also one that is not there any more. Raises StorageError."""
+    with _asked(file, "cannot be removed"), suppress(FileNotFoundError):
+        file.unlink(missing_ok=True)
+
+
+def sync_folder(folder: Path) -> None:
+    """Has the disk know what is in this folder: else a machine that goes down can take a whole file with it.
+
+    Not every file system does that for a folder; what is in it is on the disk.
+    """
+    with suppress(OSError):
+        opened = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(opened)
+        finally:
+            os.close(opened)
+
+
+def storage_error(what: str, failed: BaseException) -> StorageError:
+    """`what` says which file, and what could not be done with it."""
+    number = failed.errno if isinstance(failed, OSError) else None
+    said = failed.strerror if isinstance(failed, OSError) and failed.strerror else f"{failed}" or type(failed).__name__
+    if number in _FULL:
+        remedy = "Make room there"
+    elif number in _FORBIDDEN:
+        remedy = "Let Airflow's processes read and write what is below [kafka_rebalance] runs_url"
+    else:
+        remedy = "See to it that the storage below [kafka_rebalance] runs_url answers"
+    return StorageError(f"{what} ({said}). {remedy}, then clear this task.")
+
+
+@contextmanager
+def _asked(file: object, what: str, *, missing_too: bool = False) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as missing:
+        if missing_too:
+            raise storage_error(f"{file} {what}", missing) from missing
+        raise
+    except Exception as failed:
+        if isinstance(file, Path) and not isinstance(failed, OSError):
+            raise
+        raise storage_error(f"{file} {what}", failed) from failed
+
+
+def _forget_listings(file: object) -> None:
+    """What a bucket held when this process looked last says nothing of what others have written since."""
+    for path in (file, getattr(file, "__wrapped__", None)):  # an `ObjectStoragePath` reads through what it wraps
+        files = getattr(path, "fs", None)
+        if files is not None:
+            files.invalidate_cache()
