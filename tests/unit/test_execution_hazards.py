@@ -134,7 +134,9 @@ def test_a_topic_that_outgrows_zookeeper_in_the_midst_of_a_batch_is_found():
     (finding,) = too_large_znodes(large, view(lists))
     assert finding.subject == "topic t"
     assert f"of {ZNODE_BYTES:,} bytes in batch 1" in finding.problem
-    assert "jute.maxbuffer" in finding.remedy
+    assert "topics_out" in finding.remedy
+    assert "-Djute.maxbuffer in SERVER_JVMFLAGS of every ZooKeeper server" in finding.remedy
+    assert "KAFKA_OPTS of every broker" in finding.remedy
 
 
 def test_a_request_that_zookeeper_would_not_take_is_found():

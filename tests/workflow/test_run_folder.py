@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -39,13 +40,19 @@ def test_run_ids_that_look_alike_as_file_names_do_not_share_a_folder(root: Path)
     assert colon.parent != plus.parent
 
 
-def test_a_folder_without_the_nonce_is_not_shared(root: Path) -> None:
+def test_a_folder_that_is_not_this_runs_is_told_from_one_that_is_gone_and_one_that_never_was(root: Path) -> None:
     folder, nonce = run_folder.create_run_folder("prod", dag_run("run"))
-    with pytest.raises(RunFolderError, match="run folder not shared"):
-        run_folder.check_shared(folder, "another")
-    (folder / "nonce.json").unlink()
-    with pytest.raises(RunFolderError, match="run folder not shared"):
-        run_folder.check_shared(folder, nonce)
+    another, _ = run_folder.create_run_folder("prod", dag_run("another"))
+    for happens, said in (
+        (lambda: shutil.copy(another / "nonce.json", folder / "nonce.json"), "is of another attempt or run"),
+        ((folder / "nonce.json").unlink, f"The folder {folder} is incomplete: nonce.json, .* is gone"),
+        (lambda: shutil.rmtree(folder), rf"The run's folder {folder} is gone\. .* somebody has removed this run's"),
+        (lambda: shutil.rmtree(root), f"run folder not shared: nothing of any run is below {root}"),
+    ):
+        happens()
+        with pytest.raises(RunFolderError, match=said) as told:
+            run_folder.check_shared(folder, nonce)
+        assert "kafka_throttle_janitor then puts back its throttle and lock" in str(told.value)
 
 
 @pytest.mark.parametrize("url", ["/etc", "{root}", "{root}/../secrets", "{root}/a/../../secrets", "{root}2/run", ""])

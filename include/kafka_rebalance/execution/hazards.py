@@ -9,7 +9,7 @@ from kafka_rebalance.execution.findings import Finding, some
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
-from kafka_rebalance.model.rules import JUTE_MAXBUFFER_BYTES
+from kafka_rebalance.model.rules import JUTE_MAXBUFFER_BYTES, JUTE_MAXBUFFER_PLACES
 
 Configs = Mapping[int, Mapping[str, tuple[str | None, str]]]  # broker -> key -> (value, Kafka's name of its source)
 ApiVersions = Mapping[int, Mapping[int, tuple[int, int]]]  # broker -> key of the request -> oldest and newest version
@@ -20,6 +20,7 @@ PROTOCOL = "inter.broker.protocol.version"
 CRUISE_CONTROL_TOPICS = ("__CruiseControlMetrics", "__KafkaCruiseControl", "strimzi.cruisecontrol.")
 # Path, headers and the controller epoch's check take their part of the request.
 ZNODE_BYTES = JUTE_MAXBUFFER_BYTES - 1024
+FEWER = "Start a new Dag run with fewer partitions_per_batch"
 
 
 def under_min_isr(
@@ -145,14 +146,13 @@ def too_large_znodes(batches: Iterable[Batch], view: ClusterView) -> Iterable[Fi
     lists: dict[str, dict[str, list[int]]] = {}
     for tp, partition in view.partitions.items():
         lists.setdefault(tp.topic, {})[str(tp.partition)] = list(partition.replicas)
-    remedy = "Raise jute.maxbuffer on ZooKeeper, brokers and here, or start a new Dag run with the topic in topics_out"
     for batch in batches:
         asked = [
             {"topic": m.topic_partition[0], "partition": m.topic_partition[1], "replicas": m.after} for m in batch.moves
         ]
         request = _length({"version": 1, "partitions": asked})
         if request > ZNODE_BYTES:
-            yield Finding(f"batch {batch.number}", f"its request has {request:,} of {ZNODE_BYTES:,} bytes", remedy)
+            yield Finding(f"batch {batch.number}", f"its request has {request:,} of {ZNODE_BYTES:,} bytes", FEWER)
         for topic in sorted({move.topic_partition.topic for move in batch.moves}):
             moving = [move for move in batch.moves if move.topic_partition.topic == topic]
             size = _length(_in_motion(lists.get(topic, {}), moving))
@@ -160,7 +160,7 @@ def too_large_znodes(batches: Iterable[Batch], view: ClusterView) -> Iterable[Fi
                 yield Finding(
                     f"topic {topic}",
                     f"its znode grows to {size:,} of {ZNODE_BYTES:,} bytes in batch {batch.number}",
-                    remedy,
+                    f"Start a new Dag run with the topic in topics_out. {JUTE_MAXBUFFER_PLACES}",
                 )
 
 

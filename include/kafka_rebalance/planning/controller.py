@@ -16,7 +16,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.model.proposal import Move
-from kafka_rebalance.model.rules import CONTROLLER_BYTES_PER_BATCH, JUTE_MAXBUFFER_BYTES
+from kafka_rebalance.model.rules import CONTROLLER_BYTES_PER_BATCH, JUTE_MAXBUFFER_BYTES, JUTE_MAXBUFFER_PLACES
 from kafka_rebalance.planning.arrays import Bools, Ints, Problem
 
 # Path and headers of the request, and the check of the controller epoch that goes with it since 2.1.
@@ -97,7 +97,7 @@ def too_large(sizes: Rewrites, moves: Sequence[Move]) -> str | None:
     return (
         f"The znode of topic {name} has {int(sizes.topic_bytes[worst]):,} bytes, {int(sizes.alone[worst]):,} while "
         f"{moves[worst].topic_partition} moves, and ZooKeeper takes {ZNODE_BYTES:,} (jute.maxbuffer). "
-        "Name the topic in topics_out."
+        f"Name the topic in topics_out. {JUTE_MAXBUFFER_PLACES}."
     )
 
 

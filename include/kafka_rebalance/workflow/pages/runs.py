@@ -205,7 +205,7 @@ def open_folder(dag_id: str, run_id: str, session: Session) -> tuple[RunFolder, 
     try:
         check_shared(folder, nonce)
     except (RunFolderError, OSError) as unshared:
-        raise NotServed(503, "The run folder is not shared with the API server", str(unshared)) from unshared
+        raise NotServed(503, "The run's folder cannot be used by the API server", str(unshared)) from unshared
     written = read_json(folder, SNAPSHOT)
     if (written.get("dag_id"), written.get("run_id")) != (dag_run.dag_id, dag_run.run_id):
         # An XCom can be edited by whoever may edit that Dag; the permission was checked for this Dag only.

@@ -24,6 +24,10 @@ from kafka_rebalance.model.storage import make_folder, names_in
 if TYPE_CHECKING:
     from kafka_rebalance.model.storage import Folder
 
+_GO_ON = (
+    "Where that cannot be done, end the run: kafka_throttle_janitor then puts back its throttle and lock. "
+    "Start a new Dag run, which plans from the current cluster."
+)
 SECTION, OPTION = "kafka_rebalance", "runs_url"
 
 RunFolder: TypeAlias = Path | ObjectStoragePath
@@ -141,16 +145,34 @@ def check_shared(folder: Folder, nonce: str) -> None:
     not tell.
     """
     try:
-        found = read_json(folder, NONCE).get("nonce")
+        document = read_json_if_there(folder, NONCE)
+        found = None if document is None else document.get("nonce")
     except StorageError:
         raise
-    except ArtifactError:
-        found = None
-    if found != nonce:
-        raise RunFolderError(
-            f"run folder not shared: {folder} does not hold the nonce that the snapshot wrote there. Nothing was "
-            "written to the cluster. Point [kafka_rebalance] runs_url to storage that all of Airflow and Spark share."
+    except ArtifactError as damaged:
+        raise RunFolderError(f"{damaged} Nothing was written to the cluster. {_GO_ON}") from damaged
+    if found == nonce:
+        return
+    root = runs_root()
+    if document is not None:
+        why = (
+            f"The folder {folder} is of another attempt or run: its {NONCE} is not the one that this run wrote. "
+            "Somebody has copied files there, or has edited an XCom of this run. Undo that"
         )
+    elif names_in(folder):
+        why = f"The folder {folder} is incomplete: {NONCE} of the run's first task is gone. Restore it"
+    elif names_in(root):
+        why = (
+            f"The run's folder {folder} is gone. {root} is there and has other files, so somebody has removed this "
+            "run's, or this process sees another storage under that name than the run's first task. Restore the "
+            "folder, or mount the storage that all of Airflow and Spark share"
+        )
+    else:
+        why = (
+            f"run folder not shared: nothing of any run is below {root} as this process sees it. Point "
+            "[kafka_rebalance] runs_url to storage that all of Airflow and Spark share"
+        )
+    raise RunFolderError(f"{why}, and clear this task. Nothing was written to the cluster. {_GO_ON}")
 
 
 def _path(url: str) -> RunFolder:
