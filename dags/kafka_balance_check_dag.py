@@ -50,18 +50,23 @@ def balance_check() -> None:
         outlet_events[BALANCE].extra = verdict
         return verdict
 
-    @task
+    @task(multiple_outputs=True)
     def request(verdict: dict[str, Any]) -> dict[str, Any]:
         if not verdict["propose"]:
             raise AirflowSkipException(f"No rebalance is proposed for {verdict['connection_id']}: {verdict['text']}")
-        conf: dict[str, Any] = verdict["conf"]
-        return conf
+        return {"conf": verdict["conf"], "run_id": verdict["proposal"]}
 
     @task_group
     def cluster(connection_id: str) -> None:
         verdict = check(connection_id=connection_id)
+        asked = request(verdict)
         TriggerDagRunOperator(
-            task_id="propose", trigger_dag_id="kafka_rebalance", conf=request(verdict), wait_for_completion=False
+            task_id="propose",
+            trigger_dag_id="kafka_rebalance",
+            trigger_run_id=asked["run_id"],
+            conf=asked["conf"],
+            skip_when_already_exists=True,  # a retry of a task that had started it
+            wait_for_completion=False,
         )
 
     cluster.expand(connection_id=clusters())

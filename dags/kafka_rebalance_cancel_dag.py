@@ -14,6 +14,7 @@ from airflow.sdk import XComArg, dag, task
 
 from kafka_rebalance.workflow.cancel.approval import CancelApprovalOperator
 from kafka_rebalance.workflow.cancel.params import CANCEL_PARAMS
+from kafka_rebalance.workflow.fleet import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, Notice
 
 
@@ -22,6 +23,7 @@ from kafka_rebalance.workflow.notices import FAILED, Notice
     description="Stop, cancel or throttle a running rebalance, or roll the last one back.",
     schedule=None,
     catchup=False,
+    max_active_runs=RUNS_THAT_MAY_WAIT,
     params=CANCEL_PARAMS,
     tags=["kafka"],
     doc_md=__doc__,

@@ -16,6 +16,7 @@ from airflow.sdk import XComArg, dag, task
 import kafka_rebalance
 from kafka_rebalance.workflow.approval import CandidateApprovalOperator
 from kafka_rebalance.workflow.dag_params import REBALANCE_PARAMS
+from kafka_rebalance.workflow.fleet import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, FINISHED, Notice
 from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
 
@@ -40,6 +41,7 @@ def check_not_begun(context: Any) -> None:
     description="Rebalance one Kafka cluster: plan, approval, reassignment, verification.",
     schedule=None,
     catchup=False,
+    max_active_runs=RUNS_THAT_MAY_WAIT,
     params=REBALANCE_PARAMS,
     tags=["kafka"],
     doc_md=__doc__,

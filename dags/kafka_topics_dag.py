@@ -12,6 +12,7 @@ from typing import Any
 from airflow.sdk import XComArg, dag, task
 
 import kafka_rebalance
+from kafka_rebalance.workflow.fleet import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, Notice
 from kafka_rebalance.workflow.topics.approval import TopicApprovalOperator
 from kafka_rebalance.workflow.topics.keys_submit import KeysSubmitOperator
@@ -28,6 +29,7 @@ RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not of an XCom, which can b
     description="Create, alter, list, describe or delete one cluster's topics.",
     schedule=None,
     catchup=False,
+    max_active_runs=RUNS_THAT_MAY_WAIT,
     params=TOPICS_PARAMS,
     tags=["kafka"],
     doc_md=__doc__,

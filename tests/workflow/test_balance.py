@@ -302,6 +302,20 @@ def test_nothing_is_proposed_while_another_run_is_open(
     assert "the run manual__None of kafka_rebalance is open" in verdict["text"]
 
 
+def test_nothing_is_proposed_while_the_last_proposal_waits_in_the_queue_or_is_being_planned(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    """The Dag is paused, or the planning takes long: nothing in the ledger says that there is a plan."""
+    first = balance.check(CONNECTION, run.dag_run)
+    assert first["proposal"] == f"proposed__{run.dag_run.run_id}__{CONNECTION}"
+    active.add(first["proposal"])
+    second = balance.check(CONNECTION, other_dag_run("scheduled__2"))
+    assert second["propose"] is False
+    assert f"the run {first['proposal']} of kafka_rebalance is open" in second["text"]
+    active.clear()
+    assert balance.check(CONNECTION, other_dag_run("scheduled__3"))["propose"] is True
+
+
 def held(cluster: SimulatedCluster) -> None:
     owner = LockOwner("kafka_rebalance/one", "d" * 64, "https://airflow", "2026-05-03T14:31:58+00:00")
     cluster.fake.create("/kafka_rebalance", b"", makepath=True)

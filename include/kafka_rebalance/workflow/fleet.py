@@ -16,6 +16,10 @@ TOPICS_DAG = "kafka_topics"
 CHECK_DAG = "kafka_balance_check"
 JANITOR_DAG = "kafka_throttle_janitor"
 CLUSTERS = "kafka_rebalance_clusters"  # an Airflow Variable
+# Runs of one Dag that Airflow lets be at work at once; the others queue. Its default of 16 counts runs that wait for an
+# answer, for a day each, so that an urgent roll-back would queue behind them. One run a cluster moves anything, by the
+# cluster's lock. Not 0: Airflow takes that for "none may start" where it looks for queued runs.
+RUNS_THAT_MAY_WAIT = 1000
 VERDICT = "verdict.json"  # what the nightly check leaves in its run's folder
 
 

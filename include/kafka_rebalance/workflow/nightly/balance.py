@@ -26,7 +26,7 @@ from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.fleet import VERDICT, fleet
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.nightly.proposing import WORDS, skew, why_not
+from kafka_rebalance.workflow.nightly.proposing import WORDS, proposal_of, skew, why_not
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run import who_asked
 from kafka_rebalance.workflow.run.folder import create_run_folder
@@ -73,6 +73,7 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
     if result["propose"]:
         conf = {"kafka_conn_id": connection_id, "reason": result["text"]}
         result["conf"] = who_asked.hand_on(folder, conf, dag_run)
+        result["proposal"] = proposal_of(dag_run.run_id, connection_id)
     controller = controller_document(taken.view, taken.controller)
     segments = audit.to_mapping(FINDINGS_KEPT)
     written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat()}

@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 WORDS = {"replicas": "replicas", "disk": "bytes on disk", "leaders": "leaders", "bytes_in": "bytes in"}
 _DAY_SECONDS = 86_400
+_QUEUED_DAYS = 31  # that a Dag may be paused, and what a check has started waits
 
 
 def skew(found: Mapping[str, Score]) -> dict[str, float]:
@@ -93,11 +94,21 @@ def _helpless(resource: str, found: Reach) -> str:
     )
 
 
+def proposal_of(check_run_id: str, connection_id: str) -> str:
+    """The run id of the rebalance that this check starts: one name, so that a retry of its task starts no second."""
+    return f"proposed__{check_run_id}__{connection_id}"
+
+
 def _open_run(connection_id: str, policy: Policy, now: datetime) -> str | None:
-    """A rebalance of this cluster that has a plan and is not over, by Airflow's word."""
+    """A rebalance of this cluster that is not over, by Airflow's word: one that has a plan, or that a check has started
+    and that still waits in the queue or is being planned.
+    """
     days = policy.approval_expires_after_seconds / _DAY_SECONDS + AGAIN_AFTER.days
-    planned = dict.fromkeys(row["run_id"] for row in ledger.read("plans", connection_id, days, now=now).rows)
-    return next((run_id for run_id in planned if run_id and is_active(REBALANCE_DAG, run_id)), None)
+    planned = [row["run_id"] for row in ledger.read("plans", connection_id, days, now=now).rows]
+    checked = ledger.read("balance", connection_id, max(days, _QUEUED_DAYS), now=now).rows
+    started = [proposal_of(row["run_id"], connection_id) for row in checked if row["past_limit"] and row["run_id"]]
+    open_ones = (run_id for run_id in dict.fromkeys(planned + started) if run_id and is_active(REBALANCE_DAG, run_id))
+    return next(open_ones, None)
 
 
 def _rejection(connection_id: str, now: datetime) -> Rejection | None:
