@@ -176,6 +176,17 @@ def test_relieve_is_held_to_what_it_brings_disks_below() -> None:
     assert found.candidate == "light"
 
 
+def test_reordered_lists_are_not_recommended_where_the_job_is_done_already() -> None:
+    """No disk is above 90 %, so there is nothing to relieve; uneven leaders are another job's."""
+    brokers = broker_rows([1, 2, 3], disk_capacity_bytes=dict.fromkeys((1, 2, 3), 100_000))
+    lists = partition_rows([[1, 2], [1, 3], [2, 3]] * 8)
+    asked = {"job": "relieve", "relieve_above": 0.9}
+    plans = [plan_of(brokers, lists, name, **asked) for name in ("leaders_only", "light", "balanced")]
+    assert [bool(plan.candidate.moves) for plan in plans] == [True, False, False]
+    found = recommend(Settings.from_mapping(asked), plans)
+    assert (found.candidate, found.why) == (None, Why.WITHIN_ALREADY)
+
+
 @pytest.mark.parametrize("where", ["policy", "params"])
 def test_either_policy_or_params_may_prefer_the_fewest_bytes(where: str) -> None:
     given = {"approvers": ["anna"]} | ({"prefer": "fewest_bytes"} if where == "policy" else {})

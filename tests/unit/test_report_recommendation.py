@@ -80,7 +80,9 @@ def test_each_reason_has_words(found: Recommendation | None, job: str, words: st
     assert words in " ".join(recommendation_words(report(found, job)))
 
 
-@pytest.mark.parametrize("why", [why for why in Why if why.name.startswith(("NOTHING", "NOT_", "GIVEN_IS", "GIVEN_F"))])
+@pytest.mark.parametrize(
+    "why", [why for why in Why if why.name.startswith(("NOTHING", "NOT_", "WITHIN", "GIVEN_IS", "GIVEN_F"))]
+)
 def test_where_nobody_is_recommended_page_subject_and_request_say_so_and_why(why: Why) -> None:
     found = report(Recommendation(None, why, 0.1))
     (said,) = recommendation_words(found)

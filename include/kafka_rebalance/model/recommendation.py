@@ -15,6 +15,7 @@ class Why(StrEnum):
     NEAREST = "nearest_to_tolerance"
     GIVEN_ALONE = "only_the_given_plan_changes_anything"
     NOTHING_CHANGES = "nothing_changes"
+    WITHIN_ALREADY = "cluster_is_within_tolerance"
     NOT_POSSIBLE = "job_not_possible"
     NOTHING_NEARER = "nothing_is_nearer"
     GIVEN_IS_LESS_EVEN = "given_plan_is_less_even"

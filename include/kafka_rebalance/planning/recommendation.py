@@ -13,6 +13,7 @@ from kafka_rebalance.model.settings import FEWEST_BYTES, LEADERS_ALONE, SEARCHED
 from kafka_rebalance.planning.jobs import GIVEN
 from kafka_rebalance.planning.outcome import Plan
 from kafka_rebalance.planning.portfolio import copied_bytes, less_even, new_leaders
+from kafka_rebalance.planning.shortfall import Shortfall
 
 # Of equal merit, what was asked for comes first; Kafka's own assignment is never recommended.
 _PREFERRED = ("balanced", "optimal", "light", "leaders_only")
@@ -25,28 +26,34 @@ def recommend(settings: Settings, plans: Sequence[Plan]) -> Recommendation:
     Which is one replica beyond the tolerance comes after what is not: then there is a finer plan.
 
     Where none ends within the tolerance: the one nearest to it that changes which brokers hold what (jobs `leaders` and
-    `elect`: who leads), if it is nearer than the cluster is now. Nobody where the job cannot be done. A plan
-    that somebody gave is recommended where ours change nothing, it does the job, and it ends as even as the cluster
-    is.
+    `elect`: who leads), if it is nearer than the cluster is now. Nobody where the job cannot be done, or is
+    done already. A plan that somebody gave is recommended where ours change nothing, it does the job, and it ends as
+    even as the cluster is.
     """
     ours = [plan for plan in plans if plan.candidate.name in SEARCHED]
     moving = [plan for plan in ours if plan.candidate.moves]
     if not moving:
         return _of_given(settings, plans) or Recommendation(None, _why_none(settings, ours), settings.tolerance)
-    at_work = [plan for plan in moving if _does_more_than_reorder(plan) or settings.job in LEADERS_ALONE]
-    nearer = [plan for plan in at_work if plan.shortfall_after.distance < plan.shortfall_before.distance]
+    # Jobs of leaders alone are asked for by name: to elect, or to take leadership away, is no matter of evenness.
+    by_name = settings.job in LEADERS_ALONE
+    nearer = [plan for plan in moving if by_name or _rank(plan.shortfall_after) < _rank(plan.shortfall_before)]
+    met = [plan for plan in nearer if plan.within_tolerance]
+    at_work = [plan for plan in nearer if by_name or _does_more_than_reorder(plan)]
     if settings.prefer == FEWEST_BYTES:
-        done = [plan for plan in nearer if plan.shortfall_after.does_the_job]
-        done += [plan for plan in moving if plan.within_tolerance and plan not in done]
+        done = [plan for plan in nearer if plan in met or (plan in at_work and plan.shortfall_after.does_the_job)]
         if done:
             return _recommended(settings, plans, min(done, key=_cost), Why.FEWEST_BYTES)
-    met = [plan for plan in moving if plan.within_tolerance]
     if within := [plan for plan in met if plan.shortfall_after.is_met_exactly] or met:
         return _recommended(settings, plans, min(within, key=_cost), Why.CHEAPEST)
-    if nearer:
-        nearest = min(nearer, key=lambda plan: (plan.shortfall_after.distance, _cost(plan)))
+    if at_work:
+        nearest = min(at_work, key=lambda plan: (plan.shortfall_after.distance, _cost(plan)))
         return _recommended(settings, plans, nearest, Why.NEAREST)
     return Recommendation(None, _why_none(settings, ours), settings.tolerance)
+
+
+def _rank(reached: Shortfall) -> tuple[int, int, float, bool]:
+    """How far from the goal: the smaller, the nearer."""
+    return *reached.distance, not reached.is_met_exactly
 
 
 def _cost(plan: Plan) -> tuple[int, int, float, int]:
@@ -65,8 +72,10 @@ def _why_none(settings: Settings, ours: Sequence[Plan]) -> Why:
     at_work = [plan for plan in ours if plan.candidate.name != "leaders_only" or settings.job in LEADERS_ALONE]
     if at_work and all(plan.candidate.status == "infeasible" for plan in at_work):
         return Why.NOT_POSSIBLE
-    changes = any(plan.candidate.moves for plan in ours)
-    return Why.NOTHING_NEARER if changes else Why.NOTHING_CHANGES
+    changing = [plan for plan in ours if plan.candidate.moves]
+    if changing and all(plan.shortfall_before.is_met for plan in changing):
+        return Why.WITHIN_ALREADY
+    return Why.NOTHING_NEARER if changing else Why.NOTHING_CHANGES
 
 
 def _of_given(settings: Settings, plans: Sequence[Plan]) -> Recommendation | None:

@@ -9,6 +9,7 @@ from kafka_rebalance.report.values import METRICS, TITLES, CandidateReport, Furt
 
 _NOBODY = {
     Why.NOTHING_CHANGES: "none of the planner's own candidates changes anything",
+    Why.WITHIN_ALREADY: "the job is done already, and the brokers are within the tolerance",
     Why.NOT_POSSIBLE: "the job cannot be done. The notes of the candidates say why",
     Why.NOTHING_NEARER: "no candidate brings the cluster nearer to what was asked for",
     Why.GIVEN_IS_LESS_EVEN: "the planner's own candidates change nothing, and the given plan ends less even than the "
