@@ -55,6 +55,7 @@ class SimulatedCluster:
         self.tells_sizes = True
         self.disk_fractions: dict[int, float] = {}  # in use, of brokers that tell
         self.requests: list[dict[TopicPartition, list[int]]] = []  # what each reassignment znode asked for
+        self.elections: list[list[TopicPartition]] = []  # what each election znode asked for
         brokers = "kafka_rebalance.brokers"
         monkeypatch.setattr("kafka_rebalance.zookeeper.client.KazooClient", lambda **_: SimulatedClient(self.fake))
         monkeypatch.setattr(f"{brokers}.sizes.read_log_dirs", self._log_dirs)
@@ -78,6 +79,8 @@ class SimulatedCluster:
             asked = self.fake.json(REASSIGN)["partitions"]
             self.requests.append({TopicPartition(e["topic"], e["partition"]): e["replicas"] for e in asked})
         if (call, path) == ("create", ELECTION):
+            asked = self.fake.json(ELECTION)["partitions"]
+            self.elections.append([TopicPartition(e["topic"], e["partition"]) for e in asked])
             self.controller.step()
 
     def step(self) -> bool:

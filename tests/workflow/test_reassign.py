@@ -307,6 +307,8 @@ def test_an_election_does_not_wait_for_a_partition_that_cannot_be_elected(
     def waits(_: float) -> None:
         raise AssertionError("waits for a partition that nobody asked to elect")
 
-    left = elect_preferred(SimulatedClient(cluster.fake), run.candidate.moves, pause=waits)
+    left = elect_preferred(
+        SimulatedClient(cluster.fake), run.candidate.moves, most=1000, allowed=lock.Fence, pause=waits
+    )
     assert left == (lagging.topic_partition,)
     assert cluster.leaders(other.topic_partition.topic)[other.topic_partition.partition] == other.after[0]

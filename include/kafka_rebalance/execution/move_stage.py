@@ -23,7 +23,8 @@ class Stage(StrEnum):
     RUNNING = "running"  # on its way to the approved list
     UNLISTED = "unlisted"  # half-way, and no request names it; the controller may go on from memory (below 2.4)
     ENDING = "ending"  # the approved list is written, and the request still names it
-    DONE = "done"  # the approved list, and nobody asks for another; who is in sync is not asked here
+    # The approved list, and nobody asks for another; of an election, the approved leader. Who is in sync is not asked.
+    DONE = "done"
     RETURNING = "returning"  # on its way back to the original list
     TAKEN_BACK = "taken_back"  # the original replicas, in the order in which cancelling through the API leaves them
     SENT_ELSEWHERE = "sent_elsewhere"  # on its way to a list that is neither the approved nor the original one
@@ -107,6 +108,8 @@ def _requested(move: Move, partition: PartitionView, traits: Traits) -> Stage:
 def _at_rest(move: Move, partition: PartitionView, traits: Traits) -> Stage:
     """Neither asked for nor marked."""
     now, union = partition.replicas, _union(move)
+    if move.is_election and now == move.after:
+        return Stage.DONE if partition.leader == move.after[0] else Stage.UNTOUCHED
     if now == move.after:
         return Stage.DONE
     if now == move.before:

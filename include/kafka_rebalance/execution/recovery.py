@@ -40,13 +40,16 @@ class Position:
         return self.in_flight is None and self.next is None and not self.foreign
 
 
-def position(batches: Sequence[Batch], view: ClusterView, asked: Collection[int]) -> Position:
+def position(
+    batches: Sequence[Batch], view: ClusterView, asked: Collection[int], elected: Collection[int] = ()
+) -> Position:
     """The position in these batches, in the order of their numbers. `asked`: those that the run's notes say it asked
     for, or was about to ask for.
 
     A batch is done when every one of its partitions has its approved list with nothing in motion; whether all of them
     are still in sync is for progress and verification to say. It is in flight when the run asked for it and one of its
-    moves runs.
+    moves runs. A batch of elections is done when its preferred leaders lead, or when it is among `elected`: the run has
+    been through it, and who could not be elected is not asked again.
     """
     batches = sorted(batches, key=lambda batch: batch.number)
     stages = {move.topic_partition: stage_in(move, view) for batch in batches for move in batch.moves}
@@ -63,7 +66,7 @@ def position(batches: Sequence[Batch], view: ClusterView, asked: Collection[int]
         is_ours = batch.number in asked
         if is_ours and any(stage.has_left_a_trace for stage in of):
             begun.add(batch.number)
-        if not left:
+        if not left or (batch.elects and batch.number in elected):
             done.append(batch.number)
         elif is_ours and any(stage.is_in_flight or stage is Stage.UNLISTED for stage in of):
             running.append(batch)

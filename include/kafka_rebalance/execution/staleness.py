@@ -209,7 +209,8 @@ def _partition_conflict(move: Move, view: ClusterView, ours: bool) -> str | None
     if rule is not None:
         return f"the approved list {list(move.after)} must not reach Kafka: {rule}"
     stage = stage_in(move, view)
-    if stage is Stage.UNTOUCHED or (ours and stage.has_left_a_trace):
+    elected = move.is_election and stage is Stage.DONE  # whoever did it: the list is the approved one
+    if stage is Stage.UNTOUCHED or (ours and stage.has_left_a_trace) or elected:
         return None
     asked = (view.reassignments or {}).get(move.topic_partition)
     towards = headed_elsewhere(move, partition, asked) or headed_for(partition, asked)

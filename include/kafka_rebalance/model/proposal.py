@@ -58,6 +58,11 @@ class Batch:
     moves: tuple[Move, ...]
     candidate_digest: str
 
+    @property
+    def elects(self) -> bool:
+        """Whether nothing but elections is in it: no reassignment is requested for it."""
+        return all(move.is_election for move in self.moves)
+
 
 @dataclass(frozen=True, slots=True)
 class Candidate:

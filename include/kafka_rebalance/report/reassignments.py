@@ -22,11 +22,12 @@ def rollback_file(candidate: str) -> str:
 def reassignment_files(candidate: str, moves: Sequence[Move]) -> dict[str, bytes]:
     """{file name: content} for `--reassignment-json-file`, partitions in order.
 
-    Empty for a candidate that moves nothing: the tool takes no plan without partitions.
+    Without elections of lists that stay. Empty for a candidate that changes no list: the tool takes no plan without
+    partitions.
     """
-    if not moves:
+    ordered = sorted((move for move in moves if not move.is_election), key=lambda move: move.topic_partition)
+    if not ordered:
         return {}
-    ordered = sorted(moves, key=lambda move: move.topic_partition)
     return {
         plan_file(candidate): _text({move.topic_partition: move.after for move in ordered}),
         rollback_file(candidate): _text({move.topic_partition: move.before for move in ordered}),

@@ -10,6 +10,7 @@ UNKNOWN = "unknown"
 _JOBS = {
     "balance": "balance",
     "leaders": "balance leaders only",
+    "elect": "elect preferred leaders",
     "drain": "drain",
     "replace": "replace brokers",
     "replication_factor": "change the replication factor",

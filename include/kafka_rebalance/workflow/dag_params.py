@@ -34,7 +34,8 @@ REBALANCE_PARAMS: dict[str, Param] = {
         type="string",
         enum=list(JOBS),
         title="Job",
-        description="balance: replicas, disk and leaders. leaders: re-order lists only. drain: empty brokers. "
+        description="balance: replicas, disk and leaders. leaders: re-order lists only; with `drain`, those brokers "
+        "lead nothing in the end. elect: preferred leaders, and no list changes. drain: empty brokers. "
         "replace: one broker by another. relieve: only brokers above the band (or relieve_above) give. "
         "repair_racks: rack rule only. Of each, candidate `light` does no more than that; `balanced` balances as well.",
     ),

@@ -12,7 +12,15 @@ from typing import Any
 from kazoo.client import KazooClient
 
 import kafka_rebalance
-from kafka_rebalance.errors import ArtifactError, FrozenError, NotInSyncError, VerificationError, WriteError
+from kafka_rebalance.errors import (
+    ArtifactError,
+    FrozenError,
+    LockHeldError,
+    NotInSyncError,
+    StoppedError,
+    VerificationError,
+    WriteError,
+)
 from kafka_rebalance.execution.automatic_elections import automatic_elections
 from kafka_rebalance.execution.decision import OFFERED
 from kafka_rebalance.execution.hazards import cruise_control
@@ -20,6 +28,7 @@ from kafka_rebalance.execution.pacing import read_window, with_controller
 from kafka_rebalance.execution.readiness import refuse
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.folder_owner import read_folder_owner
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables import write_snapshot
@@ -38,12 +47,13 @@ from kafka_rebalance.workflow.reassignment import batch_notes, elections
 from kafka_rebalance.workflow.run import running, who_asked
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, decider, read_approved, read_plan_view
 from kafka_rebalance.workflow.run.folder import check_submitted, create_run_folder, open_own_folder
-from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.left_out import check_left_out
+from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.segments import check_segment_settings
 from kafka_rebalance.workflow.snapshot import metric_rows, take_snapshot
 from kafka_rebalance.workflow.throttle import in_force, rates, standing
+from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 
 log = logging.getLogger(__name__)
@@ -213,9 +223,7 @@ def elect_leaders(decision: Mapping[str, Any], dag_run: Any) -> list[str]:
     """Preferred election for approved partitions whose leader is not the first replica; returns what is left."""
     plan = read_approved(decision, dag_run)
     with open_client(read_connection(plan.connection_id).zookeeper) as client:
-        left = elections.elect_preferred(
-            client, plan.candidate.moves, allowed=lambda: check_not_frozen(plan.connection_id)
-        )
+        left = _elect(client, plan, dag_run)
     return [str(tp) for tp in left]
 
 
@@ -238,7 +246,7 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
         if _document(plan, artifacts.VERIFICATION).get("again"):
-            _elect_who_is_back(client, plan)
+            _elect_who_is_back(client, plan, dag_run)
         view = read_plan_view(client, plan)
         checks = [
             *check_placement(plan.candidate.moves, view),
@@ -276,11 +284,19 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
     return {"checks": len(checks), "warnings": len(summary.warnings)}
 
 
-def _elect_who_is_back(client: KazooClient, plan: ApprovedPlan) -> None:
+def _elect(client: KazooClient, plan: ApprovedPlan, dag_run: Any) -> tuple[TopicPartition, ...]:
+    """Elects leaders of the whole plan where nobody else holds the cluster; gives who is not led as approved yet."""
+    owner = lock_owner(plan.candidate.digest, dag_run)
+    allowed = elections.may_elect(plan, lambda: lock.read_own_fence(client, owner))
+    most = elections.most_at_once(plan)
+    return elections.elect_preferred(client, plan.candidate.moves, most=most, allowed=allowed)
+
+
+def _elect_who_is_back(client: KazooClient, plan: ApprovedPlan, dag_run: Any) -> None:
     """The leaders of a broker that was away at the last verification: no task before this one runs again."""
     try:
-        elections.elect_preferred(client, plan.candidate.moves, allowed=lambda: check_not_frozen(plan.connection_id))
-    except (FrozenError, WriteError) as held:
+        _elect(client, plan, dag_run)
+    except (FrozenError, LockHeldError, StoppedError, WriteError) as held:
         log.warning("No leader was elected before verifying again: %s", held)
 
 

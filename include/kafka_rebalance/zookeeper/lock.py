@@ -144,6 +144,21 @@ def raise_held(client: KazooClient, owner: LockOwner) -> Fence:
     return repeat(paths.RUN_LOCK, attempt)
 
 
+def read_own_fence(client: KazooClient, owner: LockOwner) -> Fence:
+    """The fence as it stands, for a run that may have given the lock back already. Raises LockHeldError where another
+    run holds the cluster.
+    """
+    parent, znode = _read_znodes(client)
+    if parent is None:
+        return Fence()
+    if znode is None:
+        return _fence(parent.czxid, int(parent.version))
+    holder = decode_lock(znode[0])
+    if not holder.is_same_run(owner):
+        raise LockHeldError(_held_by(holder, "No leader was elected."))
+    return _fence(parent.czxid, int(parent.version), int(znode[1].version))
+
+
 def read_fence(client: KazooClient) -> Fence:
     """The fence as it stands, for somebody who does not hold the lock; empty where nobody ever did."""
     parent, _ = _read_znodes(client)

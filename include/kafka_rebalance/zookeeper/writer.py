@@ -139,8 +139,11 @@ def _unchanged(
     return unchanged
 
 
-def create_election(client: KazooClient, partitions: Collection[TopicPartition], view: AnyView) -> Outcome:
-    """Requests that the preferred leaders of these partitions be elected. `view` is the cluster now.
+def create_election(
+    client: KazooClient, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence | None = None
+) -> Outcome:
+    """Requests that the preferred leaders of these partitions be elected. `view` is the cluster now. `fence`: the
+    request is made only if nobody has taken the cluster, or raised its fence, since it was read; it does not raise it.
 
     Raises WriteError for a partition that does not exist (one blocks all elections until the next failover on 2.0),
     that is being reassigned (its first replica is not its preferred leader meanwhile) or deleted.
@@ -157,7 +160,7 @@ def create_election(client: KazooClient, partitions: Collection[TopicPartition],
         data,
         is_ours=lambda found: decode_election(found) == wanted,
         was_consumed=lambda: False,  # electing again is harmless
-        unchanged=_unchanged(client, wanted, view, data),
+        unchanged={**_unchanged(client, wanted, view, data), **(fence.versions if fence else {})},
         busy="Another preferred leader election is running. None was requested. Wait until it has ended and try again.",
     )
 

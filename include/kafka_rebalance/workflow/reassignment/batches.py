@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -27,12 +27,11 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.reassignment import batch_notes
-from kafka_rebalance.workflow.reassignment.elections import elect_preferred, led_by_first
+from kafka_rebalance.workflow.reassignment.elections import elect_preferred, led_by_first, may_elect, most_at_once
 from kafka_rebalance.workflow.reassignment.progress_notes import read_movement
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
-from kafka_rebalance.workflow.run.asked_batches import asked_for
+from kafka_rebalance.workflow.run.asked_batches import asked_for, gone_through
 from kafka_rebalance.workflow.run.control import read_control
-from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.left_out import read_left_out
 from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.workflow.run.preflight import check_before_write, pause_now
@@ -67,11 +66,12 @@ class Wait:
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What comes now: a batch to follow, something to wait for, or neither: all batches are in place."""
+    """What comes now: a batch to follow, something to wait for, the next look, or none: all batches are in place."""
 
     plan: ApprovedPlan
     batch: Batch | None = None
     wait: Wait | None = None
+    elected: bool = False  # a batch of elections is over, which nobody has to follow
 
 
 @contextmanager
@@ -111,12 +111,12 @@ class Visit:
             self._last = where.in_flight.number
             return Step(plan, where.in_flight)
         batch_notes.note_done(plan, where.done)
-        _elect(client, plan, view, where)
+        _elect(client, plan, view, where, dag_run)
         if where.next is None:
             return Step(plan)
         step = _request(client, self.connection, plan, view, where, where.next, dag_run)
         self._last = step.batch.number if step.batch is not None else 0
-        return step
+        return self.advance(dag_run) if step.elected else step
 
     def _look(self, plan: ApprovedPlan) -> tuple[ClusterView, Position]:
         """The cluster now, and where the run stands in it.
@@ -130,13 +130,17 @@ class Visit:
             fresh = {tp for b in batches if 0 <= b.number - self._last <= 1 for tp in _partitions(b)}
             seen = self._all_states[1].partitions
             view = read_plan_view(self.client, plan, {tp: one.state for tp, one in seen.items() if tp not in fresh})
-            where = position(batches, view, asked_for(plan.folder, self.client))
+            where = _position(plan, view, self.client)
             if view.brokers == self._all_states[1].brokers and _partitions(where.in_flight or where.next) <= fresh:
                 self._all_states = self._all_states[0], view
                 return view, where
         view = read_plan_view(self.client, plan)
         self._all_states = now, view
-        return view, position(batches, view, asked_for(plan.folder, self.client))
+        return view, _position(plan, view, self.client)
+
+
+def _position(plan: ApprovedPlan, view: ClusterView, client: KazooClient) -> Position:
+    return position(plan.candidate.batches, view, asked_for(plan.folder, client), gone_through(plan.folder))
 
 
 def _partitions(batch: Batch | None) -> set[TopicPartition]:
@@ -176,12 +180,25 @@ def _note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str)
     batch_notes.note_batch(plan, batch, batch_notes.REFUSED, why=why, controller_epoch=epoch)
 
 
-def _elect(client: KazooClient, plan: ApprovedPlan, view: ClusterView, where: Position) -> None:
+def _elect(client: KazooClient, plan: ApprovedPlan, view: ClusterView, where: Position, dag_run: Any) -> None:
     """Elects preferred leaders of what this run has brought in place, before anything else is moved."""
     ours = where.begun & set(where.done)
-    done = [move for move in plan.candidate.moves if move.batch in ours and not led_by_first(view, move)]
+    moves = [move for move in plan.candidate.moves if move.batch in ours and not move.is_election]
+    done = [move for move in moves if not led_by_first(view, move)]
     if done:
-        elect_preferred(client, done, allowed=lambda: check_not_frozen(plan.connection_id))
+        _elect_these(client, plan, where, done, dag_run)
+
+
+def _elect_these(
+    client: KazooClient, plan: ApprovedPlan, where: Position, moves: Sequence[Move], dag_run: Any
+) -> tuple[TopicPartition, ...]:
+    """Elects their preferred leaders; gives those that are not led by them yet."""
+    owner = lock_owner(plan.candidate.digest, dag_run)
+    allowed = may_elect(plan, lambda: lock.raise_held(client, owner))
+    try:
+        return elect_preferred(client, moves, most=most_at_once(plan), allowed=allowed)
+    except StoppedError as stopped:
+        raise _stopped(plan, where, str(stopped)) from stopped
 
 
 def _request(
@@ -195,7 +212,8 @@ def _request(
 ) -> Step:
     """Requests the batch, or says what it waits for."""
     _check_not_stopped(plan, where, batch)
-    _check_not_refused(plan, batch, view)
+    if not batch.elects:  # who was not elected keeps its list too
+        _check_not_refused(plan, batch, view)
     window = read_window(plan.snapshot.get("window") or {})
     now = datetime.now(UTC)
     wait = _wait(plan, view, where, window, now)
@@ -205,7 +223,7 @@ def _request(
     if closed is not None:
         raise _stopped(plan, where, f"Batch {batch.number} was not requested: {closed}.")
     plan = check_before_write(client, connection, plan, view, where, requesting=batch.number)
-    where = position(plan.candidate.batches, view, asked_for(plan.folder, client))
+    where = _position(plan, view, client)
     batch_notes.note_done(plan, where.done)
     if where.next is None:
         return Step(plan)  # what was left has been left out
@@ -217,6 +235,12 @@ def _request(
     fence = lock.raise_held(client, lock_owner(plan.candidate.digest, dag_run))
     _check_not_stopped(plan, where, batch)
     check_throttle_in_force(client, plan)
+    if batch.elects:
+        batch_notes.note_going_on(plan)
+        batch_notes.note_requesting(plan, batch, fence)
+        left = _elect_these(client, plan, where, batch.moves, dag_run)
+        batch_notes.note_batch(plan, batch, batch_notes.DONE, not_elected=[str(tp) for tp in left])
+        return Step(plan, elected=True)
     log.info(
         "Batch %d of %d: requesting %d partitions, %d bytes to copy",
         batch.number,

@@ -1,16 +1,23 @@
-"""Preferred leader election for moved partitions whose leader is not the first replica."""
+"""Preferred leader election for partitions of the plan whose leader is not the first replica."""
 
 from __future__ import annotations
 
 import logging
 import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.errors import StoppedError
+from kafka_rebalance.execution.pacing import read_window
 from kafka_rebalance.model.cluster import AnyView
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Move
+from kafka_rebalance.workflow.run.approved import ApprovedPlan
+from kafka_rebalance.workflow.run.control import read_control
+from kafka_rebalance.workflow.run.freeze import check_not_frozen
+from kafka_rebalance.zookeeper.lock import Fence
 from kafka_rebalance.zookeeper.reader import read_batch_view
 from kafka_rebalance.zookeeper.writer import create_election
 
@@ -19,11 +26,34 @@ log = logging.getLogger(__name__)
 WAIT_SECONDS = 60.0  # the znode of a healthy election is gone in less than a second (seen on 2.0.1 to 3.9.2)
 
 
+def may_elect(plan: ApprovedPlan, fence: Callable[[], Fence]) -> Callable[[], Fence]:
+    """What is asked before each election of the plan's leaders: gives the fence that it is requested under.
+
+    It raises FrozenError while the cluster is frozen, what `fence` raises where the run does not hold the cluster, and
+    StoppedError where people want nothing more written, or the window is over. The fence is read first: who stops the
+    run or takes the cluster after that, stops the election.
+    """
+
+    def ask() -> Fence:
+        check_not_frozen(plan.connection_id)
+        held = fence()
+        by = read_control(plan.folder).stop_after_batch
+        if by is not None:
+            raise StoppedError(f"No further leader was elected, as {by} asked.")
+        closed = read_window(plan.snapshot.get("window") or {}).closed_for(0.0, datetime.now(UTC))
+        if closed is not None:
+            raise StoppedError(f"No further leader was elected: {closed}.")
+        return held
+
+    return ask
+
+
 def elect_preferred(
     client: KazooClient,
     moves: Sequence[Move],
     *,
-    allowed: Callable[[], None] = lambda: None,
+    most: int,
+    allowed: Callable[[], Fence],
     clock: Callable[[], float] = time.monotonic,
     pause: Callable[[float], None] = time.sleep,
 ) -> tuple[TopicPartition, ...]:
@@ -31,26 +61,33 @@ def elect_preferred(
 
     Only partitions whose preferred replica is live and in sync, and which are not in motion, are requested: an
     election below 2.4 never falls back to another replica, and an entry that cannot be elected can block the znode.
-    `allowed` is asked before the request, and raises where nothing may be written now.
+    No more than `most` are requested at once, and the next when those are over. `allowed` is asked before each request
+    (`may_elect`).
     """
     partitions = [move.topic_partition for move in moves]
     view = read_batch_view(client, partitions)
     differing = [move for move in moves if not led_by_first(view, move)]
     electable = [move for move in differing if _is_electable(view, move)]
-    if electable:
-        allowed()
-        log.info("electing the preferred leader of %d partitions", len(electable))
-        create_election(client, [move.topic_partition for move in electable], view)
+    for first in range(0, len(electable), most):
+        some = electable[first : first + most]
+        fence = allowed()
+        log.info("electing the preferred leader of %d partitions", len(some))
+        create_election(client, [move.topic_partition for move in some], view, fence=fence)
         deadline = clock() + WAIT_SECONDS
         while clock() < deadline:
             view = read_batch_view(client, partitions)
-            if view.elections is None and all(led_by_first(view, move) for move in electable):
+            if view.elections is None and all(led_by_first(view, move) for move in some):
                 break
             pause(0.2)
     left = tuple(move.topic_partition for move in differing if not led_by_first(view, move))
     for tp in left:
         log.warning("%s: leader is not the preferred one yet", tp)
     return left
+
+
+def most_at_once(plan: ApprovedPlan) -> int:
+    """`leader_changes_per_batch` of the plan's settings."""
+    return int(plan.snapshot["settings"]["leader_changes_per_batch"])
 
 
 def led_by_first(view: AnyView, move: Move) -> bool:
@@ -64,7 +101,8 @@ def _is_electable(view: AnyView, move: Move) -> bool:
     return (
         partition is not None
         and partition.replicas == move.after
-        and not partition.in_motion
+        and not partition.adding
+        and not partition.removing
         and move.topic_partition not in (view.reassignments or {})
         and move.topic_partition.topic not in view.deletions
         and move.after[0] in view.brokers

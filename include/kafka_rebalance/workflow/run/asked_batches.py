@@ -28,6 +28,11 @@ def asked_for(folder: RunFolder, client: KazooClient) -> frozenset[int]:
     return frozenset(noted) - {number for number in doubtful if noted[number].get("generation") == now}
 
 
+def gone_through(folder: RunFolder) -> frozenset[int]:
+    """Numbers of the batches that were noted as over. Raises StorageError, FormatVersionError."""
+    return frozenset(number for number, entry in entries(read_notes(folder)).items() if entry.get("finished_at"))
+
+
 def read_notes(folder: RunFolder) -> dict[str, Any]:
     """batches.json; an empty document where there are no readable notes."""
     try:

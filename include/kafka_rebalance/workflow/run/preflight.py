@@ -178,7 +178,7 @@ def _hazards(
 ) -> Iterable[Finding]:
     """What makes a write dangerous, of the batch that is about to be requested; before the first, of all of them."""
     batches = _batches(plan, requesting)
-    moves = [move for batch in batches for move in batch.moves]
+    moves = [move for batch in batches for move in batch.moves if not move.is_election]
     topics = read_children(client, paths.TOPICS)
     yield from mixed_versions(brokers.configs, brokers.spoken)
     if not policy.beside_cruise_control:
@@ -215,6 +215,8 @@ def _moving_elsewhere(
 
 
 def _rollback_missing(plan: ApprovedPlan) -> Iterable[Finding]:
+    if all(move.is_election for move in plan.approved.moves):
+        return  # there is no list to go back to
     name = rollback_file(plan.approved.name)
     if not is_there(plan.folder / artifacts.REASSIGNMENTS / name):
         yield Finding(
