@@ -1,7 +1,7 @@
 """`kafka_rebalance_cancel`: stop, cancel or throttle a cluster's running rebalance, or go back from the last one.
 
-Finds the running rebalance by the cluster's lock. Cancelling now waits for a person's approval; going back is a run of
-`kafka_rebalance` with an approval of its own.
+Finds the running rebalance by the cluster's lock. Cancelling now waits for a person's approval, and so does a throttle
+above the approved one; going back is a run of `kafka_rebalance` with an approval of its own.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import XComArg, dag, task
 
-from kafka_rebalance.workflow.cancel.approval import CancelApprovalOperator
+from kafka_rebalance.workflow.cancel.approval import CancelApprovalOperator, RateApprovalOperator
 from kafka_rebalance.workflow.cancel.params import CANCEL_PARAMS
 from kafka_rebalance.workflow.fleet import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, Notice
@@ -53,6 +53,12 @@ def rebalance_cancel() -> None:
 
         return work.set_throttle(run_folder, dag_run)
 
+    @task(retries=2)
+    def raise_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow.cancel import tasks as work
+
+        return work.raise_throttle(decision, dag_run)
+
     @task(retries=5, retry_exponential_backoff=2, max_retry_delay=timedelta(minutes=5))
     def cancel(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow.cancel import tasks as work
@@ -71,12 +77,14 @@ def rebalance_cancel() -> None:
     routed = route(asked)
     approved = CancelApprovalOperator(task_id="approve", run_folder=run_folder, nonce=nonce)
     decision = XComArg(approved, key="decision")
+    rate_approved = RateApprovalOperator(task_id="approve_rate", run_folder=run_folder, nonce=nonce)
     back = TriggerDagRunOperator(
         task_id="roll_back", trigger_dag_id="kafka_rebalance", conf=XComArg(asked.operator, key="conf")
     )
 
-    routed >> [stop(run_folder), set_throttle(run_folder), approved, back]
+    routed >> [stop(run_folder), set_throttle(run_folder), approved, rate_approved, back]
     approved >> cancel(decision) >> verify(decision)
+    rate_approved >> raise_throttle(XComArg(rate_approved, key="decision"))
 
 
 rebalance_cancel()

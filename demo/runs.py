@@ -72,15 +72,23 @@ class DagRun:
         said += [f"{entry['when']} {entry['event']} {entry['task_id']} {entry['extra'] or ''}" for entry in noted]
         return "\n".join(said)
 
-    def request(self) -> dict[str, Any]:
+    def request(self, task: str = "approve") -> dict[str, Any]:
         """The approval request: options, subject, body, who may answer."""
-        return _get(self.client, f"{self.path}/taskInstances/approve/-1/hitlDetails")
+        return _get(self.client, f"{self.path}/taskInstances/{task}/-1/hitlDetails")
 
-    def answer(self, option: str, *, throttle_bytes_per_second: int, note: str | None = None) -> httpx.Response:
-        """Answers the request as this client's user; the reply may be a refusal."""
-        form = {"throttle_bytes_per_second": throttle_bytes_per_second, "note": note}
+    def answer(
+        self,
+        option: str,
+        *,
+        throttle_bytes_per_second: int | None = None,
+        note: str | None = None,
+        task: str = "approve",
+    ) -> httpx.Response:
+        """Answers the request as this client's user; the reply may be a refusal. Some requests ask for no throttle."""
+        throttle = {} if throttle_bytes_per_second is None else {"throttle_bytes_per_second": throttle_bytes_per_second}
+        form = {**throttle, "note": note}
         return self.client.patch(
-            f"{self.path}/taskInstances/approve/-1/hitlDetails",
+            f"{self.path}/taskInstances/{task}/-1/hitlDetails",
             json={"chosen_options": [option], "params_input": form},
         )
 
@@ -100,7 +108,7 @@ class DagRun:
             time.sleep(POLL_SECONDS)
 
     def wait_for_request(
-        self, *, timeout: float = 180, each_poll: Callable[[], object] | None = None
+        self, *, timeout: float = 180, each_poll: Callable[[], object] | None = None, task: str = "approve"
     ) -> dict[str, Any]:
         """The approval request, as soon as the run waits for an answer."""
 
@@ -108,7 +116,7 @@ class DagRun:
             tasks = self.tasks()
             if "failed" in tasks.values():
                 raise RuntimeError(f"{self.run_id}: {self.failures()}")
-            return tasks.get("approve") == "awaiting_input"
+            return tasks.get(task) == "awaiting_input"
 
         self.wait(waiting, timeout=timeout, what=f"{self.run_id} waits for approval", each_poll=each_poll)
         # Airflow 3.3.2 fails a task that is answered before its scheduler has heard that the parked task's process has
@@ -116,7 +124,7 @@ class DagRun:
         parked = self._scheduler_heartbeat()
         settled = lambda: (self._scheduler_heartbeat() - parked).total_seconds() > HEARD_AFTER_SECONDS  # noqa: E731
         self.wait(settled, timeout=60, what="the scheduler has heard that the approval is parked")
-        return self.request()
+        return self.request(task)
 
     def _scheduler_heartbeat(self) -> datetime:
         beat = _get(self.client, "/api/v2/monitor/health")["scheduler"]["latest_scheduler_heartbeat"]

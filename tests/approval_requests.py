@@ -60,6 +60,7 @@ class World:
         self.folder, self.nonce = create_run_folder("prod", self.dag_run)
         settings = policy.tighten(Settings(), cluster_bytes=100_000_000)
         digest = write_snapshot(self.folder / "snapshot", BROKERS, partitions)
+        artifacts.write_json(self.folder, artifacts.SETTINGS, settings.to_mapping())
         artifacts.write_json(
             self.folder,
             artifacts.SNAPSHOT,

@@ -16,9 +16,10 @@ from asked_run import AskedRun
 from cancelling import cancel_by_api, fail_over
 from in_process_run import CONNECTION
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow.approval import DigestApprovalOperator
 from kafka_rebalance.workflow.cancel import request as cancel_request
 from kafka_rebalance.workflow.cancel import tasks as cancel
-from kafka_rebalance.workflow.cancel.approval import CONSENT, CancelApprovalOperator
+from kafka_rebalance.workflow.cancel.approval import CONSENT, CancelApprovalOperator, RateApprovalOperator
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun
 
 BEFORE = {topic: {p: list(replicas) for p, replicas in lists.items()} for topic, lists in TOPICS.items()}
@@ -74,9 +75,10 @@ class CancelRun(AskedRun):
         instance = SimpleNamespace(xcom_push=self._push)
         return cancel_request.request({"kafka_conn_id": CONNECTION, "action": action, **params}, self.dag_run, instance)
 
-    def ask(self) -> CancelApprovalOperator:
-        """`approve` up to the moment at which it waits."""
-        operator = CancelApprovalOperator(task_id="approve", run_folder=str(self.folder), nonce=self.xcom["nonce"])
+    def ask(self) -> DigestApprovalOperator:
+        """`approve`, or `approve_rate`, up to the moment at which it waits."""
+        made = RateApprovalOperator if self.document["action"] == "set_throttle" else CancelApprovalOperator
+        operator = made(task_id="approve", run_folder=str(self.folder), nonce=self.xcom["nonce"])
         operator.execute(self._context)
         return operator
 
@@ -100,6 +102,12 @@ class CancelRun(AskedRun):
 
     def set_throttle(self) -> dict[str, Any]:
         return cancel.set_throttle(str(self.folder), self.dag_run)
+
+    def raise_throttle(self, rate: int) -> dict[str, Any]:
+        """Asked for, approved by uma, and set."""
+        assert self.request("set_throttle", throttle_bytes_per_second=rate)["next"] == "approve_rate"
+        self.answer("set_throttle")
+        return cancel.raise_throttle(self.xcom["decision"], self.dag_run)
 
     def cancel(self) -> dict[str, Any]:
         return cancel.cancel(self.xcom["decision"], self.dag_run)

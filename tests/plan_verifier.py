@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from batch_runs import run_batches
@@ -46,8 +46,7 @@ def _verify_lists(
     moves: tuple[Move, ...], rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings, name: str
 ) -> None:
     leaving = leaving_of(brokers, settings)
-    # A broker that is emptied need not have a rack: a dead one has none.
-    racks = {row["broker"]: row.get("rack") for row in brokers if row["broker"] not in leaving or row.get("rack")}
+    racks = racks_that_count(brokers, leaving)
     for move in moves:
         row = rows[tuple(move.topic_partition)]
         where = f"{name} {move.topic_partition} {move.before} -> {move.after}"
@@ -102,9 +101,20 @@ def leader_of(row: Mapping[str, Any]) -> int:
     return leader
 
 
+def racks_that_count(brokers: Sequence[Mapping[str, Any]], leaving: Collection[int]) -> dict[int, str | None]:
+    """{broker: rack}; those without one count as one rack, where others that stay have one.
+
+    A broker that is emptied need not have a rack: a dead one has none.
+    """
+    if not any(row.get("rack") for row in brokers if row["broker"] not in leaving):
+        return {row["broker"]: None for row in brokers if row["broker"] not in leaving}
+    return {row["broker"]: row.get("rack") for row in brokers if row["broker"] not in leaving or row.get("rack")}
+
+
 def racks_of(replicas: Sequence[int], racks: Mapping[int, str | None]) -> list[str | None]:
-    """The racks in alphabetical order, None for brokers that have none."""
-    return sorted((racks.get(broker) for broker in replicas), key=lambda rack: (rack is not None, rack or ""))
+    """The racks in alphabetical order, None for brokers that leave without one."""
+    found = [racks[broker] or "none" if broker in racks else None for broker in replicas]
+    return sorted(found, key=lambda rack: (rack is not None, rack or ""))
 
 
 def _verify_brokers(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings) -> None:
@@ -130,7 +140,6 @@ def _verify_room(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], broker
     """No disk and no log dirs that receive end beyond what they may, and no replica is larger than a dir takes."""
     leaving, keep = leaving_of(brokers, settings), settings.disk_headroom
     staying = [row for row in brokers if row["broker"] not in leaving]
-    known = all(row.get("disk_capacity_bytes") is not None for row in staying)
     held: Counter[int] = Counter()
     for row in rows.values():
         held.update(dict.fromkeys(row["replicas"], row["size_bytes"] or 0))
@@ -141,11 +150,11 @@ def _verify_room(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], broker
         if not given:
             continue
         end = held[broker] + sum(given) - sum(lost)
-        if known:
+        if row.get("disk_capacity_bytes") is not None:
             share = min(1 - keep, settings.relieve_above or 1.0)
             assert end <= max(share * row["disk_capacity_bytes"], held[broker]) * (1 + 1e-9), f"disk of {broker}"
-        dirs = row.get("log_dirs") or ()
-        if len(dirs) > 1 and all(one["usable_bytes"] is not None for one in dirs):
+        dirs = [one for one in row.get("log_dirs") or () if one["usable_bytes"] is not None]
+        if len(row.get("log_dirs") or ()) > 1 and dirs:
             least = max(0.0, min(one["usable_bytes"] - keep * one["total_bytes"] for one in dirs))
             assert max(given) <= least, f"a replica of {max(given)} bytes for broker {broker}"
             assert end <= held[broker] + len(dirs) * least + 1e-6, f"log dirs of {broker}"
@@ -191,10 +200,10 @@ def _verify_disks_over_time(plan: Plan, brokers: Rows, partitions: Rows, setting
         seen = (runs[batch - 1].peak, runs[batch - 1].after) if batch else (held, held)
         assert (peak, after) == (seen[0][broker], seen[1][broker]), f"batch {batch}, broker {broker}"
     capacity = {row["broker"]: row.get("disk_capacity_bytes") for row in brokers}
-    if None in capacity.values():
-        return
     for number, run in enumerate(runs):
         for broker in +run.received:
+            if capacity[broker] is None:
+                continue
             allowed = max(capacity[broker] * (1 - settings.disk_headroom), runs[-1].after[broker])
             assert run.peak[broker] <= allowed or len(run.moves) == 1, f"batch {number + 1}, broker {broker}"
 

@@ -18,15 +18,17 @@ def clusters(draw: st.DrawFn) -> tuple[Rows, Rows]:
     factor = draw(st.integers(1, min(4, len(holders))))
     racks = draw(st.sampled_from(["none", "all", "all", "all", "some"]))
     names = draw(st.sampled_from([("a",), ("a", "b"), ("a", "b", "c"), ("a", "b", "c", "d")]))
-    capacity = draw(st.sampled_from([None, None, "even", "uneven"]))
+    capacity = draw(st.sampled_from([None, None, "even", "uneven", "some"]))
     rates = draw(st.booleans())
     brokers = []
     for number, broker in enumerate(sorted(ids)):
         row: dict[str, Any] = {"broker": broker}
         if racks == "all" or (racks == "some" and number % 2):
             row["rack"] = names[number % len(names)]
-        if capacity is not None:
-            row["disk_capacity_bytes"] = 10**9 * (1 + (number % 3 if capacity == "uneven" else 0))
+        if capacity is not None and (capacity != "some" or draw(st.booleans())):
+            row["disk_capacity_bytes"] = (
+                10**9 * (1 + (number % 3 if capacity == "uneven" else 0)) // (300 if capacity == "some" else 1)
+            )
         row["state"] = draw(st.sampled_from([None, None, None, "keep", "new", "new", "drain"]))
         if row["state"] == "drain" and draw(st.booleans()):
             row["rack"] = None  # dead: its rack went with its registration
@@ -82,6 +84,7 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[
         settings[limit] = draw(st.integers(0, 10**6 if limit == "max_bytes" else 6))
     settings["topics_out"] = draw(st.sampled_from([[], ["__*"]]))
     settings["pinned_topics"] = draw(st.sampled_from([[], [], ["pay*"]]))
+    settings["rackless_brokers"] = draw(st.sampled_from(["refuse", "one_rack", "one_rack"]))
     settings["rack_pinned_topics"] = draw(st.sampled_from([[], [], ["orders"], ["*"]]))
     settings["copies_per_broker"] = draw(st.integers(1, 5))
     settings["partitions_per_batch"] = draw(st.integers(1, 100))

@@ -64,6 +64,9 @@ def test_a_run_that_is_marked_and_deleted_in_mid_copy_leaves_its_throttle_to_the
 
     faster = {"kafka_conn_id": "kafka_slow", "action": "set_throttle", "throttle_bytes_per_second": FAST}
     changed = trigger(requester, "kafka_rebalance_cancel", faster)
+    above = changed.seen_by(approver)  # the run was approved with the slow one
+    (option, _) = above.wait_for_request(task="approve_rate")["options"]
+    above.answer(option, task="approve_rate").raise_for_status()
     assert changed.wait_for_end(timeout=120) == "success", changed.failures()
     changed.wait(lambda: REASSIGN not in read_zookeeper(), timeout=120, what="the copies end")
     look = trigger(requester, "kafka_throttle_janitor", {"kafka_conn_id": "kafka_slow"})

@@ -114,6 +114,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest():
         "pinned_topics": ("x",),
         "rack_pinned_topics": ("x",),
         "brokers_out": (9,),
+        "rackless_brokers": "one_rack",
         "internal_topics": True,
         "approval_expires_after_seconds": 5,
         "imbalance_limit": 0.5,

@@ -132,7 +132,10 @@ RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
         ([1, 2], RACKS, "2 replicas use 1 of 2 possible racks (a holds 2)"),
         ([1, 2, 3], RACKS, "3 replicas use 2 of 3 possible racks (a holds 2)"),
         ([1, 2, 3, 4], RACKS, "4 replicas use 2 of 3 possible racks (a holds 2, b holds 2)"),
-        ([1, 2], RACKS | {9: None}, None),  # one broker without rack: no rule
+        ([1, 2], RACKS | {9: None}, "2 replicas use 1 of 2 possible racks (a holds 2)"),
+        ([1, 9], RACKS | {9: None}, None),  # brokers without a rack count as one rack
+        ([8, 9], RACKS | {8: None, 9: None}, "2 replicas use 1 of 2 possible racks (no rack holds 2)"),
+        ([1, 2], dict.fromkeys(RACKS), None),  # no broker has one: no rule
         ([1, 2], {}, None),
         ([1, 2], {1: "a", 2: "a"}, None),  # one rack only
         ([1, 9], RACKS, "2 replicas use 1 of 2 possible racks"),  # 9 is not registered, so its rack is unknown

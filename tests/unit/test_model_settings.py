@@ -30,6 +30,7 @@ def test_every_setting_is_read_and_written():
         "pinned_topics": ["ledger"],
         "rack_pinned_topics": ["eu-*"],
         "brokers_out": [3, 1],
+        "rackless_brokers": "one_rack",
         "drain": [9],
         "replace": {"4": 5},
         "replication_factor": None,

@@ -46,16 +46,16 @@ def test_an_empty_broker_of_twice_the_size_gets_twice_the_share() -> None:
     assert {broker for move in plan.candidate.moves for broker in move.added} == {3}
 
 
-def test_capacities_that_are_known_of_some_brokers_only_are_not_used_and_that_is_said() -> None:
+def test_capacities_that_are_known_of_some_brokers_only_make_no_shares_and_that_is_said() -> None:
     brokers = broker_rows([1, 2, 3], disk_capacity_bytes={1: 10**6, 2: 10**5}, nic_out_bytes_per_second={3: 1.0})
     plan = plan_of(brokers, partition_rows([[1]] * 30))
     assert plan.loads_after[:, METRICS.index("replicas")].tolist() == pytest.approx([10, 10, 10], abs=1)
     assert (
-        "he size of the disk (disk_bytes in broker_capacities) is known for 2 of 3 brokers only: disks and replicas "
-        "are planned as equal shares"
+        "he size of the disk (disk_bytes in broker_capacities) is known for 2 of 3 brokers only (unknown: broker "
+        "3): disks and replicas are planned as equal shares"
     ) in plan.candidate.note
     assert "(nic_out_bytes_per_second in broker_capacities) is known for 1 of 3" in plan.candidate.note
-    assert plan.candidate.summary["peak_disk_fraction"] is None
+    assert plan.candidate.summary["peak_disk_fraction"] == 0.1  # of broker 2
     nothing = plan_of(broker_rows([1, 2, 3]), partition_rows([[1]] * 30))
     assert "known" not in nothing.candidate.note
 
@@ -63,7 +63,7 @@ def test_capacities_that_are_known_of_some_brokers_only_are_not_used_and_that_is
 def test_the_capacity_of_a_broker_that_leaves_does_not_matter() -> None:
     brokers = broker_rows([1, 2, 3], disk_capacity_bytes={1: 10**6, 2: 10**6})
     problem = problem_of(brokers, partition_rows([[1], [3]]), job="drain", drain=[3])
-    assert problem.disk_capacity is not None
+    assert problem.disk_capacity[:2].tolist() == [10**6, 10**6]
     assert not problem.known_of
 
 

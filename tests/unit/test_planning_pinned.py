@@ -103,10 +103,9 @@ def test_what_would_move_rack_pinned_replicas_off_their_rack_is_refused(
 
 
 def test_topics_are_not_pinned_to_racks_that_are_unknown() -> None:
-    brokers = broker_rows([1, 2, 3], {1: "a", 2: "b"})
     with pytest.raises(PlanningError) as refused:
-        plan_of(brokers, partition_rows([[1, 2]]), rack_pinned_topics=["orders"])
-    assert "rack_pinned_topics names 1 partitions, first orders-0, but the rack of broker 3 is unknown" in str(
+        plan_of(broker_rows([1, 2, 3]), partition_rows([[1, 2]]), rack_pinned_topics=["orders"])
+    assert "rack_pinned_topics names 1 partitions, first orders-0, but the rack of brokers 1, 2, 3 is unknown" in str(
         refused.value
     )
 

@@ -23,7 +23,7 @@ from kafka_rebalance.planning.constraints import allowed, domains_of, rack_rule,
 from kafka_rebalance.planning.planner import prepare, propose
 from kafka_rebalance.planning.reading import read_problem
 from kafka_rebalance.planning.tables import BROKERS, PARTITIONS, SNAPSHOT_SCHEMAS, write_snapshot
-from plan_verifier import verify
+from plan_verifier import racks_that_count, verify
 from snapshots import Rows, problem_of
 from strategies import clusters, settings_for
 
@@ -108,11 +108,11 @@ def test_the_masks_allow_exactly_what_the_rules_do(
             elif may:
                 assert broken[row], (held, column, target)
                 assert rules.spread(after) >= rules.spread(held), (held, column, target)
-            if may and rules.known and (column == len(held) or rules.racks.get(held[column]) is None):
+            if may and rules.known and (column == len(held) or held[column] not in rules.racks):
                 assert rules.spread(after) >= min(rules.spread(held) + 1, rule.racks), (held, column, target)
             if not rule.strict and held[column:]:
                 assert mends <= may
-                if rules.known and rules.racks.get(held[column]) is not None:
+                if rules.known and held[column] in rules.racks:
                     assert mends == (may and adds), (held, column, target)
 
 
@@ -122,18 +122,20 @@ class Rules:
     def __init__(self, problem: Problem, brokers: Rows, pinned: tuple[str, ...]) -> None:
         self.problem, self.pinned = problem, pinned
         leaving = set(problem.brokers[problem.leaving].tolist())
-        self.racks = {
-            row["broker"]: row.get("rack") for row in brokers if row["broker"] not in leaving or row.get("rack")
-        }
-        self.known = bool(self.racks) and None not in self.racks.values()
+        self.racks = racks_that_count(brokers, leaving)
+        self.known = any(self.racks.values())
         self.rooms = {
-            row["broker"]: [one["usable_bytes"] - 0.1 * one["total_bytes"] for one in row["log_dirs"]]
+            row["broker"]: [
+                one["usable_bytes"] - 0.1 * one["total_bytes"]
+                for one in row["log_dirs"]
+                if one["usable_bytes"] is not None
+            ]
             for row in brokers
-            if row.get("log_dirs") and all(one["usable_bytes"] is not None for one in row["log_dirs"])
+            if len(row.get("log_dirs") or ()) > 1
         }
 
     def spread(self, replicas: list[int]) -> int:
-        return len({self.racks.get(broker) for broker in replicas} - {None})
+        return len({self.racks[broker] if self.known else broker for broker in replicas if broker in self.racks})
 
     def other(self, row: int, held: list[int], column: int, target: int) -> str | None:
         """Why the place must not be given to the target, beside the rack rule and what the list holds."""
@@ -151,18 +153,19 @@ def rack_pin_problem(source: int, target: int, racks: Mapping[int, str | None]) 
 
     Where the rack of the source is unknown, as of a dead broker, any rack will do.
     """
-    rack = racks.get(source)
-    if rack is None or racks.get(target) == rack:
+    if source not in racks or racks[source] == racks.get(target):
         return None
-    return f"broker {source} is in rack {rack}, broker {target} in rack {racks.get(target)}"
+    return f"broker {source} is in rack {racks[source]}, broker {target} in rack {racks.get(target)}"
 
 
 def log_dir_problem(size_bytes: int, rooms: Sequence[float]) -> str | None:
-    """Why a broker must not be given a replica of this size, or None. `rooms` are bytes that each log dir takes.
+    """Why a broker of several log dirs must not be given a replica of this size, or None.
+
+    `rooms` are bytes that each of those takes of which that is known.
 
     Kafka 2.0 to 3.9 puts a new replica into the log dir with the fewest (LogManager.nextLogDir, nextLogDirs), however
     full it is; so of several each may be next. One log dir is what the disk's own limit is about.
     """
-    if len(rooms) < 2 or size_bytes <= min(rooms):
+    if not rooms or size_bytes <= min(rooms):
         return None
     return f"{size_bytes} bytes do not fit the fullest of {len(rooms)} log dirs, which takes {int(min(rooms))}"

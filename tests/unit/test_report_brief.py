@@ -116,6 +116,15 @@ def test_the_verdict_has_bytes_moves_leaders_time_disk_gain_and_the_distance_to_
     }
 
 
+def test_disks_of_unknown_size_are_named_beside_the_fullest_that_is_known() -> None:
+    loads = samples.loads()
+    for rows in loads.values():
+        for row in rows:
+            row["disk_capacity_bytes"] = None if row["broker"] in (2, 5) else row["disk_capacity_bytes"]
+    said = dict(brief(report(loads=loads)).verdict)["Fullest disk meanwhile"]
+    assert said == "71 % of those whose size is known; unknown is that of broker 2, 5"
+
+
 @pytest.mark.parametrize(
     ("window", "words"),
     [

@@ -23,6 +23,7 @@ from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.nightly import balance, proposing
 from kafka_rebalance.zookeeper.lock import LockOwner, encode_lock
 from simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun, other_dag_run
+from snapshots import broker_rows, partition_rows, problem_of
 
 LIMIT = 0.25  # a power of two, so that "at the limit" can be written down
 EVEN = Score(1.0, 1.0, 0.0)
@@ -354,3 +355,12 @@ def test_a_broken_rack_rule_is_worth_a_proposal_even_beside_a_hot_spot(monkeypat
     monkeypatch.setattr(proposing, "reach", lambda *_: {"disk": Reach(False, ())})
     result = {"limit": 0.2, "skew": {"disk": 0.5}, "rack_violations": 1}
     assert proposing.cannot_help(None, result) is None  # type: ignore[arg-type]
+
+
+def test_nothing_is_proposed_that_would_be_refused_because_a_broker_has_no_rack() -> None:
+    rows = broker_rows([1, 2, 3], {1: "a", 2: "b"})
+    problem = problem_of(rows, partition_rows([[1, 2], [3, 1]]), job="leaders")
+    policy = Policy.from_mapping({"approvers": ["uma"]}, "test")
+    reason, _ = proposing.why_not("cluster", problem, {}, policy, None, datetime.now(UTC))
+    assert reason is not None
+    assert "broker 3 has no rack though others have one" in reason

@@ -19,10 +19,11 @@ from cancel_run import BEFORE, begin, cancellable_cluster, lists
 from in_process_run import CONNECTION, POLICY
 from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.workflow.cancel.params import CANCEL_PARAMS
-from simulated_cluster import SimulatedCluster, SimulatedRun, batched_run
+from kafka_rebalance.workflow.throttle import leases
+from simulated_cluster import RATE, SimulatedCluster, SimulatedRun, batched_run
 
 DEFAULTS = {name: param.value for name, param in CANCEL_PARAMS.items()}  # `dag.test()` leaves a run's params in the Dag
-ACTIONS = {"stop", "set_throttle", "approve", "cancel", "verify", "roll_back"}
+ACTIONS = {"stop", "set_throttle", "approve", "cancel", "verify", "approve_rate", "raise_throttle", "roll_back"}
 
 Start = Callable[..., dict[str, str]]
 
@@ -60,12 +61,14 @@ def start(cancel_dag: DAG, run: SimulatedRun, monkeypatch: pytest.MonkeyPatch) -
     """Runs the Dag and gives the state of each task, and of the run under the key `run`."""
 
     def answer(operator: HITLOperator, context: Any) -> Any:
-        sentence = operator.params["i_consent_to"]
-        schema = operator.params.get_param("i_consent_to").description
-        assert sentence is None
+        form: dict[str, Any] = {"note": None}
+        if operator.task_id == "approve":
+            assert operator.params["i_consent_to"] is None
+            schema = operator.params.get_param("i_consent_to").description
+            form["i_consent_to"] = str(schema).partition("word for word: ")[2]
         event = {
-            "chosen_options": [next(option for option in operator.options if option.startswith("cancel_now"))],
-            "params_input": {"note": None, "i_consent_to": str(schema).partition("word for word: ")[2]},
+            "chosen_options": [next(option for option in operator.options if option != "Reject")],
+            "params_input": form,
             "responded_at": datetime.now(UTC),
             "responded_by_user": {"id": "uma", "name": "uma"},
         }
@@ -110,6 +113,19 @@ def test_cancelling_goes_from_the_approval_to_the_verification(
     assert others(states, "approve", "cancel", "verify") == {"skipped"}
     assert lists(cluster) == BEFORE
     assert cluster.leftovers() == []
+
+
+@pytest.mark.parametrize(
+    ("rate", "done"), [(RATE - 1, ["set_throttle"]), (RATE + 1, ["approve_rate", "raise_throttle"])]
+)
+def test_a_lower_rate_asks_nobody_and_a_higher_one_an_approver(
+    run: SimulatedRun, cluster: SimulatedCluster, start: Start, rate: int, done: list[str]
+) -> None:
+    begin(run, cluster)
+    states = start(action="set_throttle", throttle_bytes_per_second=rate)
+    assert {states[task] for task in (*done, "run")} == {"success"}
+    assert others(states, *done) == {"skipped"}
+    assert leases.rate_in_force(run.folder) == rate
 
 
 def _released(run: SimulatedRun, cluster: SimulatedCluster) -> None:

@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import ParamValidationError
 
 from airflow_home import REPOSITORY
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.workflow.cancel.request import NEXT
+from kafka_rebalance.workflow.cancel.request import APPROVE_RATE, NEXT
 from kafka_rebalance.workflow.dag_params import REBALANCE_PARAMS
 from kafka_rebalance.workflow.tasks import PARAMS_OUTSIDE_SETTINGS
 
@@ -164,12 +164,14 @@ def test_cancelling_now_is_approved_before_it_is_done_and_each_action_has_its_ta
         "stop": {"request", "route"},
         "set_throttle": {"request", "route"},
         "approve": {"request", "route"},
+        "approve_rate": {"request", "route"},
+        "raise_throttle": {"approve_rate"},
         "cancel": {"approve"},
         "verify": {"approve", "cancel"},
         "roll_back": {"request", "route"},
     }
-    assert set(NEXT.values()) == set(cancel.get_task("route").downstream_task_ids)
-    assert cancel.get_task("approve").retries == 0
+    assert {*NEXT.values(), APPROVE_RATE} == set(cancel.get_task("route").downstream_task_ids)
+    assert (cancel.get_task("approve").retries, cancel.get_task("approve_rate").retries) == (0, 0)
     assert (cancel.get_task("cancel").retries, cancel.get_task("verify").retries) == (5, 3)
     assert cancel.get_task("cancel").retry_exponential_backoff > 1
     assert cancel.get_task("roll_back").trigger_dag_id == "kafka_rebalance"

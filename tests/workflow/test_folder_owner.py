@@ -313,6 +313,19 @@ def test_a_run_that_nobody_is_known_to_have_started_cannot_be_approved_once_its_
         operator.execute({"dag_run": back.dag_run})
 
 
+def test_a_way_back_is_offered_though_the_policy_refuses_plans_that_end_less_even(
+    way_back: Callable[..., SimulatedRun],
+) -> None:
+    back = way_back()
+    back.policy_file.write_text(f"{back.policy_file.read_text()}less_even_plan: refuse\n")
+    planned(back)
+    assert artifacts.read_json(back.folder, artifacts.SETTINGS)["less_even_plan"] == "offer"
+    back.dag_run.run_id, plan = "by hand", back.dag_run.conf["plan"]
+    back.dag_run.conf = {"plan": plan, "candidates": [], "less_even_plan": "offer"}
+    planned(back)
+    assert artifacts.read_json(back.folder, artifacts.SETTINGS)["less_even_plan"] == "refuse"
+
+
 @pytest.mark.parametrize("names", ["nobody", {"dag_id": "kafka_rebalance", "run_id": "none", "connection_id": "prod"}])
 def test_a_conf_that_names_no_run_of_ours_is_refused(way_back: Callable[..., SimulatedRun], names: object) -> None:
     back = way_back(lambda conf: conf.update(asked_in=names))

@@ -221,7 +221,10 @@ def test_a_look_reads_little_and_only_what_is_in_flight(run: SimulatedRun, clust
             break
         most.append(len(cluster.fake.reads))
         cluster.step()
-    assert max(most) <= len(topics) + len(moves) + 10
+    brokers = {broker for move in moves for broker in (*move.before, *move.after)}
+    configs = len(topics) + len(brokers) + 1  # of the throttle, read every 15 s, and so in one of these looks
+    assert most[0] <= len(topics) + len(moves) + configs + 10
+    assert max(most[1:]) <= len(topics) + len(moves) + 10
     states = {path for _, path in cluster.fake.reads if path.endswith("/state")}
     assert states == {f"/brokers/topics/{t}/partitions/{p}/state" for t, p in (move.topic_partition for move in moves)}
     watching.close()

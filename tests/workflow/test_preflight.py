@@ -6,6 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from airflow.sdk.exceptions import AirflowFailException
 
 from fake_zookeeper import put_topic
 from in_process_run import POLICY
@@ -164,3 +165,17 @@ def test_without_the_way_back_nothing_is_written(run: SimulatedRun) -> None:
     (run.folder / artifacts.REASSIGNMENTS / "light-rollback.json").unlink()
     with pytest.raises(ClusterNotReadyError, match=r"lists to go back to are not in the run's folder"):
         run.hold()
+
+
+@pytest.mark.parametrize("step", ["hold", "request"])
+def test_brokers_of_another_cluster_than_zookeepers_get_no_write(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, step: str
+) -> None:
+    """Somebody edits the connection's bootstrap_servers while the request waits, or between two batches."""
+    if step == "request":
+        run.hold()
+    before = cluster.tree()
+    monkeypatch.setattr("kafka_rebalance.brokers.metadata.read_cluster_id", lambda _: "another-cluster-000002")
+    with pytest.raises(AirflowFailException, match="names two clusters"):
+        getattr(run, step)()
+    assert cluster.tree() == before

@@ -47,6 +47,7 @@ class Kind(StrEnum):
     FOREIGN_REASSIGNMENT = "foreign_reassignment"
     LEADERS_MOVED = "leaders_moved"
     TOPIC_DELETION = "topic_deletion"
+    THROTTLE_LIFTED = "throttle_lifted"
 
 
 class View(Protocol):

@@ -14,6 +14,7 @@ from kafka_rebalance.model.settings import (
     LESS_EVEN_PLANS,
     OFFER,
     PREFERENCES,
+    RACKLESS,
     REFUSE,
     TOLERANCE,
     Settings,
@@ -51,6 +52,7 @@ class Policy:
     pinned_topics: tuple[str, ...] = ()
     rack_pinned_topics: tuple[str, ...] = ()
     brokers_out: tuple[int, ...] = ()
+    rackless_brokers: str = REFUSE  # without a rack among others that have one: refuse, or one_rack for all of them
     internal_topics: bool = False  # whether a run may tick them
     approval_expires_after_seconds: int = 86_400
     on_conflict: str = STOP  # what becomes of partitions that are no longer as approved: `stop` or `leave_out` them
@@ -126,6 +128,7 @@ class Policy:
             pinned_topics=tuple(dict.fromkeys((*asked.pinned_topics, *self.pinned_topics))),
             rack_pinned_topics=tuple(dict.fromkeys((*asked.rack_pinned_topics, *self.rack_pinned_topics))),
             brokers_out=tuple(sorted({*asked.brokers_out, *self.brokers_out})),
+            rackless_brokers=self.rackless_brokers,
             copies_per_broker=min(asked.copies_per_broker, self.copies_per_broker),
             partitions_per_batch=min(asked.partitions_per_batch, self.partitions_per_batch),
             leader_changes_per_batch=min(asked.leader_changes_per_batch, self.leader_changes_per_batch),
@@ -236,6 +239,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "pinned_topics": _texts,
     "rack_pinned_topics": _texts,
     "brokers_out": _ids,
+    "rackless_brokers": _one_of(RACKLESS),
     "internal_topics": _flag,
     "approval_expires_after_seconds": _seconds,
     "on_conflict": _one_of((STOP, LEAVE_OUT)),

@@ -21,6 +21,8 @@ SEARCHED = ("leaders_only", "light", "balanced", OPTIMAL)  # the planner's own c
 CANDIDATES = (*SEARCHED, "as_kafka")  # what a run may ask for; `given` is there whenever there is a plan
 TOLERANCE, FEWEST_BYTES = PREFERENCES = ("tolerance", "fewest_bytes")  # what the recommended candidate meets first
 OFFER, REFUSE = LESS_EVEN_PLANS = ("offer", "refuse")
+ONE_RACK = "one_rack"
+RACKLESS = (REFUSE, ONE_RACK)  # what becomes of brokers without a rack among others that have one
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +38,7 @@ class Settings:
     pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers, leaders may be re-ordered
     rack_pinned_topics: tuple[str, ...] = ()  # globs: a replica moves only to brokers of its own rack
     brokers_out: tuple[int, ...] = ()  # keep what they have, receive nothing
+    rackless_brokers: str = REFUSE  # among others with a rack: refuse to plan, or let them count as one_rack together
     drain: tuple[int, ...] = ()
     replace: Mapping[int, int] = field(default_factory=dict)  # {old: new}
     replication_factor: int | None = None
@@ -248,6 +251,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "pinned_topics": _globs,
     "rack_pinned_topics": _globs,
     "brokers_out": _broker_ids,
+    "rackless_brokers": _one_of(RACKLESS),
     "drain": _broker_ids,
     "replace": _replacements,
     "replication_factor": _optional(_integer(1, 32767)),

@@ -74,12 +74,12 @@ class Problem:
     registered: Bools  # False: only named in replica lists, the broker itself is not in the table
     leaving: Bools  # to be emptied
     closed: Bools  # `brokers_out`: keep what they have, receive nothing
-    disk_capacity: Floats | None  # bytes; None unless known for every broker that stays
-    disk_used: Floats | None  # bytes in use, whatever by; None unless known for every broker that stays
+    disk_capacity: Floats  # bytes; NaN where unknown: what is known of one broker binds whatever else is not
+    disk_used: Floats  # bytes in use, whatever by; NaN where unknown
     log_dirs: LogDirs
     dir_contents: DirContents
     known_of: Mapping[str, int]  # column of capacities -> of how many brokers that stay it is known, where not of all
-    nic_in: Floats | None  # bytes a second
+    nic_in: Floats | None  # bytes a second; None unless known for every broker that stays: only shares are made of it
     nic_out: Floats | None
     networks: Floats  # [broker, (in, out)] bytes a second as stated, NaN where not: for people, of single brokers
     lasting_bytes: Ints | None = None  # of size_bytes, what retention will have left; None: all of it
@@ -189,6 +189,7 @@ def shares(problem: Problem) -> Floats:
     the network is unknown leaders are equal even on unequal disks: who has the larger disk need not send faster.
     """
     stays = problem.staying.astype(np.float64)
-    by_metric = (problem.disk_capacity, problem.disk_capacity, problem.nic_in, problem.nic_out, problem.nic_out)
+    disk = None if np.isnan(problem.disk_capacity[problem.staying]).any() else problem.disk_capacity
+    by_metric = (disk, disk, problem.nic_in, problem.nic_out, problem.nic_out)
     columns = [stays if capacity is None else np.where(problem.staying, capacity, 0.0) for capacity in by_metric]
     return np.stack([column / column.sum() for column in columns], axis=1)

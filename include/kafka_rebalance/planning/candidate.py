@@ -24,7 +24,7 @@ from kafka_rebalance.planning.arrays import (
 from kafka_rebalance.planning.bounds import band
 from kafka_rebalance.planning.constraints import violations
 from kafka_rebalance.planning.exact import NOT_SOLVED, applies, fewest_bytes
-from kafka_rebalance.planning.frame import Frame, among, budget_of, frame_of, leader_targets, spent
+from kafka_rebalance.planning.frame import Frame, among, budget_of, frame_of, lagging, leader_targets, spent
 from kafka_rebalance.planning.jobs import goal_of
 from kafka_rebalance.planning.leaders import balance_leaders
 from kafka_rebalance.planning.outcome import Placed, Plan, infeasible, outcome
@@ -115,7 +115,8 @@ def _stranded(frame: Frame, placement: Placement, replicas: int) -> str:
     open_brokers = int(problem.receivers.sum())
     text = f"{replicas:,} replicas find no place on the {open_brokers} brokers that may receive: "
     left = (placement.disk_limit - placement.loads[:, DISK])[problem.receivers] * frame.scale[DISK]
-    if not len(left) or not np.isfinite(left).all():
+    left = left[np.isfinite(left)]
+    if not len(left):
         return text + "all others of their racks hold a replica of the partition, or may receive nothing."
     kept, most = problem.settings.disk_headroom, max(0, int(left.max()))
     return text + (
@@ -151,7 +152,7 @@ def _forced(frame: Frame) -> tuple[Placement, int]:
         replicas = forced.shrunk(start, frame.wanted, problem.leaving, problem.in_sync, plain)
         start = placement_of(frame, replicas, before, nothing, Budget())
         replicas, short = forced.grown(start, frame.wanted, plain)
-        replicas = forced.led_by_open_brokers(problem, replicas)
+        replicas = forced.led_by_those_who_may(problem, replicas, lagging(problem, replicas))
     # A slot's origin is the same broker if the partition had a replica there, else nowhere.
     kept = among(replicas, before)
     if replicas.shape == before.shape and settings.replication_factor is None:
@@ -187,6 +188,7 @@ def _with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int,
         receivers=receivers,
         givers=givers,
         leaving=problem.leaving,
+        behind=lagging(problem, replicas),
         one_sided=goal.one_sided,
         budget=budget,
         rng=np.random.default_rng([*seed, 1_000]),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import numpy as np
 
 from kafka_rebalance.planning.arrays import Bools, Problem
+from kafka_rebalance.planning.constraints import rackless
 
 _MEANS = {  # column: (what it is, with the connection's own field for it, and what follows)
     "disk_capacity_bytes": (
         "the size of the disk (disk_bytes in broker_capacities)",
-        "disks and replicas are planned as equal shares, and headroom is unknown",
+        "disks and replicas are planned as equal shares, and only the disks that are known keep their headroom",
     ),
-    "disk_used_bytes": ("what is used of the disk", "what lies on the disks beside the replicas is unknown"),
+    "disk_used_bytes": ("what is used of the disk", "what lies there beside the replicas is unknown"),
     "nic_in_bytes_per_second": (
         "the network's capacity in (nic_in_bytes_per_second in broker_capacities)",
         "bytes in are planned as equal shares",
@@ -29,19 +30,27 @@ def caveats(problem: Problem) -> list[str]:
 
 
 def _capacities(problem: Problem) -> list[str]:
-    staying = int(problem.staying.sum())
+    staying, nets = int(problem.staying.sum()), problem.networks
+    stated = {
+        "disk_capacity_bytes": problem.disk_capacity,
+        "disk_used_bytes": problem.disk_used,
+        "nic_in_bytes_per_second": nets[:, 0],
+        "nic_out_bytes_per_second": nets[:, 1],
+    }
     return [
-        f"{what} is known for {known} of {staying} brokers only: {means}"
-        for (what, means), known in ((_MEANS[column], known) for column, known in problem.known_of.items())
+        f"{_MEANS[column][0]} is known for {known} of {staying} brokers only (unknown: "
+        f"{_ids(problem, problem.staying & np.isnan(stated[column]))}): {_MEANS[column][1]}"
+        for column, known in problem.known_of.items()
     ]
 
 
 def _racks(problem: Problem) -> list[str]:
-    racked = np.array([rack is not None for rack in problem.racks], dtype=bool)
-    without = problem.staying & ~racked
-    if not without.any() or not (problem.staying & racked).any():
+    without = rackless(problem)
+    if not without.any():
         return []
-    return [f"{_ids(problem, without)} without a rack: the cluster has no rack rule, replicas may share a rack"]
+    return [
+        f"{_ids(problem, without)} without a rack count as one rack together; broker.rack would tell where they stand"
+    ]
 
 
 def _log_dirs(problem: Problem) -> list[str]:

@@ -9,7 +9,7 @@ import numpy as np
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.settings import LEADERS_ALONE
+from kafka_rebalance.model.settings import LEADERS_ALONE, ONE_RACK
 from kafka_rebalance.planning.arrays import (
     DISK,
     Bools,
@@ -20,7 +20,7 @@ from kafka_rebalance.planning.arrays import (
     replica_weights,
     replication,
 )
-from kafka_rebalance.planning.constraints import distinct, domains_of, rack_rule, violations
+from kafka_rebalance.planning.constraints import distinct, domains_of, rack_rule, rackless, violations
 from kafka_rebalance.planning.forced import check_replacement_racks, replaced, wanted_factor
 from kafka_rebalance.planning.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.room import disk_limits_in_the_end, held_bytes
@@ -37,6 +37,7 @@ def check_problem(problem: Problem) -> None:
     _check_lists(problem)
     _check_broker_ids(problem)
     _check_topics(problem)
+    _check_rackless(problem)
     _check_pinned(problem)
     _check_room(problem)
     _check_min_insync(problem)
@@ -100,6 +101,19 @@ def _check_topics(problem: Problem) -> None:
             f"topics_in ({', '.join(settings.topics_in)}) less topics_out ({', '.join(settings.topics_out)}) leaves "
             f"none of the cluster's {len(topics)} topics. {_NOTHING}"
         )
+
+
+def _check_rackless(problem: Problem) -> None:
+    """One broker without a rack would end the rack rule, or stand for a rack that it may share with others."""
+    settings, without = problem.settings, rackless(problem)
+    if settings.job in LEADERS_ALONE or settings.rackless_brokers == ONE_RACK or not without.any():
+        return
+    ids, racked = problem.brokers[without].tolist(), int((problem.staying & ~without).sum())
+    raise PlanningError(
+        f"{_ids(ids)} {'has' if len(ids) == 1 else 'have'} no rack, and {racked} other brokers that stay have one: "
+        f"which replicas would share a rack is unknown. {_NOTHING} Set broker.rack there and restart the broker, name "
+        f"it in drain, or set rackless_brokers: {ONE_RACK} in the policy (they count as one rack together then)."
+    )
 
 
 def _check_pinned(problem: Problem) -> None:
@@ -200,7 +214,7 @@ def _check_replaced(problem: Problem) -> None:
 def _check_disks(problem: Problem) -> None:
     """What must be copied has to fit the disks that stay: all of it, each rack's part, each replica."""
     for name, capacity in (
-        ("disk_capacity_bytes", problem.disk_capacity),
+        ("disk_capacity_bytes", np.where(np.isnan(problem.disk_capacity), np.inf, problem.disk_capacity)),
         ("nic_in_bytes_per_second", problem.nic_in),
         ("nic_out_bytes_per_second", problem.nic_out),
     ):
@@ -210,7 +224,7 @@ def _check_disks(problem: Problem) -> None:
                 f"{name} of {_ids(none)} is not above 0. {_NOTHING} Leave it empty where it is unknown."
             )
     settings = problem.settings
-    if settings.relieve_above is not None and problem.disk_capacity is None:
+    if settings.relieve_above is not None and np.isnan(problem.disk_capacity[problem.staying]).any():
         known, staying = problem.known_of.get("disk_capacity_bytes", 0), int(problem.staying.sum())
         raise PlanningError(
             f"relieve_above {settings.relieve_above:g} is a share of each disk, and the size of the disk is known for "
@@ -261,8 +275,9 @@ def _check_racks(problem: Problem, wanted: Ints, room: Floats) -> None:
         total = needed + fixed[here].sum()
         if total > room[here].sum():
             rack = problem.racks[int(np.flatnonzero(here)[0])]
+            where = "What counts as one rack, the brokers without one," if rack is None else f"Rack {rack}"
             raise PlanningError(
-                f"Rack {rack} has to hold {int(total):,} bytes, as one replica of each of {int(everywhere.sum())} "
+                f"{where} has to hold {int(total):,} bytes, as one replica of each of {int(everywhere.sum())} "
                 f"partitions belongs there: its {_ids(problem.brokers[here].tolist())} hold {int(room[here].sum()):,} "
                 f"bytes {_kept_free(problem)}. {_NOTHING} Add brokers to the rack, or empty fewer of "
                 "it."

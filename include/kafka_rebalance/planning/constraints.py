@@ -2,7 +2,8 @@
 
 The rule itself is `model.rules.rack_rule_problem`, and tests hold the two together.
 
-Every broker lies in a *domain*: its rack where racks are known, else a domain of its own. A replica may go where it
+Every broker lies in a *domain*: its rack where racks are known, else a domain of its own; brokers without a rack
+beside others with one share a domain. A replica may go where it
 leaves the partition on no fewer domains than before, and never beside another replica of the same partition.
 """
 
@@ -33,18 +34,21 @@ class RackRule:
 def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRule:
     """The rule for this cluster and the largest replication factor in it (or asked for).
 
-    A broker that is emptied need not have a rack: one that is dead has none, and the cluster that remains has its own.
+    Brokers that stay and have no rack while others have one count as one rack together: nobody knows that they lie
+    apart. A broker that is emptied need not have a rack: one that is dead has none, and the cluster that remains has
+    its own.
     """
-    registered = [
-        rack
-        for rack, here, stays in zip(problem.racks, problem.registered, problem.staying, strict=True)
-        if here and (stays or rack is not None)
-    ]
-    known = bool(registered) and None not in registered
+    named = sorted({rack for rack, here in zip(problem.racks, problem.registered, strict=True) if here and rack})
+    known = any(stays and rack for rack, stays in zip(problem.racks, problem.staying, strict=True))
+    known = known or (bool(named) and not problem.staying.any())
     if known:
-        number = {rack: index for index, rack in enumerate(sorted({rack for rack in registered if rack is not None}))}
-        numbers = [_NOWHERE if rack is None else number.get(rack, _NOWHERE) for rack in problem.racks]
-        racks = len(number)
+        number = {rack: index for index, rack in enumerate(named)}
+        without = rackless(problem)
+        numbers = [
+            len(named) if alone else _NOWHERE if rack is None else number.get(rack, _NOWHERE)
+            for rack, alone in zip(problem.racks, without.tolist(), strict=True)
+        ]
+        racks = len(named) + bool(without.any())
     else:
         numbers, racks = list(range(len(problem.racks))), int(problem.registered.sum())
     domain = np.where(problem.registered, np.array(numbers, dtype=np.int64), _NOWHERE)
@@ -60,6 +64,12 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
         rooms if np.isfinite(rooms).any() else None,
         confined,
     )
+
+
+def rackless(problem: Problem) -> Bools:
+    """[broker] Brokers that stay and have no rack, in a cluster of which others that stay have one."""
+    without: Bools = problem.staying & np.array([rack is None for rack in problem.racks], dtype=bool)
+    return without if without.sum() < problem.staying.sum() else np.zeros_like(without)
 
 
 def domains_of(rule: RackRule, replicas: Ints) -> Ints:

@@ -13,7 +13,8 @@ from kafka_rebalance.planning.tables import PART, parquet_table, read_loads
 def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dict[str, Any]]:
     """Of one candidate the rows of DISK_SCHEMA of the brokers whose disks get fullest, fullest first, then by batch.
 
-    Full is against the capacity where all of them are known, else in bytes. Nothing, for a run that has no such table.
+    Full is against the capacity; behind these come disks of unknown size, by bytes. Nothing, for a run that has no
+    such table.
     """
     import pyarrow.compute as pc
 
@@ -22,9 +23,12 @@ def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dic
         return []
     peaks = _peaks(table)
     capacities = {row["broker"]: row["disk_capacity_bytes"] for row in read_loads(run_folder, name)}
-    known = all(capacities.get(broker) for broker in peaks)
-    fullness = {broker: peak / (capacities[broker] if known else 1) for broker, peak in peaks.items()}
-    fullest = sorted(fullness, key=lambda broker: (-fullness[broker], broker))[:most]
+
+    def rank(broker: int) -> tuple[bool, float, int]:
+        capacity = capacities.get(broker)
+        return not capacity, -peaks[broker] / (capacity or 1), broker
+
+    fullest = sorted(peaks, key=rank)[:most]
     rows: list[dict[str, Any]] = table.filter(pc.is_in(table["broker"], pa.array(fullest, pa.int32()))).to_pylist()
     return sorted(rows, key=lambda row: (fullest.index(row["broker"]), row["batch"]))
 

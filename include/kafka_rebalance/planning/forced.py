@@ -18,6 +18,7 @@ from kafka_rebalance.planning.placement import Placement, distance
 
 _REPACKS = 50  # times that what must go is placed anew where disks are tight
 _REPACKED = 20_000  # replicas in all of these, about
+_ROOMY = 1e300  # left on a disk of unknown size: more than on any other, and a number
 _ASIDE = 100  # replicas of one broker that may be pushed aside, the smallest that would do
 
 
@@ -33,7 +34,7 @@ def empty_brokers(placement: Placement, leaving: Bools, bands: Bands) -> Ints:
     slots = slots[np.argsort(-placement.sizes[slots // placement.width], kind="stable")]
     homes = placement.replicas.ravel()[slots]
     stranded = [slot for slot in slots if not _place(placement, int(slot), bands)]
-    if not np.isfinite(placement.disk_limit[placement.receivers]).all():
+    if not np.isfinite(placement.disk_limit[placement.receivers]).any():
         return np.array(stranded, dtype=np.int64)
     for _ in range(min(_REPACKS, 1 + _REPACKED // max(1, len(slots)))):
         if not stranded:
@@ -61,7 +62,7 @@ def _place(placement: Placement, slot: int, bands: Bands, *, tightly: bool = Fal
     for crowd in (False, True):
         change = placement.changes(one, receivers, bands, crowd=crowd)[0]
         if tightly:
-            room = (placement.disk_limit - placement.loads[:, DISK])[receivers]
+            room = np.minimum(placement.disk_limit - placement.loads[:, DISK], _ROOMY)[receivers]
             change = np.where(np.isfinite(change), room, np.inf)
         best = int(change.argmin())
         if np.isfinite(change[best]):
@@ -234,14 +235,19 @@ def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, b
     return left_aligned(replicas)
 
 
-def led_by_open_brokers(problem: Problem, replicas: Ints) -> Ints:
-    """The lists with a receiver first where dropping the leader left one of `brokers_out` first, and there is one."""
-    result = replicas.copy()
-    held = np.maximum(replicas, 0)
-    wrong = problem.closed[held[:, 0]] & (replicas[:, 0] != problem.replicas[:, 0])
+def led_by_those_who_may(problem: Problem, replicas: Ints, behind: Bools) -> Ints:
+    """The lists with another first where dropping the leader left one of `brokers_out` first, or one out of sync.
+
+    Where there is no other, it stays. `behind` is [row, column], replicas that are out of sync.
+    """
+    result, held = replicas.copy(), np.maximum(replicas, 0)
+    closed = problem.closed[held]
+    wrong = (closed | behind)[:, 0] & (replicas[:, 0] != problem.replicas[:, 0])
     may_lead = (replicas >= 0) & problem.receivers[held]
     for row in np.flatnonzero(wrong & may_lead.any(axis=1)):
-        column = int(may_lead[row].argmax())
+        rank = np.where(may_lead[row], behind[row].astype(np.int64), 2)
+        rank[0] = 2 if closed[row, 0] else min(int(rank[0]), 1)
+        column = int(rank.argmin())
         result[row, [0, column]] = result[row, [column, 0]]
     return result
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,8 @@ from kafka_rebalance.planning.jobs import Goal
 from kafka_rebalance.planning.placement import Budget
 from kafka_rebalance.planning.relief import Relief, relief_of
 from kafka_rebalance.planning.room import disk_limits_in_the_end
+
+_FITTINGS = 50  # what one disk does not take may be too much for the next
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,10 +60,33 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
     fixed = replica_loads(problem.replicas, weights, brokers)
     fixed[problem.leaving] = replica_loads(problem.replicas[pinned], weights[pinned], brokers)[problem.leaving]
     share = shares(problem)[:, : raw.shape[1]]
-    targets = reachable_targets(rule, wanted, weights, share, problem.receivers, fixed)
     limit = disk_limits_in_the_end(problem) / scale[DISK] if scale[DISK] > 0 else np.full(brokers, np.inf)
+
+    def reachable(shares: Floats) -> Floats:
+        return reachable_targets(rule, wanted, weights, shares, problem.receivers, fixed)
+
+    targets = _within_disks(reachable, share, problem.receivers, limit)
     relief = relief_of(problem, goal, targets, weights, scale) if goal.one_sided else None
     return Frame(problem, goal, rule, wanted, weights, scale, targets, limit, share[:, REPLICAS], relief)
+
+
+def _within_disks(reachable: Callable[[Floats], Floats], shares: Floats, receivers: Bools, limit: Floats) -> Floats:
+    """[broker, REPLICA_METRICS] The targets of these shares; a disk that takes less than its own gets what it takes.
+
+    It holds as many fewer replicas, and the others share the rest: of one disk the limit may be known, or much of it
+    be used by something else. Where all together are too small, the targets stay what shares make them.
+    """
+    targets = reachable(shares)
+    if targets[receivers, DISK].sum() > limit[receivers].sum():
+        return targets
+    capped, limit = shares.copy(), np.maximum(limit, 1e-6 * targets[:, DISK])  # a share of nothing would divide by it
+    for _ in range(_FITTINGS):
+        over = receivers & (targets[:, DISK] > limit * (1 + 1e-9))
+        if not over.any():
+            break
+        capped[over, : DISK + 1] *= (limit[over] / targets[over, DISK])[:, None]
+        targets = reachable(capped)
+    return targets
 
 
 def leader_targets(problem: Problem, replicas: Ints) -> Floats:
@@ -94,6 +120,19 @@ def among(replicas: Ints, before: Ints) -> Bools:
     """[row, column] Whether the replica was in the partition's list before."""
     known: Bools = (replicas >= 0) & (replicas[:, :, None] == before[:, None, :]).any(axis=2)
     return known
+
+
+def lagging(problem: Problem, replicas: Ints) -> Bools:
+    """[row, column] Whether the replica was in the list before and is out of the ISR in the snapshot.
+
+    A replica that is new to the list is not: it has caught up when its copy ends.
+    """
+    behind = (problem.replicas >= 0) & ~problem.in_sync
+    rows = np.flatnonzero(behind.any(axis=1))
+    found = np.zeros(replicas.shape, dtype=bool)
+    out = np.where(behind[rows], problem.replicas[rows], -2)
+    found[rows] = (replicas[rows][:, :, None] == out[:, None, :]).any(axis=2)
+    return found
 
 
 def spent(problem: Problem, now: Ints) -> Budget:

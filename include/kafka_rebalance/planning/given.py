@@ -252,14 +252,14 @@ def _ids(problem: Problem, brokers: Ints) -> str:
 
 
 def _overfull(frame: Frame, replicas: Ints) -> list[str]:
-    """Disks that would be filled beyond their headroom by what they receive. Nothing where capacities are unknown."""
+    """Disks of known size that would be filled beyond their headroom by what they receive."""
     problem = frame.problem
     brokers = len(problem.brokers)
     found = _too_large(problem, replicas)
     before = replica_loads(problem.replicas, frame.weights, brokers)[:, DISK]
     after = replica_loads(replicas, frame.weights, brokers)[:, DISK]
     over = problem.staying & (after > before) & (after > frame.disk_limit * (1 + 1e-9))
-    if not over.any() or problem.disk_capacity is None:
+    if not over.any():
         return found
     kept: Floats = (after - frame.disk_limit) * frame.scale[DISK] / problem.disk_capacity
     worst = int(np.where(over, kept, -np.inf).argmax())

@@ -25,6 +25,7 @@ def balance_leaders(
     receivers: Bools,
     givers: Bools,
     leaving: Bools,
+    behind: Bools,
     one_sided: bool,
     budget: Budget,
     rng: np.random.Generator,
@@ -34,11 +35,13 @@ def balance_leaders(
     `weights` is [partition row, resource], `targets` [broker, resource]. Only `movable` rows change. `givers` may lose
     leaders, `receivers` gain them, `leaving` keep none. With `one_sided` only brokers above their band matter.
 
-    Whether a replica is in sync now is not asked: the controller ends a reassignment, also one that only re-orders,
-    when every replica of the new list is in the ISR (KafkaController.areReplicasInIsr), and elects preferred leaders
-    after it from the ISR alone. So whoever becomes leader has caught up, and until then the old one leads.
+    `behind` is [row, position], replicas that are out of the ISR now: none of them is made a leader, but where the
+    leader leaves and nobody else may lead. Kafka itself would wait: the controller ends a reassignment, also one that
+    only re-orders, when every replica of the new list is in the ISR (KafkaController.areReplicasInIsr), and elects
+    preferred leaders from the ISR alone. But the batch waits as long, and the leaders are not as even as planned.
     """
-    result = replicas.copy()
+    result, behind = replicas.copy(), behind.copy()
+    _allow_the_unavoidable(behind, result, movable, receivers, leaving)
     loads = leader_loads(result[:, 0], weights, len(receivers))
     full = _one_sided(band(targets, tolerance), one_sided)
     for aim in _AIMS:
@@ -46,12 +49,12 @@ def balance_leaders(
         for _ in range(_ROUNDS):
             if _inside(loads, full, receivers, leaving):
                 break
-            swaps = _swaps(result, loads, weights, bands, movable, receivers, givers, leaving, rng)
+            swaps = _swaps(result, before, loads, weights, bands, movable, receivers, givers, leaving, behind, rng)
             swaps = _within_budget(swaps, result, before, budget)
             if not len(swaps[0]):
                 break
-            _apply(result, loads, weights, *swaps)
-    _undo(result, before, loads, weights, full, movable, receivers, budget)
+            _apply(result, behind, loads, weights, *swaps)
+    _undo(result, before, behind, loads, weights, full, movable, receivers, budget)
     return result
 
 
@@ -64,8 +67,16 @@ def _inside(loads: Floats, bands: Bands, receivers: Bools, leaving: Bools) -> bo
     return bool(far.max(initial=0.0) <= 0 and loads[leaving].sum() <= 0)
 
 
+def _allow_the_unavoidable(behind: Bools, replicas: Ints, movable: Bools, receivers: Bools, leaving: Bools) -> None:
+    """Clears the marks of lists whose leader leaves, where all that may lead instead are behind."""
+    may_lead = (replicas >= 0) & receivers[replicas]
+    none_in_sync = movable & leaving[replicas[:, 0]] & ~(may_lead & ~behind)[:, 1:].any(axis=1)
+    behind[none_in_sync] = False
+
+
 def _swaps(
     replicas: Ints,
+    before: Ints,
     loads: Floats,
     weights: Floats,
     bands: Bands,
@@ -73,6 +84,7 @@ def _swaps(
     receivers: Bools,
     givers: Bools,
     leaving: Bools,
+    behind: Bools,
     rng: np.random.Generator,
 ) -> tuple[Ints, Ints]:
     """(rows, positions) whose replica at the position should lead: at most one change per giver and per taker."""
@@ -92,7 +104,9 @@ def _swaps(
     for position in range(1, replicas.shape[1]):
         target = replicas[rows, position]
         taken = distance(loads[target] + weight, bands.low[target], bands.high[target]) - far[target]
-        gain[:, position] = np.where((target >= 0) & receivers[target], give + taken, np.inf)
+        # Who led before is no new leader.
+        may_lead = (target >= 0) & receivers[target] & (~behind[rows, position] | (target == before[rows, 0]))
+        gain[:, position] = np.where(may_lead, give + taken, np.inf)
     position = gain.argmin(axis=1)
     value = gain[np.arange(len(rows)), position]
     better = np.flatnonzero(value < _GAIN)
@@ -127,8 +141,9 @@ def _within_budget(swaps: tuple[Ints, Ints], replicas: Ints, before: Ints, budge
     return rows, positions
 
 
-def _apply(replicas: Ints, loads: Floats, weights: Floats, rows: Ints, positions: Ints) -> None:
+def _apply(replicas: Ints, behind: Bools, loads: Floats, weights: Floats, rows: Ints, positions: Ints) -> None:
     """The replica at the position and the leader change places."""
+    behind[rows, 0], behind[rows, positions] = behind[rows, positions].copy(), behind[rows, 0].copy()
     old, new = replicas[rows, 0].copy(), replicas[rows, positions].copy()
     replicas[rows, 0], replicas[rows, positions] = new, old
     np.subtract.at(loads, old, weights[rows])
@@ -138,6 +153,7 @@ def _apply(replicas: Ints, loads: Floats, weights: Floats, rows: Ints, positions
 def _undo(
     replicas: Ints,
     before: Ints,
+    behind: Bools,
     loads: Floats,
     weights: Floats,
     bands: Bands,
@@ -157,5 +173,5 @@ def _undo(
         low, high = bands.low[pair], bands.high[pair]
         after = np.stack([loads[now] - weight, loads[old] + weight])
         if (distance(after, low, high) - distance(loads[pair], low, high)).sum() <= 1e-13:
-            _apply(replicas, loads, weights, np.array([row]), position[:1])
+            _apply(replicas, behind, loads, weights, np.array([row]), position[:1])
             budget.leader_changes -= 1

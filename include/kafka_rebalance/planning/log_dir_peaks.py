@@ -38,7 +38,7 @@ def log_dir_peaks(problem: Problem, replicas: Ints, batch: Ints) -> dict[str, An
     there are, of brokers with several that receive replicas.
 
     `replicas` are the lists in the end; `batch` is [partition row], 0: it does not move. Full is against their sizes
-    where all are known (Kafka 3.3 and later), else in bytes.
+    (Kafka 3.3 and later); behind these come dirs of unknown size, by bytes.
     """
     contents = problem.dir_contents
     if not contents.path:
@@ -56,8 +56,12 @@ def log_dir_peaks(problem: Problem, replicas: Ints, batch: Ints) -> dict[str, An
         _empty(by_broker[broker], leaving)
     found = [one for broker in receiving for one in by_broker[broker]]
     total = contents.total_bytes
-    known = not any(math.isnan(total[one.number]) for one in found)
-    found.sort(key=lambda one: (-one.peak[1] / (total[one.number] if known else 1), one.number))
+
+    def rank(one: _Dir) -> tuple[bool, float, int]:
+        unknown = math.isnan(total[one.number])
+        return unknown, -one.peak[1] / (1 if unknown else max(1.0, total[one.number])), one.number
+
+    found.sort(key=rank)
     return {
         "count": len(found),
         "listed": [

@@ -11,13 +11,17 @@ from kafka_rebalance.planning.columns import Columns, LogDir
 
 
 def read_log_dirs(brokers: Columns, at: Ints, count: int, headroom: float) -> LogDirs:
-    """The log dirs of brokers that have several; `at` is [broker row], the index of its broker."""
+    """The log dirs of brokers that have several; `at` is [broker row], the index of its broker.
+
+    Offline dirs take nothing, so the others bind: where a broker tells the sizes of some, one without is offline.
+    """
     several, unknown = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
     room, rooms, fullest = np.full(count, np.inf), np.full(count, np.inf), [""] * count
-    for broker, dirs in zip(at.tolist(), brokers.log_dirs(), strict=True):
-        if len(dirs) < 2:
+    for broker, all_dirs in zip(at.tolist(), brokers.log_dirs(), strict=True):
+        if len(all_dirs) < 2:
             continue
-        if any(one.total_bytes is None or one.usable_bytes is None for one in dirs):
+        dirs = [one for one in _online(all_dirs) if one.total_bytes is not None and one.usable_bytes is not None]
+        if not dirs:
             unknown[broker] = True  # Kafka before 3.3 does not report them
             continue
         left = [max(0.0, (one.usable_bytes or 0) - headroom * (one.total_bytes or 0)) for one in dirs]

@@ -29,6 +29,7 @@ from kafka_rebalance.planning.arrays import (
     shares,
 )
 from kafka_rebalance.planning.constraints import RackRule, rack_rule
+from kafka_rebalance.planning.room import sized_disks
 
 _NOTHING = "Nothing was planned."
 
@@ -139,10 +140,11 @@ def _room(problem: Problem, held_bytes: Floats, size_bytes: int) -> Ints:
     """[broker] How many of the new replicas its disk takes below the headroom; 0 where it may receive nothing."""
     most = np.iinfo(np.int64).max
     room = np.full(len(problem.brokers), most)
-    if problem.disk_capacity is not None:
-        used = held_bytes if problem.disk_used is None else np.maximum(held_bytes, problem.disk_used)
-        free = problem.disk_capacity * (1 - problem.settings.disk_headroom) - used
-        room = (free // size_bytes).astype(np.int64) if size_bytes else np.where(free >= 0, most, 0)
+    known = sized_disks(problem)
+    free = (problem.disk_capacity * (1 - problem.settings.disk_headroom) - np.fmax(held_bytes, problem.disk_used))[
+        known
+    ]
+    room[known] = (free // size_bytes).astype(np.int64) if size_bytes else np.where(free >= 0, most, 0)
     return np.where(problem.receivers, np.maximum(room, 0), 0)
 
 

@@ -33,13 +33,13 @@ from kafka_rebalance.planning.consequences import consequences
 from kafka_rebalance.planning.constraints import RackRule, rack_rule, violations
 from kafka_rebalance.planning.controller import rewrites, too_large
 from kafka_rebalance.planning.crowding import Crowding
-from kafka_rebalance.planning.frame import leader_targets
+from kafka_rebalance.planning.frame import lagging, leader_targets
 from kafka_rebalance.planning.jobs import Goal
 from kafka_rebalance.planning.placement import Budget
 from kafka_rebalance.planning.preferred_leaders import Ending, ending, led_first
 from kafka_rebalance.planning.reasons import LEADERS, MoveGroup, Reasons, move_groups, rack_limits
 from kafka_rebalance.planning.relief import Relief
-from kafka_rebalance.planning.room import used_bytes
+from kafka_rebalance.planning.room import sized_disks, used_bytes
 from kafka_rebalance.planning.scoring import Score, scores
 from kafka_rebalance.planning.shortfall import (
     Held,
@@ -265,10 +265,10 @@ def _moves(
 def _ranks(problem: Problem, was: Ints, now: Ints, repaired: Bools, used: Floats) -> Ints:
     """[partition row] First what has too few replicas in sync or in too few racks, then what empties full disks."""
     ranks = np.full(len(was), ORDINARY)
-    limit = disk_limits_meanwhile(problem)
-    if limit is not None:
+    full = used > disk_limits_meanwhile(problem)
+    if full.any():
         gone = (was >= 0) & ~(was[:, :, None] == now[:, None, :]).any(axis=2)
-        ranks[(gone & (used > limit)[np.maximum(was, 0)]).any(axis=1)] = RELIEVING
+        ranks[(gone & full[np.maximum(was, 0)]).any(axis=1)] = RELIEVING
     behind = (problem.replicas >= 0) & ~problem.in_sync
     ranks[behind.any(axis=1) | repaired] = URGENT
     return ranks
@@ -331,6 +331,7 @@ def _verdict(problem: Problem, placed: Placed, end: Ending, off: Sequence[str], 
         more = int((problem.relocatable & (placed.wanted > factor)).sum())
         if more:
             notes.append(f"{more} partitions keep more than {factor} replicas, because of those on brokers_out")
+    notes += _lagging_leaders(problem, placed.replicas)
     notes += min_insync.warnings(problem, replication(placed.replicas))
     left = left_behind(problem, placed.replicas)
     if left:
@@ -348,12 +349,26 @@ def _verdict(problem: Problem, placed: Placed, end: Ending, off: Sequence[str], 
     return status, notes
 
 
+def _lagging_leaders(problem: Problem, replicas: Ints) -> list[str]:
+    """New preferred leaders that are out of the ISR: their batch waits until they have caught up."""
+    new = lagging(problem, replicas)[:, 0] & (replicas[:, 0] != problem.replicas[:, 0])
+    rows = np.flatnonzero(new)
+    if not len(rows):
+        return []
+    row = int(rows[0])
+    first = TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row]))
+    return [
+        f"{len(rows)} partitions get a preferred leader that is out of the ISR in the snapshot, first {first} (broker "
+        f"{problem.brokers[replicas[row, 0]]}): their batches wait until it has caught up"
+    ]
+
+
 def _peak_note(problem: Problem, peak: float | None, used: Floats) -> list[str]:
     """A word where copying fills a disk beyond its headroom, and beyond where the fullest already is."""
-    if peak is None or problem.disk_capacity is None:
+    if peak is None:
         return []
-    stays, allowed = problem.staying, 1 - problem.settings.disk_headroom
-    fullest = float((used[stays] / problem.disk_capacity[stays]).max())
+    known, allowed = sized_disks(problem), 1 - problem.settings.disk_headroom
+    fullest = float((used[known] / problem.disk_capacity[known]).max())
     if peak <= max(allowed, fullest) + 1e-6:
         return []
     return [

@@ -8,7 +8,7 @@ import numpy as np
 
 from kafka_rebalance.planning.arrays import DISK, METRICS, Floats, Problem, known_metrics, loads_now, shares
 from kafka_rebalance.planning.constraints import rack_rule, violations
-from kafka_rebalance.planning.room import used_bytes
+from kafka_rebalance.planning.room import sized_disks, used_bytes
 from kafka_rebalance.planning.scoring import ratios
 
 
@@ -54,11 +54,11 @@ def _at(problem: Problem, broker: int, share: float) -> dict[str, Any]:
 
 
 def _fullest(problem: Problem) -> dict[str, Any] | None:
-    capacity = problem.disk_capacity
-    if capacity is None:
+    capacity, known = problem.disk_capacity, sized_disks(problem)
+    if not known.any():
         return None
     used = used_bytes(problem)
-    fullness = np.divide(used, capacity, out=np.zeros(len(used)), where=problem.staying & (capacity > 0))
+    fullness = np.divide(used, capacity, out=np.full(len(used), -1.0), where=known)
     fullest = int(fullness.argmax())
     return {
         "broker": int(problem.brokers[fullest]),
@@ -70,12 +70,12 @@ def _fullest(problem: Problem) -> dict[str, Any] | None:
 def _first_full(problem: Problem) -> dict[str, Any] | None:
     """The disk that is full first, if its partitions go on growing as they did."""
     capacity, growth = problem.disk_capacity, problem.growth_bytes_per_day
-    if capacity is None or growth is None:
+    if growth is None:
         return None
     held = problem.replicas >= 0
     by_broker = np.bincount(problem.replicas[held], growth[np.nonzero(held)[0]], len(problem.brokers))
     left = np.maximum(0.0, capacity - used_bytes(problem))
-    grows = problem.staying & (by_broker > 0)
+    grows = sized_disks(problem) & (by_broker > 0)
     if not grows.any():
         return None
     days = np.divide(left, by_broker, out=np.full(len(left), np.inf), where=grows)

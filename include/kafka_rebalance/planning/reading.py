@@ -64,15 +64,18 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         spread[at] = np.where(known, values, np.nan)
         return spread
 
-    def capacity(column: str) -> Floats | None:
-        """[broker] by id, where it is known for every broker that stays; else notes of how many it is."""
+    def noted(column: str) -> Floats:
+        """[broker] by id, NaN where it is not known; notes of how many of those that stay it is, where not of all."""
         values = stated(column)
-        known = ~np.isnan(values)
-        if known[stays].all() and stays.any():
-            return np.where(known, values, 0.0)
-        if known[stays].any():
-            known_of[column] = int(known[stays].sum())
-        return None
+        known = ~np.isnan(values[stays])
+        if known.any() and not known.all():
+            known_of[column] = int(known.sum())
+        return values
+
+    def capacity(column: str) -> Floats | None:
+        """[broker] by id, where it is known for every broker that stays."""
+        values = noted(column)
+        return np.where(np.isnan(values), 0.0, values) if stays.any() and not np.isnan(values[stays]).any() else None
 
     def rates(column: str) -> Floats | None:
         values, known = partitions.amounts(column)
@@ -102,8 +105,8 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         registered=registered,
         leaving=leaving,
         closed=np.isin(named, list(settings.brokers_out)),
-        disk_capacity=capacity("disk_capacity_bytes"),
-        disk_used=capacity("disk_used_bytes"),
+        disk_capacity=noted("disk_capacity_bytes"),
+        disk_used=noted("disk_used_bytes"),
         log_dirs=read_log_dirs(brokers, at, len(named), settings.disk_headroom),
         dir_contents=read_dir_contents(brokers, partitions, at, order, replicas, size[order]),
         known_of=known_of,

@@ -178,7 +178,7 @@ def _group_text(
             f"{some} {verb} {bytes_in_words(loads[0]) if metric == DISK else _NOUNS[metric]} off broker {broker}: empty"
         )
     capacity = problem.disk_capacity
-    if metric == DISK and capacity is not None and abs(loads[1] - loads[0]) >= capacity[number] / 100 > 0:
+    if metric == DISK and abs(loads[1] - loads[0]) >= capacity[number] / 100 > 0:
         own, of_what = float(capacity[number]), "its disk"  # from < 1 % to < 1 % would say nothing
     if own <= 0:
         before, after = (bytes_in_words(load) if metric == DISK else f"{load:,.0f}" for load in loads)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_rebalance.planning.arrays import DISK, Floats, Problem, replica_loads, replica_weights
+from kafka_rebalance.planning.arrays import DISK, Bools, Floats, Problem, replica_loads, replica_weights
 
 
 def held_bytes(problem: Problem) -> Floats:
@@ -15,7 +15,7 @@ def held_bytes(problem: Problem) -> Floats:
 def used_bytes(problem: Problem) -> Floats:
     """[broker] Bytes on its disks now. What retention will take is still there while the first copies run."""
     held = replica_loads(problem.replicas, problem.size_bytes[:, None].astype(np.float64), len(problem.brokers))[:, 0]
-    return held if problem.disk_used is None else np.maximum(held, problem.disk_used)
+    return np.fmax(held, problem.disk_used)
 
 
 def disk_limits_in_the_end(problem: Problem) -> Floats:
@@ -27,11 +27,9 @@ def disk_limits_in_the_end(problem: Problem) -> Floats:
     """
     settings, dirs = problem.settings, problem.log_dirs
     held = held_bytes(problem)
-    limits = np.full(len(held), np.inf)
-    if problem.disk_capacity is not None:
-        other = np.maximum(0, problem.disk_used - held) if problem.disk_used is not None else np.zeros(len(held))
-        share = min(1 - settings.disk_headroom, settings.relieve_above or 1.0)
-        limits = problem.disk_capacity * share - other
+    share = min(1 - settings.disk_headroom, settings.relieve_above or 1.0)
+    other = np.fmax(0.0, problem.disk_used - held)
+    limits = np.where(np.isnan(problem.disk_capacity), np.inf, problem.disk_capacity * share - other)
     several = dirs.count > 0
     limits[several] = np.minimum(limits, held + dirs.count * np.where(several, dirs.room, 0.0))[several]
     limits[~problem.staying] = 0.0
@@ -39,8 +37,11 @@ def disk_limits_in_the_end(problem: Problem) -> Floats:
 
 
 def disk_shares(problem: Problem) -> Floats:
-    """[broker] The share of its disk that is in use, 0 on brokers that are emptied. Capacities must be known."""
-    assert problem.disk_capacity is not None
-    held = held_bytes(problem)
-    used = held if problem.disk_used is None else np.maximum(held, problem.disk_used)
-    return np.divide(used, problem.disk_capacity, out=np.zeros(len(used)), where=problem.staying)
+    """[broker] The share of its disk that is in use, 0 on brokers that are emptied or whose disk is unknown."""
+    used = np.fmax(held_bytes(problem), problem.disk_used)
+    return np.divide(used, problem.disk_capacity, out=np.zeros(len(used)), where=sized_disks(problem))
+
+
+def sized_disks(problem: Problem) -> Bools:
+    """[broker] Brokers that stay and whose disk's size is known."""
+    return problem.staying & (problem.disk_capacity > 0)

@@ -30,7 +30,7 @@ from kafka_rebalance.planning.bounds import moved_bytes_bound
 from kafka_rebalance.planning.forced import wanted_factor
 from kafka_rebalance.planning.jobs import Goal, goal_of
 from kafka_rebalance.planning.relief import Relief, relief_of
-from kafka_rebalance.planning.room import disk_shares, held_bytes
+from kafka_rebalance.planning.room import disk_shares, held_bytes, sized_disks
 from kafka_rebalance.planning.scoring import outside_band
 
 _ROUNDING = 2e-4  # of a share: the search stops a hair outside
@@ -178,25 +178,24 @@ def _wrong_factor(problem: Problem, replicas: Ints) -> int:
 def disks_above(problem: Problem, after: Floats) -> Ints:
     """Brokers whose disk stays above `relieve_above`, the fullest first; `after` is [broker] bytes of replicas."""
     limit, full = problem.settings.relieve_above, disk_fullness(problem, after)
-    if limit is None or full is None:
+    if limit is None:
         return np.zeros(0, dtype=np.int64)
     order = np.argsort(-full, kind="stable")
     return order[full[order] > limit + 1e-9]
 
 
-def disk_fullness(problem: Problem, after: Floats) -> Floats | None:
-    """[broker] The share of its disk in use once replicas are `after` bytes; None where capacities are unknown."""
-    if problem.disk_capacity is None:
-        return None
-    moved = (after - held_bytes(problem)) / np.where(problem.staying, problem.disk_capacity, np.inf)
-    return np.where(problem.staying, disk_shares(problem) + moved, 0.0)
+def disk_fullness(problem: Problem, after: Floats) -> Floats:
+    """[broker] The share of its disk in use once replicas are `after` bytes; 0 where its size is unknown."""
+    known = sized_disks(problem)
+    moved = (after - held_bytes(problem)) / np.where(known, problem.disk_capacity, np.inf)
+    return np.where(known, disk_shares(problem) + moved, 0.0)
 
 
 def above_words(problem: Problem, after: Floats) -> list[str]:
     """The disks that stay above `relieve_above`, in words."""
     above, full = disks_above(problem, after), disk_fullness(problem, after)
     limit = problem.settings.relieve_above
-    if limit is None or full is None or not len(above):
+    if limit is None or not len(above):
         return []
     first = f"the fullest of broker {problem.brokers[above[0]]} at {100 * full[above[0]]:.1f} %"
     return [f"{len(above)} disks stay above relieve_above {share_in_words(limit)}, {first}"]

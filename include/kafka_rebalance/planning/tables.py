@@ -263,7 +263,7 @@ def _load_rows(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
     ):
         for number, broker in enumerate(problem.brokers.tolist()):
             load = dict(zip(METRICS, loads[number].tolist(), strict=True))
-            capacity = problem.disk_capacity
+            capacity = problem.disk_capacity[number]
             row = {
                 "candidate": plan.candidate.name,
                 "phase": phase,
@@ -276,7 +276,7 @@ def _load_rows(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
                 "leader_bytes_out_per_second": load["leader_bytes_out"]
                 if "leader_bytes_out" in plan.scores_before
                 else None,
-                "disk_capacity_bytes": None if capacity is None else int(capacity[number]),
+                "disk_capacity_bytes": None if np.isnan(capacity) else int(capacity),
                 "bytes_out_per_second": None if out is None else float(out[number]),
                 "nic_in_bytes_per_second": networks[number][0],
                 "nic_out_bytes_per_second": networks[number][1],

@@ -10,6 +10,7 @@ import numpy as np
 
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.planning.arrays import Bools, Floats, Ints, Problem
+from kafka_rebalance.planning.room import sized_disks
 
 # Which moves come first: one of lower rank is in an earlier batch where the limits and the disks allow it.
 URGENT, RELIEVING, ORDINARY, LAST = range(4)
@@ -113,14 +114,12 @@ class DiskUse:
     after_bytes: Ints  # once the old ones are deleted
 
 
-def disk_limits_meanwhile(problem: Problem) -> Floats | None:
-    """[broker] Bytes up to which a disk may be filled; None where capacities are unknown, inf for who must leave."""
-    if problem.disk_capacity is None:
-        return None
-    return np.where(problem.staying, problem.disk_capacity * (1 - problem.settings.disk_headroom), np.inf)
+def disk_limits_meanwhile(problem: Problem) -> Floats:
+    """[broker] Bytes up to which a disk may be filled; inf where its size is unknown, and for who must leave."""
+    return np.where(sized_disks(problem), problem.disk_capacity * (1 - problem.settings.disk_headroom), np.inf)
 
 
-def in_safe_order(transfers: Transfers, batch: Ints, ranks: Ints, used: Floats, limit: Floats | None) -> Ints:
+def in_safe_order(transfers: Transfers, batch: Ints, ranks: Ints, used: Floats, limit: Floats) -> Ints:
     """[move] The batch, from 0, in which it runs: the given ones by the least rank in each, as the disks allow.
 
     Next is the first that keeps every disk within its limit while both copies exist; where there is none, the part of
@@ -134,7 +133,7 @@ def in_safe_order(transfers: Transfers, batch: Ints, ranks: Ints, used: Floats, 
     waiting = np.argsort(rank, kind="stable").tolist()
     arriving, freed = transfers.traffic(batch)[0], transfers.freed(batch)
     receives = arriving.any(axis=0)
-    if limit is None or (used + arriving.sum(axis=0) <= limit)[receives].all():
+    if (used + arriving.sum(axis=0) <= limit)[receives].all():
         place = np.empty(batches, dtype=np.int64)
         place[waiting] = np.arange(batches)
         return place[batch]
@@ -224,10 +223,10 @@ def disk_use(transfers: Transfers, batch: Ints, used: Floats, brokers: Ints) -> 
 
 
 def peak_fraction(problem: Problem, disks: DiskUse, used: Floats) -> float | None:
-    """The fullest any disk of a broker that stays gets, as a share of its capacity; None where that is unknown."""
-    if problem.disk_capacity is None:
+    """The fullest that any disk of known size gets, of brokers that stay, as a share of it; None: none is known."""
+    known = sized_disks(problem)
+    if not known.any():
         return None
-    stays = problem.staying
     peak = used.copy()
     np.maximum.at(peak, np.searchsorted(problem.brokers, disks.broker), disks.peak_bytes.astype(np.float64))
-    return round(float((peak[stays] / problem.disk_capacity[stays]).max(initial=0.0)), 6)
+    return round(float((peak[known] / problem.disk_capacity[known]).max()), 6)

@@ -25,6 +25,8 @@ from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
 
 KAFKA_ELECTS = "Kafka's own elections"
 
+_NAMED = 5  # brokers, at most
+
 
 @dataclass(frozen=True, slots=True)
 class Brief:
@@ -66,7 +68,7 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
         window = "" if report.execution.batches else _window(report, focus.planned_seconds)
         facts += [("Window", window)] if window else []
     if focus.peak_disk_fraction is not None:
-        facts.append(("Fullest disk meanwhile", format_share(focus.peak_disk_fraction)))
+        facts.append(("Fullest disk meanwhile", f"{format_share(focus.peak_disk_fraction)}{_of_unknown_size(focus)}"))
     log_dir = fullest_words(focus.log_dirs.listed, named)
     facts += [("Fullest log dir meanwhile", log_dir)] if log_dir else []
     gain = _gain(focus)
@@ -81,6 +83,15 @@ def _kafka_elects(elections: AutomaticElections) -> str:
         "(auto.leader.rebalance.enable). It may elect leaders of topics outside this plan. "
         "leader_changes_per_batch does not limit it"
     )
+
+
+def _of_unknown_size(focus: CandidateReport) -> str:
+    """How many disks the figure says nothing of."""
+    unknown = [one.broker for one in focus.brokers if one.after.replicas and not one.disk_capacity_bytes]
+    if not unknown:
+        return ""
+    named = ", ".join(map(str, unknown[:_NAMED])) + (f" and {len(unknown) - _NAMED} more" if unknown[_NAMED:] else "")
+    return f" of those whose size is known; unknown is that of broker {named}"
 
 
 def _above_bound(focus: CandidateReport) -> str:

@@ -96,8 +96,7 @@ def brokers_page(brokers: Sequence[BrokerChange], query: Query) -> BrokersPage:
 
 
 def _sorted(brokers: Sequence[BrokerChange], sort: str) -> list[BrokerChange]:
-    """In the order of BROKER_SORTS. How full is against the capacity where all of them are known, else in bytes."""
-    known = all(broker.disk_capacity_bytes for broker in brokers)
+    """In the order of BROKER_SORTS. How full is against the capacity; behind come disks of unknown size, by bytes."""
 
     def rank(broker: BrokerChange) -> tuple[float, float]:
         if sort == "broker":
@@ -105,7 +104,8 @@ def _sorted(brokers: Sequence[BrokerChange], sort: str) -> list[BrokerChange]:
         if sort == "change":
             before, after = broker.before, broker.after
             return -abs(after.size_bytes - before.size_bytes), -abs(after.leaders - before.leaders)
-        return -broker.most_bytes / ((broker.disk_capacity_bytes or 1) if known else 1), 0.0
+        capacity = broker.disk_capacity_bytes
+        return float(not capacity), -broker.most_bytes / (capacity or 1)
 
     return sorted(brokers, key=lambda broker: (*rank(broker), broker.broker))
 

@@ -76,12 +76,10 @@ def approval_subject(document: Mapping[str, Any]) -> str:
 
 def approval_body(document: Mapping[str, Any]) -> str:
     """Markdown: for each partition what would be done and what it costs, what cannot be restored, and the consent."""
-    who = code(document["requested_by"], 80) if document["requested_by"] else "a schedule, or someone unknown"
-    reason = code(document["reason"], 400) if document["reason"] else "none given"
     parts = [
         f"**Cancel {code(document['run'], 120)} now** on {code(document['connection_id'], 120)} · "
         f"{code(document['cluster_id'], 60)}. Nothing has been changed yet.",
-        f"**Asked by** {who} · **Reason** {reason}",
+        _asked_by(document),
         "\n".join(f"- {code(line, 300)}" for line in _figures(document)),
         _table(document["steps"]),
         "A batch that begins before the answer is cancelled likewise: each partition only ever goes back to its "
@@ -92,6 +90,36 @@ def approval_body(document: Mapping[str, Any]) -> str:
     if document["consent"] is not None:
         parts.append(_consent(document["consent"]))
     return "\n\n".join([*parts, f"**Digest** {code(document['digest'], 80)}"])
+
+
+def rate_subject(document: Mapping[str, Any]) -> str:
+    """One line of plain text."""
+    return (
+        f"Kafka {document['connection_id']}: throttle of {document['run']} up to "
+        f"{format_rate(document['bytes_per_second'])}?"
+    )
+
+
+def rate_body(document: Mapping[str, Any]) -> str:
+    """Markdown: the rate that is asked for beside the approved one, and who asks."""
+    return "\n\n".join(
+        [
+            f"**Another throttle for {code(document['run'], 120)}** on {code(document['connection_id'], 120)} · "
+            f"{code(document['cluster_id'], 60)}. Nothing has been changed yet.",
+            _asked_by(document),
+            "\n".join(f"- {code(line, 300)}" for line in _figures(document)),
+            "Each broker may then send, and receive, that much for this rebalance. It works within seconds. The rate "
+            "is above the one that the plan was approved with, so it needs an approval of its own. A lower one needs "
+            "none.",
+            f"**Digest** {code(document['digest'], 80)}",
+        ]
+    )
+
+
+def _asked_by(document: Mapping[str, Any]) -> str:
+    who = code(document["requested_by"], 80) if document["requested_by"] else "a schedule, or someone unknown"
+    reason = code(document["reason"], 400) if document["reason"] else "none given"
+    return f"**Asked by** {who} · **Reason** {reason}"
 
 
 def _table(steps: Sequence[Mapping[str, Any]]) -> str:

@@ -17,15 +17,14 @@ Course = tuple[int, tuple[tuple[float, float], ...]]  # (broker, ((batches that 
 
 
 def disk_plot(disks: Sequence[DiskCourse]) -> Plot | None:
-    """How full each disk is at the peak of each batch; None where a capacity is unknown, or no batch copies."""
+    """How full each disk is at the peak of each batch; None where no capacity is known, or no batch copies."""
     last = max((disk.steps[-1][0] for disk in disks), default=0)
     if last < 2:
         return None  # the table says it better
-    courses: list[Course] = []
-    for disk in disks[: len(_LINES)]:
-        if not disk.capacity_bytes:
-            return None
-        courses.append((disk.broker, _points(disk, disk.capacity_bytes, last)))
+    sized = [(disk, disk.capacity_bytes) for disk in disks[: len(_LINES)] if disk.capacity_bytes]
+    courses: list[Course] = [(disk.broker, _points(disk, capacity, last)) for disk, capacity in sized]
+    if not courses:
+        return None
     fullest = max(percent for _, points in courses for _, percent in points) / 100
     brokers = ", ".join(str(broker) for broker, _ in courses)
     return Plot(

@@ -122,9 +122,13 @@ def _columns(text: str) -> int:
 
 
 def _even_share(brokers: Sequence[BrokerChange], after: Sequence[float]) -> float | None:
-    """The mean over brokers that hold something in the end; None where capacities differ: shares then differ too."""
+    """The mean over brokers that hold something in the end; None where capacities differ: shares then differ too.
+
+    Where one of them is unknown, shares are equal.
+    """
     staying = [value for broker, value in zip(brokers, after, strict=True) if broker.after.replicas]
-    if not staying or len({broker.disk_capacity_bytes for broker in brokers}) > 1:
+    sizes = {broker.disk_capacity_bytes for broker in brokers if broker.after.replicas}
+    if not staying or (len(sizes) > 1 and None not in sizes):
         return None
     return sum(staying) / len(staying)
 

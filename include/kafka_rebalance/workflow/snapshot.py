@@ -10,7 +10,7 @@ from typing import Any
 
 from kafka_rebalance.brokers import configs as broker_configs
 from kafka_rebalance.brokers import metadata, sizes
-from kafka_rebalance.errors import ConnectionSettingsError, KafkaRuleError, ReadError, SettingsError
+from kafka_rebalance.errors import KafkaRuleError, ReadError, SettingsError
 from kafka_rebalance.execution.readiness import check_cluster_ready
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.cluster import ClusterView, SettledController
@@ -18,6 +18,7 @@ from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.verification.cluster_configs import ClusterConfigs
+from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import (
@@ -93,17 +94,6 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
         end_offsets=offsets,
         start_offsets=first_offsets,
     )
-
-
-def check_same_cluster(connection: ClusterConnection, view: ClusterView) -> None:
-    """ZooKeeper's hosts and the bootstrap servers are two settings; they must lead to one cluster."""
-    reported = metadata.read_cluster_id(connection.kafka)
-    if reported != view.cluster_id:
-        raise ConnectionSettingsError(
-            f"The connection {connection.connection_id!r} names two clusters: ZooKeeper {connection.zookeeper.hosts} "
-            f"is {view.cluster_id}, bootstrap servers {connection.kafka.bootstrap_servers} are {reported}. Nothing was "
-            "written. Correct one of them under Admin, Connections."
-        )
 
 
 def metric_rows(taken: Snapshot) -> list[dict[str, Any]]:
@@ -192,9 +182,10 @@ def broker_rows(
         registration = view.brokers.get(broker)
         log_dirs = disks.log_dirs.get(broker, ())
         stated = capacities.get(broker, BrokerCapacity())
-        totals = [log_dir.total_bytes for log_dir in log_dirs]
-        usable = [log_dir.usable_bytes for log_dir in log_dirs]
-        reported = None if not totals or None in totals else sum(total for total in totals if total is not None)
+        # Where a broker tells the sizes of some, a dir without is offline, and takes nothing.
+        sized = [log_dir for log_dir in log_dirs if log_dir.total_bytes is not None]
+        usable = [log_dir.usable_bytes for log_dir in sized]
+        reported = sum(log_dir.total_bytes or 0 for log_dir in sized) if sized else None
         state = "drain" if broker in settings.leaving else "keep" if broker in held else "new"
         rows.append(
             {

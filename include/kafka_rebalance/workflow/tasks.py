@@ -6,6 +6,7 @@ import itertools
 import logging
 import platform
 from collections.abc import Mapping
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -29,7 +30,7 @@ from kafka_rebalance.execution.readiness import refuse
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.folder_owner import read_folder_owner
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.settings import OFFER, Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables import write_snapshot
 from kafka_rebalance.spark import package_zip
@@ -104,6 +105,8 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
         settings = asked
     else:
         settings = policy.tighten(asked, cluster_bytes=taken.cluster_bytes, internal_topics=internal)
+    if who_asked.is_way_back(dag_run):  # it mostly ends less even, and must be there when it is needed
+        settings = replace(settings, less_even_plan=OFFER)
     observed_at = datetime.now(UTC)
     tables_digest = write_snapshot(folder / artifacts.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
     artifacts.write_json(folder / artifacts.SNAPSHOT_FOLDER, "configs.json", taken.configs, source_digest=tables_digest)

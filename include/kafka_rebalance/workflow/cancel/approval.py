@@ -1,4 +1,4 @@
-"""A person approves the cancelling of a running rebalance, or rejects it."""
+"""A person approves the cancelling of a running rebalance, or a throttle above the approved one, or rejects it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_rebalance.execution.decision import REJECT, Answer
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.workflow.approval import DigestApprovalOperator, Offer, note_param
-from kafka_rebalance.workflow.cancel.params import CANCEL_NOW
+from kafka_rebalance.workflow.cancel.params import CANCEL_NOW, SET_THROTTLE
 from kafka_rebalance.workflow.run.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -65,6 +65,29 @@ class CancelApprovalOperator(DigestApprovalOperator):
 
     def details(self, folder: RunFolder, answer: Answer) -> dict[str, Any]:
         return {CONSENT: self._consent}
+
+
+class RateApprovalOperator(DigestApprovalOperator):
+    """Offers the rate of cancel.json, which is above the one that the run was approved with."""
+
+    def offer(self, folder: RunFolder) -> Offer:
+        written = artifacts.read_json(folder, artifacts.CANCEL)
+        return Offer(
+            connection_id=written["connection_id"],
+            policy_digest=written["policy_digest"],
+            digests={SET_THROTTLE: written["digest"]},
+            source_digest=artifacts.digest_of(written),
+            asked=written,
+        )
+
+    def form(self, folder: RunFolder, policy: Policy) -> ParamsDict:
+        return ParamsDict({"note": note_param()})
+
+    def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
+        from kafka_rebalance.report.cancel import rate_body, rate_subject  # heavy, and read with the Dag
+
+        written = artifacts.read_json(folder, artifacts.CANCEL)
+        return rate_subject(written), rate_body(written)
 
 
 def _plan(folder: RunFolder) -> CancelPlan:

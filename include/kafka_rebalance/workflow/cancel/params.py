@@ -17,7 +17,8 @@ CANCEL_PARAMS: dict[str, Param] = {
         title="Action",
         description="stop_after_batch: no further batch. cancel_now: copies in flight are given up, after an approval "
         "that shows what it costs. roll_back: a new run back to the lists recorded before, with an approval of its "
-        "own. set_throttle: another rate for the copies of the running rebalance.",
+        "own. set_throttle: another rate for the copies of the running rebalance; above the approved one, after an "
+        "approval.",
     ),
     "throttle_bytes_per_second": Param(
         None,

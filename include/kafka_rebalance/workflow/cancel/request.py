@@ -45,13 +45,15 @@ from kafka_rebalance.workflow.run.baseline import read_baseline
 from kafka_rebalance.workflow.run.folder import create_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.running import Running, find_moved, find_running
+from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.workflow.run.who_asked import hand_on
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 log = logging.getLogger(__name__)
 
-# The action's task, which comes next; cancelling now is approved before.
+# The action's task, which comes next; cancelling now, and a rate above the approved one, is approved before.
+APPROVE_RATE = "approve_rate"
 NEXT = {STOP: "stop", CANCEL_NOW: "approve", ROLL_BACK: "roll_back", SET_THROTTLE: "set_throttle"}
 ROLL_BACK_FILE = "roll_back.json"  # in Kafka's own form
 
@@ -108,7 +110,8 @@ def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
     said = lines(document)
     for line in said:
         log.info("%s", line)
-    return {"next": NEXT[action], "run": run, "said": list(said[:10])}
+    following = APPROVE_RATE if document.get("needs_approval") else NEXT[action]
+    return {"next": following, "run": run, "said": list(said[:10])}
 
 
 def _target(
@@ -160,6 +163,7 @@ def _stop(asked: _Asked, client: KazooClient) -> dict[str, Any]:
 
 def _cancel_now(asked: _Asked, client: KazooClient) -> dict[str, Any]:
     _need_policy(asked)
+    check_same_cluster(asked.connection, asked.view)
     moves = asked.target.candidate.moves
     way = Way.API if reassignments.can_cancel(asked.connection.kafka) else Way.ZNODE
     held = _sizes(asked, moves)
@@ -198,7 +202,18 @@ def _set_throttle(asked: _Asked, client: KazooClient) -> dict[str, Any]:
     problem = _need_policy(asked).throttle_problem(rate)
     if problem is not None:
         raise PolicyError(f"The rate cannot be set: {problem}. Nothing was changed. Ask for one within it.")
-    return {"bytes_per_second": rate, "approved_bytes_per_second": asked.target.throttle_bytes_per_second}
+    approved = asked.target.throttle_bytes_per_second
+    return {
+        "bytes_per_second": rate,
+        "approved_bytes_per_second": approved,
+        "needs_approval": rate > approved,
+        "digest": rate_digest(asked.run, asked.target.candidate.digest, asked.view.cluster_id, rate),
+    }
+
+
+def rate_digest(run: str, candidate_digest: str, cluster_id: str, bytes_per_second: int) -> str:
+    """Of what an approval of another rate is given for."""
+    return artifacts.digest_of([run, candidate_digest, cluster_id, bytes_per_second])
 
 
 def _roll_back(asked: _Asked, client: KazooClient) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from kafka_rebalance.brokers import reassignments
-from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, VerificationError
+from kafka_rebalance.errors import ApprovalError, ClusterNotReadyError, ExecutionError, VerificationError
 from kafka_rebalance.execution.cancel import CancelPlan, Fate, Way, has_fate, out_of_order, plan_cancel
-from kafka_rebalance.execution.staleness import check_policy_unchanged
+from kafka_rebalance.execution.staleness import check_approval_fresh, check_policy_unchanged
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
@@ -23,13 +23,15 @@ from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.verification.checks import Check, document, summarise
 from kafka_rebalance.verification.placement import check_placement
 from kafka_rebalance.workflow.cancel.approval import CONSENT
+from kafka_rebalance.workflow.cancel.request import rate_digest
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, decider, read_decision
-from kafka_rebalance.workflow.run.folder import RunFolder, open_own_folder, open_run_folder
+from kafka_rebalance.workflow.run.folder import RunFolder, check_newest_attempt, open_own_folder, open_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.running import approved_in, still_running
+from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.workflow.throttle import in_force
 from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.zookeeper import lock
@@ -80,17 +82,50 @@ def stop(run_folder: str, dag_run: Any) -> dict[str, Any]:
 
 @fails_without_retry
 def set_throttle(run_folder: str, dag_run: Any) -> dict[str, Any]:
-    """Gives the copies of the running rebalance another rate, which works within seconds."""
+    """Gives the copies of the running rebalance another rate, none above the approved one; it works within seconds."""
     written, target = _read_request(run_folder, dag_run)
-    rate = written["bytes_per_second"]
     policy = read_policy(written["connection_id"])
     check_policy_unchanged(written["policy_digest"], policy.digest if policy else None)
-    with open_client(read_connection(written["connection_id"]).zookeeper) as client:
+    approved = _plan_of(target, written).throttle_bytes_per_second
+    if written["bytes_per_second"] > approved:
+        raise ApprovalError(
+            f"{written['bytes_per_second']} bytes/s is above the {approved} bytes/s that {written['run']} was approved "
+            "with. Nothing was changed. Start a new run of kafka_rebalance_cancel, which asks for an approval."
+        )
+    return _change_rate(written, target, by=_who(dag_run))
+
+
+@fails_without_retry
+def raise_throttle(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+    """The same with a rate above the one that the run was approved with, which a person has approved by itself."""
+    folder, given = read_decision(decision, dag_run)
+    written, target = _read_request(str(folder), dag_run)
+    asked = rate_digest(written["run"], written["candidate_digest"], written["cluster_id"], written["bytes_per_second"])
+    check_digest(f"The throttle of {written['run']}", asked, given)
+    _check_may_begin(folder, written["connection_id"], given)
+    return _change_rate(written, target, by=decider(given) or "somebody")
+
+
+def _change_rate(written: Mapping[str, Any], target: RunFolder, *, by: str) -> dict[str, Any]:
+    connection, rate = read_connection(written["connection_id"]), int(written["bytes_per_second"])
+    with open_client(connection.zookeeper) as client:
         if not still_running(client, written["run"], written["candidate_digest"]):
             return _say_ended(written)
-    change_rate(target, rate, by=_who(dag_run))
+        check_same_cluster(connection, read_cluster_view(client, ()))
+    change_rate(target, rate, by=by)
     log.info("%s: the throttle is now %d bytes/s per broker", written["run"], rate)
     return {"run": written["run"], "throttle_bytes_per_second": rate}
+
+
+def _check_may_begin(folder: RunFolder, connection_id: str, given: Mapping[str, Any]) -> None:
+    """Raises ApprovalError for an approval that has grown too old, RunFolderError for one of an earlier attempt,
+    StaleProposalError where the policy has changed since.
+    """
+    policy = read_policy(connection_id)
+    check_policy_unchanged(given["policy_digest"], policy.digest if policy else None)
+    assert policy is not None  # or the digests could not be the same
+    check_newest_attempt(folder)
+    check_approval_fresh(given["approved_at"], policy.approval_expires_after_seconds, datetime.now(UTC))
 
 
 @fails_without_retry
@@ -104,10 +139,14 @@ def cancel(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     policy = read_policy(approved.connection_id)
     check_policy_unchanged(approved.decision["policy_digest"], policy.digest if policy else None)
     connection = read_connection(approved.connection_id)
+    target = open_run_folder(approved.written["target_folder"])
     with open_client(connection.zookeeper) as client:
         if not still_running(client, approved.plan.run, approved.plan.candidate_digest):
             return _say_ended(approved.written)
-        control.ask_cancel(open_run_folder(approved.written["target_folder"]), decider(approved.decision) or "somebody")
+        check_same_cluster(connection, _view(client, approved))
+        if control.read_control(target).cancelled is None:  # else this is a retry of what was begun in time
+            _check_may_begin(approved.folder, approved.connection_id, approved.decision)
+        control.ask_cancel(target, decider(approved.decision) or "somebody")
         # After that: a worker that read control.json before it, and is about to request a batch, no longer can.
         lock.raise_fence(client)
         cancelled = _take_back(client, connection, approved)

@@ -12,9 +12,9 @@ from kafka_rebalance.execution.decision import REJECT
 from kafka_rebalance.execution.proposing import AGAIN_AFTER, Rejection, Seen, again, changed_since, not_again
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.settings import REFUSE, Settings
 from kafka_rebalance.planning.arrays import Problem, loads_now, shares
-from kafka_rebalance.planning.constraints import rack_rule, violations
+from kafka_rebalance.planning.constraints import rack_rule, rackless, violations
 from kafka_rebalance.planning.hot_spots import Reach, reach
 from kafka_rebalance.planning.reading import read_problem
 from kafka_rebalance.planning.scoring import Score, scores
@@ -49,6 +49,13 @@ def why_not(
     """
     if holder is not None:
         return f"the run {holder} holds the cluster", ""
+    without_rack = problem.brokers[rackless(problem)].tolist()
+    if without_rack and policy.rackless_brokers == REFUSE:
+        ids = ", ".join(map(str, without_rack))
+        return (
+            f"broker {ids} has no rack though others have one: set broker.rack, or rackless_brokers in the policy",
+            "",
+        )
     helpless = cannot_help(problem, result)
     if helpless is not None:
         return helpless, ""

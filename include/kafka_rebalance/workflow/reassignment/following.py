@@ -34,6 +34,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Candidate, brokers_touched
 from kafka_rebalance.workflow.reassignment import progress_notes
 from kafka_rebalance.workflow.reassignment.followed import followed, read_followed, read_kafka_elects
+from kafka_rebalance.workflow.reassignment.throttle_watch import ThrottleWatch
 from kafka_rebalance.workflow.run.control import Control, read_control
 from kafka_rebalance.workflow.run.folder import open_run_folder
 from kafka_rebalance.workflow.throttle.leases import rate_in_force
@@ -83,6 +84,7 @@ class BatchFollower:
         self._requested = False
         self._rate = Rate(None, None)
         self._control = Control()
+        self._throttle = ThrottleWatch(self.folder)
         self._said: set[str] = set()
         self._last_line = ""
 
@@ -123,6 +125,7 @@ class BatchFollower:
                 self._watch, now, self.batch.moves, view, kafka_elects=self._kafka_elects
             )
             odd |= {one.kind: one.text for one in wrong}
+            odd.update(self._throttle.look(self._zookeeper(), now, view, each).items())
             if state == "moving" and (reasons := [one.text for one in wrong if one.stops]):
                 state, message = "stalled", f"Batch {self.batch.number} needs a person: {' '.join(reasons)}"
         self._say(progress, odd, say)

@@ -55,6 +55,7 @@ from kafka_rebalance.workflow.run.disks_now import disks_now, replicas_now
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.left_out import leave_out
 from kafka_rebalance.workflow.run.policies import read_policy
+from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.zookeeper.client import read_children
 from kafka_rebalance.zookeeper.reader import check_controller_stable, read_assignments, read_topic_configs
 from kafka_rebalance.zookeeper.znodes import paths
@@ -108,6 +109,7 @@ def check_before_write(
     if not begun:
         check_approval_fresh(plan.decision["approved_at"], policy.approval_expires_after_seconds, datetime.now(UTC))
     check_cluster_ready(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=())
+    check_same_cluster(connection, view)
     pause = pause_now(plan, view, where)
     if pause:  # `reassign` has waited; another task, cleared meanwhile, does not take it for a conflict either
         raise ClusterNotReadyError(f"Nothing was written, since the next batch waits. {' '.join(pause.reasons)}")

@@ -13,6 +13,7 @@ from kafka_rebalance.errors import ArtifactError, SettingsError, StorageError
 from kafka_rebalance.execution.decision import Requester
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.folder_owner import FolderOwner, read_folder_owner
+from kafka_rebalance.workflow.fleet import CANCEL_DAG
 from kafka_rebalance.workflow.run.folder import RunFolder, file_name, open_own_folder, runs_root
 
 ASKED_IN = "asked_in"  # a key of the conf: the run that hands it on
@@ -70,6 +71,15 @@ def read_requester(dag_run: Any) -> Requester:
         )
     is_told = bool(found["automatic"]) or found["by"] is not None
     return Requester(name, kind == _OPERATORS and is_told, found["by"])
+
+
+def is_way_back(dag_run: Any) -> bool:
+    """Whether the run goes back to recorded lists: kafka_rebalance_cancel has handed its conf on.
+
+    To be asked after `read_requester`, which holds the conf against what that Dag's run has written.
+    """
+    origin = (getattr(dag_run, "conf", None) or {}).get(ASKED_IN)
+    return isinstance(origin, Mapping) and origin.get("dag_id") == CANCEL_DAG
 
 
 def _kind(dag_run: Any) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import replace
 
 from kazoo.client import KazooClient
@@ -18,9 +17,9 @@ from kafka_rebalance.verification.stored_configs import entity_of
 from kafka_rebalance.verification.throttles import check_left, check_throttles, check_unrecorded
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.workflow.throttle import cluster_lease
+from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.leases import rate_in_force
 from kafka_rebalance.zookeeper.lock import LockOwner
-from kafka_rebalance.zookeeper.reader import read_broker_configs, read_topic_configs
 
 
 def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan) -> None:
@@ -84,14 +83,3 @@ def without_gone(plan: ApprovedPlan, lease: ThrottleLease) -> ThrottleLease:
     gone = plan.topics - {move.topic_partition.topic for move in plan.candidate.moves}
     wanted = {entity: values for entity, values in lease.wanted.items() if entity.removeprefix("topics/") not in gone}
     return replace(lease, wanted=wanted)
-
-
-def read_configs(client: KazooClient, entities: Collection[str]) -> dict[str, dict[str, str]]:
-    """{entity: {key: value}} of brokers and topics, and of all brokers' default, pipelined."""
-    names = [entity.partition("/") for entity in entities]
-    topics = read_topic_configs(client, [name for kind, _, name in names if kind == "topics"])
-    brokers = read_broker_configs(client, [int(name) for kind, _, name in names if kind == "brokers"])
-    return {
-        **{f"topics/{topic}": values for topic, values in topics.items()},
-        **{entity_of(broker): values for broker, values in brokers.items()},
-    }

@@ -28,6 +28,7 @@ from kafka_rebalance.errors import (
 )
 from kafka_rebalance.execution.janitor import Finding, Standing, absent_receivers, copying_of, custody, slowed_catch_up
 from kafka_rebalance.execution.lease import ThrottleLease
+from kafka_rebalance.execution.lifted_throttle import lifted, lifted_text, wanted_for
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.storage import make_folder
 from kafka_rebalance.workflow.fleet import fleet
@@ -36,6 +37,7 @@ from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.folder import file_name, open_run_folder, runs_root
 from kafka_rebalance.workflow.run.lock import this_airflow
 from kafka_rebalance.workflow.throttle import cluster_lease, leases, sweeping
+from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.standing import read_standing
 from kafka_rebalance.workflow.throttle.sweeping import Asked, read_asked
 from kafka_rebalance.workflow.throttle.throttling import put_back
@@ -222,6 +224,9 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
     if decided.alert is not None:
         look.alerts[f"{lease.run} {standing} {lease.handed_over_at}"] = " ".join((decided.alert, *absent))
     if not decided.put_back:
+        wanted = wanted_for(lease, copying)
+        if found := lifted(wanted, lease.own_rates, read_configs(client, wanted)):
+            look.alerts[f"{lease.run} throttle lifted"] = f"Run {lease.run}: {lifted_text(found)}"
         return False
     try:
         result = put_back(client, lease)

@@ -16,7 +16,7 @@ from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.workflow.run.left_out import read_remaining
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.throttle import cluster_lease, leases
-from kafka_rebalance.workflow.throttle.in_force import read_configs
+from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.rates import check_run_rate
 from kafka_rebalance.workflow.throttle.throttling import ATTEMPTS, put_back
 from kafka_rebalance.zookeeper import lock

@@ -24,7 +24,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.throttle import cluster_lease
-from kafka_rebalance.workflow.throttle.in_force import read_configs
+from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import read_children
 from kafka_rebalance.zookeeper.orphans import delete_orphaned_config, read_orphaned_configs

@@ -42,12 +42,13 @@ from kafka_rebalance.workflow.run.folder import check_newest_attempt
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.workflow.run.preflight import check_before_write
+from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.workflow.run.segments import check_copies_safe
 from kafka_rebalance.workflow.throttle import cluster_lease, leases
+from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.in_force import (
     check_nothing_of_ours,
     has_held_before,
-    read_configs,
     without_gone,
 )
 from kafka_rebalance.workflow.throttle.rates import check_run_rate
@@ -80,7 +81,9 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             check_newest_attempt(plan.folder)
         where = position(plan.candidate.batches, view, asked)
         check_position(where)
-        if where.in_flight is None:
+        if where.in_flight is not None:
+            check_same_cluster(connection, view)
+        else:
             plan = check_before_write(client, connection, plan, view, where)
             check_copies_safe(client, connection, plan)
             check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)

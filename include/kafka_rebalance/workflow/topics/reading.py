@@ -17,6 +17,7 @@ from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow import snapshot
+from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view, read_topic_configs
 
@@ -76,7 +77,7 @@ def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> 
         view = read_cluster_view(client)
         asked = selected_topics(request, view) if request.is_read_only else [request.topic]
         topic_configs = read_topic_configs(client, asked)
-    snapshot.check_same_cluster(connection, view)
+    check_same_cluster(connection, view)
     if connection.expected_cluster_id not in (None, view.cluster_id):
         raise ClusterNotReadyError(
             f"This is cluster {view.cluster_id}, the connection expects {connection.expected_cluster_id}. Nothing was "

@@ -13,11 +13,12 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ClusterNotReadyError, KafkaRuleError, PolicyError, VerificationError
-from kafka_rebalance.execution.staleness import check_policy_unchanged
+from kafka_rebalance.execution.staleness import check_approval_fresh, check_policy_unchanged
 from kafka_rebalance.execution.topic_change import TopicChange, check_still
 from kafka_rebalance.execution.topic_request import TopicRequest
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.topics import change_lines, describe_lines, forecast_lines, list_lines
 from kafka_rebalance.verification.checks import Check, document, summarise
 from kafka_rebalance.verification.topics import check_configs, check_deleted, check_new_partitions
@@ -27,18 +28,20 @@ from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.approved import check_digest, read_decision
 from kafka_rebalance.workflow.run.folder import (
     RunFolder,
+    check_newest_attempt,
     create_run_folder,
     open_own_folder,
 )
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.workflow.run.policies import read_policy
+from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.workflow.topics import forecast as topic_forecast
 from kafka_rebalance.workflow.topics.planning import PlannedTopic, plan_change
 from kafka_rebalance.workflow.topics.reading import TopicCluster, describe, read_topic_cluster
 from kafka_rebalance.zookeeper import lock, topics
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import read_cluster_view, read_topic_configs
+from kafka_rebalance.zookeeper.reader import read_assignments, read_cluster_view, read_topic_configs
 from kafka_rebalance.zookeeper.writer import Outcome
 
 log = logging.getLogger(__name__)
@@ -190,28 +193,62 @@ def write(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     check_not_frozen(approved.connection_id)
     policy = read_policy(approved.connection_id)
     check_policy_unchanged(approved.decision["policy_digest"], policy.digest if policy else None)
-    with open_client(read_connection(approved.connection_id).zookeeper) as client:
+    connection = read_connection(approved.connection_id)
+    with open_client(connection.zookeeper) as client:
         view = read_cluster_view(client, [change.topic])
         if view.cluster_id != change.cluster_id:
             raise ClusterNotReadyError(
                 f"This is cluster {view.cluster_id}, the change is of {change.cluster_id}. Nothing was written. "
                 "Correct the connection, and start a new Dag run."
             )
+        check_same_cluster(connection, view)
         registered = tuple(view.brokers)
         if change.action == "create":
+            _check_may_begin(client, approved, policy)
             return _create(client, change, registered)
         if change.action == "alter" and not change.new_partitions:
+            _check_may_begin(client, approved, policy)
             check_still(change, configs_now=_configs(client, change.topic), registered=registered)
             return _set_configs(client, change)
         # A rebalance that holds the cluster may be about to move this very topic, on lists it has had approved.
         owner = lock_owner(change.digest, dag_run)
         fence = lock.acquire(client, owner)
         try:
+            _check_may_begin(client, approved, policy)
             if change.action == "delete":
                 return _delete(client, change, fence)
             return _expand(client, change, registered, fence)
         finally:
             lock.release(client, owner)
+
+
+def _check_may_begin(client: KazooClient, approved: ApprovedChange, policy: Policy | None) -> None:
+    """Raises ApprovalError for an approval that has grown too old, RunFolderError for one of an earlier attempt.
+
+    To be asked immediately before the write. What is written already is not held against its age: a retry says so.
+    """
+    if _is_written(client, approved.change):
+        return
+    check_newest_attempt(approved.folder)
+    if approved.document["needs_approval"]:
+        assert policy is not None  # or the digests could not be the same
+        expires = policy.approval_expires_after_seconds
+        check_approval_fresh(approved.decision["approved_at"], expires, datetime.now(UTC))
+
+
+def _is_written(client: KazooClient, change: TopicChange) -> bool:
+    """Whether all of the change that needs a decision is there; of an expansion its configs may still be to come."""
+    if change.identity is None:
+        return False
+    if change.action == "delete":
+        deletion = topics.read_deletion(client, change.topic, expected=change.identity)
+        return deletion.marked or not deletion.topic_left
+    if change.new_partitions:
+        found = read_assignments(client, [change.topic]).get(change.topic)
+        stored = found.partitions if found is not None else {}
+        return all(stored.get(partition) == held for partition, held in change.new_partitions.items())
+    now = _configs(client, change.topic)
+    return all(now.get(key) == value for key, value in change.config_changes.items())
 
 
 def _create(client: KazooClient, change: TopicChange, registered: tuple[int, ...]) -> dict[str, Any]:

@@ -1,0 +1,56 @@
+"""While a batch is followed: looks now and then whether the throttle of its copies is in force."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.errors import ArtifactError, CorruptZnodeError
+from kafka_rebalance.execution.detectors import Kind
+from kafka_rebalance.execution.lease import ThrottleLease
+from kafka_rebalance.execution.lifted_throttle import LOOK_SECONDS, lifted, lifted_text
+from kafka_rebalance.execution.progress import PartitionProgress, Phase
+from kafka_rebalance.execution.throttle import desired_throttle
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.cluster import AnyView
+from kafka_rebalance.workflow.run.folder import RunFolder
+from kafka_rebalance.workflow.throttle.entity_configs import read_configs
+from kafka_rebalance.workflow.throttle.leases import rate_in_force
+
+
+class ThrottleWatch:
+    """Remembers what the last look has found until the next one is due."""
+
+    def __init__(self, folder: RunFolder) -> None:
+        self._folder = folder
+        self._looked_at: float | None = None
+        self._found: dict[Kind, str] = {}
+
+    def look(
+        self, client: KazooClient, now: float, view: AnyView, each: Sequence[PartitionProgress]
+    ) -> dict[Kind, str]:
+        """What is wrong with the throttle of what is not in place yet; nothing if it is in force. Raises ReadError."""
+        moves = [
+            one.move for one in each if one.phase is not Phase.DONE and one.move.topic_partition in view.partitions
+        ]
+        if not any(move.added for move in moves):
+            return {}
+        if self._looked_at is not None and 0 <= now - self._looked_at < LOOK_SECONDS:
+            return self._found
+        self._looked_at = now
+        try:
+            rate = rate_in_force(self._folder)
+            wanted = desired_throttle(moves, rate)
+            found = lifted(wanted, self._own_rates(rate), read_configs(client, wanted))
+            self._found = {Kind.THROTTLE_LIFTED: lifted_text(found)} if found else {}
+        except CorruptZnodeError as unreadable:
+            self._found = {Kind.THROTTLE_LIFTED: f"Whether the throttle is in force cannot be told: {unreadable}"}
+        except ArtifactError:
+            return self._found  # what the run's folder does not tell now, it may tell at the next look
+        return self._found
+
+    def _own_rates(self, rate: int) -> frozenset[str]:
+        """All that the run has set, by its copy of the lease; the one of now where there is none."""
+        document = artifacts.read_json_if_there(self._folder, artifacts.THROTTLE)
+        return frozenset((str(rate),)) if document is None else ThrottleLease.from_mapping(document).own_rates
