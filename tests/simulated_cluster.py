@@ -54,6 +54,7 @@ class SimulatedCluster:
         self.size_bytes = SIZE_BYTES  # of every replica that is in sync
         self.tells_sizes = True
         self.disk_fractions: dict[int, float] = {}  # in use, of brokers that tell
+        self.failed_dirs: dict[int, str] = {}  # by broker the log dir that is offline, with all its replicas
         self.requests: list[dict[TopicPartition, list[int]]] = []  # what each reassignment znode asked for
         self.elections: list[list[TopicPartition]] = []  # what each election znode asked for
         brokers = "kafka_rebalance.brokers"
@@ -144,7 +145,12 @@ class SimulatedCluster:
         fractions = {broker: self.disk_fractions[broker] for broker in brokers if broker in self.disk_fractions}
         if not self.tells_sizes:
             return Metered({}, frozenset(brokers), {})
-        return Metered(self._log_dirs(_, brokers).replicas, frozenset(), fractions)
+        sizes = {
+            tp: {broker: size for broker, size in held.items() if broker not in self.failed_dirs}
+            for tp, held in self._log_dirs(_, brokers).replicas.items()
+        }
+        offline = {broker: (path,) for broker, path in self.failed_dirs.items() if broker in brokers}
+        return Metered(sizes, frozenset(), fractions, offline)
 
     def _reassignments(self, _: object) -> dict[TopicPartition, tuple[int, ...]] | None:
         """What the controller says is in motion, which from 2.4 on topics' znodes mark."""

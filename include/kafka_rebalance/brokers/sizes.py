@@ -47,12 +47,13 @@ class BrokerDisks:
 @dataclass(frozen=True, slots=True)
 class Metered:
     """Bytes of some replicas by broker, the brokers that did not tell, and of those that tell (Kafka 3.3 and later) the
-    share of their disks that is in use, by whatever.
+    share of their disks that is in use, by whatever. `offline`: the log directories that have failed, by broker.
     """
 
     replicas: Mapping[TopicPartition, Mapping[int, int]]
     silent: frozenset[int]
     disk_fractions: Mapping[int, float]
+    offline: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
 def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDisks:
@@ -87,6 +88,7 @@ def read_replica_sizes(
     """
     replicas: dict[TopicPartition, dict[int, int]] = {}
     fractions: dict[int, float] = {}
+    offline: dict[int, tuple[str, ...]] = {}
     silent = set(brokers)
     asked: dict[str, list[int]] = {}
     for topic, partition in partitions:
@@ -101,10 +103,13 @@ def read_replica_sizes(
                             replicas.setdefault(topic_partition, {})[broker] = size
                     if (fraction := _fraction_in_use(answers)) is not None:
                         fractions[broker] = fraction
+                    failed = tuple(one["log_dir"] for one in answers if one["error_code"] == _STORAGE_ERROR)
+                    if failed:
+                        offline[broker] = failed
                     silent.discard(broker)
     except ReadError:
         pass
-    return Metered(replicas, frozenset(silent), fractions)
+    return Metered(replicas, frozenset(silent), fractions, offline)
 
 
 def _every_partition(client: KafkaAdminClient) -> dict[str, list[int]]:

@@ -1,7 +1,7 @@
-"""What goes wrong while a batch is followed, told from ZooKeeper alone. Each anomaly says what to do; none is a write.
+"""What goes wrong while a batch is followed, told from ZooKeeper, and of log dirs by the brokers. None is a write.
 
-`detect` is called at each look with what it returned at the last one. Copies that stand still are told from sizes, in
-`execution.movement`.
+Each anomaly says what to do. `detect` is called at each look with what it returned at the last one. Copies that stand
+still are told from sizes, in `execution.movement`.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from typing import Protocol
 
 from kafka_rebalance.execution.findings import some
 from kafka_rebalance.execution.move_stage import Stage, stage_in
+from kafka_rebalance.execution.progress import PartitionProgress, Phase, Sizes
 from kafka_rebalance.model.cluster import Controller
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.proposal import Move
@@ -48,6 +49,7 @@ class Kind(StrEnum):
     LEADERS_MOVED = "leaders_moved"
     TOPIC_DELETION = "topic_deletion"
     THROTTLE_LIFTED = "throttle_lifted"
+    LOG_DIR_FAILED = "log_dir_failed"
 
 
 class View(Protocol):
@@ -112,6 +114,32 @@ def detect(
         *_leaders(before, moves, view, kafka_elects),
     ]
     return watch, tuple(found)
+
+
+def failed_log_dirs(
+    offline: Mapping[int, Sequence[str]], each: Sequence[PartitionProgress], sizes: Sizes
+) -> Anomaly | None:
+    """Log directories that have failed on brokers which live and still receive copies of the batch; None: there are
+    none. `sizes`: what the brokers tell. A copy that its broker no longer tells lay in the directory that failed.
+    """
+    said = []
+    for broker, paths in sorted(offline.items()):
+        copies = [one.move.topic_partition for one in each if broker in one.missing and one.phase is Phase.COPYING]
+        lost = [tp for tp in copies if broker not in sizes.get(tp, {})]
+        if not copies:
+            continue
+        what = (
+            f"{len(lost)} copies of the batch do not go on there ({some(sorted(lost))})"
+            if lost
+            else (f"the {len(copies)} copies of the batch to this broker lie in its other directories and go on")
+        )
+        said.append(f"Log directory {', '.join(paths)} of broker {broker} is offline: {what}.")
+        if lost:
+            said.append(
+                f"Repair or replace that disk, then restart broker {broker}: these copies begin again by themselves. "
+                "The throttle stays meanwhile. To give them up instead, use cancel_now of kafka_rebalance_cancel."
+            )
+    return Anomaly(Kind.LOG_DIR_FAILED, " ".join(said)) if said else None
 
 
 def _conditions(moves: Sequence[Move], view: View) -> Iterable[tuple[Kind, object]]:

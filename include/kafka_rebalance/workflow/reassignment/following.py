@@ -74,6 +74,7 @@ class BatchFollower:
         self._fullest: tuple[int, float] | None = None  # the broker and the share of its disks at the highest
         self._happenings: Happenings | None = None  # as earlier watchers left them, once they are read
         self._sizes: tuple[float, Sizes, frozenset[int]] | None = None
+        self._offline: Mapping[int, tuple[str, ...]] = {}  # log directories that have failed, by broker
         self._measured: tuple[int | None] | None = None  # bytes of new replicas at the end, once they were asked for
         self._movement: Movement | None = None
         self._watch: detectors.Watch | None = None
@@ -116,6 +117,9 @@ class BatchFollower:
             standing_seconds=min(STANDING_SECONDS, self.stall_seconds),
         )
         odd: dict[progress_notes.Subject, str] = dict(late.items())
+        failed = detectors.failed_log_dirs(self._offline, each, known)
+        if failed is not None:
+            odd[failed.kind] = failed.text
         progress = add_up(each)
         self._samples = [*self._samples, Sample(now, progress.bytes_copied)][-SAMPLES_KEPT:]
         self._rate = rate_and_eta(self._samples, progress.bytes_total)
@@ -232,6 +236,7 @@ class BatchFollower:
         copied = [move.topic_partition for move in self.batch.moves if move.added]
         found = sizes.read_replica_sizes(self.connection.kafka, wanted, copied)
         self._sizes = (now, found.replicas, found.silent)
+        self._offline = found.offline
         fullest = max(found.disk_fractions.items(), key=lambda one: one[1], default=None)
         if fullest is not None and (self._fullest is None or fullest[1] > self._fullest[1]):
             self._fullest = fullest
