@@ -74,7 +74,7 @@ class Template:
     def __init__(self, root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         self.live, self.kept = root / "live", root / "kept"
         self.live.mkdir()
-        monkeypatch.setattr("kafka_rebalance.model.artifacts.os.fsync", lambda _: None)
+        monkeypatch.setattr("kafka_rebalance.model.storage.os.fsync", lambda _: None)
         made = batched_run(self.live, SimulatedCluster(monkeypatch, TOPICS), monkeypatch)
         self.xcom, self.decision = made.xcom, made.decision
         shutil.copytree(self.live, self.kept)

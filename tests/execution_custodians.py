@@ -13,7 +13,7 @@ from kazoo.exceptions import ConnectionLoss
 
 from cancel_run import CancelRun
 from execution_judge import Process
-from execution_others import Others
+from execution_strangers import Strangers
 from janitor_run import Airflow, tend
 from kafka_rebalance.errors import WriteError
 from kafka_rebalance.model.partition import TopicPartition
@@ -24,7 +24,7 @@ LOOK_SECONDS = 60.0  # pass between two looks of who waits for something
 STEPS = 8  # that the controller makes meanwhile
 
 
-class Custodians(Others):
+class Custodians(Strangers):
     """Each is a call of a task, as those of the runs are."""
 
     monkeypatch: pytest.MonkeyPatch

@@ -37,6 +37,9 @@ class Process:
     written: list[tuple[str, str]] = field(default_factory=list)
     registered: set[int] = field(default_factory=set)  # brokers that were there at any time since it began
     strangers: int = 0  # how often strangers had written when it began
+    late: bool = False  # approvals had expired when it began
+    policy_versions: int = 0  # how often the policy had changed when it began
+    papers_of: str | None = None  # the run whose XComs and files it was given, where that is another one
 
 
 class Judge:
@@ -50,6 +53,9 @@ class Judge:
     strangers: int
     fake: FakeZooKeeper
     version: str
+    requested: dict[str, set[Key]]  # what each run has ever requested
+    meddled: set[Key]
+    policy_versions: int
 
     def _judge_write(self, process: Process, call: str, path: str, before: bytes | None) -> None:
         """Design, 6 "Never", for one write of a run."""
@@ -73,6 +79,7 @@ class Judge:
         data = self.fake.znodes[REASSIGN].data
         assert REQUEST.fullmatch(data), f"{said}: {data!r}"
         approved = self.moves[process.run]
+        self._judge_papers(process, said)
         for entry in json.loads(data)["partitions"]:
             key, replicas = (entry["topic"], entry["partition"]), entry["replicas"]
             assert key in approved, f"{said}: {key} was not approved"
@@ -81,12 +88,31 @@ class Judge:
             assert set(replicas) <= process.registered, f"{said}: {replicas} with {process.registered} registered"
             if self.strangers == process.strangers:
                 assert key not in self.controller.targets, f"{said}: {key} is on its way already"
+            if self.strangers == process.strangers:
+                now = self.cluster.replicas(key[0])[key[1]]
+                assert now == list(approved[key].before), f"{said}: {key} is at {now}, approved from {approved[key]}"
+            self.requested.setdefault(process.run, set()).add(key)
         assert self.holder() == process.run, f"{said}: the lock is held by {self.holder()}"
         if self.strangers == process.strangers:
             for entry in json.loads(data)["partitions"]:
                 move = approved[entry["topic"], entry["partition"]]
                 left = [text for text in self._wanted(move) if text not in self._entries(f"topics/{entry['topic']}")]
                 assert not left, f"{said}: {left} of {move.topic_partition} are not throttled"
+
+    def _judge_papers(self, process: Process, said: str) -> None:
+        """Whether the approval counts: before the first request it must be fresh, and its policy must always be the
+        one of today.
+        """
+        begun = process.run in self.requested
+        assert begun or not process.late, f"{said}: with an expired approval, and nothing of this run was begun"
+        changed = process.policy_versions % 2 == 1 and self.policy_versions == process.policy_versions
+        assert not changed, f"{said}: under a policy that was not approved"
+        assert process.papers_of is None, f"{said}: by the files of {process.papers_of}"
+
+    def _judge_followed(self, run: str, batch: int) -> None:
+        """A batch that is said to be under way was requested by this run."""
+        keys = {key for key, move in self.moves[run].items() if move.batch == batch}
+        assert keys & self.requested.get(run, set()), f"{run} follows batch {batch}, which it has never requested"
 
     def _judge_cancel(self, call: str, path: str, said: str) -> None:
         """Only what cancelling may do beside: below 2.4 both deletions, and requests for lists that were recorded."""
@@ -104,6 +130,8 @@ class Judge:
         then = json.loads(before)["config"] if before else {}
         now = self.fake.json(path)["config"]
         changed = {key for key in {*then, *now} if then.get(key) != now.get(key)}
+        if process.kind == "hold" and changed and process.run not in self.requested:
+            self._judge_papers(process, said)
         assert changed <= set(THROTTLE_KEYS), f"{said}: {changed}"
         for key in changed & set(LIST_KEYS):
             gone = set(split(then.get(key))) - set(split(now.get(key)))
@@ -126,6 +154,12 @@ class Judge:
             assert not requested, f"{kind} of {process.run} says {words!r} and has written {requested}"
         if "No further move was requested" in words:
             assert ("create", REASSIGN) not in kept, f"{kind} of {process.run} says {words!r}"
+        if "Somebody else cancelled" in words:
+            assert self.meddled & set(self.moves[process.run]), (
+                f"{kind} of {process.run} says {words!r}, and nobody did"
+            )
+        if process.papers_of is not None:
+            assert kept == [], f"{kind} of {process.run} has written {kept} by the files of {process.papers_of}"
 
     def _lease_texts(self) -> dict[str, Any]:
         """The lease of each cluster: the latest, of its files and of what the cluster has."""

@@ -24,9 +24,10 @@ from kazoo.retry import KazooRetry
 
 from execution_custodians import Custodians
 from execution_judge import RATE, Process
+from execution_strangers import PLANNED_UNDER
 from fake_transaction import FakeTransaction
 from fake_zookeeper import Answer, FakeZooKeeper
-from in_process_run import CONNECTION, POLICY
+from in_process_run import CONNECTION
 from kafka_rebalance.errors import ReadError, RebalanceError
 from kafka_rebalance.execution.pacing import STABLE_LOOKS
 from kafka_rebalance.model import artifacts
@@ -38,10 +39,10 @@ from kafka_rebalance.workflow.throttle import leases
 from model_controller import Key, ModelController
 from simulated_cluster import SimulatedClient, SimulatedCluster, SimulatedRun
 
-TOPICS = {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}}
-PLANS: tuple[dict[str, list[int]], ...] = (
-    {"orders-0": [2, 3], "orders-1": [4, 1], "audit-0": [1, 2]},  # replaces, and changes an order
-    {"orders-0": [4, 1], "audit-0": [3, 4]},
+TOPICS = {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "ranks": {0: (1, 2, 3)}}
+PLANS: tuple[dict[str, list[int]], ...] = (  # of one snapshot; they have a move in common, and another partition
+    {"orders-0": [2, 3], "orders-1": [4, 1], "audit-0": [1, 2], "ranks-0": [3, 2, 1]},  # replaces, and changes orders
+    {"orders-0": [2, 3], "audit-0": [3, 4]},
 )
 OURS = ("hold", "request", "look", "resume", "elect", "release", "verify")
 OUTSIDE = ("ask", "cancel", "end", "stop", "sweep")  # by people and the janitor, whichever run holds the cluster
@@ -61,12 +62,14 @@ class World(Custodians):
         monkeypatch.setattr(f"{client}.KazooClient", lambda **_: self._connect())
         monkeypatch.setattr(f"{client}.KazooRetry", functools.partial(KazooRetry, sleep_func=lambda _: None))
         monkeypatch.setattr("kafka_rebalance.workflow.reassignment.elections.WAIT_SECONDS", 0)
-        monkeypatch.setattr("kafka_rebalance.model.artifacts.os.fsync", lambda _: None)
+        monkeypatch.setattr("kafka_rebalance.model.storage.os.fsync", lambda _: None)
         monkeypatch.setattr("kafka_rebalance.workflow.run.freeze._stored", lambda: None)
         for name in ("read", "write", "is_latest", "remove_before"):
             monkeypatch.setattr(leases, name, functools.partial(self._file, getattr(leases, name)))
         self.process: Process | None = None
         self._make_custodians()
+        self.later_seconds, self.policy_versions = 0.0, 0
+        self._make_clock()
         self.seen: Counter[tuple[str, str]] = Counter()  # how the tasks ended
         self.said: Counter[tuple[str, str]] = Counter()
         self.templates: dict[str, tuple[dict[str, Any], dict[str, SimulatedRun]]] = {}
@@ -85,7 +88,7 @@ class World(Custodians):
         for number, plan in enumerate(PLANS):
             name = f"{version}-{number}"
             made = SimulatedRun(self.folder, self.cluster, self.monkeypatch, name)
-            made.policy_file.write_text(POLICY + "partitions_per_batch: 2\n")
+            made.policy_file.write_text(PLANNED_UNDER)
             entries = [
                 {"topic": tp.rpartition("-")[0], "partition": int(tp.rpartition("-")[2]), "replicas": replicas}
                 for tp, replicas in plan.items()
@@ -126,6 +129,9 @@ class World(Custodians):
         self.takes = 0
         self.strangers = 0  # how often strangers have written anything
         self.meddled: set[Key] = set()  # partitions that strangers have requested something for
+        self.requested: dict[str, set[Key]] = {}  # what each run has ever requested
+        self.later_seconds, self.policy_versions = 0.0, 0
+        self._write_policy()
         self.foreign = {e: set(self._entries(e)) for e in self._throttled_entities()}
         self.priors: dict[str, Any] = {}
         while self.controller.step():
@@ -142,6 +148,10 @@ class World(Custodians):
         process.kind = kind
         process.registered = self.live()
         process.strangers = self.strangers
+        process.late, process.policy_versions = self.later_seconds > 0, self.policy_versions
+        if made is not None and process.papers_of is not None:
+            made = copy.copy(made)
+            made.decision = self.runs[process.papers_of].decision
         outer, self.process = self.process, process
         leases_before, self.takes = self._lease_texts(), self.takes + 1
         takes = self.takes
@@ -161,6 +171,9 @@ class World(Custodians):
             if self.broken:
                 raise self.broken[0]
             self._judge_leases(leases_before if self.takes == takes else {})
+        assert process.papers_of is None, f"{kind} of {run} took the files of {process.papers_of} for its own"
+        if kind in ("request", "resume") and result is not None:
+            self._judge_followed(run, result)
         if kind == "verify" and not process.meanwhile:
             self._judge_success(run)
         if kind == "end" and not process.meanwhile:

@@ -102,6 +102,8 @@ class ModelController:
                 yield from self._advance(about)
             case "cancel" if about in self.targets:
                 yield from self._cancel(about)
+            case "alter":
+                yield from self._alter(*about)
             case "up" | "down":
                 yield from self._brokers(event, about)
             case "deletion":
@@ -197,6 +199,20 @@ class ModelController:
             yield self._state(key, leader=leaders[0])
         for broker in self.ordered([broker for broker in state["isr"] if broker not in back]):
             yield self._state(key, leaves=broker)
+
+    def _alter(self, key: Key, target: list[int]) -> Iterator[tuple[str, str, Any]]:
+        """AlterPartitionReassignments with a target (2.4+): it takes the place of whatever runs, and of its request."""
+        now = self._replicas(key)
+        if now is None or not self._has_state(key) or (key not in self.targets and now == target):
+            return
+        origin = self.origins.get(key, now)
+        yield from self._settle([key], {})
+        self.targets[key], self.origins[key] = target, origin
+        for broker in [
+            broker for broker in self.fake.json(self._state_path(key))["isr"] if broker not in {*origin, *target}
+        ]:
+            yield self._state(key, leaves=broker)  # of a copy that is not wanted any more
+        yield from self._advance(key)
 
     def _settle(self, done: Sequence[Key], asked: dict[Key, list[int]]) -> Iterator[tuple[str, str, Any]]:
         """Takes what is over out of its memory and out of the znode, which goes when it is empty."""

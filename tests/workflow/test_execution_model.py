@@ -27,15 +27,19 @@ RUNS = int(os.environ.get("KAFKA_REBALANCE_MODEL_RUNS", FEWEST))
 PHASES = (Phase.generate, Phase.shrink) if "KAFKA_REBALANCE_MODEL_SHRINK" in os.environ else (Phase.generate,)
 BROKERS = ("controller", "controller", "controller", "join", "join", "join", "failover", "down", "up", "up", "shrink")
 STRANGERS = ("foreign_request", "foreign_delete", "foreign_throttle", "foreign_throttle", "delete_topic")
+MOVERS = ("foreign_move", "foreign_moved", "foreign_moved", "foreign_cancel")  # of partitions of approved plans
+PAPERS = ("approval_expires", "policy_changes")
 MISHAPS = ("killed before", "killed after", "lost before", "lost after")
-NUMBERS = st.integers(0, 11)
+NUMBERS = st.integers(0, 23)
 CALLS = st.one_of(st.integers(-8, -1), st.integers(-3, -1), st.integers(1, 40))  # to ZooKeeper, of one task
-OTHERS = st.tuples(st.sampled_from((*BROKERS, *BROKERS, *STRANGERS)), NUMBERS)
+OTHERS = st.tuples(st.sampled_from((*BROKERS, *BROKERS, *STRANGERS, *MOVERS, *PAPERS)), NUMBERS)
 TROUBLE = st.one_of(st.just({}), st.just({}), st.dictionaries(CALLS, st.sampled_from(MISHAPS), min_size=1, max_size=2))
 MEANWHILE = st.one_of(OTHERS, OTHERS, st.tuples(st.just("beside"), st.integers(0, 20)))
 BETWEEN = st.one_of(st.just([]), st.just([]), st.lists(st.tuples(CALLS, MEANWHILE), min_size=1, max_size=4))
 SILENT = {"sweep": 0.0, "sweep late": 100.0, "sweep very late": 1000.0}  # seconds in which nobody has followed
 WAYS = ("ask", "cancel", "end", "stop", *SILENT, *SILENT, "pause", "pause", "delete")
+ODDLY = st.sampled_from((*(False,) * 9, True))
+WITH_PAPERS = ("hold", "request", "elect", "release", "verify")
 NEXT = {"hold": "request", "request": "elect", "elect": "release", "release": "verify", "verify": "over"}
 
 
@@ -44,12 +48,16 @@ class ExecutionModel(RuleBasedStateMachine):
 
     world: World
 
-    @initialize(version=st.sampled_from(("2.0", "2.8")), begun=st.integers(0, 4), strangers=st.booleans())
-    def start(self, version: str, begun: int, strangers: bool) -> None:
+    @initialize(
+        version=st.sampled_from(("2.0", "2.8")),
+        begun=st.integers(0, 4),
+        able=st.sampled_from(((), (), (), STRANGERS, STRANGERS, MOVERS, (*MOVERS, *PAPERS), (*STRANGERS, *MOVERS))),
+    )
+    def start(self, version: str, begun: int, able: tuple[str, ...]) -> None:
         """A history may begin with the throttle held, a batch requested, in motion or over; strangers are in half."""
         self.world.load(version)
         self.names = tuple(self.world.runs)
-        self.strangers = strangers
+        self.able = able
         self.stage = dict.fromkeys(self.names, "hold")
         self.batch: dict[str, Any] = {}
         self.event: dict[str, Any] = {}
@@ -76,10 +84,16 @@ class ExecutionModel(RuleBasedStateMachine):
                 self.task(run, self.stage[run], {}, [])
                 self.time_passes(25)
 
-    @rule(number=st.integers(0, 2), kind=st.sampled_from(OURS), trouble=TROUBLE, between=BETWEEN)
-    def is_cleared(self, number: int, kind: str, trouble: dict[int, str], between: list[Any]) -> None:
-        """Any task is run again, or beside the one that runs."""
-        self.task(self.names[0 if number else 1], kind, trouble, between)
+    @rule(number=st.integers(0, 2), kind=st.sampled_from(OURS), trouble=TROUBLE, between=BETWEEN, papers=ODDLY)
+    def is_cleared(self, number: int, kind: str, trouble: dict[int, str], between: list[Any], papers: bool) -> None:
+        """Any task is run again, or beside the one that runs; now and then somebody has pointed its XComs to the folder
+        of the other run, which was approved as well.
+        """
+        run, other = self.names[0 if number else 1], self.names[1 if number else 0]
+        if papers and kind in WITH_PAPERS:
+            self.world.take(run, kind, Process(run, papers_of=other))
+        else:
+            self.task(run, kind, trouble, between)
 
     @rule(what=st.sampled_from(WAYS), trouble=TROUBLE, between=BETWEEN)
     def from_outside(self, what: str, trouble: dict[int, str], between: list[Any]) -> None:
@@ -127,7 +141,7 @@ class ExecutionModel(RuleBasedStateMachine):
     def other(self, what: str, number: int) -> None:
         if what == "beside":  # another worker of a run, which the one that was frozen does not know of
             self.task(self.names[number // len(OURS) == 2], OURS[number % len(OURS)], {}, [])
-        elif self.strangers or what not in STRANGERS:
+        elif what in self.able or what in BROKERS:
             self.world.act(what, number)
 
     def task(self, run: str, kind: str, trouble: dict[int, str], between: list[Any]) -> tuple[str, Any]:
