@@ -142,6 +142,25 @@ def test_a_higher_replication_factor_is_reached_with_every_new_replica_in_sync(
         assert set(found.isr) == set(found.replicas)
 
 
+def test_preferred_leaders_are_elected_without_a_change_of_any_list(
+    run: InProcessRun, topic: Callable[..., str], client: KazooClient, cluster: LocalCluster
+) -> None:
+    name = topic("elect", {0: (1, 2), 1: (1, 3), 2: (2, 1), 3: (1, 4)})
+    cluster.stop_broker(1)
+    cluster.start_broker(1)
+    wait("broker 1 is in sync", lambda: all(1 in one.isr for one in partitions(client, name).values()))
+    before = lists(client, name)
+    assert {tp[1]: one.leader for tp, one in partitions(client, name).items()} == {0: 2, 1: 3, 2: 2, 3: 4}
+    versions = {one.topic_znode_version for one in partitions(client, name).values()}
+    proposals = run.plan(topics_in=[name], job="elect")
+    assert [candidate["name"] for candidate in proposals["candidates"]] == ["leaders_only"]
+    carry_out(run, "leaders_only")
+    found = partitions(client, name)
+    assert {tp[1]: one.leader for tp, one in found.items()} == {0: 1, 1: 1, 2: 2, 3: 1}
+    assert lists(client, name) == before
+    assert {one.topic_znode_version for one in found.values()} == versions, "nobody wrote the lists"
+
+
 def test_the_example_with_foo1_and_foo2_is_generated_approved_executed_and_rolled_back(
     tmp_path: Path,
     topic: Callable[..., str],
