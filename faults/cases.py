@@ -85,8 +85,10 @@ KINDS = {
     Fault.TOPIC_DELETED: Kind("the topic is deleted", ending=Ending.TOLD, told=r"delet|gone|not there|no longer there"),
     Fault.TOPIC_RECREATED: Kind("the topic is deleted and created again", ending=Ending.TOLD, told=r"creat|made again"),
     Fault.TOPIC_EXPANDED: Kind("the topic gets two more partitions"),
-    Fault.THROTTLE_LIFTED: Kind("somebody's `--verify` lifts the throttle", told=r"throttle.{0,200}(lifted|in force)"),
-    Fault.FOLDER_LOST: Kind("the run's folder is lost", ending=Ending.TOLD, told=r"folder"),
+    Fault.THROTTLE_LIFTED: Kind("somebody's `--verify` lifts the throttle", told=r"lifted"),
+    Fault.FOLDER_LOST: Kind(
+        "the run's folder is lost", ending=Ending.TOLD, told=r"folder.{0,200}(gone|lost|removed|deleted)"
+    ),
     Fault.LEASE_LOST: Kind("the throttle's lease is lost"),
     Fault.LEASE_DAMAGED: Kind("the throttle's lease is damaged"),
     Fault.STORAGE_READ_ONLY: Kind("storage is read-only for ten seconds"),

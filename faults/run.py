@@ -142,13 +142,18 @@ class Run:
         return self._from_reassign()
 
     def advice(self) -> str:
-        """What the run has said to people: in its errors, and by what its page shows of its progress."""
+        """What the run has said to people: in its errors, and by what its page shows of its progress.
+
+        Without the topic's name, which tells the fault.
+        """
         notes = self.folder / "progress.json"
-        return "\n".join([*self.errors, *([notes.read_text(encoding="utf-8")] if notes.exists() else [])])
+        said = [*self.errors, *([notes.read_text(encoding="utf-8")] if notes.exists() else [])]
+        return "\n".join(said).replace(self.case.topic, "the topic")
 
     def told(self) -> str:
         """That, and the logs of its processes."""
-        return "\n".join([self.advice(), *(log.read_text() for log in self.processes.folder.glob("*.log"))])
+        logs = "\n".join(log.read_text() for log in self.processes.folder.glob("*.log"))
+        return "\n".join([self.advice(), logs.replace(self.case.topic, "the topic")])
 
     def tend(self) -> None:
         """The custodian's looks, until it has nothing more to put back. Airflow says that the run has failed."""
