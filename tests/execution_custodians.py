@@ -35,7 +35,7 @@ class Custodians(Strangers):
         self.airflow, self.silent_seconds, self.asked = Airflow.answering(self.monkeypatch), 0.0, 0
         paused = lambda dag_id: SimpleNamespace(is_paused=self.airflow.paused)  # noqa: E731
         self.monkeypatch.setattr(RuntimeTaskInstance, "get_dag", staticmethod(paused))
-        self.monkeypatch.setattr(janitor, "_silent_seconds", lambda _: self.silent_seconds)
+        self.monkeypatch.setattr(janitor, "_silent_seconds", lambda *_: self.silent_seconds)
         edge = "kafka_rebalance.brokers.reassignments"
         self.monkeypatch.setattr(f"{edge}.can_cancel", lambda _: self.version != "2.0")
         self.monkeypatch.setattr(f"{edge}.cancel_reassignments", self._cancel_by_api)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 
@@ -11,7 +13,11 @@ from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from in_process_run import CONNECTION
-from kafka_rebalance.workflow.throttle import janitor
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.workflow.throttle import janitor, leases
+from simulated_cluster import SimulatedRun
+
+SIMULATED = "simulated-cluster-0001"
 
 
 class Airflow:
@@ -43,3 +49,30 @@ class Airflow:
 def tend(by: str | None = None, **params: Any) -> dict[str, Any]:
     given = {"kafka_conn_id": CONNECTION if params else None, "clean": [], "break_lock": None, **params}
     return janitor.tend(CONNECTION, given, SimpleNamespace(triggering_user_name=by))
+
+
+def silent(run: SimulatedRun, seconds: float) -> None:
+    """As if nobody had done anything for so long."""
+    at = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
+    lease = leases.read_open(SIMULATED)
+    assert lease is not None
+    leases.write(dataclasses.replace(lease, taken_at=at))
+    for name, key in ((artifacts.BATCHES, "batches"), (artifacts.PROGRESS, None)):
+        if (run.folder / name).exists():
+            document = artifacts.read_json(run.folder, name)
+            for batch in document.get("batches", []) if key else []:
+                batch["created_at"] = at
+            if key is None:
+                document["updated_at"] = at
+            document.pop("format_version")
+            artifacts.write_json(run.folder, name, document)
+    janitor._write_report(
+        CONNECTION, {"followed": {"signs": signs_of(run), "since": at, "looked_at": datetime.now(UTC).isoformat()}}
+    )
+
+
+def signs_of(run: SimulatedRun) -> list[str]:
+    """What the janitor has seen of the run so far, as the lease and the folder tell it."""
+    lease = leases.read_open(SIMULATED)
+    assert lease is not None
+    return [str(sign) for sign in (lease.taken_at, *janitor._signs(lease))]

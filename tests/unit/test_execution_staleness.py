@@ -331,6 +331,15 @@ def test_sizes_that_cannot_be_read_have_not_stayed_the_same():
         check_growth(COPIED, {tp("t-0"): GB, tp("t-1"): None}, 0.25)
 
 
+def test_an_approval_of_a_time_to_come_is_refused_since_its_age_cannot_be_told():
+    noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
+    check_approval_fresh("2026-03-01T12:04:00+00:00", 3600, noon)
+    with pytest.raises(ApprovalError, match="whether it has expired cannot be told"):
+        check_approval_fresh("2026-03-02T12:00:00+00:00", 3600, noon)
+    with pytest.raises(ApprovalError, match="has expired"):
+        check_approval_fresh("2026-02-28T12:00:00+00:00", 3600, noon)
+
+
 def test_an_approval_that_is_too_old_before_the_first_write_must_be_asked_again():
     noon = datetime(2026, 3, 1, 12, tzinfo=UTC)
     check_approval_fresh("2026-03-01T11:00:00+00:00", 3600, noon)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,9 +12,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from fake_zookeeper import REASSIGN
 from in_process_run import CONNECTION
-from janitor_run import Airflow, tend
+from janitor_run import Airflow, silent, tend
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
-from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.run.approved import read_approved
 from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.workflow.throttle import janitor, leases, sweeping, throttling
@@ -51,23 +49,6 @@ def in_flight(run: SimulatedRun, cluster: SimulatedCluster) -> dict[str, dict[st
     run.request()
     cluster.step()
     return cluster.throttles()
-
-
-def silent(run: SimulatedRun, seconds: float) -> None:
-    """As if nobody had done anything for so long."""
-    at = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
-    lease = leases.read_open(CLUSTER)
-    assert lease is not None
-    leases.write(dataclasses.replace(lease, taken_at=at))
-    for name, key in ((artifacts.BATCHES, "batches"), (artifacts.PROGRESS, None)):
-        if (run.folder / name).exists():
-            document = artifacts.read_json(run.folder, name)
-            for batch in document.get("batches", []) if key else []:
-                batch["created_at"] = at
-            if key is None:
-                document["updated_at"] = at
-            document.pop("format_version")
-            artifacts.write_json(run.folder, name, document)
 
 
 def test_a_run_at_work_is_left_alone(run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow) -> None:
@@ -112,6 +93,20 @@ def test_an_alert_is_given_once_and_again_after_half_an_hour(
         tend()
     assert tend()["alerts"], "it is still said"
     monkeypatch.setattr(janitor, "REMIND_SECONDS", 0)
+    with pytest.raises(UnwatchedError):
+        tend()
+
+
+def test_an_alert_of_a_clock_that_was_ahead_is_given_again(
+    run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
+) -> None:
+    in_flight(run, cluster)
+    airflow.states["one"] = "failed"
+    with pytest.raises(UnwatchedError):
+        tend()
+    report = janitor.read_report(CONNECTION)
+    ahead = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+    janitor._write_report(CONNECTION, {"raised": dict.fromkeys(report["raised"], ahead)})
     with pytest.raises(UnwatchedError):
         tend()
 

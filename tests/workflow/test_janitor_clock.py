@@ -39,6 +39,7 @@ class Clock:
     def __init__(self, run: SimulatedRun, monkeypatch: pytest.MonkeyPatch) -> None:
         self.run, self.now = run, BEGUN
         self.dies_at = float("inf")
+        self.skew = timedelta(0)  # of the follower's clock
         monkeypatch.setattr(janitor, "time", SimpleNamespace(monotonic=self.seconds, sleep=self.sleep))
         clock = SimpleNamespace(now=lambda _: self.now, fromisoformat=datetime.fromisoformat)
         monkeypatch.setattr(janitor, "datetime", clock)
@@ -54,7 +55,7 @@ class Clock:
     def wait_until(self, then: datetime) -> None:
         self.now = max(self.now, then)
         artifacts.write_json(
-            self.run.folder, artifacts.PROGRESS, {"updated_at": (BEGUN + self.last_sign()).isoformat()}
+            self.run.folder, artifacts.PROGRESS, {"updated_at": (BEGUN + self.skew + self.last_sign()).isoformat()}
         )
 
     def forget_alerts(self) -> None:
@@ -115,6 +116,17 @@ def test_that_nobody_watches_is_told_within_a_minute_whenever_the_watcher_dies(
         assert told is not None
         assert told >= clock.dies_at + SLOWEST_POLL_SECONDS, "a look that is late is not a watcher that is gone"
         assert told - clock.dies_at <= 60, f"second {second}"
+
+
+@pytest.mark.parametrize("days", [-1, 1])
+def test_a_followers_clock_that_is_a_day_off_hides_no_silence_and_makes_none(
+    clock: Clock, schedule: CronTriggerTimetable, days: int
+) -> None:
+    clock.skew = timedelta(days=days)
+    clock.dies_at = 400.0
+    told = alerted_after(clock, schedule, random.Random(0), minutes=12)
+    assert told is not None
+    assert clock.dies_at + SLOWEST_POLL_SECONDS <= told <= clock.dies_at + 90
 
 
 def test_a_watcher_that_lives_is_never_said_to_be_gone(clock: Clock, schedule: CronTriggerTimetable) -> None:

@@ -283,9 +283,20 @@ def check_growth(moves: Sequence[Move], sizes: Mapping[TopicPartition, int | Non
     )
 
 
+CLOCKS_MAY_DIFFER = timedelta(minutes=5)
+
+
 def check_approval_fresh(approved_at: str, expires_after_seconds: float, now: datetime) -> None:
-    """Raises ApprovalError where the approval is older than the policy lets it get before the first write."""
+    """Raises ApprovalError where the approval is older than the policy lets it get before the first write, and where
+    it is of a time to come: by clocks that differ nobody can tell its age.
+    """
     given = datetime.fromisoformat(approved_at)
+    if given - now > CLOCKS_MAY_DIFFER:
+        raise ApprovalError(
+            f"The approval is of {given:%Y-%m-%d %H:%M %Z}, and this worker's clock says {now:%Y-%m-%d %H:%M %Z}: "
+            "whether it has expired cannot be told. Nothing was written. Correct the clocks of Airflow's machines, "
+            "then clear this task; if the approval's time itself was wrong, start a new Dag run."
+        )
     if now - given <= timedelta(seconds=expires_after_seconds):
         return
     raise ApprovalError(

@@ -18,6 +18,7 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.workflow.hooks import KafkaClusterHook, cluster_connection
 from kafka_rebalance.workflow.reassignment.following import BatchFollower
+from kafka_rebalance.workflow.reassignment.steady_clock import SteadyClock
 from kafka_rebalance.workflow.reassignment.waiting import Waiter, from_arguments
 
 POLL_SECONDS = 0.5
@@ -64,9 +65,13 @@ class _WatchingTrigger(BaseTrigger):
     def _look(self, watcher: Watcher) -> Mapping[str, Any] | None:
         """One look. ZooKeeper or a broker out of reach is not the end of a move: it is logged, and read again."""
         try:
-            return watcher.look(time.time(), self.log.info)
+            return watcher.look(self._now(), self.log.info)
         except ReadError as away:
-            return watcher.away(time.time(), str(away), self.log.warning)
+            return watcher.away(self._now(), str(away), self.log.warning)
+
+    def _now(self) -> float:
+        """Seconds of the wall clock."""
+        return time.time()
 
     def _pass_over(self, unknown: Mapping[str, Any]) -> None:
         if unknown:
@@ -101,6 +106,10 @@ class BatchTrigger(_WatchingTrigger):
         self.poll_seconds = poll_seconds
         self.stall_seconds = stall_seconds
         self.slowest_poll_seconds = slowest_poll_seconds
+        self._clock = SteadyClock()
+
+    def _now(self) -> float:
+        return self._clock()
 
     def serialize(self) -> tuple[str, dict[str, Any]]:
         return self._serialize(

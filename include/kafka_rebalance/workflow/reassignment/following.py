@@ -34,6 +34,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Candidate, brokers_touched
 from kafka_rebalance.workflow.reassignment import progress_notes
 from kafka_rebalance.workflow.reassignment.followed import followed, read_followed, read_kafka_elects
+from kafka_rebalance.workflow.reassignment.steady_clock import SteadyClock
 from kafka_rebalance.workflow.reassignment.throttle_watch import ThrottleWatch
 from kafka_rebalance.workflow.run.control import Control, read_control
 from kafka_rebalance.workflow.run.folder import open_run_folder
@@ -336,13 +337,13 @@ def follow_for(
 
     They become rarer as the batch goes on, which leaves the brokers what they need; its end is asked for between them.
     """
-    began = time.monotonic()
+    began, clock = time.monotonic(), SteadyClock()
     try:
         while True:
             try:
-                event = follower.look(time.time(), log.info)
+                event = follower.look(clock(), log.info)
             except ReadError as away:
-                event = follower.away(time.time(), str(away), log.warning)
+                event = follower.away(clock(), str(away), log.warning)
             now, wait = time.monotonic(), follower.seconds_to_next_look(quickest, slowest)
             if wait >= quickest:
                 wait = min(slowest, max(wait, (now - began) / 3))

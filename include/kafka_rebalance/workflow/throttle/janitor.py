@@ -26,9 +26,18 @@ from kafka_rebalance.errors import (
     StorageError,
     UnwatchedError,
 )
-from kafka_rebalance.execution.janitor import Finding, Standing, absent_receivers, copying_of, custody, slowed_catch_up
+from kafka_rebalance.execution.janitor import (
+    UNWATCHED_SECONDS,
+    Finding,
+    Standing,
+    absent_receivers,
+    copying_of,
+    custody,
+    slowed_catch_up,
+)
 from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.execution.lifted_throttle import lifted, lifted_text, wanted_for
+from kafka_rebalance.execution.silence import Sighting, sighted
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.storage import make_folder
 from kafka_rebalance.workflow.fleet import fleet
@@ -64,6 +73,7 @@ class Look:
     warnings: list[str] = field(default_factory=list)
     alerts: dict[str, str] = field(default_factory=dict)  # what stays the same about it -> its text
     holder: str | None = None
+    followed: Sighting | None = None  # the signs of whoever follows the lease's run
     not_broken: str | None = None  # why the lock that a person wanted broken is still there
 
 
@@ -90,10 +100,10 @@ def tend(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> dict[st
     before = read_report(connection_id)
     connection = read_connection(connection_id)
     with open_client(connection.zookeeper) as client:
-        look = _watch(client, asked)
+        look = _watch(client, asked, Sighting.from_mapping(before.get("followed")))
         findings, swept_at = before.get("findings", []), before.get("swept_at")
         cleaned: list[str] = []
-        if asked or _seconds_since(swept_at) >= SWEEP_SECONDS:
+        if asked or _is_due(swept_at, SWEEP_SECONDS):
             try:
                 found = sweeping.sweep(client, connection, to_clean=bool(asked.clean))
             except (ReadError, ArtifactError) as unreadable:
@@ -112,6 +122,7 @@ def tend(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> dict[st
         "looked_at": leases.now(),
         "lines": look.lines,
         "lock": look.holder,
+        "followed": look.followed.to_mapping() if look.followed else None,
         "alerts": sorted(look.alerts.values()),
         "warnings": look.warnings,
         "findings": findings,
@@ -128,19 +139,24 @@ def tend(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> dict[st
     return report
 
 
-def _watch(client: KazooClient, asked: Asked) -> Look:
+def _watch(client: KazooClient, asked: Asked, followed: Sighting | None) -> Look:
     """One look, and while copies are in flight further ones until the next task takes over; the last of them."""
     until = time.monotonic() + WATCH_SECONDS
     while True:
-        look = look_after(client, asked)
+        look = look_after(client, asked, followed)
+        followed = look.followed
         if not look.copying or look.alerts or asked or time.monotonic() >= until:
             return look
         time.sleep(LOOK_SECONDS)
 
 
-def look_after(client: KazooClient, asked: Asked = Asked()) -> Look:  # noqa: B008  an immutable value
-    """Takes care of the cluster's lease, and of the lock of a run that is over."""
-    look = _look_after(client, asked)
+def look_after(
+    client: KazooClient,
+    asked: Asked = Asked(),  # noqa: B008  an immutable value
+    followed: Sighting | None = None,
+) -> Look:
+    """Takes care of the cluster's lease, and of the lock of a run that is over. `followed`: of the last look."""
+    look = _look_after(client, asked, followed)
     if asked.break_lock is not None and look.holder is not None:
         why = [*look.lines, *look.alerts.values()][-1]
         if asked.break_lock != look.holder:
@@ -150,9 +166,9 @@ def look_after(client: KazooClient, asked: Asked = Asked()) -> Look:  # noqa: B0
     return look
 
 
-def _look_after(client: KazooClient, asked: Asked) -> Look:
+def _look_after(client: KazooClient, asked: Asked, followed: Sighting | None) -> Look:
     view = read_cluster_view(client, ())
-    look = Look(view.cluster_id)
+    look = Look(view.cluster_id, followed=followed)
     holder = lock.read(client)
     try:
         lease = cluster_lease.read_open(client, view.cluster_id)
@@ -216,7 +232,7 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
     # Whoever breaks its lock by name says that the run is over.
     said = asked.break_lock == f"{lease.run} of {lease.owner}"
     standing = Standing.GONE if said else read_standing(lease.run, lease.owner)
-    decided = custody(lease, standing, copying, _silent_seconds(lease))
+    decided = custody(lease, standing, copying, _silent_seconds(lease, look))
     look.copying = len(copying)
     look.lines.append(decided.state)
     absent = absent_receivers(lease, view)
@@ -266,9 +282,11 @@ def _tend_lock(client: KazooClient, asked: Asked, look: Look) -> str | None:
     return None
 
 
-def _silent_seconds(lease: ThrottleLease) -> float:
+def _silent_seconds(lease: ThrottleLease, look: Look) -> float:
     """Since the run took its throttle, requested a batch, or looked at one."""
-    return min(_seconds_since(at) for at in (lease.taken_at, *_signs(lease)))
+    signs = (lease.taken_at, *_signs(lease))
+    look.followed = sighted(look.followed, signs, datetime.now(UTC), UNWATCHED_SECONDS)
+    return look.followed.silent_seconds
 
 
 def _signs(lease: ThrottleLease) -> list[Any]:
@@ -286,17 +304,18 @@ def _signs(lease: ThrottleLease) -> list[Any]:
     return signs
 
 
-def _seconds_since(at: object) -> float:
-    """Infinite for what is no time."""
+def _is_due(at: object, seconds: float) -> bool:
+    """Whether so long has passed since; also where that is no time, or one of a clock that was ahead."""
     try:
-        return (datetime.now(UTC) - datetime.fromisoformat(str(at))).total_seconds()
+        passed = (datetime.now(UTC) - datetime.fromisoformat(str(at))).total_seconds()
     except (ValueError, TypeError):
-        return float("inf")
+        return True
+    return not 0 <= passed < seconds
 
 
 def _raised(look: Look, before: Mapping[str, str]) -> dict[str, str]:
     """The alerts that fail the task now, with the time."""
-    return {key: leases.now() for key in look.alerts if _seconds_since(before.get(key)) >= REMIND_SECONDS}
+    return {key: leases.now() for key in look.alerts if _is_due(before.get(key), REMIND_SECONDS)}
 
 
 def read_report(connection_id: str) -> dict[str, Any]:
