@@ -58,6 +58,19 @@ def test_each_condition_of_a_partition_that_forbids_a_plan_is_found(states, subj
     assert words in finding.problem
 
 
+def test_a_request_of_what_is_gone_alone_is_not_waited_for():
+    asked = {tp("old-0"): (3, 4), tp("t-0"): (1, 4)}
+    gone, again = frozenset(asked), frozenset({tp("t-0")})
+    (finding,) = readiness_findings(view(HEALTHY, reassignments=asked, requested_gone=gone, requested_again=again))
+    assert "asks only for partitions that are gone" in finding.problem
+    assert "does not end by itself" in finding.problem
+    assert "Restart the broker that is controller (broker 1)" in finding.remedy
+    assert "moves the new partitions of the topics that were made again: t-0 to [1, 4]" in finding.remedy
+    assert "Wait for its end" not in str(finding)
+    (finding,) = readiness_findings(view(HEALTHY, reassignments=asked, requested_gone=frozenset({tp("old-0")})))
+    assert "Wait for its end" in finding.remedy
+
+
 def test_all_findings_are_told_at_once_with_what_to_do():
     wrong = view(HEALTHY | {"t-0": partition([1, 9], leader=-1)}, controller=None, reassigning={})
     with pytest.raises(ClusterNotReadyError) as refused:

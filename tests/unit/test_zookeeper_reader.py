@@ -52,6 +52,24 @@ def test_an_absent_request_is_none_and_an_empty_one_is_not(fake):
     assert view.deletions == {"audit"}
 
 
+def test_what_is_requested_of_topics_that_are_gone_or_were_made_again_since_is_told(fake):
+    asked = [
+        {"topic": topic, "partition": number, "replicas": [1]}
+        for topic, number in (("gone", 0), ("audit", 0), ("orders", 0), ("orders", 7))
+    ]
+    fake.put_json("/admin/reassign_partitions", {"version": 1, "partitions": asked})
+    gone, missing, again = TopicPartition("gone", 0), TopicPartition("orders", 7), TopicPartition("audit", 0)
+    view = read_cluster_view(fake, ["orders"])
+    assert (view.requested_gone, view.requested_again) == ({gone, missing}, set())
+    fake.delete("/brokers/topics/audit", recursive=True)
+    put_topic(fake, "audit", {0: [3]})
+    view = read_cluster_view(fake, ["orders"])
+    assert (view.requested_gone, view.requested_again) == ({gone, missing, again}, {again})
+    document = fake.json("/brokers/topics/audit")
+    fake.put_json("/brokers/topics/audit", document | {"adding_replicas": {"0": [1]}})
+    assert again not in read_cluster_view(fake).requested_gone, "the controller moves it"
+
+
 def test_what_is_in_motion_is_read_from_the_topic(fake):
     document = fake.json("/brokers/topics/orders")
     document["partitions"]["0"] = [3, 1, 2]

@@ -81,7 +81,9 @@ def _controller(view: ClusterView) -> Iterable[Finding]:
 
 
 def _reassignments(view: ClusterView) -> Iterable[Finding]:
-    if view.reassignments is not None:
+    if view.reassignments and view.requested_gone >= view.reassignments.keys():
+        yield _request_of_what_is_gone(view, view.reassignments)
+    elif view.reassignments is not None:
         what = some(sorted(view.reassignments)) if view.reassignments else "it is empty, and still blocks every request"
         yield Finding(
             "/admin/reassign_partitions",
@@ -90,6 +92,20 @@ def _reassignments(view: ClusterView) -> Iterable[Finding]:
             "cancels nothing",
         )
     yield from moving_by_api(tp for tp, partition in view.partitions.items() if partition.in_motion)
+
+
+def _request_of_what_is_gone(view: ClusterView, asked: Mapping[TopicPartition, tuple[int, ...]]) -> Finding:
+    """Since 2.4 a controller keeps what it was asked of a topic that is deleted meanwhile, and no end comes of it."""
+    broker = f" (broker {view.controller.broker})" if view.controller is not None else ""
+    again = [f"{tp} to {list(asked[tp])}" for tp in sorted(view.requested_again)]
+    moved = f". It moves the new partitions of the topics that were made again: {some(again)}" if again else ""
+    return Finding(
+        "/admin/reassign_partitions",
+        f"it asks only for partitions that are gone, or whose topic was made again ({some(sorted(asked))}): "
+        "nothing moves, and the request does not end by itself",
+        f"Restart the broker that is controller{broker}. The next controller reads the request anew and drops what is "
+        f"gone{moved}. Do not delete the znode: the controller would not notice any later request",
+    )
 
 
 def moving_by_api(partitions: Iterable[TopicPartition]) -> Iterable[Finding]:

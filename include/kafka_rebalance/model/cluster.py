@@ -59,7 +59,8 @@ class ClusterView:
     """What ZooKeeper says at one moment, read after a `sync`.
 
     `reassignments` and `elections` are None where the znode does not exist: not the same as an empty one,
-    which still blocks every further request.
+    which still blocks every further request. `requested_gone`: what is requested of topics or partitions that do not
+    exist, or of topics that were made after the request; `requested_again`: those of them that exist again.
     """
 
     cluster_id: str
@@ -69,6 +70,8 @@ class ClusterView:
     reassignments: Mapping[TopicPartition, tuple[int, ...]] | None
     elections: frozenset[TopicPartition] | None
     deletions: frozenset[str]
+    requested_gone: frozenset[TopicPartition] = frozenset()
+    requested_again: frozenset[TopicPartition] = frozenset()
 
     @property
     def moving(self) -> frozenset[TopicPartition]:

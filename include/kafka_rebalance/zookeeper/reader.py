@@ -54,6 +54,7 @@ def read_cluster_view(
             "Nothing was written. Correct the chroot in the Airflow connection."
         )
     reassignment, election = requested[paths.REASSIGN_PARTITIONS], requested[paths.PREFERRED_ELECTION]
+    gone, again = _gone_since(client, reassignment)
     return ClusterView(
         cluster_id=decode_cluster_id(cluster_id[0]),
         controller=elected[0] if elected else None,
@@ -64,7 +65,30 @@ def read_cluster_view(
         reassignments=None if reassignment is None else decode_reassignment(reassignment[0]),
         elections=None if election is None else decode_election(election[0]),
         deletions=frozenset(read_children(client, paths.DELETE_TOPICS)),
+        requested_gone=gone,
+        requested_again=again,
     )
+
+
+def _gone_since(
+    client: KazooClient, request: Znode | None
+) -> tuple[frozenset[TopicPartition], frozenset[TopicPartition]]:
+    """(what it asks of partitions that are gone, those of them whose topic was made again since)"""
+    asked = decode_reassignment(request[0]) if request is not None else {}
+    if request is None or not asked:
+        return frozenset(), frozenset()
+    topics = _read_topics(client, {tp.topic for tp in asked})
+    gone, again = set(), set()
+    for tp in asked:
+        if tp.topic not in topics or tp.partition not in topics[tp.topic][0].partitions:
+            gone.add(tp)
+            continue
+        assignment, znode = topics[tp.topic]
+        in_motion = assignment.adding.get(tp.partition) or assignment.removing.get(tp.partition)
+        if znode[1].czxid > request[1].czxid and not in_motion:
+            gone.add(tp)
+            again.add(tp)
+    return frozenset(gone), frozenset(again)
 
 
 def read_batch_view(client: KazooClient, partitions: Collection[TopicPartition]) -> BatchView:
