@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from kafka_rebalance.brokers.sizes import BrokerDisks, LogDir
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError, RebalanceError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.policy import Policy
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, given_run
 
 STATE = "/brokers/topics/orders/partitions/{}/state"
@@ -178,4 +180,18 @@ def test_brokers_of_another_cluster_than_zookeepers_get_no_write(
     monkeypatch.setattr("kafka_rebalance.brokers.metadata.read_cluster_id", lambda _: "another-cluster-000002")
     with pytest.raises(AirflowFailException, match="names two clusters"):
         getattr(run, step)()
+    assert cluster.tree() == before
+
+
+def test_a_plan_beyond_the_policy_is_not_begun_whatever_made_it(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a planner that does not heed the limit it was given."""
+    real = Policy.tighten
+    heedless = lambda policy, asked, **about: dataclasses.replace(real(policy, asked, **about), max_bytes=None)  # noqa: E731
+    monkeypatch.setattr(Policy, "tighten", heedless)
+    run = given_run(tmp_path, cluster, monkeypatch, {TopicPartition("idle", 0): (4, 3)}, policy="max_bytes: 5\n")
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match=r"goes beyond the policy: 1000000 bytes to copy are more than 5"):
+        run.hold()
     assert cluster.tree() == before

@@ -120,7 +120,7 @@ class Policy:
             problems.append("the policy does not allow internal topics to be moved")
         if problems:
             raise PolicyError(f"The request goes beyond the policy: {'; '.join(problems)}. {_UNTOUCHED}")
-        limit = min(self.max_bytes, int(self.max_bytes_share * cluster_bytes))
+        limit = self.bytes_limit(cluster_bytes)
         return dataclasses.replace(
             asked,
             max_bytes=limit if asked.max_bytes is None else min(limit, asked.max_bytes),
@@ -137,6 +137,10 @@ class Policy:
             throttle_bytes_per_second=throttle,
             policy_digest=self.digest,
         )
+
+    def bytes_limit(self, cluster_bytes: int) -> int:
+        """What one run may copy at most; `cluster_bytes` is what all replicas hold together."""
+        return min(self.max_bytes, int(self.max_bytes_share * cluster_bytes))
 
     def throttle_problem(self, bytes_per_second: int) -> str | None:
         """Why this throttle is not allowed, or None."""

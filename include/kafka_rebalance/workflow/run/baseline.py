@@ -43,6 +43,12 @@ class SnapshotTables:
         return read_min_insync(self._folder, self._topics)
 
     @cached_property
+    def sizes(self) -> dict[TopicPartition, int]:
+        """Bytes of one replica of each partition."""
+        rows = _read(self._folder, _PARTITIONS, ["topic", "partition", "size_bytes"], self._topics)
+        return {TopicPartition(row["topic"], row["partition"]): row["size_bytes"] for row in rows}
+
+    @cached_property
     def disks(self) -> dict[int, DiskThen]:
         return read_disks(self._folder)
 

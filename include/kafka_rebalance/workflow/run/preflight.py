@@ -25,6 +25,7 @@ from kafka_rebalance.execution.hazards import (
     under_min_isr,
 )
 from kafka_rebalance.execution.pausing import Pause, pause_before
+from kafka_rebalance.execution.policy_limits import check_within_policy
 from kafka_rebalance.execution.readiness import check_cluster_ready, moving_by_api, refuse
 from kafka_rebalance.execution.recovery import Position
 from kafka_rebalance.execution.room_on_disks import without_room
@@ -140,6 +141,24 @@ def check_before_write(
     )
     _log_harmless([one for one in found if one.move.batch == requesting])
     return plan
+
+
+def check_plan_within_policy(plan: ApprovedPlan) -> None:
+    """Raises PolicyError where the approved moves themselves go beyond the policy's limits.
+
+    To be asked before the first write: a plan that was made or kept wrongly copies no more than the policy allows.
+    """
+    policy = read_policy(plan.connection_id)
+    check_policy_unchanged(plan.decision["policy_digest"], policy.digest if policy else None)
+    assert policy is not None  # or the digests could not be the same
+    check_within_policy(
+        plan.candidate.batches,
+        policy,
+        sizes=plan.tables.sizes,
+        cluster_bytes=plan.snapshot["cluster_bytes"],
+        racks={broker: then.rack for broker, then in plan.tables.baseline.brokers.items()},
+        throttle_bytes_per_second=plan.throttle_bytes_per_second,
+    )
 
 
 def _read_brokers(

@@ -41,7 +41,7 @@ from kafka_rebalance.workflow.run.asked_batches import asked_for
 from kafka_rebalance.workflow.run.folder import check_newest_attempt
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.lock import lock_owner
-from kafka_rebalance.workflow.run.preflight import check_before_write
+from kafka_rebalance.workflow.run.preflight import check_before_write, check_plan_within_policy
 from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.workflow.run.segments import check_copies_safe
 from kafka_rebalance.workflow.throttle import cluster_lease, leases
@@ -85,6 +85,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             check_same_cluster(connection, view)
         else:
             plan = check_before_write(client, connection, plan, view, where)
+            check_plan_within_policy(plan)
             check_copies_safe(client, connection, plan)
             check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
         owner = lock_owner(plan.candidate.digest, dag_run)
