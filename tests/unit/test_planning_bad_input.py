@@ -66,12 +66,12 @@ def test_one_replication_factor_is_given_to_a_topic_that_has_several() -> None:
     assert plan.candidate.summary["moved_replicas"] == 1
 
 
-def test_brokers_without_a_rack_beside_brokers_with_one_are_planned_without_the_rack_rule_and_named() -> None:
+def test_brokers_without_a_rack_beside_brokers_with_one_are_named_where_they_count_as_one_rack() -> None:
     brokers = broker_rows([1, 2, 3, 4], {1: "a", 2: "b"})
-    plan = plan_of(brokers, partition_rows([[1, 2]] * 8))
+    plan = plan_of(brokers, partition_rows([[1, 2]] * 8), rackless_brokers="one_rack")
     assert plan.candidate.status == "ok"
-    assert "rokers 3, 4 without a rack: the cluster has no rack rule" in plan.candidate.note
-    assert "rack rule" not in plan_of(broker_rows([1, 2, 3, 4]), partition_rows([[1, 2]] * 8)).candidate.note
+    assert "rokers 3, 4 without a rack count as one rack together" in plan.candidate.note
+    assert "rack" not in plan_of(broker_rows([1, 2, 3, 4]), partition_rows([[1, 2]] * 8)).candidate.note
 
 
 def test_an_empty_rack_is_a_rack_of_that_name_as_in_kafka() -> None:

@@ -52,7 +52,7 @@ def rack_rule_problem(replicas: Sequence[int], racks: Mapping[int, str | None]) 
     if len(used) >= wanted:
         return None
     crowded = ", ".join(
-        f"{rack or 'no rack'} holds {count}"
+        f"{'no rack' if rack is None else rack} holds {count}"
         for rack, count in sorted(used.items(), key=lambda one: one[0] or "")
         if count > 1
     )

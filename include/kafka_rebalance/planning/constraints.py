@@ -38,8 +38,10 @@ def rack_rule(problem: Problem, replication_factor: int | None = None) -> RackRu
     apart. A broker that is emptied need not have a rack: one that is dead has none, and the cluster that remains has
     its own.
     """
-    named = sorted({rack for rack, here in zip(problem.racks, problem.registered, strict=True) if here and rack})
-    known = any(stays and rack for rack, stays in zip(problem.racks, problem.staying, strict=True))
+    named = sorted(
+        {rack for rack, here in zip(problem.racks, problem.registered, strict=True) if here and rack is not None}
+    )
+    known = any(stays and rack is not None for rack, stays in zip(problem.racks, problem.staying, strict=True))
     known = known or (bool(named) and not problem.staying.any())
     if known:
         number = {rack: index for index, rack in enumerate(named)}
