@@ -45,7 +45,7 @@ class CandidateTables:
             "most_partitions_in_a_batch": moves.most_partitions_in_a_batch,
             "most_leader_changes_in_a_batch": moves.most_leader_changes_in_a_batch,
             "largest_moves": [
-                (*move.topic_partition, move.before, move.after, move.size_bytes, move.batch, move.reason)
+                (*move.topic_partition, move.before, move.after, move.size_bytes, move.batch, move.reason, move.leader)
                 for move in moves.largest
             ],
         }
@@ -64,9 +64,9 @@ class CandidateTables:
             largest = tuple(
                 Move(
                     TopicPartition(str(topic), _int(partition)), tuple(map(_int, before)), tuple(map(_int, after)),
-                    _int(size), _int(batch), str(reason or ""),
+                    _int(size), _int(batch), str(reason or ""), *map(_int, leader),
                 )
-                for topic, partition, before, after, size, batch, reason in written["largest_moves"]
+                for topic, partition, before, after, size, batch, reason, *leader in written["largest_moves"]
             )  # fmt: skip
             moves = MovesSummary(
                 _int(written["partitions"]),

@@ -45,7 +45,8 @@ def write_followed(folder: RunFolder, candidate: Candidate, number: int) -> None
     content = {
         "batch": number,
         "moves": [
-            [*move.topic_partition, move.before, move.after, move.size_bytes, move.reason] for move in one.batch.moves
+            [*move.topic_partition, move.before, move.after, move.size_bytes, move.reason, move.leader]
+            for move in one.batch.moves
         ],
         "batches": before.batches,
         "earlier": [before.earlier, before.bytes_earlier, _to_pairs(before.flow_earlier)],
@@ -81,8 +82,8 @@ def _read(folder: RunFolder, name: str, number: int) -> Followed:
     if (name, document["source_digest"], document["batch"]) != wanted:
         raise ValueError("of another batch")
     moves = tuple(
-        Move(TopicPartition(topic, partition), tuple(before), tuple(after), size, number, reason)
-        for topic, partition, before, after, size, reason in document["moves"]
+        Move(TopicPartition(topic, partition), tuple(before), tuple(after), size, number, reason, *leader)
+        for topic, partition, before, after, size, reason, *leader in document["moves"]  # none by an earlier version
     )
     earlier, bytes_earlier, flow_earlier = document["earlier"]
     later, bytes_later, flow_later, busiest_later = document["later"]
