@@ -52,6 +52,7 @@ from kafka_rebalance.planning.shortfall import (
     runs_for,
     shortfall,
 )
+from kafka_rebalance.planning.stays_behind import stays_behind
 from kafka_rebalance.planning.timeline import ORDINARY, RELIEVING, URGENT, DiskUse, disk_limits_meanwhile
 
 _LISTED = 3  # figures in a note, at most
@@ -159,6 +160,7 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
     notes += _peak_note(problem, planned.peak_disk_fraction, used)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
     candidate = Candidate(name, digest, status, planned.moves, _sentence(notes), summary)
+    staying = stays_behind(problem, placed.replicas, moves_replicas=placed.goal.moves_replicas)
     return Plan(
         candidate,
         scores(problem, before, share),
@@ -175,7 +177,8 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
         tuple(move_groups(problem, planned.moves, before, after, reachable)),
         rack_limits(problem, placed.rule, reachable),
         consequences(problem, placed.replicas, planned.moves)
-        | {"timetable": planned.timetable, "further_runs": _further_runs(problem, placed, asked, reached, after)},
+        | {"timetable": planned.timetable, "further_runs": _further_runs(problem, placed, asked, reached, after)}
+        | {"stays_behind": [one.to_mapping() for one in staying]},
     )
 
 

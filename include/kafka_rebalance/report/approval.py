@@ -10,7 +10,7 @@ import re
 import unicodedata
 
 from kafka_rebalance.execution.decision import BUTTONS
-from kafka_rebalance.report.brief import KAFKA_ELECTS, Brief, brief
+from kafka_rebalance.report.brief import KAFKA_ELECTS, STAYS_BEHIND, Brief, brief
 from kafka_rebalance.report.log_dirs import fullest_words
 from kafka_rebalance.report.recommendation import further_runs_words, less_even_words, recommendation_words
 from kafka_rebalance.report.rejection import Rejection
@@ -110,7 +110,7 @@ def _stakes(report: RunReport, said: Brief) -> list[str]:
     facts = dict(said.verdict)
     lines = [f"**Window** {facts['Window']}"] if "Window" in facts else []
     lines += [f"**Worst case** {' '.join(said.worst)}"] if said.worst else []
-    lines += [f"**{KAFKA_ELECTS}** {facts[KAFKA_ELECTS]}"] if KAFKA_ELECTS in facts else []
+    lines += [f"**{name}** {facts[name]}" for name in (STAYS_BEHIND, KAFKA_ELECTS) if name in facts]
     cost = [f"{name.lower()}: {text}" for name, text in said.cost]
     lines += [f"**Cost to clients** {' · '.join(cost)}"] if cost else []
     stakes = report.focus.stakes if report.focus is not None else None

@@ -22,8 +22,10 @@ from kafka_rebalance.report.units import (
     format_time,
 )
 from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
+from kafka_rebalance.report.what_stays import stays_words
 
 KAFKA_ELECTS = "Kafka's own elections"
+STAYS_BEHIND = "Stays on brokers to be emptied"
 
 _NAMED = 5  # brokers, at most
 
@@ -58,6 +60,8 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
     batches = format_count(focus.batches, "batch", "batches")
     facts = [("Copies", f"{format_bytes(focus.moved_bytes)} in {moves}, {batches}{_above_bound(focus)}")]
     facts.append(("Preferred leaders", f"{format_count(focus.leader_changes)} change"))
+    stays = stays_words(focus.stays_behind, named)
+    facts += [(STAYS_BEHIND, stays)] if stays else []
     elections = report.deciding.automatic_elections
     if elections is not None and elections.brokers:
         facts.append((KAFKA_ELECTS, _kafka_elects(elections)))

@@ -49,6 +49,7 @@ from kafka_rebalance.report.values import (
     Score,
     Verification,
 )
+from kafka_rebalance.report.what_stays import read_stays_behind
 
 Found = TypeVar("Found")
 _QUEUES = {"reassignments": "reassignments", "elections": "preferred elections", "deletions": "topic deletions"}
@@ -243,6 +244,7 @@ def _candidate(part: Document, tables: CandidateTables) -> CandidateReport:
         timetable=read_timetable(part),
         further_runs=read_further_runs(part),
         less_even=read_less_even(part),
+        stays_behind=read_stays_behind(part),
     )
 
 

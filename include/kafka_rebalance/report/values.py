@@ -12,6 +12,7 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.recommendation import Recommendation
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.stays_behind import StaysBehind
 from kafka_rebalance.report.deciding import Deciding
 from kafka_rebalance.report.estimate import Estimate
 from kafka_rebalance.report.limits import LimitUse
@@ -153,6 +154,7 @@ class CandidateReport:
     timetable: Timetable = field(default_factory=Timetable)
     further_runs: FurtherRuns | None = None  # None: `max_bytes` did not stop it short of the tolerance
     less_even: LessEven | None = None
+    stays_behind: tuple[StaysBehind, ...] = ()  # on brokers that are to be emptied
 
     @property
     def planned_seconds(self) -> float | None:

@@ -35,6 +35,7 @@ from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables import write_snapshot
 from kafka_rebalance.spark import package_zip
 from kafka_rebalance.verification.checks import document, only_behind, summarise
+from kafka_rebalance.verification.emptied import check_emptied
 from kafka_rebalance.verification.leaders import check_leaders
 from kafka_rebalance.verification.placement import check_placement
 from kafka_rebalance.workflow import plans, rejection, segment_audit
@@ -55,7 +56,9 @@ from kafka_rebalance.workflow.run.segments import check_segment_settings
 from kafka_rebalance.workflow.snapshot import metric_rows, take_snapshot
 from kafka_rebalance.workflow.throttle import in_force, rates, standing
 from kafka_rebalance.zookeeper import lock
-from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.client import open_client, read_children
+from kafka_rebalance.zookeeper.reader import read_assignments
+from kafka_rebalance.zookeeper.znodes import paths
 
 log = logging.getLogger(__name__)
 
@@ -254,6 +257,7 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
         checks = [
             *check_placement(plan.candidate.moves, view),
             *check_leaders(plan.candidate.moves, view),
+            *check_emptied(plan.to_be_empty, read_assignments(client, read_children(client, paths.TOPICS))),
             *check_left_out(plan.left_out),
             *in_force.check_put_back(client, plan),
             *check_segment_settings(client, connection, plan),

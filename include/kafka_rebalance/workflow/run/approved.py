@@ -14,7 +14,7 @@ from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.model.proposal import Candidate
-from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.model.settings import LEADERS_ALONE, Settings
 from kafka_rebalance.planning.tables import read_candidate
 from kafka_rebalance.workflow.run.baseline import SnapshotTables
 from kafka_rebalance.workflow.run.folder import RunFolder, open_own_folder
@@ -63,6 +63,11 @@ class ApprovedPlan:
     def disk_headroom(self) -> float:
         """The share of a disk that stays free while both copies exist."""
         return float(self.snapshot["settings"].get("disk_headroom", Settings().disk_headroom))
+
+    @property
+    def to_be_empty(self) -> frozenset[int]:
+        """Brokers that hold nothing in the end; of jobs that change leaders alone there are none."""
+        return frozenset() if self.snapshot["settings"]["job"] in LEADERS_ALONE else self.leaving
 
     @property
     def throttle_bytes_per_second(self) -> int:
