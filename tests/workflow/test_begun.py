@@ -10,9 +10,11 @@ from typing import Any
 import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
+from cancel_run import CancelRun
+from cancelling import cancel_by_api
 from fake_zookeeper import REASSIGN
 from in_process_run import POLICY
-from kafka_rebalance.errors import ExecutionError
+from kafka_rebalance.errors import ExecutionError, WriteError
 from kafka_rebalance.model.partition import TopicPartition
 from simulated_cluster import SimulatedCluster, SimulatedRun, batches, given_run
 
@@ -171,3 +173,38 @@ def test_notes_of_an_earlier_version_that_has_requested_are_believed(made: Made)
     path.write_text(path.read_text().replace('"generation"', '"unknown"'))
     cluster.step()
     assert run.request() == 1
+
+
+def test_a_cancel_leaves_alone_what_somebody_else_has_begun_as_approved(
+    made: Made, monkeypatch: pytest.MonkeyPatch, version: str
+) -> None:
+    cluster, run = made({0: (1, 2), 1: (1, 3)}, {0: (1, 4), 1: (2, 3)})
+    run.hold()
+    assert run.request() == 1
+    cluster.step()
+    asked = [{"topic": "orders", "partition": 0, "replicas": [1, 4]}]
+    if version == "2.0":  # a stranger adds to the request, which only the next controller reads
+        asked += [{"topic": "orders", "partition": 1, "replicas": [2, 3]}]
+        cluster.fake.put_json(REASSIGN, {"version": 1, "partitions": asked})
+    else:
+        document = cluster.fake.json("/brokers/topics/orders")
+        document["partitions"]["1"] = [2, 3, 1]
+        document["adding_replicas"]["1"], document["removing_replicas"]["1"] = [2], [1]
+        cluster.fake.put_json("/brokers/topics/orders", document)
+    edge = "kafka_rebalance.brokers.reassignments"
+    monkeypatch.setattr(f"{edge}.can_cancel", lambda _: version != "2.0")
+    monkeypatch.setattr(
+        f"{edge}.cancel_reassignments", lambda _, tps: cancel_by_api(cluster.fake, cluster.controller, tps)
+    )
+    canceller = CancelRun(monkeypatch)
+    canceller.request("cancel_now")
+    assert canceller.fates() == {"orders-0": "back", "orders-1": "changed"}
+    notes = {step["partition"]: step["note"] for step in canceller.document["steps"]}
+    assert "by somebody else: this run has not asked for it" in notes["orders-1"]
+    canceller.answer(consent=canceller.document["consent"])
+    if version == "2.0":
+        with pytest.raises(WriteError, match="also asks for orders-1"):
+            canceller.cancel()
+        return
+    assert canceller.cancel()["cancelled"] == 1
+    assert cluster.replicas("orders") == {0: [1, 2], 1: [2, 3, 1]}

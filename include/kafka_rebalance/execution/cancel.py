@@ -9,7 +9,7 @@ would wait for them for ever, with the new copies still growing: so that is refu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Self
@@ -138,10 +138,27 @@ def check_consent(plan: CancelPlan, given: str | None) -> None:
 
 
 def plan_cancel(
-    moves: Sequence[Move], view: ClusterView, way: Way, sizes: Sizes | None = None
+    moves: Sequence[Move],
+    view: ClusterView,
+    way: Way,
+    sizes: Sizes | None = None,
+    *,
+    asked: Collection[int] | None = None,
 ) -> tuple[CancelStep, ...]:
-    """What becomes of each move, in their order; `sizes` as brokers report them, for what is thrown away."""
-    return tuple(_step(move, view, way, sizes) for move in moves)
+    """What becomes of each move, in their order; `sizes` as brokers report them, for what is thrown away.
+
+    `asked`: the batches that the run's notes say it asked for; what runs of others is somebody else's, and left alone.
+    None: all.
+    """
+    steps = (_step(move, view, way, sizes) for move in moves)
+    return tuple(step if asked is None or step.move.batch in asked else _left_alone(step) for step in steps)
+
+
+def _left_alone(step: CancelStep) -> CancelStep:
+    if step.fate not in (Fate.BACK, Fate.ENDING):
+        return step
+    why = "is being moved as approved by somebody else: this run has not asked for it. It is left alone"
+    return CancelStep(step.move, Fate.CHANGED, note=why)
 
 
 def _step(move: Move, view: ClusterView, way: Way, sizes: Sizes | None) -> CancelStep:

@@ -7,7 +7,7 @@ which the request is gone and the controller is not, nor one in which another re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from kazoo.client import KazooClient
 
@@ -22,8 +22,11 @@ from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.znodes import decode_reassignment, encode_reassignment, paths
 
 
-def ask_for_original_lists(client: KazooClient, plan: CancelPlan, consent: str) -> tuple[Move, ...]:
-    """Takes the plan's moves in flight back, and returns them; none where nothing is in flight.
+def ask_for_original_lists(
+    client: KazooClient, plan: CancelPlan, consent: str, asked: Collection[int] | None = None
+) -> tuple[Move, ...]:
+    """Takes the plan's moves in flight back, and returns them; none where nothing is in flight. `asked`: see
+    `plan_cancel`.
 
     Deletes `/admin/reassign_partitions`, creates it with the original lists, and deletes `/controller`. Raises
     ApprovalError without the plan's consent, and WriteError, with nothing written, where the plan is one for 2.4+, the
@@ -42,7 +45,7 @@ def ask_for_original_lists(client: KazooClient, plan: CancelPlan, consent: str) 
         found = _read(client, plan.moves)
         view = read_cluster_view(client, topics)
         _check_cluster(plan, view)
-        steps = plan_cancel(plan.moves, view, Way.ZNODE)
+        steps = plan_cancel(plan.moves, view, Way.ZNODE, asked=asked)
         back = tuple(step.move for step in has_fate(steps, Fate.BACK))
         for step in has_fate(steps, Fate.BLOCKED):
             raise _refused(f"{step.move.topic_partition} {step.note}")

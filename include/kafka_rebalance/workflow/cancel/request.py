@@ -167,7 +167,7 @@ def _cancel_now(asked: _Asked, client: KazooClient) -> dict[str, Any]:
     moves = asked.target.candidate.moves
     way = Way.API if reassignments.can_cancel(asked.connection.kafka) else Way.ZNODE
     held = _sizes(asked, moves)
-    steps = plan_cancel(moves, asked.view, way, held)
+    steps = plan_cancel(moves, asked.view, way, held, asked=asked_for(asked.target.folder, client))
     open_moves = tuple(step.move for step in steps if step.fate not in (Fate.DONE, Fate.CHANGED))
     plan = CancelPlan(asked.run, asked.view.cluster_id, asked.target.candidate.digest, way, open_moves)
     return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -14,6 +14,7 @@ from kazoo.client import KazooClient
 from kafka_rebalance.brokers import reassignments
 from kafka_rebalance.errors import ApprovalError, ClusterNotReadyError, ExecutionError, VerificationError
 from kafka_rebalance.execution.cancel import CancelPlan, Fate, Way, has_fate, out_of_order, plan_cancel
+from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.execution.staleness import check_approval_fresh, check_policy_unchanged
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
@@ -28,6 +29,7 @@ from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, decider, read_decision
+from kafka_rebalance.workflow.run.asked_batches import asked_for
 from kafka_rebalance.workflow.run.folder import RunFolder, check_newest_attempt, open_own_folder, open_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.running import approved_in, still_running
@@ -170,7 +172,8 @@ def _take_back(client: KazooClient, connection: ClusterConnection, approved: App
     give_up = time.monotonic() + SETTLE_SECONDS
     while True:
         view = _view(client, approved)
-        steps = plan_cancel(plan.moves, view, plan.way)
+        asked = asked_for(open_run_folder(approved.written["target_folder"]), client)
+        steps = plan_cancel(plan.moves, view, plan.way, asked=asked)
         blocked = has_fate(steps, Fate.BLOCKED)
         flying = has_fate(steps, Fate.BACK)
         going = has_fate(steps, Fate.ENDING, Fate.RETURNING)
@@ -182,7 +185,7 @@ def _take_back(client: KazooClient, connection: ClusterConnection, approved: App
             )
         waits = plan.way is Way.ZNODE and has_fate(steps, Fate.ENDING)
         if flying and not waits:
-            cancelled |= _cancel_in_flight(client, connection, approved, [step.move for step in flying])
+            cancelled |= _cancel_in_flight(client, connection, approved, [step.move for step in flying], asked)
         order = out_of_order(plan.moves, view) if not flying and view.reassignments is None else ()
         if order and not {move.topic_partition for move in order} <= reordered:
             # Copies nothing: each list has the same brokers before and after. Not beside another run: the fence first.
@@ -213,20 +216,23 @@ def _view(client: KazooClient, approved: ApprovedCancel) -> ClusterView:
 
 
 def _cancel_in_flight(
-    client: KazooClient, connection: ClusterConnection, approved: ApprovedCancel, moves: Sequence[Move]
+    client: KazooClient,
+    connection: ClusterConnection,
+    approved: ApprovedCancel,
+    moves: Sequence[Move],
+    asked: Collection[int],
 ) -> set[TopicPartition]:
     partitions = {move.topic_partition for move in moves}
     if approved.plan.way is Way.API:
         return set(reassignments.cancel_reassignments(connection.kafka, partitions))
-    back = ask_for_original_lists(client, approved.plan, approved.decision[CONSENT])
+    back = ask_for_original_lists(client, approved.plan, approved.decision[CONSENT], asked)
     log.info("Asked for the original lists of %d partitions; another broker becomes controller", len(back))
     return {move.topic_partition for move in back}
 
 
 def _stays_disordered(move: Move, view: ClusterView) -> bool:
     """Whether it is back, in an order that cannot be mended since one of its brokers is not registered."""
-    partition = view.partitions.get(move.topic_partition)
-    back = partition is not None and set(partition.replicas) == set(move.before) and view.reassignments is None
+    back = stage_in(move, view) is Stage.TAKEN_BACK and view.reassignments is None
     return back and not set(move.before) <= set(view.brokers)
 
 
