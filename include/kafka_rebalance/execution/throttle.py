@@ -29,6 +29,7 @@ from kafka_rebalance.kafka.throttles import (
     split_entry,
     throttled_replicas,
 )
+from kafka_rebalance.model.airflow_mark import is_same_run
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Move
 
@@ -116,7 +117,7 @@ def take_lease(
     if existing is None:
         prior = record_prior(wanted, current)
         return ThrottleLease(run, candidate_digest, bytes_per_second, wanted, prior, owner=owner)
-    if (existing.run, existing.owner) != (run, owner):
+    if not is_same_run(existing.run, existing.owner, run, owner):
         raise LockHeldError(
             f"Run {existing.run} of {existing.owner or 'this Airflow'} holds a throttle on this cluster since "
             f"{existing.taken_at or 'an unknown time'} and has not given it back: what is set now is not what was "

@@ -22,6 +22,7 @@ from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl
 
 from kafka_rebalance.errors import LockHeldError, LockLostError, WriteError
+from kafka_rebalance.model.airflow_mark import is_same_run
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.primitives import acl_like, commit, create_znode, repeat, set_znode
 from kafka_rebalance.zookeeper.znodes import paths
@@ -55,7 +56,8 @@ class LockOwner:
         return f"{self.run} of {self.owner}"
 
     def is_same_run(self, other: LockOwner) -> bool:
-        return (self.run, self.owner) == (other.run, other.owner)
+        """By the Airflow's mark, whatever its address is now."""
+        return is_same_run(self.run, self.owner, other.run, other.owner)
 
 
 def decode_lock(data: bytes | None) -> LockOwner:

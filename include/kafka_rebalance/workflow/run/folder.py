@@ -137,7 +137,13 @@ def installation() -> str:
     if read_json_if_there(root, INSTALLATION) is None:
         make_folder(root)
         write_json(root, INSTALLATION, {"installation": secrets.token_hex(4)})
-    return str(read_json(root, INSTALLATION).get("installation"))
+    mark = read_json(root, INSTALLATION).get("installation")
+    if not isinstance(mark, str) or not mark:
+        raise ArtifactError(
+            f"{root / INSTALLATION} holds no mark of this Airflow. Nothing was written to the cluster. Put back the "
+            "file, or remove it: without it this Airflow does not know the locks it holds."
+        )
+    return mark
 
 
 def check_shared(folder: Folder, nonce: str) -> None:

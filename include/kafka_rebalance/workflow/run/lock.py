@@ -7,13 +7,14 @@ from typing import Any
 
 from airflow.sdk.configuration import conf
 
+from kafka_rebalance.model.airflow_mark import marked
 from kafka_rebalance.workflow.run.folder import installation
 from kafka_rebalance.zookeeper.lock import LockOwner
 
 
 def this_airflow() -> str:
-    """This Airflow, as people can find it, and as no other one is named: its address and the mark of its runs."""
-    return f"{conf.get('api', 'base_url', fallback='') or 'airflow'} ({installation()})"
+    """This Airflow: its address, for people to find it, and the mark of its runs, which tells it from any other."""
+    return marked(conf.get("api", "base_url", fallback=""), installation())
 
 
 def lock_owner(digest: str, dag_run: Any) -> LockOwner:

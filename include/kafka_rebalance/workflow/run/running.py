@@ -11,6 +11,7 @@ from kazoo.client import KazooClient
 from kafka_rebalance.errors import ApprovalError, ArtifactError, LockHeldError
 from kafka_rebalance.execution.decision import REJECT
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.airflow_mark import is_same_airflow, is_same_run
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.storage import is_there, names_in
 from kafka_rebalance.planning.tables import read_candidate
@@ -44,7 +45,7 @@ def find_running(client: KazooClient, connection_id: str) -> Running | None:
     holder = lock.read(client)
     if holder is None or not holder.run.startswith(f"{REBALANCE_DAG}/"):
         return None
-    if holder.owner != this_airflow():
+    if not is_same_airflow(holder.owner, this_airflow()):
         raise LockHeldError(
             f"The cluster is held by run {holder.run} of {holder.owner}, and this is {this_airflow()}. Nothing was "
             "changed. Cancel it from the Airflow that runs it."
@@ -71,7 +72,7 @@ def still_running(client: KazooClient, run: str, digest: str) -> bool:
     holder = lock.read(client)
     if holder is None:
         return False
-    if (holder.run, holder.digest, holder.owner) != (run, digest, this_airflow()):
+    if holder.digest != digest or not is_same_run(holder.run, holder.owner, run, this_airflow()):
         raise LockHeldError(
             f"The cluster is now held by run {holder.run} of {holder.owner}, no longer by {run}. Nothing was changed. "
             "Start a new run of kafka_rebalance_cancel to see what that one does."

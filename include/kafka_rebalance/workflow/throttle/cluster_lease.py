@@ -15,6 +15,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ArtifactError, CorruptZnodeError, FormatVersionError, StorageError
 from kafka_rebalance.execution.lease import ThrottleLease
+from kafka_rebalance.model.airflow_mark import is_same_run
 from kafka_rebalance.model.artifacts import canonical_json
 from kafka_rebalance.workflow.throttle import leases
 from kafka_rebalance.zookeeper import lease_record
@@ -84,7 +85,7 @@ def has_file(lease: ThrottleLease) -> bool:
         file = leases.read(lease.cluster_id)
     except ArtifactError:
         return True
-    return file is not None and (file.run, file.owner) == (lease.run, lease.owner)
+    return file is not None and is_same_run(file.run, file.owner, lease.run, lease.owner)
 
 
 def set_damaged_aside(client: KazooClient, cluster_id: str) -> list[str]:

@@ -39,6 +39,7 @@ from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.execution.lifted_throttle import lifted, lifted_text, wanted_for
 from kafka_rebalance.execution.silence import Sighting, sighted
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.airflow_mark import is_same_airflow
 from kafka_rebalance.model.storage import make_folder
 from kafka_rebalance.workflow.fleet import fleet
 from kafka_rebalance.workflow.hooks import read_connection
@@ -159,7 +160,7 @@ def look_after(
     look = _look_after(client, asked, followed)
     if asked.break_lock is not None and look.holder is not None:
         why = [*look.lines, *look.alerts.values()][-1]
-        if asked.break_lock != look.holder:
+        if not asked.breaks(*look.holder.split(" of ", 1)):
             why = f"break_lock names {asked.break_lock!r}. Give the owner exactly as named here, if its run is over."
         look.not_broken = f"The cluster is held by {look.holder}. The lock was not broken: {why}"
         look.warnings.append(look.not_broken)
@@ -202,7 +203,7 @@ def _set_damaged_aside(
     if whole.reassignments is not None or whole.moving:
         look.alerts["lease"] = f"{why} It is kept while a reassignment is in motion."
         return False
-    if holder is not None and asked.break_lock != holder.name:
+    if holder is not None and not asked.breaks(holder.run, holder.owner):
         look.alerts["lease"] = (
             f"{why} The janitor touches nothing of this cluster's throttle and lock. If run {holder.name} is over, "
             f"start kafka_throttle_janitor with break_lock '{holder.name}': it sets the damaged lease aside and gives "
@@ -221,8 +222,8 @@ def _is_elsewhere(lease: ThrottleLease, asked: Asked) -> bool:
     """Whether another Airflow took it, which has the run's folder and its own janitor; unless a person says that the
     run is over.
     """
-    theirs = lease.owner != this_airflow() and not cluster_lease.has_file(lease)
-    return theirs and asked.break_lock != f"{lease.run} of {lease.owner}"
+    theirs = not is_same_airflow(lease.owner, this_airflow()) and not cluster_lease.has_file(lease)
+    return theirs and not asked.breaks(lease.run, lease.owner)
 
 
 def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: Look) -> bool:
@@ -230,7 +231,7 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
     view = read_cluster_view(client, lease.topics)
     copying = copying_of(lease, view)
     # Whoever breaks its lock by name says that the run is over.
-    said = asked.break_lock == f"{lease.run} of {lease.owner}"
+    said = asked.breaks(lease.run, lease.owner)
     standing = Standing.GONE if said else read_standing(lease.run, lease.owner)
     decided = custody(lease, standing, copying, _silent_seconds(lease, look))
     look.copying = len(copying)
@@ -264,7 +265,7 @@ def _tend_lock(client: KazooClient, asked: Asked, look: Look) -> str | None:
         if asked.break_lock is not None:
             look.warnings.append("Nobody holds the cluster, so there is no lock to break.")
         return None
-    by_name = asked.break_lock == holder.name
+    by_name = asked.breaks(holder.run, holder.owner)
     standing = read_standing(holder.run, holder.owner)
     if not (by_name or standing.is_ended):
         look.lines.append(f"the cluster is held by {holder.name} ({standing})")

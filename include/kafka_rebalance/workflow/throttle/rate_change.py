@@ -11,6 +11,7 @@ from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleEr
 from kafka_rebalance.execution.lease import RateChange, ThrottleLease
 from kafka_rebalance.execution.throttle import rate_changes, with_rate
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.airflow_mark import is_same_run
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.workflow.run.left_out import read_remaining
@@ -44,7 +45,7 @@ def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> Throttl
         _lease_of(client, folder, snapshot["cluster_id"])
         before, changed = _change(client, folder, snapshot["cluster_id"], change)
         now = cluster_lease.read_open(client, changed.cluster_id)
-        gone = now is None or (now.run, now.owner) != (changed.run, changed.owner)
+        gone = now is None or not is_same_run(now.run, now.owner, changed.run, changed.owner)
         if gone or leases.was_given_back_between(before, changed):
             put_back(client, changed)
             raise ThrottleError(

@@ -8,6 +8,7 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from kafka_rebalance.execution.janitor import Standing
+from kafka_rebalance.model.airflow_mark import is_same_airflow
 from kafka_rebalance.workflow.fleet import JANITOR_DAG
 from kafka_rebalance.workflow.run.lock import this_airflow
 
@@ -21,7 +22,7 @@ def read_standing(run: str, owner: str) -> Standing:
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
     dag_id, _, run_id = run.partition("/")
-    if owner != this_airflow() or not run_id:
+    if not is_same_airflow(owner, this_airflow()) or not run_id:
         return Standing.UNKNOWN
     try:
         state = _asked(lambda: RuntimeTaskInstance.get_dagrun_state(dag_id, run_id))

@@ -18,6 +18,7 @@ from kafka_rebalance.execution.janitor import (
     unheld_throttles,
 )
 from kafka_rebalance.kafka.throttles import LIST_KEYS
+from kafka_rebalance.model.airflow_mark import is_same_run
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
@@ -40,6 +41,11 @@ class Asked:
     clean: tuple[str, ...] = ()
     break_lock: str | None = None
     by: str = ""
+
+    def breaks(self, run: str, owner: str) -> bool:
+        """Whether the lock of this run is to be broken. Its lease may name another address of the same Airflow."""
+        named, _, of = (self.break_lock or "").rpartition(" of ")
+        return is_same_run(named, of, run, owner)
 
     def __bool__(self) -> bool:
         return bool(self.clean or self.break_lock)

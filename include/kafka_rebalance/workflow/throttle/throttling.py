@@ -34,6 +34,7 @@ from kafka_rebalance.execution.throttle import (
 from kafka_rebalance.execution.throttle import (
     release as decide_release,
 )
+from kafka_rebalance.model.airflow_mark import is_same_run
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
@@ -248,7 +249,7 @@ def put_back(client: KazooClient, decided: ThrottleLease) -> Release:
         # or has and is seen; and who takes the cluster after this stops the writes below.
         fence = lock.raise_fence(client)
         lease = cluster_lease.read_open(client, decided.cluster_id)
-        if lease is None or (lease.run, lease.owner) != (decided.run, decided.owner):
+        if lease is None or not is_same_run(lease.run, lease.owner, decided.run, decided.owner):
             return Release({}, (), ())
         if lease.taken_under != decided.taken_under:
             raise _taken_again(lease.run, "was to be put back")
@@ -316,4 +317,5 @@ def _migrated(lease: ThrottleLease, result: Release) -> ClusterNotReadyError:
 def _open_lease(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> ThrottleLease | None:
     """The lease that this run holds; None where it has none, or has given it back."""
     lease = cluster_lease.read_open(client, plan.snapshot["cluster_id"])
-    return lease if lease is not None and (lease.run, lease.owner) == (owner.run, owner.owner) else None
+    is_ours = lease is not None and is_same_run(lease.run, lease.owner, owner.run, owner.owner)
+    return lease if is_ours else None
