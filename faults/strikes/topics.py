@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from faults.cluster import BEFORE
-from faults.strikes.scene import Scene, Struck
+from faults.cluster import BEFORE, TARGET
+from faults.strikes.scene import Scene, Struck, later
 
+STOPPED_SECONDS = 20.0  # a follower has to say within 15 that the throttle is lifted
 NEW_PARTITIONS = {4: (1, 2, 3), 5: (2, 3, 1)}
 
 
@@ -33,6 +34,11 @@ def expand(scene: Scene) -> Struck:
 
 
 def lift_throttle(scene: Scene) -> Struck:
-    """What `--verify` of a file that is done does from 2.6 on, written here: the rates of every live broker go."""
+    """What `--verify` of a file that is done does from 2.6 on, written here: the rates of every live broker go.
+
+    The target is stopped meanwhile: without a throttle its copies would end before anybody looks.
+    """
     scene.cluster.remove_rates()
-    return Struck("throttle lifted on every broker", lambda: None)
+    scene.cluster.local.freeze_broker(TARGET)
+    thaw = later(STOPPED_SECONDS, lambda: scene.cluster.local.thaw_broker(TARGET))
+    return Struck(f"throttle lifted on every broker, and broker {TARGET} frozen for {STOPPED_SECONDS:.0f} s", thaw)

@@ -40,7 +40,12 @@ def struck(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Struck]:
 
 @pytest.mark.parametrize(
     ("fault", "moment"),
-    [(Fault.TARGET, Moment.MID_COPY), (Fault.WORKER, Moment.SUBMIT)],
+    [
+        (Fault.TARGET, Moment.MID_COPY),
+        (Fault.WORKER, Moment.SUBMIT),
+        (Fault.LEASE_LOST, Moment.MID_COPY),
+        (Fault.TOPIC_EXPANDED, Moment.MID_COPY),
+    ],
 )
 def test_nothing_acknowledged_is_lost_and_the_run_says_what_is_true(
     struck: Struck, tmp_path: Path, fault: Fault, moment: Moment
