@@ -364,3 +364,26 @@ def test_nothing_is_proposed_that_would_be_refused_because_a_broker_has_no_rack(
     reason, _ = proposing.why_not("cluster", problem, {}, policy, None, datetime.now(UTC))
     assert reason is not None
     assert "broker 3 has no rack though others have one" in reason
+
+
+def test_bytes_in_from_the_ledgers_history_count(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    """Partition 0 is written, the others are idle: its brokers take in all there is."""
+    czxid = cluster.fake.znodes["/brokers/topics/orders"].czxid
+    now = datetime.now(UTC)
+    for night in range(7, 0, -1):
+        rows = [
+            {
+                "topic": "orders",
+                "partition": partition,
+                "size_bytes": SIZE_BYTES,
+                "end_offset": (10 - night) * 100 if partition == 0 else 1,
+                "start_offset": 0,
+                "topic_czxid": czxid,
+            }
+            for partition in range(4)
+        ]
+        ledger.append("metrics", CONNECTION, f"night-{night}", now - timedelta(days=night), rows)
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert verdict["skew"]["bytes_in"] == pytest.approx(1.0), "brokers 1 and 2 of four take in all"
+    ((kept,), _) = ledger.read("balance", CONNECTION, 0.5)
+    assert kept["skew_bytes_in"] == pytest.approx(1.0)

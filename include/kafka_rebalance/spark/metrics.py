@@ -22,13 +22,11 @@ from pyspark.sql import functions as sql
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.ledger_files import SOURCE_FILE, compacted_number
 from kafka_rebalance.planning.history import MIN_INTERVALS
+from kafka_rebalance.planning.history_samples import DAYS, PERCENTILE
 from kafka_rebalance.planning.history_table import HISTORY_SCHEMA
 from kafka_rebalance.spark.driver import said_by
 from kafka_rebalance.spark.ledger import counting, rows_that_count
 from kafka_rebalance.spark.tables import PARQUET, folder_at, parquet_files, url_of
-
-DAYS = 28  # four weeks have each day of the week four times, and forget what the cluster was before
-PERCENTILE = 0.95
 
 _COLUMNS = """observed_at timestamp, topic string, partition int, size_bytes long, end_offset long, start_offset long,
     topic_czxid long, source_file string"""

@@ -13,6 +13,7 @@ from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from kafka_rebalance.errors import StorageError
@@ -78,6 +79,30 @@ def check_located(submit: Any) -> None:
     check_submitted(same)
 
 
+class Columns(NamedTuple):
+    """What a table has of a cluster, in Arrow: for tables with a row a partition."""
+
+    table: pa.Table  # by the table's columns, in any order
+    files: int  # that gave rows
+    unreadable: tuple[str, ...]
+
+
+def read_columns(table: str, connection_id: str, days: float, *, now: datetime | None = None) -> Columns:
+    """As `read`, without a Python object for each row."""
+    oldest = (now or datetime.now(UTC)) - timedelta(days=days)
+    folder, schema = folder_of(table, connection_id), TABLES[table]
+    found: list[pa.Table] = []
+    unreadable: list[str] = []
+    for day in names_in(folder):
+        if (_date_of(day) or date.min) >= oldest.date():
+            tables, broken = _tables_of_day(folder / day, schema)
+            found += tables
+            unreadable += [f"{day}/{name}" for name in broken]
+    whole = pa.concat_tables([schema.empty_table(), *found])
+    recent = whole.filter(pc.greater_equal(whole["observed_at"], pa.scalar(oldest, schema.field("observed_at").type)))
+    return Columns(recent, len(found), tuple(unreadable))
+
+
 def read(table: str, connection_id: str, days: float, *, now: datetime | None = None) -> Found:
     """A cluster's rows of the last `days` days; none where nothing was written yet.
 
@@ -98,10 +123,17 @@ def read(table: str, connection_id: str, days: float, *, now: datetime | None = 
 
 
 def _read_day(folder: RunFolder, schema: pa.Schema) -> Found:
-    """The rows that count, and the names of what cannot be read. Compaction may take files away meanwhile."""
+    """The rows that count, and the names of what cannot be read."""
+    tables, unreadable = _tables_of_day(folder, schema)
+    return Found([row for table in tables for row in table.to_pylist()], unreadable)
+
+
+def _tables_of_day(folder: RunFolder, schema: pa.Schema) -> tuple[list[pa.Table], tuple[str, ...]]:
+    """The rows that count by file, and the names of what cannot be read. Compaction may take files away meanwhile."""
     for last in (False,) * (_LISTINGS - 1) + (True,):
         names = [name for name in names_in(folder) if name.endswith(".parquet")]
-        rows, unreadable, gone = [], [], False
+        tables: list[pa.Table] = []
+        unreadable, gone = [], False
         for name in files_that_count(names):
             try:
                 table = pq.read_table(io.BytesIO(read_bytes(folder / name)))
@@ -114,21 +146,26 @@ def _read_day(folder: RunFolder, schema: pa.Schema) -> Found:
                 log.warning("%s cannot be read and is left out: %s", folder / name, wrong)
                 unreadable.append(name)
                 continue
-            sources = table[SOURCE_FILE].to_pylist() if SOURCE_FILE in table.column_names else [None] * len(found)
-            rows += [row for row, source in zip(found, sources, strict=True) if source not in names]
+            if SOURCE_FILE in table.column_names:  # of a compaction that still has files beside it
+                beside = pc.is_in(table[SOURCE_FILE].cast(pa.string()), value_set=pa.array(names, pa.string()))
+                found = found.filter(pc.invert(beside))
+            tables.append(found)
         if not gone or last:
             break
-    return Found(rows, tuple(unreadable))
+    return tables, tuple(unreadable)
 
 
-def _as(table: pa.Table, schema: pa.Schema) -> list[dict[str, Any]]:
-    """Rows in the schema's columns, null where an earlier version wrote none. ValueError where a row has no time."""
+def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
+    """The rows in the columns of the schema, null where an earlier version wrote none.
+
+    Raises ValueError where a row has no time.
+    """
     columns = [
         table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
         for field in schema
     ]
-    rows: list[dict[str, Any]] = pa.table(columns, schema=schema).to_pylist()
-    if any(row["observed_at"] is None for row in rows):
+    rows = pa.table(columns, schema=schema)
+    if rows["observed_at"].null_count:
         raise ValueError("a row without observed_at")
     return rows
 

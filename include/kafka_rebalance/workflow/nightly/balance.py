@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+import pyarrow as pa
 from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_rebalance.errors import ClusterNotReadyError
@@ -17,6 +18,14 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.arrays import Problem, loads_now, shares
 from kafka_rebalance.planning.constraints import rack_rule, violations
+from kafka_rebalance.planning.history_samples import DAYS, aggregated
+from kafka_rebalance.planning.history_table import (
+    HISTORY,
+    SAMPLES_SCHEMA,
+    existing_partitions,
+    planned_with,
+    write_history,
+)
 from kafka_rebalance.planning.reading import read_problem
 from kafka_rebalance.planning.scoring import Score, scores
 from kafka_rebalance.planning.tables import write_snapshot
@@ -29,10 +38,10 @@ from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.nightly.proposing import WORDS, proposal_of, skew, why_not
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run import who_asked
-from kafka_rebalance.workflow.run.folder import create_run_folder
+from kafka_rebalance.workflow.run.folder import RunFolder, create_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.segment_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
-from kafka_rebalance.workflow.snapshot import metric_rows, take_snapshot
+from kafka_rebalance.workflow.snapshot import Snapshot, metric_rows, take_snapshot
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 
@@ -56,11 +65,13 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
         _skip_while_held(connection)
         raise
     digest = write_snapshot(folder / artifacts.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
-    problem = read_problem(folder / artifacts.SNAPSHOT_FOLDER, settings)
+    now = datetime.now(UTC)
+    problem = _with_history(
+        read_problem(folder / artifacts.SNAPSHOT_FOLDER, settings), folder, connection_id, taken, now
+    )
     found = scores(problem, loads_now(problem), shares(problem))
     broken = int(violations(rack_rule(problem), problem.replicas).sum())
     audit = audit_snapshot(taken)
-    now = datetime.now(UTC)
     measured = verdict(found, broken, policy)
     result = {
         "connection_id": connection_id,
@@ -84,6 +95,17 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
     log.info("%s: %s", connection_id, result["text"])
     _log_audit(connection_id, audit)
     return result
+
+
+def _with_history(problem: Problem, folder: RunFolder, connection_id: str, taken: Snapshot, now: datetime) -> Problem:
+    """With bytes in from the ledger's samples, this night's among them; they stay unknown where those are too few."""
+    snapshot = folder / artifacts.SNAPSHOT_FOLDER
+    known = ledger.read_columns("metrics", connection_id, DAYS, now=now)
+    tonight = [{"observed_at": now, **row} for row in metric_rows(taken)]
+    samples = pa.concat_tables([known.table, pa.Table.from_pylist(tonight, schema=SAMPLES_SCHEMA)])
+    rows = aggregated(samples, existing_partitions(problem, snapshot))
+    content = write_history(folder, rows, known.files + 1, known.unreadable)
+    return planned_with(problem, snapshot, content, HISTORY)
 
 
 def _skip_while_held(connection: ClusterConnection) -> None:
