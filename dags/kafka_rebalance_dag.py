@@ -18,6 +18,7 @@ from kafka_rebalance.workflow.approval import CandidateApprovalOperator
 from kafka_rebalance.workflow.dag_params import REBALANCE_PARAMS
 from kafka_rebalance.workflow.fleet import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, FINISHED, Notice
+from kafka_rebalance.workflow.reassignment.hold_operator import HoldThrottleOperator
 from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "job.py"
@@ -59,12 +60,6 @@ def rebalance() -> None:
         from kafka_rebalance.workflow import tasks
 
         return tasks.render_report(run_folder, dag_run)
-
-    @task(retries=2)  # a setup that was killed half-way is followed by no teardown: trying again is its only way back
-    def hold_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow.throttle import throttling
-
-        return throttling.hold(decision, dag_run)
 
     # Over two hours: ZooKeeper may be away, and copies in flight may end. The janitor has the lease meanwhile.
     @task(
@@ -130,7 +125,8 @@ def rebalance() -> None:
     reported = render_report(run_folder)
     approved = CandidateApprovalOperator(task_id="approve", run_folder=run_folder, nonce=nonce)
     decision = XComArg(approved, key="decision")
-    held = hold_throttle(decision)
+    # A setup that was killed half-way is followed by no teardown: trying again is its only way back.
+    held = HoldThrottleOperator(task_id="hold_throttle", decision=decision, retries=2)
     moved = ReassignOperator(
         task_id="reassign",
         decision=decision,

@@ -129,15 +129,20 @@ def test_disks_of_unknown_size_are_named_beside_the_fullest_that_is_known() -> N
     ("window", "words"),
     [
         (Window(), ""),
-        (Window(not_before=NOW + timedelta(hours=8)), "begins 2026-05-03 22:00:00 UTC at the earliest"),
+        (
+            Window(not_before=NOW + timedelta(hours=8)),
+            "begins 2026-05-03 22:00:00 UTC at the earliest, lock and throttle too; an approval that is given before "
+            "then expires as if it were given then",
+        ),
         (
             Window(finish_by=NOW + timedelta(hours=3)),
             "begun by 2026-05-03 15:00:00 UTC it is over by 2026-05-03 17:00:00 UTC, slow or not",
         ),
         (
             Window(NOW + timedelta(hours=1), NOW + timedelta(hours=2, minutes=30)),
-            "begins 2026-05-03 15:00:00 UTC at the earliest; may not be over by 2026-05-03 16:30:00 UTC: batches that "
-            "would end later are not begun",
+            "begins 2026-05-03 15:00:00 UTC at the earliest, lock and throttle too; an approval that is given before "
+            "then expires as if it were given then; may not be over by 2026-05-03 16:30:00 UTC: batches that would end "
+            "later are not begun",
         ),
         (
             Window(finish_by=NOW + timedelta(minutes=30)),

@@ -286,9 +286,12 @@ def check_growth(moves: Sequence[Move], sizes: Mapping[TopicPartition, int | Non
 CLOCKS_MAY_DIFFER = timedelta(minutes=5)
 
 
-def check_approval_fresh(approved_at: str, expires_after_seconds: float, now: datetime) -> None:
+def check_approval_fresh(
+    approved_at: str, expires_after_seconds: float, now: datetime, *, not_before: datetime | None = None
+) -> None:
     """Raises ApprovalError where the approval is older than the policy lets it get before the first write, and where
-    it is of a time to come: by clocks that differ nobody can tell its age.
+    it is of a time to come: by clocks that differ nobody can tell its age. `not_before`: the earliest time that was
+    approved; its age counts from the later of both.
     """
     given = datetime.fromisoformat(approved_at)
     if given - now > CLOCKS_MAY_DIFFER:
@@ -297,12 +300,14 @@ def check_approval_fresh(approved_at: str, expires_after_seconds: float, now: da
             "whether it has expired cannot be told. Nothing was written. Correct the clocks of Airflow's machines, "
             "then clear this task; if the approval's time itself was wrong, start a new Dag run."
         )
-    if now - given <= timedelta(seconds=expires_after_seconds):
+    since = given if not_before is None else max(given, not_before)
+    if now - since <= timedelta(seconds=expires_after_seconds):
         return
+    counted = "" if since == given else f" Its time counts from not_before, {since:%Y-%m-%d %H:%M %Z}."
     raise ApprovalError(
         f"The approval of {given:%Y-%m-%d %H:%M %Z} has expired: the policy's approval_expires_after_seconds is "
-        f"{expires_after_seconds:g}, and nothing was written so far. Nothing was written now. Start a new Dag run, and "
-        "ask for an approval of what it proposes."
+        f"{expires_after_seconds:g}, and nothing was written so far.{counted} Nothing was written now. Start a new Dag "
+        "run, and ask for an approval of what it proposes."
     )
 
 

@@ -136,7 +136,9 @@ def window_words(window: Window, observed_at: datetime, low: float, high: float)
     """Whether a plan that takes `low` to `high` seconds fits its window; empty where it has none."""
     said = []
     if window.not_before is not None:
-        said.append(f"begins {format_time(window.not_before)} at the earliest")
+        said.append(f"begins {format_time(window.not_before)} at the earliest, lock and throttle too")
+        if window.not_before > observed_at:
+            said.append("an approval that is given before then expires as if it were given then")
     if window.finish_by is not None:
         earliest = max(observed_at, window.not_before or observed_at)
         end, slow, quick = window.finish_by, timedelta(seconds=high), timedelta(seconds=low)

@@ -24,6 +24,7 @@ from kafka_rebalance.execution.hazards import (
     too_large_znodes,
     under_min_isr,
 )
+from kafka_rebalance.execution.pacing import read_window
 from kafka_rebalance.execution.pausing import Pause, pause_before
 from kafka_rebalance.execution.policy_limits import check_within_policy
 from kafka_rebalance.execution.readiness import check_cluster_ready, moving_by_api, refuse
@@ -108,7 +109,12 @@ def check_before_write(
     assert policy is not None  # or the digests could not be the same
     begun = bool(where.begun)
     if not begun:
-        check_approval_fresh(plan.decision["approved_at"], policy.approval_expires_after_seconds, datetime.now(UTC))
+        check_approval_fresh(
+            plan.decision["approved_at"],
+            policy.approval_expires_after_seconds,
+            datetime.now(UTC),
+            not_before=read_window(plan.snapshot.get("window") or {}).not_before,
+        )
     check_cluster_ready(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=())
     check_same_cluster(connection, view)
     pause = pause_now(plan, view, where)
