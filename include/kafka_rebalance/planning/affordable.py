@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.planning.arrays import DISK
+from kafka_rebalance.planning.bounds import Bands, band
 from kafka_rebalance.planning.frame import Frame
 from kafka_rebalance.planning.placement import Placement
 
@@ -18,28 +19,42 @@ _HALVINGS = 40
 _KEPT_BACK = 0.95  # of the bytes that are left: replicas come in lumps, and what is over is spent in the next round
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Affordable:
-    """A tolerance, and the bytes that it takes in each group of brokers between which replicas can move."""
+    """The bands of a tolerance, and the bytes that they take in each group of brokers between which replicas move."""
 
     tolerance: float
+    bands: Bands
     bytes_by_group: tuple[int, ...]
 
 
 def affordable(frame: Frame, placement: Placement) -> Affordable | None:
-    """The smallest tolerance for which `max_bytes` has bytes enough from here; None where that is the goal's own."""
-    limit, unit, asked = placement.budget.max_bytes, frame.scale[DISK], frame.goal.tolerance
+    """The smallest tolerance for which `max_bytes` has bytes enough from here; None where all that is asked fits.
+
+    Job `relieve` takes from brokers down to what it asks of them, or to this tolerance above their share.
+    """
+    limit, unit, relief = placement.budget.max_bytes, frame.scale[DISK], frame.relief
     if limit is None or unit <= 0:
         return None
     left = _KEPT_BACK * max(0, limit - placement.budget.bytes) / unit
     loads, targets = placement.loads[:, DISK], frame.targets[:, DISK]
 
+    def bands_of(tolerance: float) -> Bands:
+        bands = band(frame.targets, tolerance)
+        if relief is None:
+            return bands
+        return Bands(np.zeros_like(bands.low), np.maximum(bands.high, relief.high))
+
     def needed(tolerance: float) -> list[float]:
         """[group] What has to leave the brokers above, or come to those below, whichever is more."""
-        over = np.maximum(0.0, loads - (1 + tolerance) * targets)
-        under = np.maximum(0.0, (1 - tolerance) * targets - loads)
+        bands = bands_of(tolerance)
+        over = np.maximum(0.0, loads - bands.high[:, DISK])
+        under = np.maximum(0.0, bands.low[:, DISK] - loads)
+        if relief is not None:
+            over[~relief.givers] = 0.0
         return [max(float(over[some].sum()), float(under[some].sum())) for _, some in placement.groups]
 
+    asked = frame.goal.tolerance if relief is None else -1.0
     if sum(needed(asked)) <= left:
         return None
     here = placement.receivers & (targets > 0)
@@ -47,4 +62,4 @@ def affordable(frame: Frame, placement: Placement) -> Affordable | None:
     for _ in range(_HALVINGS):
         middle = (low + high) / 2
         low, high = (low, middle) if sum(needed(middle)) <= left else (middle, high)
-    return Affordable(high, tuple(int(share * unit) for share in needed(high)))
+    return Affordable(high, bands_of(high), tuple(int(share * unit) for share in needed(high)))

@@ -141,21 +141,21 @@ def _spend_on_the_worst(
     frame: Frame, placement: Placement, givers: Bools, effort: Effort, rng: np.random.Generator
 ) -> bool:
     """Brings all as near to their shares as `max_bytes` affords, where that is not the tolerance; whether it is not."""
-    if frame.relief is not None:
-        return False
     is_short, budget, limit = False, placement.budget, placement.budget.max_bytes
     for _ in range(_SPENDINGS):
         found = affordable(frame, placement)
         if found is None:
             break
         is_short, bytes_before = True, budget.bytes
-        bands = filled(frame, placement, effort.slack, found.tolerance)
+        bands = found.bands
+        if frame.relief is None:
+            bands = filled(frame, placement, effort.slack, found.tolerance)
         for (group, _), share in zip(placement.groups, found.bytes_by_group, strict=True):
             # Each group its own share: the first of them would take all.
             budget.max_bytes = min(budget.bytes + share, limit or 0)
             greedy(placement, bands, givers & group, effort, rng)
         budget.max_bytes = limit
-        polish(placement, band(frame.targets, found.tolerance), givers, effort, rng)
+        polish(placement, found.bands, givers, effort, rng)
         if budget.bytes == bytes_before:
             break
     return is_short
