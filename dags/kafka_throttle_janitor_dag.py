@@ -1,9 +1,9 @@
 """`kafka_throttle_janitor`: every minute, custodian of throttles and locks whose run is gone, paused or failed.
 
 It looks after the clusters of the Airflow Variable `kafka_rebalance_clusters`, and after every one that has a throttle
-of ours. It takes off what our lease says is ours, once nothing of it is copied any more, and gives back the lock of a
-run that is over. It fails, once for each trouble and every half hour while it lasts, where copies are in flight that
-nobody follows: put your alerts on this Dag's failures. What else it finds is in its log and in
+or a lock of ours. It takes off what our lease says is ours, once nothing of it is copied any more, and gives back the
+lock of a run that is over. It fails, once for each trouble and every half hour while it lasts, where copies are in
+flight that nobody follows: put your alerts on this Dag's failures. What else it finds is in its log and in
 `runs_url/janitor/<connection>.json`; it cleans of that only what an approver ticks in `clean`.
 """
 

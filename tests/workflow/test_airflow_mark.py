@@ -9,13 +9,15 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from cancel_run import CancelRun, begin, cancellable_cluster
+from in_process_run import CONNECTION
 from janitor_run import Airflow, tend
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.airflow_mark import is_same_airflow
+from kafka_rebalance.workflow.run import lock
 from kafka_rebalance.workflow.run.control import read_control
 from kafka_rebalance.workflow.run.folder import installation, runs_root
-from kafka_rebalance.workflow.throttle import leases
+from kafka_rebalance.workflow.throttle import janitor, leases, throttling
 from simulated_cluster import SimulatedCluster, SimulatedRun, batched_run
 
 LOCK = "/kafka_rebalance/run"
@@ -102,3 +104,45 @@ def test_a_file_without_a_mark_is_no_installation(run: SimulatedRun, mark: objec
     artifacts.write_json(runs_root(), artifacts.INSTALLATION, {"installation": mark})
     with pytest.raises(ArtifactError, match="holds no mark of this Airflow"):
         installation()
+
+
+# --- a lock without a lease, on a cluster that no list names ---
+
+
+def test_a_lock_without_a_lease_is_found_on_a_cluster_that_no_list_names(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker dies after it has taken the lock, before it writes the lease."""
+    airflow = Airflow.answering(monkeypatch)
+    made = batched_run(tmp_path, cluster, monkeypatch)
+
+    def dies(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(throttling, "_set", dies)
+    monkeypatch.setattr(throttling, "_undo", dies)
+    assert janitor.clusters(None, None) == []
+    with pytest.raises(KeyboardInterrupt):
+        made.hold()
+    assert leases.stored() == ()
+    assert janitor.clusters(None, None) == [CONNECTION]
+    assert any("the cluster is held by kafka_rebalance/one" in line for line in tend()["lines"])
+    airflow.states["one"] = "failed"
+    tend()
+    assert LOCK not in cluster.fake.znodes
+    monkeypatch.setattr(lock, "KEPT_SECONDS", 0.0)
+    tend()
+    assert janitor.clusters(None, None) == []
+
+
+def test_a_run_that_gave_its_lock_back_leaves_no_note(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    assert janitor.clusters(None, None) == [CONNECTION]
+    run.reassign()
+    run.finish()
+    assert janitor.clusters(None, None) == []
+    assert list((runs_root() / artifacts.LOCKS).iterdir()) == []
+
+
+def test_a_note_that_cannot_be_read_hides_no_other(run: SimulatedRun) -> None:
+    (Path(str(runs_root())) / artifacts.LOCKS / "a.json").write_text("{")
+    assert janitor.clusters(None, None) == [CONNECTION]

@@ -37,6 +37,7 @@ REJECTION = "rejection.json"  # the cluster's last rejected proposal, beside thi
 DECISION = "decision.json"
 THROTTLE = "throttle.json"  # the page's copy of the cluster's lease, which is kept apart from the runs:
 LEASES = "leases"  # a folder below runs_url: a folder a cluster, of which the latest file counts
+LOCKS = "locks"  # a folder below runs_url: a file for each cluster's lock that a run is about to take, or has
 JANITOR = "janitor"  # a folder below runs_url: what the janitor found, one file a connection
 INSTALLATION = "installation.json"  # below runs_url: tells two Airflows of one name apart
 BATCHES = "batches.json"

@@ -1,15 +1,30 @@
-"""Under which name a run holds a cluster's lock."""
+"""Under which name a run holds a cluster's lock, and a note of it outside the cluster: `runs_url / locks`.
+
+Whoever finds a lock has to know the cluster first. A run that dies before it has written its lease leaves no other
+trace of the connection: no list need name it.
+"""
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import Any
 
 from airflow.sdk.configuration import conf
+from kazoo.client import KazooClient
 
+from kafka_rebalance.errors import ArtifactError, StorageError
+from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.airflow_mark import marked
-from kafka_rebalance.workflow.run.folder import installation
+from kafka_rebalance.model.storage import make_folder, names_in, remove
+from kafka_rebalance.workflow.run.folder import file_name, installation, runs_root
+from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.lock import LockOwner
+
+log = logging.getLogger(__name__)
+
+KEPT_SECONDS = 3600.0  # a note of a lock that nobody holds: whoever was about to take it has long taken it
 
 
 def this_airflow() -> str:
@@ -25,3 +40,53 @@ def lock_owner(digest: str, dag_run: Any) -> LockOwner:
         owner=this_airflow(),
         acquired_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
+
+
+def take_lock(client: KazooClient, connection_id: str, owner: LockOwner) -> lock.Fence:
+    """Notes that this run is about to hold the cluster, and takes its lock. Raises as `lock.acquire`, StorageError."""
+    folder = runs_root() / artifacts.LOCKS
+    make_folder(folder)
+    noted = {"connection_id": connection_id, "run": owner.run, "noted_at": datetime.now(UTC).isoformat()}
+    artifacts.write_json(folder, _note(connection_id, owner), noted)
+    return lock.acquire(client, owner)
+
+
+def forget_lock(connection_id: str, owner: LockOwner) -> None:
+    """Removes this run's note, of a lock that it has given back. Where that fails the janitor does so later."""
+    try:
+        remove(runs_root() / artifacts.LOCKS / _note(connection_id, owner))
+    except StorageError as away:
+        log.info("The note of the cluster's lock stays for now: %s", away)
+
+
+def noted_connections() -> list[str]:
+    """The connections of the clusters whose lock a run may hold. Raises StorageError."""
+    return list(dict.fromkeys(str(noted["connection_id"]) for _, noted in _notes()))
+
+
+def forget_old_locks(connection_id: str) -> None:
+    """Removes the old notes of a cluster whose lock nobody holds. Raises StorageError."""
+    for name, noted in _notes():
+        age = datetime.now(UTC) - datetime.fromisoformat(noted["noted_at"])
+        if noted["connection_id"] == connection_id and abs(age.total_seconds()) > KEPT_SECONDS:
+            remove(runs_root() / artifacts.LOCKS / name)
+
+
+def _notes() -> Iterator[tuple[str, dict[str, Any]]]:
+    folder = runs_root() / artifacts.LOCKS
+    for name in names_in(folder):
+        if not name.endswith(".json") or name.startswith("."):
+            continue
+        try:
+            noted = artifacts.read_json_if_there(folder, name)
+        except StorageError:
+            raise
+        except ArtifactError as unreadable:
+            log.error("%s", unreadable)
+            continue
+        if noted is not None:
+            yield name, noted
+
+
+def _note(connection_id: str, owner: LockOwner) -> str:
+    return f"{file_name(f'{connection_id} {owner.run}')}.json"

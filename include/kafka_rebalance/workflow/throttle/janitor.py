@@ -45,7 +45,7 @@ from kafka_rebalance.workflow.fleet import fleet
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.folder import file_name, open_run_folder, runs_root
-from kafka_rebalance.workflow.run.lock import this_airflow
+from kafka_rebalance.workflow.run.lock import forget_old_locks, noted_connections, this_airflow
 from kafka_rebalance.workflow.throttle import cluster_lease, leases, sweeping
 from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.standing import read_standing
@@ -79,7 +79,9 @@ class Look:
 
 
 def clusters(variable: Any, kafka_conn_id: str | None) -> list[str]:
-    """The connections to look at: the one asked for, else those of the Variable and of every open lease."""
+    """The connections to look at: the one asked for, else those of the Variable, of every open lease, and of every lock
+    that a run noted before it took it.
+    """
     if kafka_conn_id:
         return [kafka_conn_id]
     found = fleet(variable)
@@ -88,6 +90,7 @@ def clusters(variable: Any, kafka_conn_id: str | None) -> list[str]:
             log.error("%s cannot be read, nothing of it is touched: %s", stored.name, stored.problem)
         elif stored.lease.connection_id and stored.lease.released_at is None:
             found.append(stored.lease.connection_id)
+    found += noted_connections()
     return list(dict.fromkeys(found))
 
 
@@ -133,6 +136,8 @@ def tend(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> dict[st
     }
     _write_report(connection_id, report)
     _log(connection_id, report)
+    if look.holder is None:
+        forget_old_locks(connection_id)
     if look.not_broken is not None:
         raise LockHeldError(look.not_broken)
     if raised:

@@ -41,7 +41,7 @@ from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, r
 from kafka_rebalance.workflow.run.asked_batches import asked_for
 from kafka_rebalance.workflow.run.folder import check_newest_attempt
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
-from kafka_rebalance.workflow.run.lock import lock_owner
+from kafka_rebalance.workflow.run.lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.workflow.run.preflight import check_before_write, check_plan_within_policy
 from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.workflow.run.segments import check_copies_safe
@@ -91,7 +91,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
         owner = lock_owner(plan.candidate.digest, dag_run)
         held_before = has_held_before(plan, lock.read(client), owner)
-        fence = lock.acquire(client, owner)
+        fence = take_lock(client, plan.connection_id, owner)
         try:
             lease = _set(client, plan, owner, fence, held_before=held_before)
         except LockLostError:
@@ -181,6 +181,7 @@ def _undo(
         elif held_before and cluster_lease.read(client, plan.snapshot["cluster_id"]) is None:
             check_nothing_of_ours(client, plan, "The lock is kept.")
         lock.release(client, owner, fence=fence)
+        forget_lock(plan.connection_id, owner)
     except Exception:
         log.exception("the throttle could not be put back; the lease says what was set: %s", plan.folder)
 
@@ -213,6 +214,7 @@ def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         if cluster_lease.read(client, plan.snapshot["cluster_id"]) is None:
             check_nothing_of_ours(client, plan, "The lock is kept.")
         lock.release(client, owner, fence=fence)
+    forget_lock(plan.connection_id, owner)
     return {"put_back": sum(map(len, result.changes.values())), "left_alone": list(result.foreign)}
 
 

@@ -33,7 +33,7 @@ from kafka_rebalance.workflow.run.folder import (
     open_own_folder,
 )
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
-from kafka_rebalance.workflow.run.lock import lock_owner
+from kafka_rebalance.workflow.run.lock import forget_lock, lock_owner, take_lock
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.workflow.topics import forecast as topic_forecast
@@ -212,7 +212,7 @@ def write(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             return _set_configs(client, change)
         # A rebalance that holds the cluster may be about to move this very topic, on lists it has had approved.
         owner = lock_owner(change.digest, dag_run)
-        fence = lock.acquire(client, owner)
+        fence = take_lock(client, approved.connection_id, owner)
         try:
             _check_may_begin(client, approved, policy)
             if change.action == "delete":
@@ -220,6 +220,7 @@ def write(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             return _expand(client, change, registered, fence)
         finally:
             lock.release(client, owner)
+            forget_lock(approved.connection_id, owner)
 
 
 def _check_may_begin(client: KazooClient, approved: ApprovedChange, policy: Policy | None) -> None:
