@@ -14,7 +14,7 @@ import numpy as np
 
 from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.planning import linear
-from kafka_rebalance.planning.arrays import DISK, Bools, Floats, Ints, Problem, replica_loads, replication
+from kafka_rebalance.planning.arrays import BYTES_IN, DISK, Bools, Floats, Ints, Problem, replica_loads, replication
 from kafka_rebalance.planning.bounds import Bands, band
 from kafka_rebalance.planning.constraints import domains_of, rack_rule
 from kafka_rebalance.planning.frame import Frame
@@ -27,6 +27,10 @@ _JOBS = (
 _VARIABLES = 4_000  # at most; a program of this size takes some seconds
 _WORK = 20_000_000  # nodes times the square of the variables: the fewer variables, the longer it may search
 _GAP = 1e-3  # proven: no plan is cheaper by more than this share
+_RANKS = (1.0, 1.0, 0.01)  # of the REPLICA_METRICS: what being outside a band costs
+_PARTS = (1.0, 2.0, 4.0, np.inf)  # of half a band: what lies beyond it, part by part
+_PRICES = (1.0, 2.0, 4.0, 8.0)  # of each part
+_ROUNDING = 1e-7  # of a mean broker's load
 _TIE = 1e-5  # of the mean partition: what a copy costs besides its bytes
 NOT_SOLVED = (
     f"The exact optimum is for jobs {', '.join(_JOBS)} without max_leader_changes, for up to {_VARIABLES:,} partitions "
@@ -64,20 +68,29 @@ def applies(problem: Problem) -> bool:
 def fewest_bytes(frame: Frame) -> Optimum:
     """The lists within the tolerance that copy the fewest bytes.
 
-    Where no lists are, one replica beyond it: what `scoring.outside_band` calls within, as no plan can be finer.
+    Where no lists are, those least beyond it, by one replica at most: each broker by what it must, and no other. Where
+    bytes in cannot be had even so, disks and replicas alone: disks outrank them.
     """
     program = _Program(frame)
     tolerance = frame.goal.tolerance
     asked = band(frame.targets, tolerance)
     heaviest = np.minimum(frame.weights.max(axis=0), frame.targets.max(axis=0))
     slack = np.maximum(frame.targets * tolerance, heaviest)
+    widest = Bands(frame.targets - slack, frame.targets + slack)
+    no_bytes_in = Bands(widest.low.copy(), widest.high.copy())
+    no_bytes_in.low[:, BYTES_IN], no_bytes_in.high[:, BYTES_IN] = 0.0, np.inf
+    within = f"within {share_in_words(tolerance)}"
     impossible = False
     full = ", nothing going to disks beyond disk_headroom," if program.full.any() else ""
     later = "; leaders are placed afterwards"
-    for bands, words in (
-        (asked, f"within {share_in_words(tolerance)}"),
-        (Bands(frame.targets - slack, frame.targets + slack), f"within {share_in_words(tolerance)} or one replica"),
+    for nearest, words in (
+        (asked, within),
+        (widest, f"{within} or one replica"),
+        (no_bytes_in, f"{within} or one replica in disks and replicas, and as near to it as that lets in bytes in,"),
     ):
+        bands = nearest if nearest is asked else program.least_beyond(asked, nearest)
+        if bands is None:
+            continue
         found = program.solved(bands)
         if found.x is not None:
             least = found.bound / max(found.cost, 1e-12)
@@ -93,6 +106,14 @@ def fewest_bytes(frame: Frame) -> Optimum:
     return Optimum(
         None, impossible, f"Of plans within {share_in_words(tolerance)} or one replica of every share {certain}."
     )
+
+
+def _parted(beyond: Floats, steps: Floats) -> Floats:
+    """[part, ...] How much of what lies beyond falls into each part; `steps` is [part, 1, ...], the last is endless."""
+    ends = np.cumsum(steps, axis=0)
+    starts = np.concatenate([np.zeros_like(ends[:1]), ends[:-1]])
+    parts: Floats = np.clip(beyond[None] - starts, 0.0, steps)
+    return parts
 
 
 class _Program:
@@ -119,6 +140,14 @@ class _Program:
 
     def solved(self, bands: Bands) -> linear.Solution:
         """`bands` are [broker, resource] in the frame's units."""
+        program = self._program(bands)
+        return linear.solve(program, self._effort(len(program.cost)))
+
+    def _effort(self, variables: int) -> Mapping[str, bool | int | float | str]:
+        return {**_EFFORT, "mip_max_nodes": min(2_000, max(1, _WORK // variables**2))}
+
+    def _program(self, bands: Bands) -> linear.Program:
+        """The fewest bytes within the bands."""
         kept = len(self._entries), len(self._low), self._rows
         self._add_bands(bands)
         sizes = self._frame.problem.size_bytes[self._partitions] / self._mean_size()
@@ -128,11 +157,57 @@ class _Program:
         del self._entries[kept[0] :], self._low[kept[1] :], self._high[kept[1] :]
         self._rows = kept[2]
         whole = np.ones(len(cost), dtype=bool)
-        nodes = min(2_000, max(1, _WORK // len(cost) ** 2))
-        return linear.solve(
-            linear.Program(cost, self._takes().ravel(), low, high, row, column, value, whole),
-            {**_EFFORT, "mip_max_nodes": nodes},
+        return linear.Program(cost, self._takes().ravel(), low, high, row, column, value, whole)
+
+    def least_beyond(self, asked: Bands, most: Bands) -> Bands | None:
+        """The bands as wide as they must be, between those that are asked for and the widest; None: there are none.
+
+        What brokers are outside is least in sum, disks and replicas before bytes in: on mixed hardware both may not be
+        had.
+        """
+        program = self._program(most)
+        count, brokers = len(program.cost), self._brokers
+        low, high = (values[brokers] for values in (asked.low, asked.high))
+        beyond = np.stack([np.maximum(0.0, low - most.low[brokers]), np.maximum(0.0, most.high[brokers] - high)])
+        # The further outside, the dearer, so that of what must be outside no broker has most.
+        step = (high - low) / 2
+        steps = np.stack([step * part for part in _PARTS[:-1]] + [np.full(step.shape, np.inf)])[:, None]
+        beyond = _parted(beyond, steps)
+        number = count + np.arange(beyond.size).reshape(beyond.shape)  # [part, below or above, broker, resource]
+        rows, columns, values = [program.rows], [program.columns], [program.values]
+        limits: tuple[list[Floats], list[Floats]] = ([program.low], [program.high])
+        here = len(program.low)
+        for k in range(low.shape[1]):
+            weights, fixed = self._frame.weights[self._partitions, k], self._fixed()[:, k]
+            for side, sign in ((0, 1.0), (1, -1.0)):
+                row = here + np.arange(len(brokers))
+                rows += [np.repeat(row, len(weights)), np.tile(row, len(_PARTS))]
+                columns += [self._columns.T.ravel(), number[:, side, :, k].ravel()]
+                values += [np.tile(weights, len(brokers)), np.full(len(_PARTS) * len(brokers), sign)]
+                limits[0].append(low[:, k] - fixed if side == 0 else np.full(len(brokers), -np.inf))
+                limits[1].append(high[:, k] - fixed if side == 1 else np.full(len(brokers), np.inf))
+                here += len(brokers)
+        price = np.array(_PRICES)[:, None, None, None] * np.broadcast_to(np.array(_RANKS), beyond.shape)
+        found = linear.solve(
+            linear.Program(
+                np.concatenate([np.zeros(count), price.ravel()]),
+                np.concatenate([program.upper, beyond.ravel()]),
+                np.concatenate(limits[0]),
+                np.concatenate(limits[1]),
+                np.concatenate(rows),
+                np.concatenate(columns),
+                np.concatenate(values),
+                np.concatenate([np.ones(count, dtype=bool), np.zeros(beyond.size, dtype=bool)]),
+            ),
+            self._effort(count),
         )
+        if found.x is None:
+            return None
+        wider = found.x[count:].reshape(beyond.shape).sum(axis=0) + _ROUNDING
+        bands = Bands(asked.low.copy(), asked.high.copy())
+        bands.low[brokers] -= wider[0]
+        bands.high[brokers] += wider[1]
+        return bands
 
     def lists(self, chosen: Bools) -> Ints:
         """[partition row, position] The lists of a solution: new replicas take the positions of those that leave."""
@@ -192,16 +267,21 @@ class _Program:
         if problem.settings.max_replicas is not None:
             self._add(new, 1.0, -np.inf, float(problem.settings.max_replicas))
 
-    def _add_bands(self, bands: Bands) -> None:
-        frame, problem = self._frame, self._frame.problem
-        brokers = len(frame.targets)
-        now = replica_loads(problem.replicas, frame.weights, brokers)
+    def _fixed(self) -> Floats:
+        """[receiver, resource] What lies there that is no variable's."""
+        frame, brokers = self._frame, len(self._frame.targets)
+        now = replica_loads(frame.problem.replicas, frame.weights, brokers)
         mine = replica_loads(np.where(self._stays, -1, self._lists), frame.weights[self._partitions], brokers)
-        high = bands.high.copy()
+        return (now - mine)[self._brokers]
+
+    def _add_bands(self, bands: Bands) -> None:
+        frame = self._frame
+        now = replica_loads(frame.problem.replicas, frame.weights, len(frame.targets))
+        high, fixed = bands.high.copy(), self._fixed()
         # A disk that is too full already may stay so, and takes nothing (`_takes`).
         high[:, DISK] = np.minimum(high[:, DISK], np.maximum(frame.disk_limit, now[:, DISK]))
         for k in range(high.shape[1]):
             weights = frame.weights[self._partitions, k]
             if weights.any():
-                fixed = (now - mine)[self._brokers, k]
-                self._add(self._columns.T, weights, bands.low[self._brokers, k] - fixed, high[self._brokers, k] - fixed)
+                least, most = (values[self._brokers, k] - fixed[:, k] for values in (bands.low, high))
+                self._add(self._columns.T, weights, least, most)

@@ -17,6 +17,7 @@ from kafka_rebalance.planning.arrays import (
     DISK,
     METRICS,
     REPLICA_METRICS,
+    REPLICAS,
     Bools,
     Floats,
     Ints,
@@ -25,13 +26,19 @@ from kafka_rebalance.planning.arrays import (
     leader_weights,
     replica_weights,
     replication,
+    shares,
 )
-from kafka_rebalance.planning.bounds import moved_bytes_bound
+from kafka_rebalance.planning.bounds import Bands, band, moved_bytes_bound
+from kafka_rebalance.planning.constraints import RackRule, rack_rule
+from kafka_rebalance.planning.crowding import Crowding
 from kafka_rebalance.planning.forced import wanted_factor
+from kafka_rebalance.planning.frame import lagging
 from kafka_rebalance.planning.jobs import Goal, goal_of
+from kafka_rebalance.planning.placement import Budget, Placement
 from kafka_rebalance.planning.relief import Relief, relief_of
-from kafka_rebalance.planning.room import disk_shares, held_bytes, sized_disks
+from kafka_rebalance.planning.room import disk_limits_in_the_end, disk_shares, held_bytes, sized_disks
 from kafka_rebalance.planning.scoring import outside_band
+from kafka_rebalance.planning.single_moves import Led, Outside
 
 _ROUNDING = 2e-4  # of a share: the search stops a hair outside
 
@@ -117,7 +124,10 @@ def shortfall(problem: Problem, held: Held, replicas: Ints, leaders: Ints, loads
 
 
 def off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tuple[Bools, Floats]:
-    """[broker, METRICS] (which loads are outside the tolerance although one replica would matter, load over target)"""
+    """[broker, METRICS] (which loads are outside the tolerance although another plan could be finer, load over target)
+
+    Within one replica of its band a broker is excused only where no single move and no swap would help it.
+    """
     goal, targets, counts = held.goal, held.targets, len(REPLICA_METRICS)
     weights = np.hstack([replica_weights(problem), leader_weights(problem, replicas)])
     off = outside_band(loads, targets, weights.max(axis=0, initial=0.0), goal.tolerance, problem.receivers)
@@ -125,7 +135,73 @@ def off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tu
         off[:, :counts] &= loads[:, :counts] > held.relief.high * held.scale * (1 + 1e-9)
         off[:, counts:] &= loads[:, counts:] > targets[:, counts:]
     relative = np.divide(loads, targets, out=np.ones_like(loads), where=targets > 0)
-    return off & asked_cells(problem, held), relative
+    cells = asked_cells(problem, held)
+    off &= cells
+    excused = cells & ~off
+    off[:, :counts] |= _could_be_finer(problem, held, replicas, loads[:, :counts], excused[:, :counts])
+    off[:, counts:] |= _could_be_led_finer(problem, held, replicas, loads[:, counts:], excused[:, counts:])
+    return off, relative
+
+
+def _could_be_finer(problem: Problem, held: Held, replicas: Ints, loads: Floats, excused: Bools) -> Bools:
+    """[broker, REPLICA_METRICS] Which of the loads that one replica may explain are none of their broker's own."""
+    targets, counts = held.targets[:, : loads.shape[1]], loads.shape[1]
+    asked = asked_cells(problem, held)[:, :counts]
+    bands = band(targets, held.goal.tolerance)
+    if held.relief is not None:
+        bands = Bands(np.zeros_like(targets), np.maximum(held.relief.high * held.scale, bands.high))
+    outside = excused & ((loads < bands.low - _ROUNDING * targets) | (loads > bands.high + _ROUNDING * targets))
+    found = np.zeros_like(outside)
+    if not outside.any():
+        return found
+    rule = rack_rule(problem, problem.settings.replication_factor)
+    looked_at = Outside(free_placement(problem, rule, replicas), bands, asked)
+    for broker, resource in zip(*np.nonzero(outside), strict=True):
+        found[broker, resource] = looked_at.is_helped(int(broker), int(resource))
+    return found
+
+
+def _could_be_led_finer(problem: Problem, held: Held, replicas: Ints, loads: Floats, excused: Bools) -> Bools:
+    """[broker, LEADER_METRICS] The same of leaders: lists may be re-ordered, but for those who lag or are kept out."""
+    targets = held.targets[:, -loads.shape[1] :]
+    bands = band(targets, held.goal.tolerance)
+    if held.relief is not None:
+        bands = Bands(np.zeros_like(targets), bands.high)
+    outside = excused & ((loads < bands.low - _ROUNDING * targets) | (loads > bands.high + _ROUNDING * targets))
+    if not outside.any():
+        return outside
+    listed = np.maximum(replicas, 0)
+    before = problem.replicas[:, :1]
+    led = Led(
+        replicas,
+        loads,
+        leader_weights(problem, replicas),
+        bands,
+        (replicas >= 0) & problem.receivers[listed] & (~lagging(problem, replicas) | (replicas == before)),
+        problem.movable & (problem.receivers | problem.leaving)[replicas[:, 0]],
+    )
+    found = np.zeros_like(outside)
+    for broker, resource in zip(*np.nonzero(outside), strict=True):
+        found[broker, resource] = led.helped(int(broker), int(resource))
+    return found
+
+
+def free_placement(problem: Problem, rule: RackRule, replicas: Ints) -> Placement:
+    """These lists as something of which every replica that the settings let move may move, whatever the limits."""
+    held, sizes = np.maximum(replicas, 0), problem.size_bytes
+    return Placement(
+        replicas,
+        replicas,
+        replica_weights(problem),
+        sizes,
+        sizes.astype(np.float64),
+        rule,
+        problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held],
+        problem.receivers,
+        disk_limits_in_the_end(problem),
+        Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS]),
+        Budget(),
+    )
 
 
 def asked_cells(problem: Problem, held: Held) -> Bools:

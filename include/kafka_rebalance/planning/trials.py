@@ -20,6 +20,7 @@ from kafka_rebalance.planning.frame import Frame, spent
 from kafka_rebalance.planning.placement import Budget, Placement
 from kafka_rebalance.planning.rebuild import nearness, rebuilt, take_back
 from kafka_rebalance.planning.search import Effort, greedy
+from kafka_rebalance.planning.single_moves import settle
 
 # A small cluster is searched with several trade-offs and the best kept: there one replica too many is a per cent.
 _SMALL_REPLICAS = 6_000
@@ -134,7 +135,10 @@ def _trial(frame: Frame, start: Placement, full: Bands, effort: Effort, rng: np.
     take_back(placement, full)
     if is_short:
         return placement  # what is searched anew may end nearer in all, with one broker further off
-    return rebuilt(placement, full, givers, effort, rng, enough)
+    found = rebuilt(placement, full, givers, effort, rng, enough)
+    if frame.relief is None and int(placement.free.sum()) <= _SMALL_REPLICAS:
+        settle(found, full, problem.receivers[:, None] & (frame.targets > 0))
+    return found
 
 
 def _spend_on_the_worst(
