@@ -179,7 +179,7 @@ def _verify_batches(moves: tuple[Move, ...], settings: Settings) -> None:
         assert len(batch) <= settings.partitions_per_batch
         assert sum(move.changes_leader for move in batch) <= settings.leader_changes_per_batch
         ends = Counter(("in", broker) for move in batch for broker in move.added)
-        ends.update(("out", move.before[0]) for move in batch for _ in move.added)
+        ends.update(("out", move.leader) for move in batch for _ in move.added)
         # One partition may need more copies than that; then it shares its brokers with no other.
         alone = max((len(move.added) for move in batch), default=0)
         assert not ends or max(ends.values()) <= max(settings.copies_per_broker, alone)
