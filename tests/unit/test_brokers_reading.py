@@ -67,6 +67,14 @@ def answers(monkeypatch):
     return by_broker
 
 
+def test_a_log_dir_that_has_failed_is_told_beside_the_sizes_of_the_others(answers):
+    answers[1] = [log_dir("/a", error=56), log_dir("/b", topics=[topic("orders", (0, 50, False))])]
+    answers[2] = [log_dir("/a")]
+    found = sizes.read_replica_sizes(KAFKA, [1, 2], [TopicPartition("orders", 0)])
+    assert found.offline == {1: ("/a",)}
+    assert found.replicas == {("orders", 0): {1: 50}}
+
+
 def test_sizes_are_by_partition_and_broker_and_future_replicas_are_left_out(answers):
     answers[1] = [
         log_dir("/a", topics=[topic("orders", (0, 100, False), (1, 7, True))], total_bytes=1000, usable_bytes=600),

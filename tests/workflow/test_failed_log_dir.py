@@ -33,7 +33,7 @@ def test_the_follower_names_a_log_dir_that_failed_on_a_living_target(
     looks: list[None] = []
     _, lines = run.follow(batch, until=lambda: looks.append(None) or len(looks) > 1)  # type: ignore[func-returns-value]
     (told,) = [line for line in lines if "/data/1" in line]
-    assert f"Log directory /data/1 of broker {target} is offline" in told
+    assert f"Broker {target} has lost the log dir /data/1" in told
     assert str(moves[0].topic_partition) in told
     assert f"restart broker {target}" in told
     progress = artifacts.read_json(run.folder, artifacts.PROGRESS)

@@ -119,8 +119,8 @@ def detect(
 def failed_log_dirs(
     offline: Mapping[int, Sequence[str]], each: Sequence[PartitionProgress], sizes: Sizes
 ) -> Anomaly | None:
-    """Log directories that have failed on brokers which live and still receive copies of the batch; None: there are
-    none. `sizes`: what the brokers tell. A copy that its broker no longer tells lay in the directory that failed.
+    """Log dirs that have failed on brokers which live and still receive copies of the batch; None: there are
+    none. `sizes`: what the brokers tell. A copy that its broker no longer tells lay in the log dir that failed.
     """
     said = []
     for broker, paths in sorted(offline.items()):
@@ -131,9 +131,9 @@ def failed_log_dirs(
         what = (
             f"{len(lost)} copies of the batch do not go on there ({some(sorted(lost))})"
             if lost
-            else (f"the {len(copies)} copies of the batch to this broker lie in its other directories and go on")
+            else (f"the {len(copies)} copies of the batch to this broker lie in its other log dirs and go on")
         )
-        said.append(f"Log directory {', '.join(paths)} of broker {broker} is offline: {what}.")
+        said.append(f"Broker {broker} has lost the log dir {', '.join(paths)}: {what}.")
         if lost:
             said.append(
                 f"Repair or replace that disk, then restart broker {broker}: these copies begin again by themselves. "
