@@ -164,7 +164,9 @@ def write_waiting(folder: RunFolder, now: float, reasons: Sequence[str]) -> None
     """No batch is under way, and why the next one waits; what was known stays."""
     document = _read(folder)
     told = noted(_recalled(document), now, {WAITING: " ".join(reasons)})
+    since = document.get("waiting_since") if document.get("state") == "waiting" else None
     state = {"updated_at": _text(now), "state": "waiting", "waiting_for": list(reasons), "anomalies": []}
+    state["waiting_since"] = since or _text(now)
     _write(folder, {**document, **state, **_happenings(told)})
 
 
