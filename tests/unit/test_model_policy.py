@@ -118,6 +118,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest():
         "internal_topics": True,
         "approval_expires_after_seconds": 5,
         "imbalance_limit": 0.5,
+        "broker_away_after_seconds": 3600,
         "on_conflict": "leave_out",
         "growth_limit": 0.5,
         "beside_cruise_control": True,

@@ -60,6 +60,7 @@ class Policy:
     beside_cruise_control: bool = False  # whether a cluster that Cruise Control works on may be written to
     prefer: str = TOLERANCE  # recommended is the cheapest within `tolerance`; fewest_bytes: that does the job
     less_even_plan: str = OFFER  # what becomes of a given plan that ends less even than the cluster is: or `refuse`
+    broker_away_after_seconds: int = 172_800  # the nightly check proposes to go on without a broker away for so long
     imbalance_limit: float = 0.20  # the nightly check proposes a rebalance past this share of the mean
 
     @classmethod
@@ -245,6 +246,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "brokers_out": _ids,
     "rackless_brokers": _one_of(RACKLESS),
     "internal_topics": _flag,
+    "broker_away_after_seconds": _positive,
     "approval_expires_after_seconds": _seconds,
     "on_conflict": _one_of((STOP, LEAVE_OUT)),
     "growth_limit": _share,

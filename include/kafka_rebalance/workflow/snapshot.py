@@ -5,12 +5,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from kafka_rebalance.brokers import configs as broker_configs
 from kafka_rebalance.brokers import metadata, sizes
 from kafka_rebalance.errors import KafkaRuleError, ReadError, SettingsError
+from kafka_rebalance.execution.brokers_away import Away, without_away
 from kafka_rebalance.execution.readiness import check_cluster_ready
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.cluster import ClusterView, SettledController
@@ -44,6 +45,7 @@ class Snapshot:
     configs: dict[str, Any]
     end_offsets: Mapping[TopicPartition, int]
     start_offsets: Mapping[TopicPartition, int]
+    away: Away = field(default_factory=Away)  # left out of all that is above
 
     @property
     def cluster_bytes(self) -> int:
@@ -51,8 +53,11 @@ class Snapshot:
         return sum(row["size_bytes"] * len(row["replicas"]) for row in self.partitions)
 
 
-def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal_topics: bool = False) -> Snapshot:
-    """Reads ZooKeeper and the brokers behind the guards.
+def take_snapshot(
+    connection: ClusterConnection, settings: Settings, *, internal_topics: bool = False, of_the_rest: bool = False
+) -> Snapshot:
+    """Reads ZooKeeper and the brokers behind the guards. `of_the_rest`: brokers that are away are left out, with what
+    they hold and what nobody leads without them; the snapshot is to be measured, not to be planned on.
 
     Raises ClusterNotReadyError where the cluster is in a condition in which nobody should plan, ReadError where
     something could not be read, SettingsError where the settings name brokers or topics that are not there.
@@ -60,6 +65,7 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
     with open_client(connection.zookeeper) as client:
         controller = check_controller_stable(client, lambda: time.sleep(STORM_PAUSE_SECONDS))
         view = read_cluster_view(client)
+        view, away = without_away(view) if of_the_rest else (view, Away())
         log.info("%s: %d brokers, %d partitions", view.cluster_id, len(view.brokers), len(view.partitions))
         check_cluster_ready(view, expected_cluster_id=connection.expected_cluster_id, may_be_down=settings.leaving)
         check_names(settings, view)
@@ -93,6 +99,7 @@ def take_snapshot(connection: ClusterConnection, settings: Settings, *, internal
         },
         end_offsets=offsets,
         start_offsets=first_offsets,
+        away=away,
     )
 
 

@@ -31,6 +31,7 @@ BALANCE = pa.schema(  # one row a check; skew is how far the worst broker is fro
         ("rack_violations", pa.int64()),
         ("limit", pa.float64()),
         ("past_limit", pa.bool_()),
+        ("brokers_away", pa.list_(pa.int32())),  # not registered though they hold replicas
     ]
 )
 DECISIONS = pa.schema(  # one row an answer, or a request that nobody answered

@@ -36,6 +36,7 @@ from kafka_rebalance.workflow.fleet import VERDICT, fleet
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.nightly.proposing import WORDS, proposal_of, skew, why_not
+from kafka_rebalance.workflow.nightly.which_job import Wanted, which_job
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run import who_asked
 from kafka_rebalance.workflow.run.folder import RunFolder, create_run_folder
@@ -50,6 +51,7 @@ __all__ = ["VERDICT", "check", "fleet", "verdict"]
 log = logging.getLogger(__name__)
 
 FINDINGS_LOGGED = 20
+AWAY_DAYS = 28.0  # of earlier checks, which tell since when a broker is away
 
 
 @fails_without_retry
@@ -60,7 +62,7 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
     folder, _ = create_run_folder(connection_id, dag_run)
     connection = read_connection(connection_id)
     try:
-        taken = take_snapshot(connection, settings)
+        taken = take_snapshot(connection, settings, of_the_rest=True)
     except ClusterNotReadyError:
         _skip_while_held(connection)
         raise
@@ -73,16 +75,23 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
     broken = int(violations(rack_rule(problem), problem.replicas).sum())
     audit = audit_snapshot(taken)
     measured = verdict(found, broken, policy)
+    checks = ledger.read("balance", connection_id, AWAY_DAYS, now=now).rows
+    wanted = which_job(problem, measured["limit"], policy, taken.away, checks, now)
+    if broken and wanted.params.get("job") == "elect":
+        wanted = Wanted({})  # an election repairs no rack
+    measured["past_limit"] |= wanted.called_for
+    measured["text"] += f"; {wanted.text}" if wanted.text else ""
+    measured["brokers_away"] = list(taken.away.brokers)
     result = {
         "connection_id": connection_id,
         "cluster_id": taken.view.cluster_id,
         **measured,
-        **_proposal(connection_id, problem, measured, policy, taken.configs["lock_holder"], now),
+        **_proposal(connection_id, problem, measured, wanted, policy, taken.configs["lock_holder"], now),
         "segment_errors": audit.errors,
         "segment_warnings": audit.warnings,
     }
     if result["propose"]:
-        conf = {"kafka_conn_id": connection_id, "reason": result["text"]}
+        conf = {"kafka_conn_id": connection_id, "reason": result["text"], **wanted.params}
         result["conf"] = who_asked.hand_on(folder, conf, dag_run)
         result["proposal"] = proposal_of(dag_run.run_id, connection_id)
     controller = controller_document(taken.view, taken.controller)
@@ -122,6 +131,7 @@ def _proposal(
     connection_id: str,
     problem: Problem,
     measured: Mapping[str, Any],
+    wanted: Wanted,
     policy: Policy | None,
     holder: str | None,
     now: datetime,
@@ -129,7 +139,10 @@ def _proposal(
     """`propose`: whether a rebalance is started; `text` says why, or why not although the cluster is past its limit."""
     if not measured["past_limit"] or policy is None:
         return {"propose": False, "not_proposed": None}
-    reason, more = why_not(connection_id, problem, measured, policy, holder, now)
+    if wanted.refused:
+        said = f"no rebalance is proposed: {wanted.refused}"
+        return {"propose": False, "not_proposed": wanted.refused, "text": f"{measured['text']}; {said}"}
+    reason, more = why_not(connection_id, problem, measured, wanted.params, policy, holder, now)
     said = f"no rebalance is proposed: {reason}" if reason else more
     return {
         "propose": reason is None,
@@ -140,7 +153,7 @@ def _proposal(
 
 def _balance_row(result: Mapping[str, Any], run_id: str) -> dict[str, Any]:
     """The verdict's figures; the skew of a resource that is not known is null."""
-    same = ("imbalance", "resource", "rack_violations", "limit", "past_limit")
+    same = ("imbalance", "resource", "rack_violations", "limit", "past_limit", "brokers_away")
     return {
         "run_id": run_id,
         **{key: result[key] for key in same},

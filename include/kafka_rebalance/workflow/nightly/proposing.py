@@ -41,9 +41,17 @@ def skew(found: Mapping[str, Score]) -> dict[str, float]:
 
 
 def why_not(
-    connection_id: str, problem: Problem, result: Mapping[str, Any], policy: Policy, holder: str | None, now: datetime
+    connection_id: str,
+    problem: Problem,
+    result: Mapping[str, Any],
+    params: Mapping[str, Any],
+    policy: Policy,
+    holder: str | None,
+    now: datetime,
 ) -> tuple[str | None, str]:
     """Why nothing is proposed for a cluster past its limit, or None; and what else its approver should know.
+
+    `params` are those of the rebalance, none of them to balance the whole cluster.
 
     `holder` is the run that holds the cluster's lock. Raises StorageError where the ledger cannot be read.
     """
@@ -56,13 +64,13 @@ def why_not(
             f"broker {ids} has no rack though others have one: set broker.rack, or rackless_brokers in the policy",
             "",
         )
-    helpless = cannot_help(problem, result)
+    helpless = None if params else cannot_help(problem, result)
     if helpless is not None:
         return helpless, ""
     open_run = _open_run(connection_id, policy, now)
     if open_run is not None:
         return f"the run {open_run} of {REBALANCE_DAG} is open; answer or end it first", ""
-    rejection = _rejection(connection_id, now)
+    rejection = _rejection(connection_id, params, now)
     if rejection is None:
         return None, ""
     seen = _seen(problem, policy.digest)
@@ -118,8 +126,10 @@ def _open_run(connection_id: str, policy: Policy, now: datetime) -> str | None:
     return next(open_ones, None)
 
 
-def _rejection(connection_id: str, now: datetime) -> Rejection | None:
-    """The last answer to a rebalance of the whole cluster, if that was a rejection; of other jobs it says nothing."""
+def _rejection(connection_id: str, params: Mapping[str, Any], now: datetime) -> Rejection | None:
+    """The last answer to a rebalance of the whole cluster with these params, if that was a rejection; of other jobs it
+    says nothing.
+    """
     for row in ledger.read("decisions", connection_id, AGAIN_AFTER.days + 1, now=now).rows:
         if row["dag_id"] != REBALANCE_DAG or row["choice"] is None or row["run_id"] is None:
             continue
@@ -128,7 +138,7 @@ def _rejection(connection_id: str, now: datetime) -> Rejection | None:
             if folder is None:
                 continue
             written = artifacts.read_json(folder, artifacts.SNAPSHOT)
-            if not _is_of_everything(written["settings"]):
+            if not _is_of_everything(written["settings"], params):
                 continue
             if row["choice"] != REJECT:
                 return None
@@ -143,11 +153,13 @@ def _rejection(connection_id: str, now: datetime) -> Rejection | None:
     return None
 
 
-def _is_of_everything(settings: Mapping[str, Any]) -> bool:
-    """Whether the run was to balance the whole cluster, as the nightly check's are."""
+def _is_of_everything(settings: Mapping[str, Any], params: Mapping[str, Any]) -> bool:
+    """Whether the run was to do the same with the whole cluster, as the nightly check's are."""
     default = Settings()
+    same = ("drain", "replace") if params else ()
     return (
-        settings.get("job") == default.job
+        settings.get("job") == params.get("job", default.job)
+        and all((settings.get(key) or None) == params.get(key) for key in same)
         and settings.get("topics_in") == list(default.topics_in)
         and settings.get("plan") is None
     )

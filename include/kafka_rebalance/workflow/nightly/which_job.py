@@ -1,0 +1,75 @@
+"""Which job the nightly check proposes: what takes the place of a broker that is away, elections, or balance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+from kafka_rebalance.execution.brokers_away import Away, away_since
+from kafka_rebalance.execution.findings import some
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.planning.arrays import Problem, all_loads, shares
+from kafka_rebalance.planning.scoring import scores
+from kafka_rebalance.workflow.nightly.proposing import skew
+
+_NO_PLAN = "no plan is made while a broker is away that holds replicas, unless it goes on without that broker"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """`params` of the rebalance beside the cluster, none of them for `balance`; `called_for` whatever the balance."""
+
+    params: Mapping[str, Any]
+    text: str = ""
+    called_for: bool = False
+    refused: str = ""  # why nothing can be proposed
+
+
+def which_job(
+    problem: Problem,
+    limit: float,
+    policy: Policy | None,
+    away: Away,
+    checks: Sequence[Mapping[str, Any]],
+    now: datetime,
+) -> Wanted:
+    """`checks` are the ledger's rows of earlier nights, newest first."""
+    if away.brokers:
+        return _for_away(problem, policy, away, checks, now)
+    preferred = all_loads(problem, problem.replicas, problem.replicas[:, 0])
+    uneven = skew(scores(problem, preferred, shares(problem)))
+    led_elsewhere = int((problem.leader != problem.replicas[:, 0]).sum())
+    if led_elsewhere and max(uneven.values()) <= limit:
+        return Wanted({"job": "elect"}, f"{led_elsewhere} partitions are not led by their preferred leader")
+    return Wanted({})
+
+
+def _for_away(
+    problem: Problem, policy: Policy | None, away: Away, checks: Sequence[Mapping[str, Any]], now: datetime
+) -> Wanted:
+    since = {broker: away_since(broker, checks, now) for broker in away.brokers}
+    said = "; ".join(
+        f"broker {broker} is not registered, at least since {at:%Y-%m-%d %H:%M} UTC" for broker, at in since.items()
+    )
+    text = f"{said}: the rest is measured"
+    if away.leaderless:
+        names, many = some(away.leaderless), len(away.leaderless)
+        text += f", without {many} partitions that nobody leads ({names}). Start the brokers that hold them"
+        return Wanted({}, text, refused=_NO_PLAN)
+    if policy is None:
+        return Wanted({}, text, refused=_NO_PLAN)
+    gone = [b for b, at in since.items() if (now - at).total_seconds() >= policy.broker_away_after_seconds]
+    if not gone:
+        return Wanted({}, text, refused=_NO_PLAN)
+    holds = set(problem.replicas[problem.replicas >= 0].tolist())
+    empty = [
+        int(broker)
+        for number, broker in enumerate(problem.brokers.tolist())
+        if problem.registered[number] and number not in holds and broker not in policy.brokers_out
+    ]
+    if len(empty) >= len(gone):
+        pairs = {str(old): new for old, new in zip(gone, empty, strict=False)}
+        return Wanted({"job": "replace", "replace": pairs}, text, called_for=True)
+    return Wanted({"job": "drain", "drain": gone}, text, called_for=True)
