@@ -13,6 +13,8 @@ from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem
 
 from kafka_rebalance.errors import StorageError
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.planning.disk_table import read_disk_peaks
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.run import folder as run_folder
@@ -41,7 +43,9 @@ def away(monkeypatch: pytest.MonkeyPatch) -> ObjectStoragePath:
 
 
 def plan_in(folder: Any) -> Any:
-    return SimpleNamespace(folder=folder, approved=SimpleNamespace(name="light"))
+    return SimpleNamespace(
+        folder=folder, approved=SimpleNamespace(name="light", moves=[Move(TopicPartition("t", 0), (1,), (2,), 1)])
+    )
 
 
 ASKED: dict[str, Callable[[Any], object]] = {
