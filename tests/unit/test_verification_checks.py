@@ -7,9 +7,10 @@ import json
 import pytest
 
 from builders import move, partition, view
+from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.verification.checks import Check, document, in_order, only_behind, summarise
 from kafka_rebalance.verification.leaders import check_leaders
-from kafka_rebalance.verification.placement import check_placement
+from kafka_rebalance.verification.placement import check_placement, check_same_topics
 from kafka_rebalance.verification.throttles import check_left, check_throttles
 
 GOOD = Check("replicas", "t-0", "[1, 2]", "[1, 2]", True)
@@ -197,3 +198,13 @@ def test_a_throttle_that_failed_already_is_not_told_twice():
 def test_only_replicas_that_are_out_of_sync_and_their_leaders_may_pass_by_themselves(names, behind):
     checks = [Check(name, "t-0", "as approved", "otherwise", False) for name in names]
     assert only_behind(summarise([GOOD, *checks])) is behind
+
+
+def test_a_topic_that_was_made_again_is_not_what_was_approved():
+    """A new controller carries out what was asked of a topic that is gone on the next one of its name."""
+    moves = [move("t-0", [1, 2], [2, 3]), move("t-1", [1, 2], [2, 3]), move("u-0", [1, 2], [2, 3])]
+    placed = {name: partition([2, 3], czxid=20) for name in ("t-0", "t-1", "u-0")}
+    then = {"t": TopicIdentity(1, 10), "u": TopicIdentity(1, 20)}
+    (found,) = check_same_topics(moves, view(placed), then)
+    assert (found.subject, found.passed) == ("topic t", False)
+    assert check_same_topics(moves, view(placed), {"t": TopicIdentity(1, None)}) == ()

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from kafka_rebalance.model.cluster import ClusterView
-from kafka_rebalance.model.partition import PartitionView
+from kafka_rebalance.model.partition import PartitionView, TopicIdentity
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.verification.checks import Check
 
@@ -24,6 +24,28 @@ def check_placement(
     checks.append(_at_rest(moves, view))
     checks += [_empty(broker, view) for broker in sorted(must_be_empty)]
     return tuple(checks)
+
+
+def check_same_topics(moves: Sequence[Move], view: ClusterView, then: Mapping[str, TopicIdentity]) -> tuple[Check, ...]:
+    """One failed result for each topic that was made again since the snapshot: what was approved is not there.
+
+    A request that outlives a topic is carried out on the next one of that name when another controller reads it.
+    """
+    made_again = {}
+    for move in moves:
+        topic, partition = move.topic_partition.topic, view.partitions.get(move.topic_partition)
+        before = then.get(topic)
+        if partition is None or before is None or None in (before.czxid, partition.topic_czxid):
+            continue
+        if before.czxid != partition.topic_czxid:
+            made_again[topic] = Check(
+                "same_topic",
+                f"topic {topic}",
+                "the topic of the snapshot",
+                "it was deleted and created again, so nothing of what was approved is there",
+                False,
+            )
+    return tuple(made_again[topic] for topic in sorted(made_again))
 
 
 def _replicas(move: Move, subject: str, partition: PartitionView | None) -> Check:
