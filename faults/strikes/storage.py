@@ -35,6 +35,8 @@ def make_read_only(scene: Scene) -> Struck:
 
 
 def fill_storage(scene: Scene) -> Struck:
+    if not _root(scene).is_mount():
+        raise RuntimeError(f"{_root(scene)} is no file system of its own, so it was not filled")
     filler = _root(scene) / ".filler"
     fill(filler)
     return Struck("storage full", later(OUTAGE_SECONDS, filler.unlink))
