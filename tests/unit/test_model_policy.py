@@ -117,6 +117,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest():
         "rackless_brokers": "one_rack",
         "internal_topics": True,
         "approval_expires_after_seconds": 5,
+        "long_pause_seconds": 60,
         "imbalance_limit": 0.5,
         "broker_away_after_seconds": 3600,
         "on_conflict": "leave_out",

@@ -22,6 +22,7 @@ from kafka_rebalance.model.settings import (
 
 TIB = 1024**4
 YEAR_SECONDS = 366 * 86_400
+LONG_PAUSE_SECONDS = 3600
 STOP, LEAVE_OUT = "stop", "leave_out"
 
 
@@ -61,6 +62,7 @@ class Policy:
     prefer: str = TOLERANCE  # recommended is the cheapest within `tolerance`; fewest_bytes: that does the job
     less_even_plan: str = OFFER  # what becomes of a given plan that ends less even than the cluster is: or `refuse`
     broker_away_after_seconds: int = 172_800  # the nightly check proposes to go on without a broker away for so long
+    long_pause_seconds: int = LONG_PAUSE_SECONDS  # a run whose next batch has waited for longer alerts
     imbalance_limit: float = 0.20  # the nightly check proposes a rebalance past this share of the mean
 
     @classmethod
@@ -248,6 +250,7 @@ _READERS: dict[str, Callable[[Any], Any]] = {
     "internal_topics": _flag,
     "broker_away_after_seconds": _positive,
     "approval_expires_after_seconds": _seconds,
+    "long_pause_seconds": _seconds,
     "on_conflict": _one_of((STOP, LEAVE_OUT)),
     "growth_limit": _share,
     "beside_cruise_control": _flag,

@@ -48,6 +48,7 @@ from kafka_rebalance.workflow.run.folder import file_name, open_run_folder, runs
 from kafka_rebalance.workflow.run.lock import forget_old_locks, noted_connections, this_airflow
 from kafka_rebalance.workflow.throttle import cluster_lease, leases, sweeping
 from kafka_rebalance.workflow.throttle.entity_configs import read_configs
+from kafka_rebalance.workflow.throttle.long_pause import waits_long
 from kafka_rebalance.workflow.throttle.standing import read_standing
 from kafka_rebalance.workflow.throttle.sweeping import Asked, read_asked
 from kafka_rebalance.workflow.throttle.throttling import put_back
@@ -61,7 +62,6 @@ log = logging.getLogger(__name__)
 # within a minute.
 WATCH_SECONDS, LOOK_SECONDS = 45.0, 10.0
 SWEEP_SECONDS = 600.0
-LONG_WAIT_SECONDS = 3600.0  # a run that pauses between two batches for so long is worth a word
 REMIND_SECONDS = 1800.0  # the same alert fails the task again after this
 
 
@@ -247,7 +247,7 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
     if decided.alert is not None:
         look.alerts[f"{lease.run} {standing} {lease.handed_over_at}"] = " ".join((decided.alert, *absent))
     if not decided.put_back:
-        if not copying and (waits := _waits_long(lease)) is not None:
+        if not copying and (waits := waits_long(lease)) is not None:
             look.alerts[f"{lease.run} waits"] = waits
         wanted = wanted_for(lease, copying)
         if found := lifted(wanted, lease.own_rates, read_configs(client, wanted)):
@@ -311,28 +311,6 @@ def _signs(lease: ThrottleLease) -> list[Any]:
     except (RebalanceError, OSError, KeyError, TypeError) as unreadable:
         log.warning("run %s: its folder does not tell when it was last followed (%s)", lease.run, unreadable)
     return signs
-
-
-def _waits_long(lease: ThrottleLease) -> str | None:
-    """Of a run whose next batch has waited for long: since when, and for what. By the clock of who waits alone."""
-    try:
-        note = artifacts.read_json(open_run_folder(lease.run_folder), artifacts.PROGRESS)
-        if note["state"] != "waiting":
-            return None
-        until, *since = (
-            datetime.fromisoformat(at) for at in (note["updated_at"], note["waiting_since"], lease.taken_at)
-        )
-        seconds = (until - max(since)).total_seconds()
-        reasons = " ".join(map(str, note["waiting_for"]))
-    except (RebalanceError, OSError, KeyError, TypeError, ValueError):
-        return None  # of a version before, or a folder that does not tell
-    if seconds < LONG_WAIT_SECONDS:
-        return None
-    return (
-        f"Run {lease.run} holds the cluster and its throttle, copies nothing, and its next batch has waited for "
-        f"{seconds / 3600:.1f} h: {reasons} Until it goes on, its throttle slows any replica that catches up and is "
-        "listed. Mend what it waits for, or stop the run with kafka_rebalance_cancel: its throttle is put back then."
-    )
 
 
 def _is_due(at: object, seconds: float) -> bool:

@@ -1,0 +1,45 @@
+"""Whether a run's next batch has waited for longer than the cluster's policy lets pass without a word."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from kafka_rebalance.errors import PolicyError, RebalanceError
+from kafka_rebalance.execution.lease import ThrottleLease
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.policy import LONG_PAUSE_SECONDS
+from kafka_rebalance.workflow.run.folder import open_run_folder
+from kafka_rebalance.workflow.run.policies import read_policy
+
+
+def waits_long(lease: ThrottleLease) -> str | None:
+    """Of a run whose next batch has waited for longer than `long_pause_seconds`: since when, and for what; None for
+    any other. By the clock of who waits alone, so that one that is off makes and hides no alert.
+    """
+    try:
+        note = artifacts.read_json(open_run_folder(lease.run_folder), artifacts.PROGRESS)
+        if note["state"] != "waiting":
+            return None
+        until, *since = (
+            datetime.fromisoformat(at) for at in (note["updated_at"], note["waiting_since"], lease.taken_at)
+        )
+        seconds = (until - max(since)).total_seconds()
+        reasons = " ".join(map(str, note["waiting_for"]))
+    except (RebalanceError, OSError, KeyError, TypeError, ValueError):
+        return None  # of a version before, or a folder that does not tell
+    if seconds < _longest_seconds(lease.connection_id):
+        return None
+    return (
+        f"Run {lease.run} holds the cluster and its throttle, copies nothing, and its next batch has waited for "
+        f"{seconds / 3600:.1f} h: {reasons} Until it goes on, its throttle slows any replica that catches up and is "
+        "listed. Mend what it waits for, or stop the run with kafka_rebalance_cancel: its throttle is put back then."
+    )
+
+
+def _longest_seconds(connection_id: str) -> int:
+    """By the policy of now; by default where there is none, or one that cannot be used, which every run's tasks say."""
+    try:
+        policy = read_policy(connection_id)
+    except PolicyError:
+        policy = None
+    return LONG_PAUSE_SECONDS if policy is None else policy.long_pause_seconds
