@@ -15,7 +15,7 @@ from cancel_run import CancelRun
 from execution_judge import Process
 from execution_strangers import Strangers
 from janitor_run import Airflow, tend
-from kafka_rebalance.errors import WriteError
+from kafka_rebalance.errors import UnwatchedError, WriteError
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.throttle import janitor
 from simulated_cluster import SimulatedRun
@@ -97,6 +97,15 @@ class Custodians(Strangers):
 
     def _end(self, run: SimulatedRun | None, canceller: CancelRun) -> Any:
         return canceller.verify()
+
+    def _pause(self, run: SimulatedRun | None, silent_seconds: float) -> Any:
+        """The janitor comes, and finds a next batch that has waited for long."""
+        with self.monkeypatch.context() as patched:
+            patched.setattr(janitor, "waits_long", lambda _: "The next batch has waited for 2.0 h.")
+            try:
+                return self._sweep(run, silent_seconds)
+            except UnwatchedError:
+                return None
 
     def _sweep(self, run: SimulatedRun | None, silent_seconds: float) -> Any:
         self.silent_seconds = silent_seconds

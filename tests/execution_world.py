@@ -45,7 +45,14 @@ PLANS: tuple[dict[str, list[int]], ...] = (  # of one snapshot; they have a move
     {"orders-0": [2, 3], "audit-0": [3, 4]},
 )
 OURS = ("hold", "request", "look", "resume", "elect", "release", "verify")
-OUTSIDE = ("ask", "cancel", "end", "stop", "sweep")  # by people and the janitor, whichever run holds the cluster
+OUTSIDE = (
+    "ask",
+    "cancel",
+    "end",
+    "stop",
+    "sweep",
+    "pause",
+)  # by people and the janitor, whichever run holds the cluster
 
 
 class Killed(BaseException):

@@ -37,7 +37,7 @@ TROUBLE = st.one_of(st.just({}), st.just({}), st.dictionaries(CALLS, st.sampled_
 MEANWHILE = st.one_of(OTHERS, OTHERS, st.tuples(st.just("beside"), st.integers(0, 20)))
 BETWEEN = st.one_of(st.just([]), st.just([]), st.lists(st.tuples(CALLS, MEANWHILE), min_size=1, max_size=4))
 SILENT = {"sweep": 0.0, "sweep late": 100.0, "sweep very late": 1000.0}  # seconds in which nobody has followed
-WAYS = ("ask", "cancel", "end", "stop", *SILENT, *SILENT, "pause", "pause", "delete")
+WAYS = ("ask", "cancel", "end", "stop", *SILENT, *SILENT, "pause", "pause", "long pause", "long pause", "delete")
 ODDLY = st.sampled_from((*(False,) * 9, True))
 WITH_PAPERS = ("hold", "request", "elect", "release", "verify")
 NEXT = {"hold": "request", "request": "elect", "elect": "release", "release": "verify", "verify": "over"}
@@ -110,6 +110,9 @@ class ExecutionModel(RuleBasedStateMachine):
         elif what in SILENT:
             self.silent = SILENT[what]
             self.task("janitor", "sweep", trouble, between)
+        elif what == "long pause":
+            self.silent = 0.0
+            self.task("janitor", "pause", trouble, between)
         elif what in ("ask", "stop") or self.cancelling is not None:
             self.task("people", what, trouble, between)
 
@@ -159,7 +162,7 @@ class ExecutionModel(RuleBasedStateMachine):
             return "nothing", None
         argument = self.batch.get(run) if kind == "look" else self.event.get(run)
         if kind in OUTSIDE:
-            argument = self.silent if kind == "sweep" else self.cancelling
+            argument = self.silent if kind in ("sweep", "pause") else self.cancelling
         outcome, result = self.world.take(run, kind, process, argument)
         self.after(run, kind, outcome, result)
         return outcome, result

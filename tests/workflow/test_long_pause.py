@@ -10,8 +10,19 @@ import pytest
 from in_process_run import POLICY
 from janitor_run import Airflow, tend
 from kafka_rebalance.errors import UnwatchedError
+from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.reassignment.progress_notes import write_waiting
-from simulated_cluster import FEWER_TOPICS, SimulatedCluster, approved_run
+from kafka_rebalance.workflow.throttle import suspension
+from kafka_rebalance.workflow.throttle.rate_change import change_rate
+from simulated_cluster import (
+    FEWER_TOPICS,
+    TOPICS,
+    SimulatedCluster,
+    SimulatedRun,
+    approved_run,
+    batched_run,
+    freeze,
+)
 
 
 @pytest.mark.parametrize("clock_ahead", [-86_400.0, 0.0, 86_400.0])
@@ -47,3 +58,114 @@ def test_the_policy_says_how_long_a_pause_may_last_before_it_alerts(
     run.policy_file.write_text(f"{POLICY}long_pause_seconds: 180\n")
     with pytest.raises(UnwatchedError, match=r"Broker 3 is not registered"):
         tend()
+
+
+OTHERS = {"leader.replication.throttled.rate": "777"}
+LIST = {"leader.replication.throttled.replicas": "7:1"}
+
+
+def put_config(cluster: SimulatedCluster, entity: str, values: dict[str, str]) -> None:
+    cluster.fake.put_json(f"/config/{entity}", {"version": 1, "config": values})
+
+
+def between_batches(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> dict[str, dict[str, str]]:
+    """The first batch is done, and the next one has waited for two hours; returns the throttle that was set."""
+    Airflow.answering(monkeypatch)
+    run.hold()
+    held = cluster.throttles()
+    assert run.request() == 1
+    cluster.controller.run()
+    assert run.follow(1)[0] is not None
+    began = time.time() + 5
+    for seconds in (0, 7200):
+        write_waiting(run.folder, began + seconds, ["Broker 4 is not registered."])
+    return held
+
+
+def suspended(run: SimulatedRun) -> object:
+    return artifacts.read_json(run.folder, artifacts.THROTTLE)["suspended_at"]
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return SimulatedCluster(monkeypatch, TOPICS)
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    return batched_run(tmp_path, cluster, monkeypatch)
+
+
+def test_a_throttle_is_put_back_in_a_long_pause_and_set_again_before_the_next_batch(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put_config(cluster, "brokers/1", OTHERS)
+    held = between_batches(run, cluster, monkeypatch)
+    with pytest.raises(UnwatchedError, match="Its throttle is put back meanwhile"):
+        tend()
+    assert cluster.throttles() == {"brokers/1": OTHERS}
+    assert suspended(run) is not None
+    assert cluster.leftovers()[0] == "/kafka_rebalance/run", "the run keeps the cluster"
+    seen = cluster.tree()
+    report = tend()  # it was told, and nothing is left to do
+    assert report["findings"] == []
+    assert cluster.tree() == seen
+    # What others change meanwhile is what comes back.
+    put_config(cluster, "brokers/1", {})
+    put_config(cluster, "brokers/3", OTHERS)
+    put_config(cluster, "topics/orders", LIST)
+    assert run.request() == 2
+    assert suspended(run) is None
+    now = cluster.throttles()
+    assert now.keys() == held.keys()
+    assert now["topics/orders"]["leader.replication.throttled.replicas"].startswith("7:1,")
+    assert now["brokers/3"] == held["brokers/3"]
+    cluster.controller.run()
+    assert run.resume(run.follow(2)[0] or {}) is None
+    run.release()
+    assert cluster.throttles() == {"brokers/3": OTHERS, "topics/orders": LIST}
+
+
+def test_a_throttle_that_is_put_back_for_now_is_held_again_where_its_setup_is_cleared(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = between_batches(run, cluster, monkeypatch)
+    with pytest.raises(UnwatchedError):
+        tend()
+    put_config(cluster, "topics/orders", LIST)
+    run.hold()
+    assert suspended(run) is None
+    assert cluster.throttles().keys() == held.keys()
+    run.release()
+    assert cluster.throttles() == {"topics/orders": LIST}
+
+
+def test_a_rate_that_is_changed_in_a_long_pause_is_the_one_of_the_next_batch(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    between_batches(run, cluster, monkeypatch)
+    with pytest.raises(UnwatchedError):
+        tend()
+    change_rate(run.folder, 3_000_000, by="olive")
+    assert cluster.throttles() == {}
+    assert run.request() == 2
+    assert {value for values in cluster.throttles().values() for key, value in values.items() if "rate" in key} == {
+        "3000000"
+    }
+    cluster.controller.run()
+    run.resume(run.follow(2)[0] or {})
+    run.release()
+    assert cluster.throttles() == {}
+
+
+def test_a_run_that_goes_on_at_the_moment_in_which_the_janitor_looks_keeps_its_throttle(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = between_batches(run, cluster, monkeypatch)
+    freeze(monkeypatch, suspension, "copying_of", run.request)
+    with pytest.raises(UnwatchedError):
+        tend()
+    assert suspended(run) is None
+    assert cluster.throttles() == held

@@ -20,7 +20,7 @@ _OWN_RATE = re.compile(r"[1-9][0-9]{0,18}", re.ASCII)
 _OWN_LIST = re.compile(r"[0-9]{1,10}:[0-9]{1,10}(?:,[0-9]{1,10}:[0-9]{1,10})*", re.ASCII)
 _LARGEST_RATE = 2**63 - 1
 _WHERE = ("owner", "connection_id", "cluster_id", "run_folder", "taken_at", "taken_under", "generation")
-_MOMENTS = ("handed_over_at", "released_at")
+_MOMENTS = ("handed_over_at", "suspended_at", "released_at")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +55,7 @@ class ThrottleLease:
     first_bytes_per_second: int | None = None  # where the rate was changed since
     rate_changes: tuple[RateChange, ...] = ()
     handed_over_at: str | None = None  # the run gave up with copies in flight: the janitor keeps the throttle
+    suspended_at: str | None = None  # put back for as long as the next batch waits; nothing of it need be in force
     released_at: str | None = None  # all is as it was before
 
     @property
@@ -115,6 +116,7 @@ class ThrottleLease:
             rate_changes=tuple(RateChange(**change) for change in document.get("rate_changes", ())),
             first_bytes_per_second=document.get("first_bytes_per_second"),
             handed_over_at=document.get("handed_over_at"),
+            suspended_at=document.get("suspended_at"),
             released_at=document.get("released_at"),
             **{name: document.get(name, "") for name in _WHERE},
         )

@@ -131,6 +131,8 @@ def take_lease(
             f"{existing.candidate_digest[:8]}, for other replicas or at another rate than the {bytes_per_second} "
             f"bytes/s asked for now for {candidate_digest[:8]}. Nothing was written. Release it, then clear this task."
         )
+    if existing.suspended_at is not None:
+        return replace(recorded_anew(existing, current), suspended_at=None)
     return replace(existing, prior={entity: _prior_now(existing, entity, current) for entity in existing.prior})
 
 
@@ -141,6 +143,22 @@ def _prior_now(lease: ThrottleLease, entity: str, current: Configs) -> dict[str,
         key: before if key in LIST_KEYS or now.get(key) in lease.own_rates else now.get(key)
         for key, before in prior.items()
     }
+
+
+def recorded_anew(lease: ThrottleLease, current: Configs) -> ThrottleLease:
+    """The lease with what is there now as what was there before, but for what is left of its own throttle: of one that
+    was suspended, whose entities anybody may have changed since.
+    """
+    back = release(lease, current).changes
+    rested = {
+        entity: {
+            key: value
+            for key, value in {**current.get(entity, {}), **back.get(entity, {})}.items()
+            if value is not None
+        }
+        for entity in lease.wanted
+    }
+    return replace(lease, prior=record_prior(lease.wanted, rested))
 
 
 def with_rate(lease: ThrottleLease, change: RateChange) -> ThrottleLease:

@@ -62,7 +62,7 @@ class Policy:
     prefer: str = TOLERANCE  # recommended is the cheapest within `tolerance`; fewest_bytes: that does the job
     less_even_plan: str = OFFER  # what becomes of a given plan that ends less even than the cluster is: or `refuse`
     broker_away_after_seconds: int = 172_800  # the nightly check proposes to go on without a broker away for so long
-    long_pause_seconds: int = LONG_PAUSE_SECONDS  # a run whose next batch has waited for longer alerts
+    long_pause_seconds: int = LONG_PAUSE_SECONDS  # a batch that waits for longer alerts, and the throttle is put back
     imbalance_limit: float = 0.20  # the nightly check proposes a rebalance past this share of the mean
 
     @classmethod

@@ -106,6 +106,7 @@ class Throttle:
     taken_at: datetime | None
     handed_over_at: datetime | None
     released_at: datetime | None
+    suspended_at: datetime | None = None  # until the next batch, which has waited for long
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,6 +260,7 @@ def _throttle(document: Document) -> Throttle:
         taken_at=_time_or_none(document, "taken_at"),
         handed_over_at=_time_or_none(document, "handed_over_at"),
         released_at=_time_or_none(document, "released_at"),
+        suspended_at=_time_or_none(document, "suspended_at"),
     )
 
 

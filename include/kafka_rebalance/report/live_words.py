@@ -191,5 +191,7 @@ def _of_throttle(report: RunReport) -> Iterator[Happening]:
         yield Happening(at, f"{by} set the throttle to {format_rate(rate_then)}")
     if throttle.handed_over_at is not None:
         yield Happening(throttle.handed_over_at, "Throttle left to the Dag kafka_throttle_janitor: copies still run")
+    if throttle.suspended_at is not None:
+        yield Happening(throttle.suspended_at, "Throttle put back until the next batch, which has waited for long")
     if throttle.released_at is not None:
         yield Happening(throttle.released_at, "Throttle taken off; what was set before is back")

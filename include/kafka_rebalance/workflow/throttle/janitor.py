@@ -50,6 +50,7 @@ from kafka_rebalance.workflow.throttle import cluster_lease, leases, sweeping
 from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.long_pause import waits_long
 from kafka_rebalance.workflow.throttle.standing import read_standing
+from kafka_rebalance.workflow.throttle.suspension import suspend
 from kafka_rebalance.workflow.throttle.sweeping import Asked, read_asked
 from kafka_rebalance.workflow.throttle.throttling import put_back
 from kafka_rebalance.zookeeper import lock
@@ -249,6 +250,9 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
     if not decided.put_back:
         if not copying and (waits := waits_long(lease)) is not None:
             look.alerts[f"{lease.run} waits"] = waits
+            _suspend(client, lease, look)
+        if lease.suspended_at is not None:
+            return False  # nothing of it has to be in force
         wanted = wanted_for(lease, copying)
         if found := lifted(wanted, lease.own_rates, read_configs(client, wanted)):
             look.alerts[f"{lease.run} throttle lifted"] = f"Run {lease.run}: {lifted_text(found)}"
@@ -263,6 +267,14 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
         return False
     look.lines.append(f"run {lease.run}: its throttle was put back")
     return decided.release_lock
+
+
+def _suspend(client: KazooClient, lease: ThrottleLease, look: Look) -> None:
+    try:
+        if suspend(client, lease):
+            look.lines.append(f"run {lease.run}: its throttle is put back until its next batch")
+    except ClusterNotReadyError as migrated:
+        look.alerts[f"{lease.run} migrated"] = str(migrated)
 
 
 def _tend_lock(client: KazooClient, asked: Asked, look: Look) -> str | None:

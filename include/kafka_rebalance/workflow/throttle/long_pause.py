@@ -30,9 +30,9 @@ def waits_long(lease: ThrottleLease) -> str | None:
     if seconds < _longest_seconds(lease.connection_id):
         return None
     return (
-        f"Run {lease.run} holds the cluster and its throttle, copies nothing, and its next batch has waited for "
-        f"{seconds / 3600:.1f} h: {reasons} Until it goes on, its throttle slows any replica that catches up and is "
-        "listed. Mend what it waits for, or stop the run with kafka_rebalance_cancel: its throttle is put back then."
+        f"Run {lease.run} holds the cluster, copies nothing, and its next batch has waited for {seconds / 3600:.1f} h: "
+        f"{reasons} Its throttle is put back meanwhile, and set again before that batch. Mend what it waits for, or "
+        "stop the run with kafka_rebalance_cancel, which gives the cluster to others."
     )
 
 

@@ -115,7 +115,7 @@ def _set(
         check_nothing_of_ours(client, plan, "Nothing was written.")
     current = read_configs(client, {*desired_throttle(moves, rate), *(existing.entities if existing else ())})
     taken = take_lease(owner.run, plan.candidate.digest, moves, rate, current, owner=owner.owner, existing=existing)
-    _check_can_be_put_back(taken)
+    check_can_be_put_back(taken)
     lease = replace(
         taken,
         connection_id=plan.connection_id,
@@ -136,7 +136,7 @@ def _set(
     return lease
 
 
-def _check_can_be_put_back(lease: ThrottleLease) -> None:
+def check_can_be_put_back(lease: ThrottleLease) -> None:
     """Raises ThrottleError where somebody has set what Kafka does not take, and the writer would refuse to restore."""
     for entity, values in lease.prior.items():
         problem = throttle_problem(entity, values)
@@ -256,7 +256,7 @@ def put_back(client: KazooClient, decided: ThrottleLease) -> Release:
         if lease.taken_under != decided.taken_under:
             raise _taken_again(lease.run, "was to be put back")
         try:
-            result = _put_back(client, lease, fence)
+            result = write_back(client, lease, fence)
         except (ConfigChangedError, LockLostError):
             continue  # somebody sets it, takes it again or requests moves at this moment: all is read anew
         if not result.complete:
@@ -279,7 +279,10 @@ def _taken_again(run: str, moment: str) -> ThrottleError:
     )
 
 
-def _put_back(client: KazooClient, lease: ThrottleLease, fence: lock.Fence) -> Release:
+def write_back(client: KazooClient, lease: ThrottleLease, fence: lock.Fence) -> Release:
+    """Puts back what is not in motion, under this fence; the lease stays as it is. Errors as in `put_back`, and
+    ConfigChangedError and LockLostError where somebody else writes at this moment.
+    """
     view = read_cluster_view(client, lease.topics)
     in_flight = copying_of(lease, view)
     configs = read_configs(client, lease.entities)
