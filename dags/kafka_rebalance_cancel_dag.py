@@ -1,7 +1,8 @@
-"""`kafka_rebalance_cancel`: stop, cancel or throttle a cluster's running rebalance, or go back from the last one.
+"""`kafka_rebalance_cancel`: stop, cancel or throttle a running rebalance, go back from the last, or elect a controller.
 
 Finds the running rebalance by the cluster's lock. Cancelling now waits for a person's approval, and so does a throttle
-above the approved one; going back is a run of `kafka_rebalance` with an approval of its own.
+above the approved one; going back is a run of `kafka_rebalance` with an approval of its own. Another
+controller is elected after an approval, with or without a running rebalance, over a request that does not end.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from kafka_rebalance.workflow.notices import FAILED, Notice
 
 @dag(
     dag_id="kafka_rebalance_cancel",
-    description="Stop, cancel or throttle a running rebalance, or roll the last one back.",
+    description="Stop, cancel or throttle a running rebalance, roll the last one back, or elect a controller.",
     schedule=None,
     catchup=False,
     max_active_runs=RUNS_THAT_MAY_WAIT,
@@ -71,6 +72,12 @@ def rebalance_cancel() -> None:
 
         return work.verify(decision, dag_run)
 
+    @task(retries=3)
+    def elect_controller(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow.cancel import controller_election as work
+
+        return work.elect_controller(decision, dag_run)
+
     asked = request()
     run_folder = XComArg(asked.operator, key="run_folder")
     nonce = XComArg(asked.operator, key="nonce")
@@ -78,12 +85,14 @@ def rebalance_cancel() -> None:
     approved = CancelApprovalOperator(task_id="approve", run_folder=run_folder, nonce=nonce)
     decision = XComArg(approved, key="decision")
     rate_approved = RateApprovalOperator(task_id="approve_rate", run_folder=run_folder, nonce=nonce)
+    election_approved = CancelApprovalOperator(task_id="approve_election", run_folder=run_folder, nonce=nonce)
     back = TriggerDagRunOperator(
         task_id="roll_back", trigger_dag_id="kafka_rebalance", conf=XComArg(asked.operator, key="conf")
     )
 
-    routed >> [stop(run_folder), set_throttle(run_folder), approved, rate_approved, back]
+    routed >> [stop(run_folder), set_throttle(run_folder), approved, rate_approved, election_approved, back]
     approved >> cancel(decision) >> verify(decision)
+    election_approved >> elect_controller(XComArg(election_approved, key="decision"))
     rate_approved >> raise_throttle(XComArg(rate_approved, key="decision"))
 
 

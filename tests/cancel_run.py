@@ -6,6 +6,7 @@ Simulated are Airflow's XCom and the person who answers. The cluster is that of 
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from types import SimpleNamespace
 from typing import Any
@@ -14,12 +15,16 @@ import pytest
 
 from asked_run import AskedRun
 from cancelling import cancel_by_api, fail_over
+from fake_zookeeper import REASSIGN
 from in_process_run import CONNECTION
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.approval import DigestApprovalOperator
+from kafka_rebalance.workflow.cancel import controller_election
 from kafka_rebalance.workflow.cancel import request as cancel_request
 from kafka_rebalance.workflow.cancel import tasks as cancel
 from kafka_rebalance.workflow.cancel.approval import CONSENT, CancelApprovalOperator, RateApprovalOperator
+from kafka_rebalance.zookeeper.znodes import encode_reassignment
 from simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun
 
 BEFORE = {topic: {p: list(replicas) for p, replicas in lists.items()} for topic, lists in TOPICS.items()}
@@ -35,8 +40,9 @@ def cancellable_cluster(monkeypatch: pytest.MonkeyPatch, version: str) -> Simula
         f"{edge}.cancel_reassignments", lambda _, partitions: cancel_by_api(made.fake, made.controller, partitions)
     )
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: made.step())
-    monkeypatch.setattr("kafka_rebalance.workflow.cancel.tasks.time", clock)
-    monkeypatch.setattr("kafka_rebalance.workflow.cancel.tasks.SETTLE_SECONDS", 5)
+    for room in ("tasks", "controller_election"):
+        monkeypatch.setattr(f"kafka_rebalance.workflow.cancel.{room}.time", clock)
+        monkeypatch.setattr(f"kafka_rebalance.workflow.cancel.{room}.SETTLE_SECONDS", 5)
     return made
 
 
@@ -48,6 +54,12 @@ def begin(run: SimulatedRun, cluster: SimulatedCluster, steps: int = 1) -> int:
     for _ in range(steps):
         assert cluster.step()
     return batch
+
+
+def lost_request(cluster: SimulatedCluster, asked: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """A request of which the controller does not think any more; the next one reads it."""
+    cluster.fake.create(REASSIGN, encode_reassignment(asked))
+    cluster.controller._taken = cluster.fake.znodes[REASSIGN].czxid
 
 
 def lists(cluster: SimulatedCluster) -> dict[str, dict[int, list[int]]]:
@@ -108,6 +120,9 @@ class CancelRun(AskedRun):
         assert self.request("set_throttle", throttle_bytes_per_second=rate)["next"] == "approve_rate"
         self.answer("set_throttle")
         return cancel.raise_throttle(self.xcom["decision"], self.dag_run)
+
+    def elect_controller(self) -> dict[str, Any]:
+        return controller_election.elect_controller(self.xcom["decision"], self.dag_run)
 
     def cancel(self) -> dict[str, Any]:
         return cancel.cancel(self.xcom["decision"], self.dag_run)

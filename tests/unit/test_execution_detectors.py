@@ -64,7 +64,7 @@ def test_a_request_that_is_not_taken_up_needs_another_controller():
     found = look(seen(), seen(), seconds=UNHEARD_SECONDS)[Kind.UNHEARD_REQUEST]
     assert found.stops
     assert "none of its 2 partitions is taken up" in found.text
-    assert "Restart the broker that is controller, 1, or let kafka_rebalance_cancel" in found.text
+    assert "or start kafka_rebalance_cancel with action elect_controller" in found.text
     assert "Do not delete the znode" in found.text
 
 

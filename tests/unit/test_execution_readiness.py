@@ -65,6 +65,7 @@ def test_a_request_of_what_is_gone_alone_is_not_waited_for():
     assert "asks only for partitions that are gone" in finding.problem
     assert "does not end by itself" in finding.problem
     assert "Restart the broker that is controller (broker 1)" in finding.remedy
+    assert "kafka_rebalance_cancel with action elect_controller" in finding.remedy
     assert "moves the new partitions of the topics that were made again: t-0 to [1, 4]" in finding.remedy
     assert "Wait for its end" not in str(finding)
     (finding,) = readiness_findings(view(HEALTHY, reassignments=asked, requested_gone=frozenset({tp("old-0")})))

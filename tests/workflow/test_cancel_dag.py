@@ -15,15 +15,19 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import DAG
 
 from airflow_home import REPOSITORY
-from cancel_run import BEFORE, begin, cancellable_cluster, lists
+from cancel_run import BEFORE, begin, cancellable_cluster, lists, lost_request
 from in_process_run import CONNECTION, POLICY
 from kafka_rebalance.kafka.reassignment_json import parse_reassignment
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.cancel.params import CANCEL_PARAMS
 from kafka_rebalance.workflow.throttle import leases
 from simulated_cluster import RATE, SimulatedCluster, SimulatedRun, batched_run
 
 DEFAULTS = {name: param.value for name, param in CANCEL_PARAMS.items()}  # `dag.test()` leaves a run's params in the Dag
-ACTIONS = {"stop", "set_throttle", "approve", "cancel", "verify", "approve_rate", "raise_throttle", "roll_back"}
+ACTIONS = {
+    *("stop", "set_throttle", "approve", "cancel", "verify", "approve_rate", "raise_throttle", "roll_back"),
+    *("approve_election", "elect_controller"),
+}
 
 Start = Callable[..., dict[str, str]]
 
@@ -62,7 +66,7 @@ def start(cancel_dag: DAG, run: SimulatedRun, monkeypatch: pytest.MonkeyPatch) -
 
     def answer(operator: HITLOperator, context: Any) -> Any:
         form: dict[str, Any] = {"note": None}
-        if operator.task_id == "approve":
+        if operator.task_id in ("approve", "approve_election"):
             assert operator.params["i_consent_to"] is None
             schema = operator.params.get_param("i_consent_to").description
             form["i_consent_to"] = str(schema).partition("word for word: ")[2]
@@ -147,3 +151,13 @@ def test_going_back_starts_a_rebalance_with_the_recorded_lists_and_nothing_else_
     assert conf["candidates"] == []
     recorded = {move.topic_partition: move.before for move in run.candidate.moves}
     assert parse_reassignment(conf["plan"]) == recorded
+
+
+def test_another_controller_is_elected_after_an_approval_where_no_rebalance_runs(
+    cluster: SimulatedCluster, start: Start
+) -> None:
+    lost_request(cluster, {TopicPartition("gone", 0): (3, 4)})
+    states = start(action="elect_controller")
+    assert {states[task] for task in ("approve_election", "elect_controller", "run")} == {"success"}
+    assert others(states, "approve_election", "elect_controller") == {"skipped"}
+    assert cluster.leftovers() == []

@@ -169,6 +169,8 @@ def test_cancelling_now_is_approved_before_it_is_done_and_each_action_has_its_ta
         "cancel": {"approve"},
         "verify": {"approve", "cancel"},
         "roll_back": {"request", "route"},
+        "approve_election": {"request", "route"},
+        "elect_controller": {"approve_election"},
     }
     assert {*NEXT.values(), APPROVE_RATE} == set(cancel.get_task("route").downstream_task_ids)
     assert (cancel.get_task("approve").retries, cancel.get_task("approve_rate").retries) == (0, 0)

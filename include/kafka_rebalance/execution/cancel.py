@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 from kafka_rebalance.errors import ApprovalError, ArtifactError
 from kafka_rebalance.execution.move_stage import Stage, Traits, headed_elsewhere, stage_in, stage_of
@@ -128,7 +128,14 @@ class CancelPlan:
             ) from bad
 
 
-def check_consent(plan: CancelPlan, given: str | None) -> None:
+class NeedsConsent(Protocol):
+    """A plan with a sentence that has to be repeated, or None."""
+
+    @property
+    def consent(self) -> str | None: ...
+
+
+def check_consent(plan: NeedsConsent, given: str | None) -> None:
     """Raises ApprovalError unless `given` is the sentence that this plan asks for, word for word."""
     if plan.consent is not None and (given or "").strip() != plan.consent:
         raise ApprovalError(

@@ -26,8 +26,8 @@ STORM_EPOCHS = 3  # an ordinary failover adds one; a storm adds dozens a second
 
 REQUEST = "/admin/reassign_partitions"
 ANOTHER_CONTROLLER = (
-    "Restart the broker that is controller{which}, or let kafka_rebalance_cancel change it with an operator's consent: "
-    "the next controller reads the request as it stands"
+    "Restart the broker that is controller{which}, or start kafka_rebalance_cancel with action elect_controller, which "
+    "an approver confirms: the next controller reads the request as it stands"
 )
 
 _ELECTED_BY = {  # by whether Kafka elects preferred leaders by itself

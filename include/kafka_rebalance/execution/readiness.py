@@ -81,8 +81,9 @@ def _controller(view: ClusterView) -> Iterable[Finding]:
 
 
 def _reassignments(view: ClusterView) -> Iterable[Finding]:
-    if view.reassignments and view.requested_gone >= view.reassignments.keys():
-        yield _request_of_what_is_gone(view, view.reassignments)
+    gone = request_of_what_is_gone(view)
+    if gone is not None:
+        yield gone
     elif view.reassignments is not None:
         what = some(sorted(view.reassignments)) if view.reassignments else "it is empty, and still blocks every request"
         yield Finding(
@@ -94,8 +95,14 @@ def _reassignments(view: ClusterView) -> Iterable[Finding]:
     yield from moving_by_api(tp for tp, partition in view.partitions.items() if partition.in_motion)
 
 
-def _request_of_what_is_gone(view: ClusterView, asked: Mapping[TopicPartition, tuple[int, ...]]) -> Finding:
-    """Since 2.4 a controller keeps what it was asked of a topic that is deleted meanwhile, and no end comes of it."""
+def request_of_what_is_gone(view: ClusterView) -> Finding | None:
+    """Since 2.4 a controller keeps what it was asked of a topic that is deleted meanwhile, and no end comes of it.
+
+    None where nothing is requested, or anything that is still there.
+    """
+    asked = view.reassignments
+    if not asked or not view.requested_gone >= asked.keys():
+        return None
     broker = f" (broker {view.controller.broker})" if view.controller is not None else ""
     again = [f"{tp} to {list(asked[tp])}" for tp in sorted(view.requested_again)]
     moved = f". It moves the new partitions of the topics that were made again: {some(again)}" if again else ""
@@ -103,7 +110,8 @@ def _request_of_what_is_gone(view: ClusterView, asked: Mapping[TopicPartition, t
         "/admin/reassign_partitions",
         f"it asks only for partitions that are gone, or whose topic was made again ({some(sorted(asked))}): "
         "nothing moves, and the request does not end by itself",
-        f"Restart the broker that is controller{broker}. The next controller reads the request anew and drops what is "
+        f"Restart the broker that is controller{broker}, or start kafka_rebalance_cancel with action elect_controller, "
+        "which an approver confirms. The next controller reads the request anew and drops what is "
         f"gone{moved}. Do not delete the znode: the controller would not notice any later request",
     )
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, headed_for, stage_in
+from kafka_rebalance.execution.readiness import request_of_what_is_gone
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
@@ -83,8 +84,10 @@ def position(
     return Position(tuple(done), running[0] if running else None, following, refused, tuple(foreign), frozenset(begun))
 
 
-def check_position(where: Position) -> None:
+def check_position(where: Position, view: ClusterView) -> None:
     """Raises ExecutionError if somebody else is moving partitions: nothing is written beside another reassignment."""
+    if where.foreign and (stays := request_of_what_is_gone(view)) is not None:
+        raise ExecutionError(f"{stays}. Nothing was written. Clear this task when the request is gone.")
     if where.foreign:
         shown = "; ".join(where.foreign[:10])
         more = f"; and {len(where.foreign) - 10} more" if len(where.foreign) > 10 else ""

@@ -79,7 +79,7 @@ def approval_body(document: Mapping[str, Any]) -> str:
     parts = [
         f"**Cancel {code(document['run'], 120)} now** on {code(document['connection_id'], 120)} · "
         f"{code(document['cluster_id'], 60)}. Nothing has been changed yet.",
-        _asked_by(document),
+        asked_by(document),
         "\n".join(f"- {code(line, 300)}" for line in _figures(document)),
         _table(document["steps"]),
         "A batch that begins before the answer is cancelled likewise: each partition only ever goes back to its "
@@ -106,7 +106,7 @@ def rate_body(document: Mapping[str, Any]) -> str:
         [
             f"**Another throttle for {code(document['run'], 120)}** on {code(document['connection_id'], 120)} · "
             f"{code(document['cluster_id'], 60)}. Nothing has been changed yet.",
-            _asked_by(document),
+            asked_by(document),
             "\n".join(f"- {code(line, 300)}" for line in _figures(document)),
             "Each broker may then send, and receive, that much for this rebalance. It works within seconds. The rate "
             "is above the one that the plan was approved with, so it needs an approval of its own. A lower one needs "
@@ -116,7 +116,8 @@ def rate_body(document: Mapping[str, Any]) -> str:
     )
 
 
-def _asked_by(document: Mapping[str, Any]) -> str:
+def asked_by(document: Mapping[str, Any]) -> str:
+    """Markdown: who asks, and why."""
     who = code(document["requested_by"], 80) if document["requested_by"] else "a schedule, or someone unknown"
     reason = code(document["reason"], 400) if document["reason"] else "none given"
     return f"**Asked by** {who} · **Reason** {reason}"

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import Param
 from airflow.sdk.definitions.param import ParamsDict
 
 from kafka_rebalance.execution.cancel import CancelPlan, check_consent
+from kafka_rebalance.execution.controller_election import ElectionPlan
 from kafka_rebalance.execution.decision import REJECT, Answer
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.workflow.approval import DigestApprovalOperator, Offer, note_param
-from kafka_rebalance.workflow.cancel.params import CANCEL_NOW, SET_THROTTLE
+from kafka_rebalance.workflow.cancel.params import ELECT_CONTROLLER, SET_THROTTLE
 from kafka_rebalance.workflow.run.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -22,23 +24,25 @@ CONSENT = "i_consent_to"
 
 
 class CancelApprovalOperator(DigestApprovalOperator):
-    """Offers what cancel.json would do. Below 2.4 the approver has to repeat a sentence that names what is deleted."""
+    """Offers what cancel.json would do: cancel now, or elect another controller.
+
+    Where znodes of the controller are deleted for it, the approver has to repeat a sentence that names them.
+    """
 
     _consent: str | None = None
 
     def offer(self, folder: RunFolder) -> Offer:
         written = artifacts.read_json(folder, artifacts.CANCEL)
-        plan = CancelPlan.from_mapping(written["plan"])
         return Offer(
             connection_id=written["connection_id"],
             policy_digest=written["policy_digest"],
-            digests={CANCEL_NOW: plan.digest},
+            digests={written["action"]: _plan(written).digest},
             source_digest=artifacts.digest_of(written),
             asked=written,
         )
 
     def form(self, folder: RunFolder, policy: Policy) -> ParamsDict:
-        plan = _plan(folder)
+        plan = _plan(artifacts.read_json(folder, artifacts.CANCEL))
         if plan.consent is None:
             return ParamsDict({"note": note_param()})
         consent = Param(
@@ -50,10 +54,11 @@ class CancelApprovalOperator(DigestApprovalOperator):
         return ParamsDict({CONSENT: consent, "note": note_param()})
 
     def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
-        from kafka_rebalance.report.cancel import approval_body, approval_subject  # heavy, and read with the Dag
+        from kafka_rebalance.report import cancel, controller_election  # heavy, and this file is read with the Dag
 
         written = artifacts.read_json(folder, artifacts.CANCEL)
-        return approval_subject(written), approval_body(written)
+        words = controller_election if written["action"] == ELECT_CONTROLLER else cancel
+        return words.approval_subject(written), words.approval_body(written)
 
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         self._consent = (event.get("params_input") or {}).get(CONSENT)
@@ -61,7 +66,7 @@ class CancelApprovalOperator(DigestApprovalOperator):
 
     def check_choice(self, folder: RunFolder, choice: str, answer: Answer) -> None:
         if choice != REJECT:
-            check_consent(_plan(folder), self._consent)
+            check_consent(_plan(artifacts.read_json(folder, artifacts.CANCEL)), self._consent)
 
     def details(self, folder: RunFolder, answer: Answer) -> dict[str, Any]:
         return {CONSENT: self._consent}
@@ -90,5 +95,7 @@ class RateApprovalOperator(DigestApprovalOperator):
         return rate_subject(written), rate_body(written)
 
 
-def _plan(folder: RunFolder) -> CancelPlan:
-    return CancelPlan.from_mapping(artifacts.read_json(folder, artifacts.CANCEL)["plan"])
+def _plan(written: Mapping[str, Any]) -> CancelPlan | ElectionPlan:
+    if written["action"] == ELECT_CONTROLLER:
+        return ElectionPlan.from_mapping(written["plan"])
+    return CancelPlan.from_mapping(written["plan"])

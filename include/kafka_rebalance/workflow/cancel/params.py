@@ -4,7 +4,13 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
-STOP, CANCEL_NOW, ROLL_BACK, SET_THROTTLE = ACTIONS = ("stop_after_batch", "cancel_now", "roll_back", "set_throttle")
+STOP, CANCEL_NOW, ROLL_BACK, SET_THROTTLE, ELECT_CONTROLLER = ACTIONS = (
+    "stop_after_batch",
+    "cancel_now",
+    "roll_back",
+    "set_throttle",
+    "elect_controller",
+)
 
 CANCEL_PARAMS: dict[str, Param] = {
     "kafka_conn_id": Param(
@@ -18,7 +24,8 @@ CANCEL_PARAMS: dict[str, Param] = {
         description="stop_after_batch: no further batch. cancel_now: copies in flight are given up, after an approval "
         "that shows what it costs. roll_back: a new run back to the lists recorded before, with an approval of its "
         "own. set_throttle: another rate for the copies of the running rebalance; above the approved one, after an "
-        "approval.",
+        "approval. elect_controller: another broker becomes controller, and reads a request anew that does not end; "
+        "after an approval. It needs no running rebalance.",
     ),
     "throttle_bytes_per_second": Param(
         None,

@@ -34,8 +34,9 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move, brokers_touched
 from kafka_rebalance.model.storage import write_whole
-from kafka_rebalance.report.cancel import lines
-from kafka_rebalance.workflow.cancel.params import CANCEL_NOW, ROLL_BACK, SET_THROTTLE, STOP
+from kafka_rebalance.report import cancel, controller_election
+from kafka_rebalance.workflow.cancel.controller_election import show_stuck_request
+from kafka_rebalance.workflow.cancel.params import CANCEL_NOW, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
@@ -52,9 +53,15 @@ from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 log = logging.getLogger(__name__)
 
-# The action's task, which comes next; cancelling now, and a rate above the approved one, is approved before.
+# The action's task, which comes next; before what needs an approval comes the task that asks for it.
 APPROVE_RATE = "approve_rate"
-NEXT = {STOP: "stop", CANCEL_NOW: "approve", ROLL_BACK: "roll_back", SET_THROTTLE: "set_throttle"}
+NEXT = {
+    STOP: "stop",
+    CANCEL_NOW: "approve",
+    ROLL_BACK: "roll_back",
+    SET_THROTTLE: "set_throttle",
+    ELECT_CONTROLLER: "approve_election",
+}
 ROLL_BACK_FILE = "roll_back.json"  # in Kafka's own form
 
 
@@ -80,12 +87,11 @@ def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
     policy = read_policy(connection_id)
     connection = read_connection(connection_id)
     with open_client(connection.zookeeper) as client:
-        cluster_id = read_cluster_view(client, []).cluster_id
-        running = find_running(client, connection_id)
-        target, run = _target(action, running, connection_id, cluster_id, params.get("run_id") or None)
-        _check_same_cluster(target, cluster_id)
-        asked = _Asked(params, connection, policy, read_plan_view(client, target), target, run)
-        found = _WORK[action](asked, client)
+        if action == ELECT_CONTROLLER:
+            _need_policy(policy, connection_id)
+            found = show_stuck_request(client, connection)
+        else:
+            found = _show_run(params, connection, policy, client)
     folder, nonce = create_run_folder(connection_id, dag_run)
     ti.xcom_push("run_folder", str(folder))
     ti.xcom_push("nonce", nonce)
@@ -95,10 +101,6 @@ def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
     document = {
         "action": action,
         "connection_id": connection_id,
-        "cluster_id": cluster_id,
-        "run": run,
-        "target_folder": str(target.folder),
-        "candidate_digest": target.candidate.digest,
         "policy_digest": policy.digest if policy else None,
         "requested_by": dag_run.triggering_user_name,
         "reason": params.get("reason") or "",
@@ -107,11 +109,30 @@ def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
         **found,
     }
     artifacts.write_json(folder, artifacts.CANCEL, document)
-    said = lines(document)
+    said = controller_election.lines(document) if action == ELECT_CONTROLLER else cancel.lines(document)
     for line in said:
         log.info("%s", line)
     following = APPROVE_RATE if document.get("needs_approval") else NEXT[action]
-    return {"next": following, "run": run, "said": list(said[:10])}
+    return {"next": following, "run": document["run"], "said": list(said[:10])}
+
+
+def _show_run(
+    params: Mapping[str, Any], connection: ClusterConnection, policy: Policy | None, client: KazooClient
+) -> dict[str, Any]:
+    """What cancel.json says of the run that is stopped, cancelled, throttled or rolled back."""
+    connection_id, action = params["kafka_conn_id"], params["action"]
+    cluster_id = read_cluster_view(client, []).cluster_id
+    running = find_running(client, connection_id)
+    target, run = _target(action, running, connection_id, cluster_id, params.get("run_id") or None)
+    _check_same_cluster(target, cluster_id)
+    asked = _Asked(params, connection, policy, read_plan_view(client, target), target, run)
+    return {
+        "cluster_id": cluster_id,
+        "run": run,
+        "target_folder": str(target.folder),
+        "candidate_digest": target.candidate.digest,
+        **_WORK[action](asked, client),
+    }
 
 
 def _target(
@@ -162,7 +183,7 @@ def _stop(asked: _Asked, client: KazooClient) -> dict[str, Any]:
 
 
 def _cancel_now(asked: _Asked, client: KazooClient) -> dict[str, Any]:
-    _need_policy(asked)
+    _need_policy(asked.policy, asked.connection.connection_id)
     check_same_cluster(asked.connection, asked.view)
     moves = asked.target.candidate.moves
     way = Way.API if reassignments.can_cancel(asked.connection.kafka) else Way.ZNODE
@@ -199,7 +220,7 @@ def _set_throttle(asked: _Asked, client: KazooClient) -> dict[str, Any]:
     if rate is None:
         raise SettingsError("set_throttle needs throttle_bytes_per_second. Nothing was changed. Say the rate.")
     rate = int(rate)  # a JSON schema takes 3000000.0 for an integer
-    problem = _need_policy(asked).throttle_problem(rate)
+    problem = _need_policy(asked.policy, asked.connection.connection_id).throttle_problem(rate)
     if problem is not None:
         raise PolicyError(f"The rate cannot be set: {problem}. Nothing was changed. Ask for one within it.")
     approved = asked.target.throttle_bytes_per_second
@@ -253,13 +274,13 @@ def _sizes(asked: _Asked, moves: tuple[Move, ...]) -> Sizes | None:
         return None
 
 
-def _need_policy(asked: _Asked) -> Policy:
-    if asked.policy is None:
+def _need_policy(policy: Policy | None, connection_id: str) -> Policy:
+    if policy is None:
         raise PolicyError(
-            f"There is no policy file for the connection {asked.params['kafka_conn_id']!r}, so nobody may approve. "
-            "Nothing was changed. Put it back as it was when the run was approved."
+            f"There is no policy file for the connection {connection_id!r}, so nobody may approve. "
+            "Nothing was changed. Put it back as it was."
         )
-    return asked.policy
+    return policy
 
 
 def _skip(why: str) -> AirflowSkipException:

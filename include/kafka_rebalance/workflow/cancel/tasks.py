@@ -15,7 +15,7 @@ from kafka_rebalance.brokers import reassignments
 from kafka_rebalance.errors import ApprovalError, ClusterNotReadyError, ExecutionError, VerificationError
 from kafka_rebalance.execution.cancel import CancelPlan, Fate, Way, has_fate, out_of_order, plan_cancel
 from kafka_rebalance.execution.move_stage import Stage, stage_in
-from kafka_rebalance.execution.staleness import check_approval_fresh, check_policy_unchanged
+from kafka_rebalance.execution.staleness import check_policy_unchanged
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
@@ -24,13 +24,14 @@ from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.verification.checks import Check, document, summarise
 from kafka_rebalance.verification.placement import check_placement
 from kafka_rebalance.workflow.cancel.approval import CONSENT
+from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
 from kafka_rebalance.workflow.cancel.request import rate_digest
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, decider, read_decision
 from kafka_rebalance.workflow.run.asked_batches import asked_for
-from kafka_rebalance.workflow.run.folder import RunFolder, check_newest_attempt, open_own_folder, open_run_folder
+from kafka_rebalance.workflow.run.folder import RunFolder, open_own_folder, open_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.running import approved_in, still_running
 from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
@@ -104,7 +105,7 @@ def raise_throttle(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     written, target = _read_request(str(folder), dag_run)
     asked = rate_digest(written["run"], written["candidate_digest"], written["cluster_id"], written["bytes_per_second"])
     check_digest(f"The throttle of {written['run']}", asked, given)
-    _check_may_begin(folder, written["connection_id"], given)
+    check_may_begin(folder, written["connection_id"], given)
     return _change_rate(written, target, by=decider(given) or "somebody")
 
 
@@ -117,17 +118,6 @@ def _change_rate(written: Mapping[str, Any], target: RunFolder, *, by: str) -> d
     change_rate(target, rate, by=by)
     log.info("%s: the throttle is now %d bytes/s per broker", written["run"], rate)
     return {"run": written["run"], "throttle_bytes_per_second": rate}
-
-
-def _check_may_begin(folder: RunFolder, connection_id: str, given: Mapping[str, Any]) -> None:
-    """Raises ApprovalError for an approval that has grown too old, RunFolderError for one of an earlier attempt,
-    StaleProposalError where the policy has changed since.
-    """
-    policy = read_policy(connection_id)
-    check_policy_unchanged(given["policy_digest"], policy.digest if policy else None)
-    assert policy is not None  # or the digests could not be the same
-    check_newest_attempt(folder)
-    check_approval_fresh(given["approved_at"], policy.approval_expires_after_seconds, datetime.now(UTC))
 
 
 @fails_without_retry
@@ -147,7 +137,7 @@ def cancel(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             return _say_ended(approved.written)
         check_same_cluster(connection, _view(client, approved))
         if control.read_control(target).cancelled is None:  # else this is a retry of what was begun in time
-            _check_may_begin(approved.folder, approved.connection_id, approved.decision)
+            check_may_begin(approved.folder, approved.connection_id, approved.decision)
         control.ask_cancel(target, decider(approved.decision) or "somebody")
         # After that: a worker that read control.json before it, and is about to request a batch, no longer can.
         lock.raise_fence(client)

@@ -104,7 +104,7 @@ class Visit:
         view, where = self._look(plan)
         if event is not None:
             _heed(plan, view, where, event)
-        check_position(where)
+        check_position(where, view)
         if where.in_flight is not None:
             with suppress(FormatVersionError):  # what runs is followed to its end; nothing is written after it
                 batch_notes.note_done(plan, where.done)

@@ -81,7 +81,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         if not asked:
             check_newest_attempt(plan.folder)
         where = position(plan.candidate.batches, view, asked)
-        check_position(where)
+        check_position(where, view)
         if where.in_flight is not None:
             check_same_cluster(connection, view)
         else:

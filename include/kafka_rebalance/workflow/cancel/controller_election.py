@@ -1,0 +1,176 @@
+"""`elect_controller`: another broker becomes controller, and reads a request anew that does not end.
+
+It needs no run. Where one holds the cluster, that run goes on.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import Any
+
+from airflow.sdk.exceptions import AirflowSkipException
+from kazoo.client import KazooClient
+
+from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError
+from kafka_rebalance.execution.controller_election import ElectionPlan, EntryState, entry_states
+from kafka_rebalance.execution.findings import some
+from kafka_rebalance.execution.staleness import check_policy_unchanged
+from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.workflow.cancel.approval import CONSENT
+from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
+from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.run.approved import check_digest, read_decision
+from kafka_rebalance.workflow.run.freeze import check_not_frozen
+from kafka_rebalance.workflow.run.policies import read_policy
+from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
+from kafka_rebalance.zookeeper import cancelling
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
+
+log = logging.getLogger(__name__)
+
+PAUSE_SECONDS = 5.0  # between two looks; a controller takes a request up within a second
+ELECTION_SECONDS = 120.0  # for the next controller; an election takes seconds
+SETTLE_SECONDS = 120.0  # for it to read the request; on clusters of many partitions it first loads them all
+LOOK_SECONDS = 0.5
+
+
+class Result(StrEnum):
+    """What became of the request."""
+
+    CLEARED = "cleared"  # it is gone
+    TAKEN_UP = "taken up"  # the next controller moves what it asks for
+    REMAINS = "remains"
+
+
+def show_stuck_request(client: KazooClient, connection: ClusterConnection) -> dict[str, Any]:
+    """What cancel.json says of the election. Skips where nothing is requested; raises ClusterNotReadyError where the
+    request needs no other controller, or none can be elected.
+    """
+    first = _planned(client)
+    check_same_cluster(connection, first[1])
+    check_controller_stable(client, lambda: time.sleep(PAUSE_SECONDS))
+    plan, view = _planned(client)
+    states = {tp: state for tp, (_, state) in plan.requested.items()}
+    moving = sorted(tp for tp, state in states.items() if state is EntryState.MOVING)
+    if moving:
+        raise _no_use(f"the controller is at work on it ({some(moving)})", "Let it end.")
+    if not states:
+        raise _no_use("it names no partition, and no controller takes such a request away", "Find who wrote it.")
+    if plan.digest != first[0].digest:
+        raise ClusterNotReadyError(
+            "Controller or request have changed between two looks, so something still goes on. Nothing was changed. "
+            "Start a new run of kafka_rebalance_cancel if the request stays."
+        )
+    return {
+        "cluster_id": plan.cluster_id,
+        "run": plan.holder,
+        "plan": plan.to_mapping(),
+        "digest": plan.digest,
+        "consent": plan.consent,
+        "deletions": sorted(view.deletions),
+    }
+
+
+def _no_use(why: str, remedy: str) -> ClusterNotReadyError:
+    return ClusterNotReadyError(
+        f"/admin/reassign_partitions is no request that another controller clears: {why}. Nothing was changed. {remedy}"
+    )
+
+
+def _planned(client: KazooClient) -> tuple[ElectionPlan, ClusterView]:
+    planned = cancelling.plan_election(client)
+    if planned is None:
+        why = "Nothing is requested in /admin/reassign_partitions: there is nothing to clear. Nothing was changed."
+        log.warning("%s", why)
+        raise AirflowSkipException(why)
+    return planned
+
+
+@fails_without_retry
+def elect_controller(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+    """Has another controller elected, after a last look; says who it is and what became of the request.
+
+    A retry deletes nothing twice: where the controller is not the one that was shown, it only looks.
+    """
+    folder, given = read_decision(decision, dag_run)
+    written = artifacts.read_json(folder, artifacts.CANCEL)
+    plan = ElectionPlan.from_mapping(written["plan"])
+    check_digest(f"The controller election of cluster {plan.cluster_id}", plan.digest, given)
+    connection_id = written["connection_id"]
+    policy = read_policy(connection_id)
+    check_policy_unchanged(given["policy_digest"], policy.digest if policy else None)
+    connection = read_connection(connection_id)
+    with open_client(connection.zookeeper) as client:
+        view = _view(client, plan)
+        check_same_cluster(connection, view)
+        if plan.is_of(view):  # else it was elected by an earlier try, or by others: nothing is written
+            check_may_begin(folder, connection_id, given)
+            check_not_frozen(connection_id)
+            check_controller_stable(client, lambda: time.sleep(PAUSE_SECONDS))
+        deleted = cancelling.elect_controller(client, plan, given[CONSENT])
+        if not deleted:
+            log.warning("Broker %d is not controller of epoch %d any more: nothing deleted", plan.broker, plan.epoch)
+        view = _next_controller(client, plan)
+        assert view.controller is not None
+        log.info("Controller is broker %d, epoch %d", view.controller.broker, view.controller.epoch)
+        result = _result(client, plan)
+    if result is Result.REMAINS:
+        raise ExecutionError(
+            f"Broker {view.controller.broker} is controller now (epoch {view.controller.epoch}), and after "
+            f"{SETTLE_SECONDS:.0f} s /admin/reassign_partitions still lists {some(sorted(plan.requested))}. Look at "
+            "that controller's log. Do not delete the znode. Clear this task to look again."
+        )
+    log.info("The request %s", "is gone" if result is Result.CLEARED else "was taken up: its partitions move now")
+    return {
+        "controller": view.controller.broker,
+        "epoch": view.controller.epoch,
+        "deleted": deleted,
+        "request": str(result),
+    }
+
+
+def _next_controller(client: KazooClient, plan: ElectionPlan) -> ClusterView:
+    """The cluster, once a live broker is controller in a later epoch."""
+    give_up = time.monotonic() + ELECTION_SECONDS
+    while True:
+        view = _view(client, plan)
+        controller = view.controller
+        if controller is not None and controller.epoch > plan.epoch and controller.broker in view.brokers:
+            return view
+        if time.monotonic() > give_up:
+            raise ExecutionError(
+                f"/controller of broker {plan.broker} (epoch {plan.epoch}) is gone, and after {ELECTION_SECONDS:.0f} s "
+                "no other broker is controller. The request is as it was. See the brokers' logs for why none is "
+                "elected, then clear this task: it deletes nothing again."
+            )
+        time.sleep(LOOK_SECONDS)
+
+
+def _result(client: KazooClient, plan: ElectionPlan) -> Result:
+    give_up = time.monotonic() + SETTLE_SECONDS
+    while True:
+        view = _view(client, plan)
+        if view.reassignments is None:
+            return Result.CLEARED
+        if EntryState.MOVING in entry_states(view).values():
+            return Result.TAKEN_UP
+        if time.monotonic() > give_up:
+            return Result.REMAINS
+        time.sleep(LOOK_SECONDS)
+
+
+def _view(client: KazooClient, plan: ElectionPlan) -> ClusterView:
+    view = read_cluster_view(client, {tp.topic for tp in plan.requested})
+    if view.cluster_id != plan.cluster_id:
+        raise ClusterNotReadyError(
+            f"This is cluster {view.cluster_id}, approved was the election on {plan.cluster_id}. Nothing was written. "
+            "Correct the connection."
+        )
+    return view

@@ -1,0 +1,87 @@
+"""A topic that is deleted in mid-copy leaves its request behind on 2.8: another controller clears it, as approved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from kazoo.client import KazooClient
+
+from cancel_run import CancelRun
+from in_process_run import InProcessRun
+from kafka_rebalance.model.connection import ZooKeeperConnection
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
+from kafka_rebalance.zookeeper.znodes import paths
+from local_cluster import LocalCluster
+from waiting import wait
+
+MEGABYTE = 1_000_000
+SLOW, FAST = 1 * MEGABYTE, 50 * MEGABYTE  # bytes per second
+SIZE = 16 * MEGABYTE  # more than a quota lets through at once
+LISTS = {0: (2, 1), 1: (1, 2)}
+
+
+@pytest.fixture
+def zookeeper(cluster: LocalCluster) -> Iterator[KazooClient]:
+    with open_client(ZooKeeperConnection(cluster.zookeeper)) as client:
+        yield client
+
+
+def drain(run: InProcessRun, topic: str, rate: int) -> None:
+    run.plan(topics_in=[topic], job="drain", drain=[2])
+    run.approve("light", rate)
+
+
+@pytest.mark.parametrize("cluster", ["2.8.2"], indirect=True)
+def test_a_request_that_outlives_its_topic_is_cleared_and_the_next_rebalance_runs(
+    cluster: LocalCluster,
+    zookeeper: KazooClient,
+    fresh_topic_name: Callable[[], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deleted, other = fresh_topic_name(), fresh_topic_name()
+    for topic in (deleted, other):
+        cluster.create_topic(topic, LISTS)
+        cluster.produce(topic, dict.fromkeys(LISTS, SIZE))
+    following = InProcessRun(tmp_path, cluster, monkeypatch, "following")
+    drain(following, other, FAST)
+
+    run = InProcessRun(tmp_path, cluster, monkeypatch)
+    drain(run, deleted, SLOW)
+    run.hold()
+    batch = run.request()
+    assert batch is not None
+    wait(
+        "the copies have begun",
+        lambda: all(p.adding for p in read_cluster_view(zookeeper, [deleted]).partitions.values()),
+    )
+    zookeeper.create(paths.deletion_path(deleted))
+    wait(
+        "the topic is gone",
+        lambda: not any(map(zookeeper.exists, (paths.topic_path(deleted), paths.deletion_path(deleted)))),
+    )
+    assert zookeeper.exists(paths.REASSIGN_PARTITIONS) is not None, "the request outlives its topic"
+    before = check_controller_stable(zookeeper, lambda: None).controller
+
+    canceller = CancelRun(monkeypatch)
+    assert canceller.request("elect_controller")["next"] == "approve_election"
+    assert {entry[-1] for entry in canceller.document["plan"]["requested"]} == {"gone"}
+    assert canceller.document["run"].startswith("kafka_rebalance/one"), "the run holds the cluster, and keeps it"
+    assert check_controller_stable(zookeeper, lambda: None).controller == before, "asking changes nothing"
+    canceller.answer("elect_controller", consent=canceller.document["consent"])
+    found = canceller.elect_controller()
+    assert (found["deleted"], found["epoch"], found["request"]) == (True, before.epoch + 1, "cleared")
+    assert canceller.elect_controller() == {**found, "deleted": False}
+    assert zookeeper.exists(paths.REASSIGN_PARTITIONS) is None
+    with pytest.raises(AirflowFailException, match="it was deleted"):
+        run.reassign()  # what it was approved to move is gone
+    run.release()
+
+    following.hold()
+    following.reassign()
+    assert following.finish()["passed"] is True
+    assert all(2 not in p.replicas for p in read_cluster_view(zookeeper, [other]).partitions.values())
