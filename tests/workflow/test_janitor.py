@@ -134,7 +134,7 @@ def test_a_release_with_copies_in_flight_hands_the_lease_over_and_its_retry_give
     assert lease is not None
     assert lease.handed_over_at is not None
     with pytest.raises(ThrottleError, match="so no batch is requested"):
-        check_throttle_in_force(cluster.fake, read_approved(run.decision, run.dag_run))  # type: ignore[arg-type]
+        check_throttle_in_force(cluster.fake, read_approved(run.decision, run.dag_run), ())  # type: ignore[arg-type]
     with pytest.raises(UnwatchedError):
         tend()
     while REASSIGN in cluster.fake.znodes:

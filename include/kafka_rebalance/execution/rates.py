@@ -1,8 +1,9 @@
 """How fast a throttled rebalance may and must be: the least rate with which it can end, and the rate of `auto`.
 
 A throttle holds back replicas outside the ISR alone, but counts every byte of a listed replica (KIP-73; KafkaApis
-records `sizeOfThrottledPartitions`, ReplicaFetcherThread all bytes of throttled partitions). The lists are set for the
-whole plan before its first batch, so what producers write to listed partitions uses the quota up all along:
+records `sizeOfThrottledPartitions`, ReplicaFetcherThread all bytes of throttled partitions), so what producers write
+to listed partitions uses the quota up. The lists are those of one batch; here all partitions of the plan count, which
+never asks for too low a rate:
 
     a follower   what is written to the partitions it has received so far, and receives now
     a leader     what is written to the partitions it leads, once for each replica that fetches it: its followers,

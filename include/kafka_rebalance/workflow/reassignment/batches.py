@@ -37,7 +37,7 @@ from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.workflow.run.preflight import check_before_write, pause_now
 from kafka_rebalance.workflow.throttle.in_force import check_throttle_in_force
 from kafka_rebalance.workflow.throttle.leases import rate_in_force
-from kafka_rebalance.workflow.throttle.suspension import resume
+from kafka_rebalance.workflow.throttle.suspension import set_for_batch
 from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.writer import create_reassignment
@@ -233,9 +233,9 @@ def _request(
     batch = where.next
     # First the fence, then what people ask and the throttle: who cancels, or begins to put that back, after this stops
     # the request, and who has begun before is stopped by it.
-    fence = resume(client, plan, lock_owner(plan.candidate.digest, dag_run))
+    fence = set_for_batch(client, plan, lock_owner(plan.candidate.digest, dag_run), _partitions(batch))
     _check_not_stopped(plan, where, batch)
-    check_throttle_in_force(client, plan)
+    check_throttle_in_force(client, plan, _partitions(batch))
     if batch.elects:
         batch_notes.note_going_on(plan)
         batch_notes.note_requesting(plan, batch, fence)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import replace
 
 from kazoo.client import KazooClient
@@ -10,7 +11,9 @@ from kafka_rebalance.errors import ThrottleError
 from kafka_rebalance.execution.findings import some
 from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.execution.throttle import check_in_force, desired_throttle, standing
+from kafka_rebalance.execution.throttle_of_batch import only_for
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.proposal import brokers_touched
 from kafka_rebalance.verification.checks import Check
 from kafka_rebalance.verification.stored_configs import entity_of
@@ -22,14 +25,16 @@ from kafka_rebalance.workflow.throttle.leases import rate_in_force
 from kafka_rebalance.zookeeper.lock import LockOwner
 
 
-def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan) -> None:
-    """Raises ThrottleError unless lists and rates are what the lease says; before each batch."""
+def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan, partitions: Collection[TopicPartition]) -> None:
+    """Raises ThrottleError unless the lists for these partitions, and all rates, are what the lease says; before each
+    batch.
+    """
     lease = cluster_lease.read_open(client, plan.snapshot["cluster_id"])
     if lease is None or lease.run_folder != str(plan.folder) or lease.handed_over_at is not None:
         raise ThrottleError(
             "No throttle is held for this run, so no batch is requested. Clear hold_throttle with what follows it."
         )
-    lease = without_gone(plan, lease)
+    lease = only_for(without_gone(plan, lease), partitions)
     check_in_force(lease, read_configs(client, lease.entities))
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,8 +38,10 @@ from kafka_rebalance.execution.janitor import (
 from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.execution.lifted_throttle import lifted, lifted_text, wanted_for
 from kafka_rebalance.execution.silence import Sighting, sighted
+from kafka_rebalance.execution.throttle import standing as throttle_now
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.airflow_mark import is_same_airflow
+from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.storage import make_folder
 from kafka_rebalance.workflow.fleet import fleet
 from kafka_rebalance.workflow.hooks import read_connection
@@ -244,7 +246,7 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
     look.copying = len(copying)
     look.lines.append(decided.state)
     absent = absent_receivers(lease, view)
-    look.warnings += (*slowed_catch_up(lease, view), *absent)
+    look.warnings += (*_slowed_catch_up(client, lease, view), *absent)
     if decided.alert is not None:
         look.alerts[f"{lease.run} {standing} {lease.handed_over_at}"] = " ".join((decided.alert, *absent))
     if not decided.put_back:
@@ -253,7 +255,7 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
             _suspend(client, lease, look)
         if lease.suspended_at is not None:
             return False  # nothing of it has to be in force
-        wanted = wanted_for(lease, copying)
+        wanted = wanted_for(lease, copying & view.moving)  # what is over and catches up need not be listed
         if found := lifted(wanted, lease.own_rates, read_configs(client, wanted)):
             look.alerts[f"{lease.run} throttle lifted"] = f"Run {lease.run}: {lifted_text(found)}"
         return False
@@ -267,6 +269,16 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
         return False
     look.lines.append(f"run {lease.run}: its throttle was put back")
     return decided.release_lock
+
+
+def _slowed_catch_up(client: KazooClient, lease: ThrottleLease, view: ClusterView) -> tuple[str, ...]:
+    """By what is set now: the lists are those of the batch under way."""
+    if not slowed_catch_up(lease, view):
+        return ()
+    set_now: dict[str, dict[str, str]] = {}
+    for entity, key, value in throttle_now(lease.wanted, read_configs(client, lease.entities)):
+        set_now.setdefault(entity, {})[key] = value
+    return slowed_catch_up(replace(lease, wanted=set_now), view)
 
 
 def _suspend(client: KazooClient, lease: ThrottleLease, look: Look) -> None:

@@ -1,13 +1,14 @@
-"""A throttle that is put back while the run's next batch waits for long, and set again before that batch.
+"""A run's throttle from batch to batch: set for the one that comes, and put back while that one waits for long.
 
-The lease stays open and its run keeps the lock. `suspended_at` is written before the first config is put back, and
-taken out after the last one is set again: whoever is killed in between leaves a lease of which the next one does the
-rest.
+The lease of a throttle that is put back for now stays open, and its run keeps the lock. `suspended_at` is written
+before the first config is put back, and taken out after the last one is set again: whoever is killed in between leaves
+a lease of which the next one does the rest.
 """
 
 from __future__ import annotations
 
 import logging
+from collections.abc import Collection
 from dataclasses import replace
 
 from kazoo.client import KazooClient
@@ -15,9 +16,11 @@ from kazoo.client import KazooClient
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError
 from kafka_rebalance.execution.janitor import copying_of
 from kafka_rebalance.execution.lease import ThrottleLease
-from kafka_rebalance.execution.throttle import confirm, recorded_anew, set_changes
+from kafka_rebalance.execution.throttle import Configs, check_in_force, confirm, recorded_anew
 from kafka_rebalance.execution.throttle import release as decide_release
+from kafka_rebalance.execution.throttle_of_batch import batch_changes, only_for, over_changes
 from kafka_rebalance.model.airflow_mark import is_same_run
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.workflow.throttle import cluster_lease, leases
 from kafka_rebalance.workflow.throttle.entity_configs import read_configs
@@ -57,31 +60,34 @@ def suspend(client: KazooClient, decided: ThrottleLease) -> bool:
         return False
 
 
-def resume(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> lock.Fence:
-    """Raises the run's fence, and sets the throttle again where it is suspended. What is there now is what comes back.
+def set_for_batch(
+    client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, partitions: Collection[TopicPartition]
+) -> lock.Fence:
+    """Raises the run's fence, and sets the lists of throttled replicas for these partitions alone, and for what copies
+    still. Where the throttle is suspended its rates are set again too: what is there now is what comes back.
 
-    Returns the fence under which the next batch may be requested. Raises LockHeldError where the run does not hold the
-    cluster, ThrottleError where others change the throttle again and again.
+    Returns the fence under which the batch may be requested. Raises LockHeldError where the run does not hold the
+    cluster, ThrottleError where somebody has lifted a rate, before anything is written, and where others change the
+    throttle again and again.
     """
     for _ in range(ATTEMPTS):
         fence = lock.raise_held(client, owner)
         lease = cluster_lease.read_open(client, plan.snapshot["cluster_id"])
-        if (
-            lease is None
-            or lease.suspended_at is None
-            or not is_same_run(lease.run, lease.owner, owner.run, owner.owner)
-        ):
-            return fence
+        if lease is None or lease.run_folder != str(plan.folder) or lease.handed_over_at is not None:
+            return fence  # for `check_throttle_in_force` to refuse
         try:
             current = read_configs(client, lease.entities)
+            if lease.suspended_at is None:
+                check_in_force(only_for(without_gone(plan, lease), ()), current)
+                _write(client, plan, lease, current, partitions, fence, rates=False)
+                return fence
             lease = replace(recorded_anew(lease, current), generation=fence.generation)
             check_can_be_put_back(lease)
             cluster_lease.write(client, lease, fence)
-            still = without_gone(plan, lease)
-            for entity, changes in set_changes(still, current).items():
-                merge_config(client, entity, changes, decided_on=current.get(entity, {}), fence=fence)
+            _write(client, plan, lease, current, partitions, fence, rates=True)
             # Who began to put it back in between has done so before this, and is seen; or is stopped by it.
             fence = lock.raise_held(client, owner)
+            still = only_for(without_gone(plan, lease), partitions)
             if cluster_lease.is_latest(client, lease) and not confirm(still, read_configs(client, still.entities)):
                 cluster_lease.write(client, replace(lease, suspended_at=None, generation=fence.generation), fence)
                 log.info("The throttle was put back while the batch waited; it is set again")
@@ -89,9 +95,29 @@ def resume(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> lo
         except (ConfigChangedError, LockLostError):
             continue  # somebody changes or puts it back at this moment: all is read anew
     raise ThrottleError(
-        f"The throttle of run {owner.run}, put back while its next batch waited, is changed again and again while it "
-        "is set. No further move was requested. Stop changing it, then clear this task."
+        f"The throttle of run {owner.run} is changed again and again while it is set for the next batch. No further "
+        "move was requested. Stop changing it, then clear this task."
     )
+
+
+def _write(
+    client: KazooClient,
+    plan: ApprovedPlan,
+    lease: ThrottleLease,
+    current: Configs,
+    partitions: Collection[TopicPartition],
+    fence: lock.Fence,
+    *,
+    rates: bool,
+) -> None:
+    still = without_gone(plan, lease)
+    over = over_changes(still, current, partitions)
+    topics = frozenset(entity.partition("/")[2] for entity in over)
+    copying = copying_of(lease, read_cluster_view(client, topics)) if over else frozenset()
+    changes = batch_changes(still, current, {*partitions, *copying})
+    for entity, values in changes.items():
+        if rates or entity.startswith("topics/"):
+            merge_config(client, entity, values, decided_on=current.get(entity, {}), fence=fence)
 
 
 def _is_put_back(client: KazooClient, lease: ThrottleLease) -> bool:

@@ -7,7 +7,7 @@ comes later knows what is ours, and is given back last.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any
@@ -34,7 +34,10 @@ from kafka_rebalance.execution.throttle import (
 from kafka_rebalance.execution.throttle import (
     release as decide_release,
 )
+from kafka_rebalance.execution.throttle_of_batch import only_for
 from kafka_rebalance.model.airflow_mark import is_same_run
+from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
@@ -93,7 +96,9 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         held_before = has_held_before(plan, lock.read(client), owner)
         fence = take_lock(client, plan.connection_id, owner)
         try:
-            lease = _set(client, plan, owner, fence, held_before=held_before)
+            batch = where.in_flight or where.next
+            first = {move.topic_partition for move in batch.moves} if batch is not None else set()
+            lease = _set(client, plan, owner, fence, view, first, held_before=held_before)
         except LockLostError:
             raise  # whoever took over has it
         except BaseException:
@@ -105,9 +110,19 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
 
 
 def _set(
-    client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: lock.Fence, *, held_before: bool
+    client: KazooClient,
+    plan: ApprovedPlan,
+    owner: lock.LockOwner,
+    fence: lock.Fence,
+    view: ClusterView,
+    first: Collection[TopicPartition],
+    *,
+    held_before: bool,
 ) -> ThrottleLease:
-    """Writes the lease down before the first config is changed, so that whatever follows can be taken back."""
+    """Writes the lease down before the first config is changed, so that whatever follows can be taken back.
+
+    Set are all rates, and the lists for the batch that runs or comes (`first`) and for what copies still.
+    """
     moves, rate = plan.candidate.moves, plan.throttle_bytes_per_second
     known = cluster_lease.read(client, plan.snapshot["cluster_id"])
     existing = known if known is not None and known.released_at is None else None
@@ -128,7 +143,8 @@ def _set(
     )
     cluster_lease.write(client, lease, fence)
     _check_latest(client, lease)
-    still = without_gone(plan, lease)
+    copying = copying_of(lease, view)
+    still = only_for(without_gone(plan, lease), {*first, *copying})
     for entity, changes in set_changes(still, current).items():
         merge_config(client, entity, changes, decided_on=current.get(entity, {}), fence=fence)
     _check_latest(client, lease)
