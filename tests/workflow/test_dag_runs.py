@@ -177,10 +177,10 @@ def test_the_check_proposes_past_the_limit_only_and_never_writes(
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(fleet))
     take_snapshot = balance.take_snapshot
 
-    def take(connection: Any, settings: Settings) -> Any:
+    def take(connection: Any, settings: Settings, *, of_the_rest: bool = False) -> Any:
         if connection.connection_id == "kafka_dead":
             raise AirflowTaskTimeout("ZooKeeper did not answer until the time was up")
-        return take_snapshot(connection, settings)
+        return take_snapshot(connection, settings, of_the_rest=of_the_rest)
 
     monkeypatch.setattr(balance, "take_snapshot", take)
     asked: list[dict[str, Any]] = []
