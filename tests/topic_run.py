@@ -6,6 +6,7 @@ of its own.
 
 from __future__ import annotations
 
+import itertools
 from datetime import UTC, datetime
 from pathlib import Path
 from types import SimpleNamespace
@@ -22,6 +23,7 @@ from local_cluster import LocalCluster
 
 CONNECTION = "kafka_topics_run"
 POLICY = "approvers: [uma]\n"
+_NUMBERS = itertools.count(1)
 
 
 class TopicRun(AskedRun):
@@ -29,7 +31,8 @@ class TopicRun(AskedRun):
         self, folder: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, policy: str = POLICY
     ) -> None:
         set_up_airflow(monkeypatch, folder, cluster, CONNECTION, policy)
-        super().__init__(monkeypatch, "kafka_topics", ("write", "verify"), "one", "olive")
+        run_id = f"run-{next(_NUMBERS)}"  # a run of its own, not a later attempt of the one before
+        super().__init__(monkeypatch, "kafka_topics", ("write", "verify"), run_id, "olive")
         self.operator: TopicApprovalOperator | None = None
 
     @property

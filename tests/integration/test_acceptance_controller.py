@@ -21,6 +21,7 @@ from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.workflow.reassignment.elections import elect_preferred, led_by_first
+from kafka_rebalance.zookeeper import lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
 from kafka_rebalance.zookeeper.topics import create_topic, delete_topic, read_unfinished
@@ -201,7 +202,7 @@ def test_controller_keeps_the_state_of_partitions_and_replicas(
     assert before.leader == 3
     at_rest = Move(TopicPartition(topic, 1), (2, 3), (2, 3), 0)
     assert not led_by_first(read_cluster_view(client, [topic]), at_rest)
-    assert elect_preferred(client, [at_rest]) == ()
+    assert elect_preferred(client, [at_rest], most=1, allowed=lambda: lock.read_fence(client)) == ()
     after = partition_of(client, topic, 1)
     assert (after.leader, after.isr) == (2, before.isr)
     assert after.state is not None

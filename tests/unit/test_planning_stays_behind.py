@@ -50,12 +50,21 @@ def test_the_words_name_broker_topic_and_why() -> None:
     words = stays_words(found, lambda name: f"`{name}`")
     assert "Broker 1 keeps 1 replica (7 B) of topic `kept`: topics_in and topics_out of the run" in words
     assert "internal_topics is not ticked" in words
-    assert words.endswith("The verification fails while a broker that is to be emptied holds anything.")
+    assert words.endswith("The verification fails while such a broker holds anything of topics_in.")
     assert stays_words((), str) == ""
 
 
 def test_a_broker_that_holds_anything_is_a_failed_check_by_name() -> None:
     topics = {"orders": TopicAssignment({0: (2, 3)}), "made_meanwhile": TopicAssignment({0: (1, 3), 1: (3, 1)})}
-    one, two = check_emptied([1, 4], topics)
+    one, two = check_emptied([1, 4], topics, ["*"])
     assert (one.subject, one.passed, one.finding) == ("broker 1", False, "it holds 2 replicas of made_meanwhile (2)")
     assert (two.subject, two.passed) == ("broker 4", True)
+
+
+def test_what_a_run_of_some_topics_leaves_of_others_is_a_warning_by_name() -> None:
+    topics = {"orders": TopicAssignment({0: (1, 3)}), "audit": TopicAssignment({0: (1, 3), 1: (3, 2)})}
+    one, two, three = check_emptied([1, 2, 4], topics, ["ord*"])
+    assert (one.passed, one.finding) == (False, "it holds 1 replicas of orders (1)")
+    assert (two.passed, two.warns) == (True, True)
+    assert two.finding == "it still holds 1 replicas of audit (1), which topics_in leaves aside"
+    assert (three.passed, three.warns) == (True, False)

@@ -37,7 +37,7 @@ def stays_words(found: tuple[StaysBehind, ...], named: Named) -> str:
     if not found:
         return ""
     said = [f"{_words(one, named)}." for one in found]
-    return " ".join([*said, "The verification fails while a broker that is to be emptied holds anything."])
+    return " ".join([*said, "The verification fails while such a broker holds anything of topics_in."])
 
 
 def _words(one: StaysBehind, named: Named) -> str:

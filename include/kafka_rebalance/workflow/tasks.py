@@ -258,7 +258,11 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
             *check_placement(plan.candidate.moves, view),
             *check_same_topics(plan.candidate.moves, view, plan.tables.baseline.topics),
             *check_leaders(plan.candidate.moves, view),
-            *check_emptied(plan.to_be_empty, read_assignments(client, read_children(client, paths.TOPICS))),
+            *check_emptied(
+                plan.to_be_empty,
+                read_assignments(client, read_children(client, paths.TOPICS)),
+                plan.snapshot["settings"]["topics_in"],
+            ),
             *check_left_out(plan.left_out),
             *in_force.check_put_back(client, plan),
             *check_segment_settings(client, connection, plan),
