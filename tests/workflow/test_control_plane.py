@@ -358,9 +358,10 @@ def test_a_task_that_is_started_twice_does_its_work_once(plane: ControlPlane) ->
     decision, dag_run = plane.run.decision, plane.run.dag_run
     for _ in range(2):
         throttling.hold(decision, dag_run)
-    held = plane.cluster.throttles()
     for number in (1, 2):
-        assert [advance(plane), advance(plane)] == [number, number]
+        assert advance(plane) == number
+        held = plane.cluster.throttles()
+        assert advance(plane) == number
         assert plane.cluster.throttles() == held
         plane.cluster.controller.run()
     for _ in range(2):
