@@ -8,7 +8,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, assume, given, settings
+from hypothesis import HealthCheck, assume, example, given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
@@ -106,6 +106,14 @@ def test_a_disk_is_filled_up_to_its_headroom_and_no_further() -> None:
     assert "take 11 replicas" in str(refused.value)
 
 
+def test_a_disk_of_known_size_that_takes_no_replica_gets_none_where_the_other_sizes_are_unknown() -> None:
+    brokers = broker_rows(range(7), disk_capacity_bytes={6: 3_333_333})
+    placed = place_partitions(problem_of(brokers, partition_rows([[0]])), "orders", [1, 2], 3, size_bytes=10**8)
+    assert replicas_of(placed) == dict.fromkeys(range(1, 6), 1) | {0: 1}
+    with_room = place_partitions(problem_of(brokers, partition_rows([[0]])), "orders", [1, 2], 3, size_bytes=10**6)
+    assert replicas_of(with_room) == dict.fromkeys(range(1, 7), 1)
+
+
 def test_a_disk_past_its_headroom_gets_nothing_even_where_the_size_is_not_known() -> None:
     brokers = broker_rows([1, 2], disk_capacity_bytes={1: 10_000, 2: 10_000}, disk_used_bytes={1: 9_100, 2: 5_000})
     problem = problem_of(brokers, partition_rows([[1]], size=10))
@@ -150,6 +158,17 @@ _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_to
     st.integers(1, 5),
     st.sampled_from([0, 10**6, 10**8]),
 )
+@example(  # a broker whose disk is known and takes none of them, beside brokers whose disks are unknown
+    (
+        [{"broker": 6, "disk_capacity_bytes": 3_333_333, "state": None}]
+        + [{"broker": b, "state": None} for b in range(6)],
+        [{"topic": "orders", "partition": 0, "replicas": [0], "size_bytes": None}],
+    ),
+    "orders",
+    2,
+    3,
+    10**8,
+)
 def test_every_placement_keeps_every_promise(
     cluster: tuple[Rows, Rows], topic: str, count: int, factor: int, size: int
 ) -> None:
@@ -176,8 +195,8 @@ def test_every_placement_keeps_every_promise(
         assert len(replicas) == factor
         assert replica_list_problem(replicas, open_brokers) is None
         assert rack_rule_problem(replicas, racks) is None
-    capacity = {row["broker"]: row.get("disk_capacity_bytes") for row in brokers}
-    limit = {b: 0.9 * capacity[b] if all(capacity[o] for o in open_brokers) else float("inf") for b in open_brokers}
+    capacity = {row["broker"]: row.get("disk_capacity_bytes", float("inf")) for row in brokers}
+    limit = {broker: 0.9 * capacity[broker] for broker in open_brokers}
     assert all(placed.bytes_after[b] <= limit[b] for b in replicas_of(placed))
     of_topic = replicas_of(placed) + Counter(broker for replicas in held for broker in replicas)
     led = leaders_of(placed) + Counter(replicas[0] for replicas in held)
