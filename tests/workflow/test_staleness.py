@@ -20,6 +20,7 @@ from kafka_rebalance.workflow.pages.report_files import read_report
 from simulated_cluster import RACKS, RATE, TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches, given_run
 
 LENIENT = POLICY + "partitions_per_batch: 2\non_conflict: leave_out\n"
+FOLLOWERS = "follower.replication.throttled.replicas"
 
 
 @pytest.fixture(params=["2.0", "2.8"])
@@ -180,8 +181,16 @@ def test_partitions_in_conflict_are_left_out_and_the_rest_is_done_as_approved(
     ]
     assert document["source_digest"] == lenient.candidate.digest
     assert "left out from now on (on_conflict: leave_out of the policy): orders-1: replicas are now" in caplog.text
-    assert "1:4" not in cluster.config("topics/orders")["follower.replication.throttled.replicas"].split(",")
+    throttled: set[str] = set()
+
+    def note(call: str, path: str) -> None:
+        if (call, path) == ("create", "/admin/reassign_partitions"):
+            throttled.update(cluster.config("topics/orders").get(FOLLOWERS, "").split(","))
+
+    cluster.fake.after_write.append(note)
     lenient.reassign()
+    assert {"0:4", "0:3", "2:4", "2:1"} & throttled
+    assert not [entry for entry in throttled if entry.startswith("1:")]
     requested = {tp: replicas for request in cluster.requests for tp, replicas in request.items()}
     assert requested == {tp: replicas for tp, replicas in approved.items() if tp != TopicPartition("orders", 1)}
     verification = lenient.finish()

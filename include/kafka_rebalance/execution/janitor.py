@@ -22,7 +22,7 @@ from kafka_rebalance.kafka.throttles import (
     split_entry,
 )
 from kafka_rebalance.model.artifacts import digest_of
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.cluster import AnyView, ClusterView
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 
 # Who follows a batch writes progress.json at each look, every 15 s at least.
@@ -89,7 +89,7 @@ def custody(
     return Custody(False, False, f"{run}: {shown if copying else 'nothing is copied'}, in its own hands")
 
 
-def copying_of(lease: ThrottleLease, view: ClusterView) -> frozenset[TopicPartition]:
+def copying_of(lease: ThrottleLease, view: AnyView) -> frozenset[TopicPartition]:
     """The lease's partitions on which a copy of ours may still run: what nobody lifts their throttle from.
 
     Those that are on their way to a list with a broker that the lease lets receive, whoever asked for that list: where

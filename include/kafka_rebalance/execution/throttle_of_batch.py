@@ -39,6 +39,17 @@ def over_changes(lease: ThrottleLease, current: Configs, kept: Collection[TopicP
     return {entity: values for entity, values in lists.items() if values}
 
 
+def listed_over(lease: ThrottleLease, current: Configs, kept: Collection[TopicPartition]) -> frozenset[TopicPartition]:
+    """The partitions of our entries that are in the lists now and not of `kept`."""
+    return frozenset(
+        tp
+        for entity, values in over_changes(lease, current, kept).items()
+        for key in values
+        for entry in {*lease.own_entries(entity, key)} & {*list_entries(current.get(entity, {}).get(key), key)}
+        if (tp := TopicPartition(entity.partition("/")[2], split_entry(entry)[0])) not in kept
+    )
+
+
 def batch_changes(lease: ThrottleLease, current: Configs, kept: Collection[TopicPartition]) -> Changes:
     """What to write so that the run's rates are in force, and its lists for `kept` alone."""
     changes = over_changes(lease, current, kept)

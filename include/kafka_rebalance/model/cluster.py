@@ -98,5 +98,10 @@ class BatchView:
     controller: Controller | None
     deletions: frozenset[str]
 
+    @property
+    def moving(self) -> frozenset[TopicPartition]:
+        """Of the named partitions those that the topic's znode marks, and all that are requested by the znode."""
+        return frozenset(self.reassignments or ()) | {tp for tp, one in self.partitions.items() if one.in_motion}
+
 
 AnyView: TypeAlias = ClusterView | BatchView

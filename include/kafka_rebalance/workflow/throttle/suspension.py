@@ -18,7 +18,7 @@ from kafka_rebalance.execution.janitor import copying_of
 from kafka_rebalance.execution.lease import ThrottleLease
 from kafka_rebalance.execution.throttle import Configs, check_in_force, confirm, recorded_anew
 from kafka_rebalance.execution.throttle import release as decide_release
-from kafka_rebalance.execution.throttle_of_batch import batch_changes, only_for, over_changes
+from kafka_rebalance.execution.throttle_of_batch import batch_changes, listed_over, only_for
 from kafka_rebalance.model.airflow_mark import is_same_run
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
@@ -27,7 +27,7 @@ from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.in_force import without_gone
 from kafka_rebalance.workflow.throttle.throttling import ATTEMPTS, check_can_be_put_back, write_back
 from kafka_rebalance.zookeeper import lock
-from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.reader import read_batch_view, read_cluster_view
 from kafka_rebalance.zookeeper.writer import merge_config
 
 log = logging.getLogger(__name__)
@@ -111,9 +111,8 @@ def _write(
     rates: bool,
 ) -> None:
     still = without_gone(plan, lease)
-    over = over_changes(still, current, partitions)
-    topics = frozenset(entity.partition("/")[2] for entity in over)
-    copying = copying_of(lease, read_cluster_view(client, topics)) if over else frozenset()
+    over = listed_over(still, current, partitions)
+    copying = copying_of(lease, read_batch_view(client, over)) if over else frozenset()
     changes = batch_changes(still, current, {*partitions, *copying})
     for entity, values in changes.items():
         if rates or entity.startswith("topics/"):
