@@ -159,7 +159,7 @@ def approve_plan(state: State) -> dict[str, Any]:
     settings = Settings.from_mapping(artifacts.read_json(folder, artifacts.SETTINGS))
     planner.run(folder / artifacts.SNAPSHOT_FOLDER, folder, settings)
     report_files.write_reassignments(folder)
-    segment_audit.write_audit(folder)
+    segment_audit.write_audit(folder, None)
     proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
     choice = "given"
     decision = {

@@ -85,7 +85,7 @@ class World:
         )
         artifacts.write_json(self.folder / "snapshot", artifacts.CONFIGS, configs_document({"orders": topic_config}))
         planner.run(self.folder / "snapshot", self.folder, settings)
-        write_audit(self.folder)
+        write_audit(self.folder, None)
         self.xcom: dict[str, Any] = {}
         self.operator = CandidateApprovalOperator(task_id="approve", run_folder=str(self.folder), nonce=self.nonce)
         behind = [EmptyOperator(task_id=name) for name in ("hold_throttle", "reassign", "release_throttle", "verify")]

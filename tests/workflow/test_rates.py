@@ -41,8 +41,8 @@ def write_much(monkeypatch: pytest.MonkeyPatch, bytes_per_second: float) -> None
     real = rates.measured
 
     def measured(folder):
-        replicas, _, read = real(folder)
-        return replicas, dict.fromkeys(replicas, bytes_per_second), read
+        found = real(folder)
+        return found._replace(written=dict.fromkeys(found.replicas, bytes_per_second))
 
     monkeypatch.setattr(rates, "measured", measured)
 

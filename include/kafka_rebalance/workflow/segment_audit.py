@@ -17,7 +17,6 @@ from kafka_rebalance.verification.segment_audit import SegmentAudit, audit_clust
 from kafka_rebalance.verification.segment_files import Placed, files_now
 from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.workflow.snapshot import Snapshot
-from kafka_rebalance.workflow.throttle.rates import measured
 
 FINDINGS_KEPT, ROLLS_KEPT = 100, 20  # of each list in a document; all are counted
 
@@ -27,10 +26,10 @@ def audit_snapshot(taken: Snapshot) -> SegmentAudit:
     return audit_cluster(_placed(taken.partitions), ClusterConfigs.from_mapping(taken.configs))
 
 
-def write_audit(folder: RunFolder) -> None:
+def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | None) -> None:
     """segments.json, of proposals.json: the cluster as it is, each candidate by name, and when segments roll.
 
-    `rolls` is null where nothing is known of what is written.
+    `written`: bytes a second that come in; None: nothing is known of them, and `rolls` is null.
     """
     proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
     snapshot = folder / artifacts.SNAPSHOT_FOLDER
@@ -38,7 +37,7 @@ def write_audit(folder: RunFolder) -> None:
     columns = ["topic", "partition", "replicas", "size_bytes"]
     table = pq.read_table(io.BytesIO(read_file(snapshot, "partitions.parquet")), columns=columns)
     placed = _placed(table.to_pylist())
-    now, written = files_now(placed, configs), measured(folder)[1]
+    now = files_now(placed, configs)
     candidates = {
         name: audit_moves(read_candidate(folder, name).moves, now, configs).to_mapping(FINDINGS_KEPT)
         for name in (candidate["name"] for candidate in proposals["candidates"])

@@ -174,14 +174,15 @@ def render_report(run_folder: str, dag_run: Any) -> dict[str, Any]:
     """report.html, every candidate in Kafka's JSON and as CSV, and the plan's rows of the ledger."""
     folder = open_own_folder(run_folder, dag_run)
     report_files.write_reassignments(folder)
-    segment_audit.write_audit(folder)
+    found_by_plan = rates.measured(folder)
+    segment_audit.write_audit(folder, found_by_plan.written)
     proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
     written = artifacts.read_json(folder, artifacts.SNAPSHOT)
     connection_id = written["connection_id"]
     estimate.write_estimate(folder, connection_id, dag_run.run_id, datetime.now(UTC))
     rejection.write_rejection(folder, connection_id, dag_run.run_id, datetime.now(UTC))
     offered = [c["name"] for c in proposals["candidates"] if c["status"] in OFFERED]
-    rates.write_rates(folder, offered, read_connection(connection_id), read_policy(connection_id))
+    rates.write_rates(folder, offered, read_connection(connection_id), read_policy(connection_id), found_by_plan)
     report_files.write_report(folder)
     report_files.write_tables(folder)
     ledger.append(

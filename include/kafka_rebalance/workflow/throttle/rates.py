@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from kafka_rebalance.execution.rates import (
     LeastRate,
@@ -32,11 +32,19 @@ from kafka_rebalance.workflow.run.folder import RunFolder
 NETWORKS_LISTED = 20
 
 
-def measured(folder: RunFolder) -> tuple[Mapping[TopicPartition, tuple[int, ...]], Rates | None, Rates]:
-    """(replicas of every partition, bytes written to each, bytes read), as the plan had them.
+class Measured(NamedTuple):
+    """Replicas of every partition, and bytes a second written to each and read, as the plan had them.
 
     Bytes written are the 95th percentile of the ledger's samples, as in planning; None where nothing was measured.
     """
+
+    replicas: Mapping[TopicPartition, tuple[int, ...]]
+    written: Rates | None
+    read: Rates
+
+
+def measured(folder: RunFolder) -> Measured:
+    """Out of the snapshot's tables and the history: on a large cluster to be read once."""
     settings = Settings.from_mapping(artifacts.read_json(folder, artifacts.SETTINGS))
     snapshot = folder / artifacts.SNAPSHOT_FOLDER
     problem = read_problem(snapshot, settings)
@@ -52,7 +60,7 @@ def measured(folder: RunFolder) -> tuple[Mapping[TopicPartition, tuple[int, ...]
     }
     written = None if problem.bytes_in is None else dict(zip(partitions, problem.bytes_in.tolist(), strict=True))
     read = {} if problem.bytes_out is None else dict(zip(partitions, problem.bytes_out.tolist(), strict=True))
-    return replicas, written, read
+    return Measured(replicas, written, read)
 
 
 def _partitions(problem: Problem) -> list[TopicPartition]:
@@ -70,17 +78,21 @@ def check_run_rate(folder: RunFolder, candidate: Candidate, bytes_per_second: in
     """
     found = read_rates(folder).get(candidate.name)
     if found is None:
-        least = least_rate(candidate.moves, measured(folder)[1] or {})
+        least = least_rate(candidate.moves, measured(folder).written or {})
     else:
         least = LeastRate(int(found["least_bytes_per_second"]), str(found["reason"]))
     check_rate(bytes_per_second, least, policy)
 
 
 def write_rates(
-    folder: RunFolder, offered: Sequence[str], connection: ClusterConnection, policy: Policy | None
+    folder: RunFolder,
+    offered: Sequence[str],
+    connection: ClusterConnection,
+    policy: Policy | None,
+    found_by_plan: Measured,
 ) -> dict[str, Any]:
     """rates.json: of each candidate the least rate, and where `auto` was asked for, that rate; with the reasons."""
-    replicas, written, read = measured(folder)
+    replicas, written, read = found_by_plan
     auto = artifacts.read_json(folder, artifacts.SNAPSHOT).get("throttle") == AUTO
     now: Mapping[int, Traffic] | None = None if written is None else traffic(replicas, written, read)
     found: dict[str, Any] = {}
