@@ -17,25 +17,28 @@ ELECT = re.compile(r"(?i)another controller|controller election|broker that is c
 
 
 class Operator:
-    """Restarts a broker where the run says so, once. `did` tells it, for the case's line.
+    """Restarts the brokers that the run names, one after the other, each once. `did` tells it, for the case's line.
 
-    On 2.8.2 a controller that dies while it owes a leader the answer to AlterIsr leaves that leader waiting for it: the
+    On 2.8.2 a controller that dies or stands while it owes leaders the answer to AlterIsr leaves them waiting for it: a
     leader asks no other controller, and its partition's copy stays out of the ISR until the broker is restarted.
     """
 
     def __init__(self, cluster: FaultCluster) -> None:
         self.cluster = cluster
         self.did = ""
+        self._restarted: list[int] = []
 
     def look(self, run_folder: Path) -> None:
         """Acts on progress.json, once all brokers are there again."""
         file = run_folder / "progress.json"
-        if self.did or not file.exists():
+        if not file.exists():
             return
-        leader = leader_to_restart(json.loads(file.read_text(encoding="utf-8")))
+        named = leaders_to_restart(json.loads(file.read_text(encoding="utf-8")))
+        leader = next((leader for leader in named if leader not in self._restarted), None)
         if leader is None or self.cluster.registered() != set(BROKERS):
             return
-        self.did = f"broker {leader} restarted, as the run asked"
+        self._restarted.append(leader)
+        self.did = f"broker {', '.join(map(str, self._restarted))} restarted, as the run asked"
         self.cluster.local.kill_broker(leader)
         self.cluster.local.start_broker(leader)
 
@@ -60,15 +63,12 @@ class Operator:
         return ""
 
 
-def leader_to_restart(progress: Mapping[str, Any]) -> int | None:
-    """The leader that keeps a whole copy out of the ISR, by the run's own words; None where all bytes still come."""
+def leaders_to_restart(progress: Mapping[str, Any]) -> tuple[int, ...]:
+    """The leaders that keep a whole copy out of the ISR, by the run's own words; none while its bytes still come."""
     whole = {
         one["partition"]
         for one in progress.get("partitions", ())
         if one["phase"] == "copying" and one["bytes_copied"] == one["bytes_total"]
     }
-    for text in progress.get("anomalies", ()):
-        asked = RESTART.search(text)
-        if asked is not None and text.partition(" ")[0] in whole:
-            return int(asked[1])
-    return None
+    asked = ((text.partition(" ")[0], RESTART.search(text)) for text in progress.get("anomalies", ()))
+    return tuple(dict.fromkeys(int(found[1]) for partition, found in asked if found is not None and partition in whole))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +14,7 @@ from faults import load, report
 from faults.cases import KILLED, KINDS, Case, Fault, Moment, matrix
 from faults.cluster import AFTER, BEFORE, Truth
 from faults.judge import judge_end, judge_records, judge_rest, judge_words
-from faults.operator import Operator, leader_to_restart
+from faults.operator import Operator, leaders_to_restart
 from faults.run import Result
 from faults.soak import drawn
 from faults.strike import STRIKES
@@ -211,15 +212,31 @@ def test_a_verdict_that_is_not_true_fails_the_case(tmp_path: Path) -> None:
     assert any("verification.json says passed=False" in problem for problem in problems)
 
 
-@pytest.mark.parametrize(("copied", "told", "leader"), [(9, True, 2), (8, True, None), (9, False, None)])
+NAMED = "t-{} is copying for 3 min. broker {}, which leads it, does not bring it into the ISR: restart that broker, or"
+
+
+@pytest.mark.parametrize(("copied", "told", "leaders"), [(9, True, (2,)), (8, True, ()), (9, False, ())])
 def test_an_operator_restarts_the_leader_that_the_run_names_for_a_whole_copy(
-    copied: int, told: bool, leader: int | None
+    copied: int, told: bool, leaders: tuple[int, ...]
 ) -> None:
-    text = "t-1 is copying for 3 min. broker 2, which leads it, does not bring it into the ISR: restart that broker, or"
     one = {"partition": "t-1", "phase": "copying", "bytes_copied": copied, "bytes_total": 9}
-    progress = {"partitions": [one], "anomalies": ["t-0: no leader", text] if told else ["t-0: no leader"]}
-    assert leader_to_restart(progress) == leader
-    assert leader_to_restart({}) is None
+    anomalies = ["t-0: no leader", NAMED.format(1, 2)] if told else ["t-0: no leader"]
+    assert leaders_to_restart({"partitions": [one], "anomalies": anomalies}) == leaders
+    assert leaders_to_restart({}) == ()
+
+
+def test_an_operator_restarts_each_leader_that_the_run_names_once(tmp_path: Path) -> None:
+    partitions = [{"partition": f"t-{p}", "phase": "copying", "bytes_copied": 9, "bytes_total": 9} for p in (0, 1, 2)]
+    anomalies = [NAMED.format(0, 1), NAMED.format(1, 3), NAMED.format(2, 1)]
+    (tmp_path / "progress.json").write_text(json.dumps({"partitions": partitions, "anomalies": anomalies}))
+    started: list[int] = []
+    local = SimpleNamespace(kill_broker=lambda broker: None, start_broker=started.append)
+    cluster: Any = SimpleNamespace(local=local, registered=lambda: {1, 2, 3, 4})
+    operator = Operator(cluster)
+    for _ in range(4):
+        operator.look(tmp_path)
+    assert started == [1, 3]
+    assert operator.did == "broker 1, 3 restarted, as the run asked"
 
 
 def test_the_table_shows_what_was_run_and_what_was_not(tmp_path: Path) -> None:
