@@ -9,6 +9,7 @@ import json
 import shutil
 import tempfile
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -20,6 +21,7 @@ from fake_zookeeper import ELECTION, REASSIGN, FakeZooKeeper, SimulatedControlle
 from in_process_run import InProcessRun
 from kafka_rebalance.brokers.configs import ConfigValue
 from kafka_rebalance.brokers.sizes import BrokerDisks, LogDir, Metered
+from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables import read_candidate
@@ -55,6 +57,7 @@ class SimulatedCluster:
         self.tells_sizes = True
         self.disk_fractions: dict[int, float] = {}  # in use, of brokers that tell
         self.failed_dirs: dict[int, str] = {}  # by broker the log dir that is offline, with all its replicas
+        self.silent: set[int] = set()  # brokers that are registered, and answer none of these calls
         self.requests: list[dict[TopicPartition, list[int]]] = []  # what each reassignment znode asked for
         self.elections: list[list[TopicPartition]] = []  # what each election znode asked for
         brokers = "kafka_rebalance.brokers"
@@ -64,10 +67,8 @@ class SimulatedCluster:
         monkeypatch.setattr(
             f"{brokers}.versions.read_api_versions", lambda _, asked: {broker: self.spoken(broker) for broker in asked}
         )
-        monkeypatch.setattr(f"{brokers}.metadata.read_end_offsets", lambda _, partitions: dict.fromkeys(partitions, 1))
-        monkeypatch.setattr(
-            f"{brokers}.metadata.read_start_offsets", lambda _, partitions: dict.fromkeys(partitions, 0)
-        )
+        for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
+            monkeypatch.setattr(f"{brokers}.metadata.{name}", partial(self._offsets, offset))
         monkeypatch.setattr(f"{brokers}.metadata.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"])
         self.may_list_reassignments = True
         monkeypatch.setattr(f"{brokers}.reassignments.read_reassignments", self._reassignments)
@@ -129,7 +130,23 @@ class SimulatedCluster:
             p: self.fake.json(f"/brokers/topics/{topic}/partitions/{p}/state")["leader"] for p in self.replicas(topic)
         }
 
-    def _log_dirs(self, _: object, brokers: Collection[int]) -> BrokerDisks:
+    def _answering(self, brokers: Collection[int], of_the_rest: bool) -> list[int]:
+        """Those of them that answer. Raises ReadError as the real calls do."""
+        answer = [broker for broker in brokers if broker not in self.silent]
+        if len(answer) < len(brokers) and not (of_the_rest and answer):
+            raise ReadError(f"Broker {min(self.silent)} does not answer (KafkaTimeoutError).")
+        return answer
+
+    def _offsets(
+        self, offset: int, _: object, partitions: Collection[TopicPartition], *, of_the_rest: bool = False
+    ) -> dict[TopicPartition, int]:
+        told = [tp for tp in partitions if not self.silent or self.leaders(tp.topic)[tp.partition] not in self.silent]
+        if len(told) < len(partitions) and not of_the_rest:
+            raise ReadError(f"The offsets of {len(partitions) - len(told)} partitions cannot be read.")
+        return dict.fromkeys(told, offset)
+
+    def _log_dirs(self, _: object, brokers: Collection[int], *, of_the_rest: bool = False) -> BrokerDisks:
+        brokers = self._answering(brokers, of_the_rest)
         replicas: dict[TopicPartition, dict[int, int]] = {}
         for topic in self.fake.get_children("/brokers/topics"):
             for partition, holders in self.replicas(topic).items():
@@ -166,7 +183,10 @@ class SimulatedCluster:
                 found[TopicPartition(topic, int(number))] = target
         return found
 
-    def _broker_configs(self, _: object, brokers: Collection[int]) -> dict[int, dict[str, ConfigValue]]:
+    def _broker_configs(
+        self, _: object, brokers: Collection[int], *, of_the_rest: bool = False
+    ) -> dict[int, dict[str, ConfigValue]]:
+        brokers = self._answering(brokers, of_the_rest)
         values = {key: ConfigValue(value, "DEFAULT_CONFIG") for key, value in DEFAULTS.items()}
         own = {
             broker: {key: ConfigValue(value, "STATIC_BROKER_CONFIG") for key, value in settings.items()}

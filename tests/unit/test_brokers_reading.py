@@ -111,6 +111,21 @@ def test_a_broker_whose_sizes_cannot_be_read_is_named(answers, answer, said):
         sizes.read_log_dirs(KAFKA, [1, 2])
 
 
+@pytest.mark.parametrize("answer", [NodeNotReadyError(), [], [log_dir("/a"), log_dir("/b", error=31)]])
+def test_of_the_rest_a_broker_whose_sizes_cannot_be_read_is_absent(answers, answer, caplog):
+    answers[1], answers[2] = [log_dir(topics=[topic("t", (0, 5, False))])], answer
+    disks = sizes.read_log_dirs(KAFKA, [1, 2], of_the_rest=True)
+    assert set(disks.log_dirs) == {1}
+    assert disks.replicas == {("t", 0): {1: 5}}
+    assert "Broker 2" in caplog.text
+
+
+def test_of_the_rest_somebody_has_to_tell_sizes(answers):
+    answers[1] = answers[2] = NodeNotReadyError()
+    with pytest.raises(ReadError, match="Broker 2"):
+        sizes.read_log_dirs(KAFKA, [1, 2], of_the_rest=True)
+
+
 def test_no_broker_is_asked_where_none_is_wanted(answers):
     assert sizes.read_log_dirs(KAFKA, []).replicas == {}
 
@@ -191,6 +206,18 @@ def test_a_broker_that_does_not_tell_its_configs_is_named(monkeypatch, failure, 
         configs.read_broker_configs(KAFKA, [1, 2])
 
 
+def test_of_the_rest_a_broker_that_does_not_tell_its_configs_is_absent(monkeypatch, caplog):
+    use(monkeypatch, configs, Admin({1: settled({}), 2: settled(error=TimeoutError())}))
+    assert configs.read_broker_configs(KAFKA, [1, 2], of_the_rest=True) == {1: {}}
+    assert "Broker 2 does not tell its configs (no answer)" in caplog.text
+
+
+def test_of_the_rest_somebody_has_to_tell_configs(monkeypatch):
+    use(monkeypatch, configs, Admin({1: settled(error=TimeoutError())}))
+    with pytest.raises(ReadError, match="Broker 1"):
+        configs.read_broker_configs(KAFKA, [1], of_the_rest=True)
+
+
 # --- offsets and cluster id ---
 
 
@@ -222,6 +249,15 @@ def test_partitions_whose_offset_cannot_be_read_are_named(monkeypatch):
     monkeypatch.setattr(metadata, "_SETTLE_SECONDS", 0.0)
     with pytest.raises(ReadError, match=r"1 partitions.*t-1 \(LEADER_NOT_AVAILABLE"):
         metadata.read_end_offsets(KAFKA, [TopicPartition("t", 0), TopicPartition("t", 1)])
+
+
+def test_of_the_rest_partitions_whose_offset_cannot_be_read_are_absent(monkeypatch, caplog):
+    failed = settled(error=KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(7)), ("t", 1): failed}))
+    partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert metadata.read_end_offsets(KAFKA, partitions, of_the_rest=True) == {("t", 0): 7}
+    assert metadata.read_start_offsets(KAFKA, partitions, of_the_rest=True) == {("t", 0): 7}
+    assert "1 partitions cannot be read, first t-1 (_TIMED_OUT" in caplog.text
 
 
 def test_a_leader_that_brokers_do_not_tell_yet_is_asked_for_again(monkeypatch):

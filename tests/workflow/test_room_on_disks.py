@@ -106,7 +106,7 @@ def test_replicas_that_this_run_has_removed_do_not_count_until_kafka_deletes_the
     used = {1: 8, 2: 8, 3: 0, 4: 4}
     read = cluster._log_dirs
 
-    def told(_: object, brokers: list[int]) -> BrokerDisks:
+    def told(_: object, brokers: list[int], **__: object) -> BrokerDisks:
         dirs = {b: (LogDir("/data", 20 * SIZE_BYTES, (20 - used[b]) * SIZE_BYTES),) for b in brokers}
         return BrokerDisks(read(_, brokers).replicas, dirs)
 

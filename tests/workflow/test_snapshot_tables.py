@@ -41,7 +41,7 @@ def test_retention_is_what_the_leader_applies(
     cluster.fake.put_json("/config/topics/orders", {"version": 1, "config": topic})
     values = {key: ConfigValue(value, "STATIC_BROKER_CONFIG") for key, value in (DEFAULTS | broker).items()}
     monkeypatch.setattr(
-        "kafka_rebalance.brokers.configs.read_broker_configs", lambda _, brokers: dict.fromkeys(brokers, values)
+        "kafka_rebalance.brokers.configs.read_broker_configs", lambda _, brokers, **__: dict.fromkeys(brokers, values)
     )
     monkeypatch.setattr(snapshot, "STORM_PAUSE_SECONDS", 0)
     (row,) = snapshot.take_snapshot(CONNECTION, Settings()).partitions
@@ -54,11 +54,11 @@ def test_a_topic_made_a_moment_ago_has_its_logs_before_sizes_are_asked_for(monke
     with_logs: set[object] = set()
     read_log_dirs = snapshot.sizes.read_log_dirs
 
-    def first_offsets(_: object, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+    def first_offsets(_: object, partitions: Collection[TopicPartition], **__: object) -> dict[TopicPartition, int]:
         with_logs.update(partitions)
         return dict.fromkeys(partitions, 0)
 
-    def log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDisks:
+    def log_dirs(kafka: KafkaConnection, brokers: Collection[int], **_: object) -> BrokerDisks:
         found = read_log_dirs(kafka, brokers)
         return replace(found, replicas={tp: sizes for tp, sizes in found.replicas.items() if tp in with_logs})
 
@@ -72,7 +72,7 @@ def test_the_log_dir_of_each_replica_is_noted(monkeypatch: pytest.MonkeyPatch) -
     SimulatedCluster(monkeypatch, {"orders": {0: (2, 1)}})
     read_log_dirs = snapshot.sizes.read_log_dirs
 
-    def log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDisks:
+    def log_dirs(kafka: KafkaConnection, brokers: Collection[int], **_: object) -> BrokerDisks:
         return replace(read_log_dirs(kafka, brokers), paths={TopicPartition("orders", 0): {1: "/a", 2: "/b"}})
 
     monkeypatch.setattr("kafka_rebalance.brokers.sizes.read_log_dirs", log_dirs)

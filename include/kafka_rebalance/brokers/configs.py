@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Any
@@ -13,6 +14,8 @@ from kafka_rebalance.brokers.connecting import REQUEST_SECONDS, open_admin, reas
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 
+log = logging.getLogger(__name__)
+
 
 @dataclass(frozen=True, slots=True)
 class ConfigValue:
@@ -22,25 +25,37 @@ class ConfigValue:
     source: str
 
 
-def read_broker_configs(kafka: KafkaConnection, brokers: Collection[int]) -> dict[int, dict[str, ConfigValue]]:
-    """What applies on each broker now, by key; sensitive values are left out. Raises ReadError naming the broker."""
+def read_broker_configs(
+    kafka: KafkaConnection, brokers: Collection[int], *, of_the_rest: bool = False
+) -> dict[int, dict[str, ConfigValue]]:
+    """What applies on each broker now, by key; sensitive values are left out. Raises ReadError naming the broker.
+
+    `of_the_rest`: a broker that does not tell is logged and absent, as long as another tells.
+    """
     admin = open_admin(kafka)
     # Each broker answers for itself alone: all are asked before the first answer is waited for.
     asked = {broker: _ask(admin, broker) for broker in brokers}
     configs: dict[int, dict[str, ConfigValue]] = {}
+    silent: ReadError | None = None
     for broker, answer in asked.items():
         try:
             entries = answer.result(REQUEST_SECONDS + 5)
         except (KafkaException, TimeoutError) as failed:
-            raise ReadError(
+            silent = ReadError(
                 f"Broker {broker} does not tell its configs ({reason_of(failed)}). Check that it is up and that the "
                 "Kafka user may describe the configs of the cluster."
-            ) from failed
+            )
+            if not of_the_rest:
+                raise silent from failed
+            log.warning("%s", silent)
+            continue
         configs[broker] = {
             entry.name: ConfigValue(entry.value, ConfigSource(entry.source).name)
             for entry in entries.values()
             if not entry.is_sensitive
         }
+    if silent is not None and not configs:
+        raise silent
     return configs
 
 

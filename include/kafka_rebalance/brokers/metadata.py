@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Collection
 
@@ -14,6 +15,8 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.forecast.sample import OffsetRange, newest_rows
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
+
+log = logging.getLogger(__name__)
 
 _SETTLE_SECONDS, _PAUSE_SECONDS = 10.0, 0.2
 _SETTLING = (
@@ -37,14 +40,21 @@ def read_cluster_id(kafka: KafkaConnection) -> str:
     return str(description.cluster_id)
 
 
-def read_end_offsets(kafka: KafkaConnection, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
-    """The offset after the last record of each partition, all asked for at once. Raises ReadError naming partitions."""
-    return _read_offsets(kafka, partitions, OffsetSpec.latest(), "end offsets")
+def read_end_offsets(
+    kafka: KafkaConnection, partitions: Collection[TopicPartition], *, of_the_rest: bool = False
+) -> dict[TopicPartition, int]:
+    """The offset after the last record of each partition, all asked for at once. Raises ReadError naming partitions.
+
+    `of_the_rest`: partitions whose leader does not tell are logged and absent.
+    """
+    return _read_offsets(kafka, partitions, OffsetSpec.latest(), "end offsets", of_the_rest=of_the_rest)
 
 
-def read_start_offsets(kafka: KafkaConnection, partitions: Collection[TopicPartition]) -> dict[TopicPartition, int]:
+def read_start_offsets(
+    kafka: KafkaConnection, partitions: Collection[TopicPartition], *, of_the_rest: bool = False
+) -> dict[TopicPartition, int]:
     """The offset of the first record each partition still has, all asked for at once. Raises ReadError, as above."""
-    return _read_offsets(kafka, partitions, OffsetSpec.earliest(), "first offsets")
+    return _read_offsets(kafka, partitions, OffsetSpec.earliest(), "first offsets", of_the_rest=of_the_rest)
 
 
 def read_offset_ranges(
@@ -69,7 +79,12 @@ def read_offset_ranges(
 
 
 def _read_offsets(
-    kafka: KafkaConnection, partitions: Collection[TopicPartition], spec: OffsetSpec, what: str
+    kafka: KafkaConnection,
+    partitions: Collection[TopicPartition],
+    spec: OffsetSpec,
+    what: str,
+    *,
+    of_the_rest: bool = False,
 ) -> dict[TopicPartition, int]:
     """One offset a partition, all asked for at once; `what` names them in errors. Raises ReadError.
 
@@ -82,10 +97,14 @@ def _read_offsets(
         offsets |= found
         if failures and (not all(map(_settles, failures.values())) or time.monotonic() > give_up):
             named = [f"{partition} ({reason_of(failed)})" for partition, failed in failures.items()]
-            raise ReadError(
+            unread = ReadError(
                 f"The {what} of {len(failures)} partitions cannot be read, first {', '.join(named[:3])}. "
                 "Check that they have a leader and that the Kafka user may describe the topics."
             )
+            if not of_the_rest:
+                raise unread
+            log.warning("%s", unread)
+            break
         if failures:
             time.sleep(_PAUSE_SECONDS)
     return offsets

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from kafka_rebalance.brokers.connecting import open_kafka_python
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
+
+log = logging.getLogger(__name__)
 
 _STORAGE_ERROR = 56  # KAFKA_STORAGE_ERROR: this log directory is offline
 
@@ -56,8 +59,10 @@ class Metered:
     offline: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
 
-def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDisks:
+def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int], *, of_the_rest: bool = False) -> BrokerDisks:
     """The sizes of all replicas on these brokers (DescribeLogDirs). Raises ReadError naming the broker.
+
+    `of_the_rest`: a broker that does not tell is logged and absent, as long as another tells.
 
     Sizes equal the bytes of the `*.log` files. Left out: copies between two directories of one broker (future
     replicas), and what lies on an offline directory, which is returned without totals.
@@ -69,13 +74,23 @@ def read_log_dirs(kafka: KafkaConnection, brokers: Collection[int]) -> BrokerDis
     log_dirs: dict[int, tuple[LogDir, ...]] = {}
     with open_kafka_python(kafka) as client:
         asked = _every_partition(client)
+        failed: ReadError | None = None
         for broker in brokers:
-            answers = _describe(client, broker, asked)
-            log_dirs[broker] = tuple(_log_dir(broker, answer) for answer in answers)
+            try:
+                answers = _describe(client, broker, asked)
+                log_dirs[broker] = tuple(_log_dir(broker, answer) for answer in answers)
+            except ReadError as silent:
+                if not of_the_rest:
+                    raise
+                log.warning("%s", silent)
+                failed = silent
+                continue
             for answer in answers:
                 for topic_partition, size in _sizes(answer):
                     replicas.setdefault(topic_partition, {})[broker] = size
                     paths.setdefault(topic_partition, {})[broker] = answer["log_dir"]
+    if failed is not None and not log_dirs:
+        raise failed
     return BrokerDisks(replicas, log_dirs, paths)
 
 

@@ -1,4 +1,4 @@
-"""Brokers that hold replicas and are not registered: what of the cluster is left without them, and since when."""
+"""Brokers that hold replicas and are not registered, and partitions that nobody leads: what is left without them."""
 
 from __future__ import annotations
 
@@ -14,10 +14,14 @@ from kafka_rebalance.model.partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class Away:
-    """The brokers, and the partitions that nobody leads meanwhile."""
+    """The brokers, and the partitions that nobody leads, be it that these brokers or their log dirs are down."""
 
     brokers: tuple[int, ...] = ()
     leaderless: tuple[TopicPartition, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.brokers or self.leaderless)
 
 
 def without_away(view: ClusterView) -> tuple[ClusterView, Away]:
@@ -31,7 +35,7 @@ def without_away(view: ClusterView) -> tuple[ClusterView, Away]:
         for tp, one in view.partitions.items()
         if one.leader in view.brokers
     }
-    if not away or not rest:
+    if not (away or leaderless) or not rest:
         return view, Away()
     return dataclasses.replace(view, partitions=rest), Away(away, leaderless)
 

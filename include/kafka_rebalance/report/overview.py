@@ -95,6 +95,7 @@ class Check:
     segment_warnings: int
     findings: tuple[str, ...]
     controller: str
+    is_whole: bool = True  # False: brokers or partitions were left out, as the text says
 
     @property
     def sentence(self) -> str:
@@ -244,6 +245,8 @@ class Cluster:
             said.append("the last check is long ago")
         if self.check is not None and self.check.past_limit:
             said.append("past its limit")
+        if self.check is not None and not self.check.is_whole:
+            said.append("not everything was measured")
         if self.runs and self.runs[0].state in ("approved", "executing"):
             said.append(self.runs[0].words)
         if self.janitor is None and not self.problems:
@@ -300,6 +303,7 @@ def read_check(verdict: Mapping[str, object]) -> Check:
         segment_warnings=document.optional_count("segment_warnings") or 0,
         findings=tuple(_finding(one) for one in found[:FINDINGS_SHOWN]),
         controller=_controller(document.optional_part("controller")),
+        is_whole="is_whole" not in verdict or document.flag("is_whole"),
     )
 
 

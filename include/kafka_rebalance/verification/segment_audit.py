@@ -149,14 +149,14 @@ def known_settings(
         if topic in unloadable:
             continue
         if broker not in configs.brokers:
-            down.append(("the broker is down, so its settings are not known", "no answer", topic, broker))
+            down.append(("the broker does not answer, so its settings are not known", "no answer", topic, broker))
             continue
         try:
             settings[topic, broker] = configs.roll_settings(topic, broker)
         except (ReadError, KafkaRuleError) as unusable:
             silent.append((str(unusable).partition(". ")[0], "its own answer", topic, broker))
     return settings, (
-        *grouped(UNKNOWN, "warning", "Look again when it is up.", down),
+        *grouped(UNKNOWN, "warning", "Look again when it answers.", down),
         *grouped(UNKNOWN, "error", "Let the Kafka user describe the configs of the cluster.", silent),
     )
 

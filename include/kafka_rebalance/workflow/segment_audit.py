@@ -71,7 +71,8 @@ def audit_rows(audit: SegmentAudit) -> list[dict[str, Any]]:
 
 
 def _placed(rows: Iterable[Mapping[str, Any]]) -> list[Placed]:
+    """A size is unknown in a snapshot of the rest alone, which says so: counted as 0, files are at least that many."""
     return [
-        Placed(TopicPartition(row["topic"], row["partition"]), tuple(row["replicas"]), row["size_bytes"])
+        Placed(TopicPartition(row["topic"], row["partition"]), tuple(row["replicas"]), row["size_bytes"] or 0)
         for row in rows
     ]

@@ -35,6 +35,22 @@ STORM_PAUSE_SECONDS = 2.0  # a storm makes dozens of controllers a second (facts
 
 
 @dataclass(frozen=True, slots=True)
+class Unread:
+    """What a snapshot of the rest does without: brokers that are registered and do not tell their log dirs or configs,
+    partitions whose size no replica in sync tells, partitions whose leader does not tell its offsets.
+    """
+
+    log_dirs: tuple[int, ...] = ()
+    configs: tuple[int, ...] = ()
+    sizes: tuple[TopicPartition, ...] = ()
+    offsets: tuple[TopicPartition, ...] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        return not (self.log_dirs or self.configs or self.sizes or self.offsets)
+
+
+@dataclass(frozen=True, slots=True)
 class Snapshot:
     """One cluster at one moment: the rows of the two tables, and the configs that verification compares with."""
 
@@ -46,6 +62,7 @@ class Snapshot:
     end_offsets: Mapping[TopicPartition, int]
     start_offsets: Mapping[TopicPartition, int]
     away: Away = field(default_factory=Away)  # left out of all that is above
+    unread: Unread = field(default_factory=Unread)
 
     @property
     def cluster_bytes(self) -> int:
@@ -57,7 +74,8 @@ def take_snapshot(
     connection: ClusterConnection, settings: Settings, *, internal_topics: bool = False, of_the_rest: bool = False
 ) -> Snapshot:
     """Reads ZooKeeper and the brokers behind the guards. `of_the_rest`: brokers that are away are left out, with what
-    they hold and what nobody leads without them; the snapshot is to be measured, not to be planned on.
+    they hold; so are partitions that nobody leads. What registered brokers do not tell is `unread`, and the sizes of
+    what they lead are those of the largest replica in sync. Such a snapshot is to be measured, not to be planned on.
 
     Raises ClusterNotReadyError where the cluster is in a condition in which nobody should plan, ReadError where
     something could not be read, SettingsError where the settings name brokers or topics that are not there.
@@ -76,12 +94,15 @@ def take_snapshot(
     check_same_cluster(connection, view)
     # First offsets before sizes: they wait for leaders that ZooKeeper has and brokers do not know yet, without a log
     # until then. End offsets after sizes: more records than the bytes are of make an append look small, not large.
-    first_offsets = metadata.read_start_offsets(connection.kafka, sorted(view.partitions))
-    disks = sizes.read_log_dirs(connection.kafka, sorted(view.brokers))
-    offsets = metadata.read_end_offsets(connection.kafka, sorted(view.partitions))
-    effective = broker_configs.read_broker_configs(connection.kafka, sorted(view.brokers))
+    first_offsets = metadata.read_start_offsets(connection.kafka, sorted(view.partitions), of_the_rest=of_the_rest)
+    disks = sizes.read_log_dirs(connection.kafka, sorted(view.brokers), of_the_rest=of_the_rest)
+    offsets = metadata.read_end_offsets(connection.kafka, sorted(view.partitions), of_the_rest=of_the_rest)
+    effective = broker_configs.read_broker_configs(connection.kafka, sorted(view.brokers), of_the_rest=of_the_rest)
     partitions = partition_rows(view, disks, topic_configs, effective, internal_topics=internal_topics)
-    check_sizes(partitions)
+    if of_the_rest:
+        partitions = [_with_size_in_sync(row, disks) for row in partitions]
+    else:
+        check_sizes(partitions)
     return Snapshot(
         view=view,
         controller=controller,
@@ -100,13 +121,21 @@ def take_snapshot(
         end_offsets=offsets,
         start_offsets=first_offsets,
         away=away,
+        unread=Unread(
+            log_dirs=tuple(sorted(view.brokers.keys() - disks.log_dirs.keys())),
+            configs=tuple(sorted(view.brokers.keys() - effective.keys())),
+            sizes=_without_size(partitions),
+            offsets=tuple(sorted(view.partitions.keys() - (offsets.keys() & first_offsets.keys()))),
+        ),
     )
 
 
 def metric_rows(taken: Snapshot) -> list[dict[str, Any]]:
-    """Rows of the ledger's table `metrics`; rates come from two samples, so no row has one."""
+    """Rows of the ledger's table `metrics`; rates come from two samples, so no row has one. None of unknown sizes."""
     rows = []
     for row in taken.partitions:
+        if row["size_bytes"] is None:
+            continue
         topic_partition = TopicPartition(row["topic"], row["partition"])
         rows.append(
             {
@@ -255,12 +284,24 @@ def partition_rows(
 
 def check_sizes(partitions: Iterable[Mapping[str, Any]]) -> None:
     """Raises ReadError where a leader's size is not known: what is not known must not be planned as nothing."""
-    unknown = [TopicPartition(row["topic"], row["partition"]) for row in partitions if row["size_bytes"] is None]
+    unknown = _without_size(partitions)
     if unknown:
         raise ReadError(
             f"The leaders of {len(unknown)} partitions report no size, first {', '.join(map(str, unknown[:5]))}: their "
             "log directory may be offline. Nothing was written. Repair the directory, or wait for the topic to settle."
         )
+
+
+def _without_size(partitions: Iterable[Mapping[str, Any]]) -> tuple[TopicPartition, ...]:
+    return tuple(TopicPartition(row["topic"], row["partition"]) for row in partitions if row["size_bytes"] is None)
+
+
+def _with_size_in_sync(row: dict[str, Any], disks: sizes.BrokerDisks) -> dict[str, Any]:
+    """Where the leader does not tell the size, that of the largest replica in sync; None where none of them tells."""
+    if row["size_bytes"] is not None:
+        return row
+    told = disks.replicas.get(TopicPartition(row["topic"], row["partition"]), {})
+    return {**row, "size_bytes": max((told[broker] for broker in row["isr"] if broker in told), default=None)}
 
 
 def _retention(configs: ClusterConfigs, topic: str, leader: int) -> dict[str, Any]:

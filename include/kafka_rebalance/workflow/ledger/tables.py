@@ -32,6 +32,7 @@ BALANCE = pa.schema(  # one row a check; skew is how far the worst broker is fro
         ("limit", pa.float64()),
         ("past_limit", pa.bool_()),
         ("brokers_away", pa.list_(pa.int32())),  # not registered though they hold replicas
+        ("brokers_unread", pa.list_(pa.int32())),  # registered, and not measured: they did not tell their log dirs
     ]
 )
 DECISIONS = pa.schema(  # one row an answer, or a request that nobody answered

@@ -16,7 +16,7 @@ from kafka_rebalance.model.amounts import share_in_words
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.arrays import Problem, loads_now, shares
+from kafka_rebalance.planning.arrays import Problem
 from kafka_rebalance.planning.constraints import rack_rule, violations
 from kafka_rebalance.planning.history_samples import DAYS, aggregated
 from kafka_rebalance.planning.history_table import (
@@ -27,7 +27,7 @@ from kafka_rebalance.planning.history_table import (
     write_history,
 )
 from kafka_rebalance.planning.reading import read_problem
-from kafka_rebalance.planning.scoring import Score, scores
+from kafka_rebalance.planning.scoring import Score
 from kafka_rebalance.planning.tables import write_snapshot
 from kafka_rebalance.report.units import format_count
 from kafka_rebalance.verification.segment_audit import SegmentAudit
@@ -36,6 +36,7 @@ from kafka_rebalance.workflow.fleet import VERDICT, fleet
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.nightly.proposing import WORDS, proposal_of, skew, why_not
+from kafka_rebalance.workflow.nightly.unread import scores_of_the_rest, unread_words
 from kafka_rebalance.workflow.nightly.which_job import Wanted, which_job
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run import who_asked
@@ -71,17 +72,19 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
     problem = _with_history(
         read_problem(folder / artifacts.SNAPSHOT_FOLDER, settings), folder, connection_id, taken, now
     )
-    found = scores(problem, loads_now(problem), shares(problem))
+    found = scores_of_the_rest(problem, taken)
     broken = int(violations(rack_rule(problem), problem.replicas).sum())
     audit = audit_snapshot(taken)
     measured = verdict(found, broken, policy)
-    checks = ledger.read("balance", connection_id, AWAY_DAYS, now=now).rows
-    wanted = which_job(problem, measured["limit"], policy, taken.away, checks, now)
+    checks = _nights_in_a_row(ledger.read("balance", connection_id, AWAY_DAYS, now=now))
+    wanted = which_job(problem, measured["limit"], policy, taken, checks, now)
     if broken and wanted.params.get("job") == "elect":
         wanted = Wanted({})  # an election repairs no rack
     measured["past_limit"] |= wanted.called_for
-    measured["text"] += f"; {wanted.text}" if wanted.text else ""
+    measured["text"] = "; ".join(filter(None, [measured["text"], wanted.text, *unread_words(taken)]))
     measured["brokers_away"] = list(taken.away.brokers)
+    measured["brokers_unread"] = list(taken.unread.log_dirs)
+    measured["is_whole"] = taken.away.is_empty and taken.unread.is_empty
     result = {
         "connection_id": connection_id,
         "cluster_id": taken.view.cluster_id,
@@ -115,6 +118,14 @@ def _with_history(problem: Problem, folder: RunFolder, connection_id: str, taken
     rows = aggregated(samples, existing_partitions(problem, snapshot))
     content = write_history(folder, rows, known.files + 1, known.unreadable)
     return planned_with(problem, snapshot, content, HISTORY)
+
+
+def _nights_in_a_row(found: ledger.Found) -> list[dict[str, Any]]:
+    """Earlier checks, newest first, back to the first day of which something cannot be read: nobody knows what that
+    check has found.
+    """
+    unreadable = max((name.partition("/")[0] for name in found.unreadable), default="")
+    return [row for row in found.rows if f"day={row['observed_at']:%Y-%m-%d}" > unreadable]
 
 
 def _skip_while_held(connection: ClusterConnection) -> None:
@@ -153,7 +164,7 @@ def _proposal(
 
 def _balance_row(result: Mapping[str, Any], run_id: str) -> dict[str, Any]:
     """The verdict's figures; the skew of a resource that is not known is null."""
-    same = ("imbalance", "resource", "rack_violations", "limit", "past_limit", "brokers_away")
+    same = ("imbalance", "resource", "rack_violations", "limit", "past_limit", "brokers_away", "brokers_unread")
     return {
         "run_id": run_id,
         **{key: result[key] for key in same},

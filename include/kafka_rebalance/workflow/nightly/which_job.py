@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
 
@@ -12,9 +12,13 @@ from kafka_rebalance.execution.findings import some
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.planning.arrays import Problem, all_loads, shares
 from kafka_rebalance.planning.scoring import scores
+from kafka_rebalance.report.units import format_count
 from kafka_rebalance.workflow.nightly.proposing import skew
+from kafka_rebalance.workflow.nightly.unread import NO_PLAN
+from kafka_rebalance.workflow.snapshot import Snapshot
 
-_NO_PLAN = "no plan is made while a broker is away that holds replicas, unless it goes on without that broker"
+_NO_PLAN_AWAY = "no plan is made while a broker is away that holds replicas, unless it goes on without that broker"
+_NO_PLAN_LEADERLESS = "no plan is made while partitions have no leader"
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,13 +35,16 @@ def which_job(
     problem: Problem,
     limit: float,
     policy: Policy | None,
-    away: Away,
+    taken: Snapshot,
     checks: Sequence[Mapping[str, Any]],
     now: datetime,
 ) -> Wanted:
     """`checks` are the ledger's rows of earlier nights, newest first."""
-    if away.brokers:
-        return _for_away(problem, policy, away, checks, now)
+    wanted = Wanted({}) if taken.away.is_empty else _for_away(problem, policy, taken.away, checks, now)
+    if not taken.unread.is_empty:
+        return replace(wanted, refused=wanted.refused or NO_PLAN)
+    if not taken.away.is_empty:
+        return wanted
     preferred = all_loads(problem, problem.replicas, problem.replicas[:, 0])
     uneven = skew(scores(problem, preferred, shares(problem)))
     led_elsewhere = int((problem.leader != problem.replicas[:, 0]).sum())
@@ -50,19 +57,20 @@ def _for_away(
     problem: Problem, policy: Policy | None, away: Away, checks: Sequence[Mapping[str, Any]], now: datetime
 ) -> Wanted:
     since = {broker: away_since(broker, checks, now) for broker in away.brokers}
-    said = "; ".join(
+    text = "; ".join(
         f"broker {broker} is not registered, at least since {at:%Y-%m-%d %H:%M} UTC" for broker, at in since.items()
     )
-    text = f"{said}: the rest is measured"
+    text += ": the rest is measured" if text else "the rest is measured"
     if away.leaderless:
-        names, many = some(away.leaderless), len(away.leaderless)
-        text += f", without {many} partitions that nobody leads ({names}). Start the brokers that hold them"
-        return Wanted({}, text, refused=_NO_PLAN)
+        many = format_count(len(away.leaderless), "partition", "partitions")
+        text += f", without {many} that nobody leads ({some(away.leaderless)}). Start the brokers that hold them"
+        text += ", or repair their log dirs" if not away.brokers else ""
+        return Wanted({}, text, refused=_NO_PLAN_AWAY if away.brokers else _NO_PLAN_LEADERLESS)
     if policy is None:
-        return Wanted({}, text, refused=_NO_PLAN)
+        return Wanted({}, text, refused=_NO_PLAN_AWAY)
     gone = [b for b, at in since.items() if (now - at).total_seconds() >= policy.broker_away_after_seconds]
     if not gone:
-        return Wanted({}, text, refused=_NO_PLAN)
+        return Wanted({}, text, refused=_NO_PLAN_AWAY)
     holds = set(problem.replicas[problem.replicas >= 0].tolist())
     empty = [
         int(broker)
