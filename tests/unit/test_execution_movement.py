@@ -74,7 +74,7 @@ def test_phases_have_their_time_and_what_comes_next():
     ("name", "state", "words"),
     [
         ("t-2", partition([1, 2]), "t-2 is registered for 5 min. The controller has not taken it up"),
-        ("t-0", partition([2, 3, 1], [1, 2, 3], 1), "t-0 is in isr for 5 min. Every copy is in sync"),
+        ("t-0", partition([2, 3, 1], [1, 2, 3], 1), "t-0 is in isr for 5 min. Every copy is in sync, and the"),
         ("t-0", partition([2, 3], [2, 3, 1], 2), "t-0 is trimming for 5 min. The old replicas do not leave"),
         ("t-0", partition([2, 3, 1], [1, 2], 1), "t-0 is copying for 5 min, its batch was to take 1 min"),
     ],
@@ -98,6 +98,15 @@ def test_a_copy_that_is_overdue_names_the_leader_that_may_keep_it_out_of_the_isr
     texts = anomalies(movement, each, planned_seconds=60, standing_seconds=300).values()
     assert any("broker 1, which leads it, does not bring it into the ISR: restart that broker" in t for t in texts)
     assert any(RESTART.search(t) for t in texts), "the fault matrix has an operator who acts on these words"
+
+
+def test_a_controller_that_does_not_end_a_move_whose_copies_are_in_sync_has_to_give_way_to_another():
+    """Seen on 3.9.2: ZooKeeper restarted, had the controller's ISR, and the controller never got the answer."""
+    movement = each = None
+    for number in range(4):
+        movement, each = look(movement, 100 * number, (7, 7), {**BEGUN, "t-0": partition([2, 3, 1], [1, 2, 3], 1)})
+    texts = anomalies(movement, each, planned_seconds=60, standing_seconds=300).values()
+    assert any("start kafka_rebalance_cancel with action elect_controller" in text for text in texts)
 
 
 def test_the_slowest_and_the_odd_have_names():

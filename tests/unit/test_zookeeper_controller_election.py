@@ -59,6 +59,26 @@ def test_another_controller_drops_what_is_gone_and_the_request_with_it(fake: Any
     assert controller(fake) == (4, 2)
 
 
+@pytest.mark.parametrize(("isr", "state"), [((1, 2, 3), "in_sync"), ((1, 2), "moving")])
+def test_a_move_whose_copies_are_all_in_sync_waits_for_another_controller(
+    fake: Any, isr: tuple[int, ...], state: str
+) -> None:
+    topic = fake.json("/brokers/topics/orders")
+    moving = {"partitions": {"0": [3, 2, 1]}, "adding_replicas": {"0": [3]}, "removing_replicas": {"0": [1]}}
+    fake.put_json("/brokers/topics/orders", topic | moving)
+    path = "/brokers/topics/orders/partitions/0/state"
+    fake.put_json(path, fake.json(path) | {"isr": list(isr)})
+    fake.delete(REASSIGN)
+    fake.create(REASSIGN, encode_reassignment({OTHER: (3, 2)}))
+    plan = planned(fake)
+    assert plan.requested == {OTHER: ((3, 2), EntryState(state))}
+    if state == "moving":
+        with pytest.raises(WriteError, match=r"orders-0 is moving.*/controller was not deleted"):
+            elect_controller(fake, plan, plan.consent)
+    else:
+        assert elect_controller(fake, plan, plan.consent) is True
+
+
 def test_without_the_sentence_nothing_is_deleted(fake: Any) -> None:
     plan = planned(fake)
     for consent in (None, "", "yes", dataclasses.replace(plan, epoch=7).consent):
@@ -168,7 +188,7 @@ def test_the_run_that_holds_the_cluster_keeps_it_and_who_takes_it_meanwhile_stop
 
 def test_what_is_moving_is_told_from_what_does_not_end() -> None:
     replicas = {0: (1, 2), 1: (3, 4), 2: (3, 4, 1, 2), 3: (3, 4)}
-    for version, union in (("2.0", EntryState.MOVING), ("2.8", EntryState.UNHEARD)):
+    for version, union in (("2.0", EntryState.IN_SYNC), ("2.8", EntryState.UNHEARD)):
         made = fake_cluster({"orders": replicas}, version=version)
         asked = dict.fromkeys([*(TopicPartition("orders", p) for p in replicas), GONE], (3, 4))
         made.create(REASSIGN, encode_reassignment(asked))

@@ -1,7 +1,9 @@
 """Whether another controller would clear a reassignment request that does not end, and what is approved for it.
 
 From 2.4 on a controller loses sight of a request: where its topics are deleted meanwhile, or where somebody has deleted
-or set that znode by hand. The next controller reads the request anew. Decisions only.
+or set that znode by hand. It also does not end a move that it believes to be copying still: ZooKeeper has the ISR it
+wrote, and it has lost the answer (seen on 3.9.2 when ZooKeeper restarts). The next controller reads all of it anew.
+Decisions only.
 """
 
 from __future__ import annotations
@@ -16,6 +18,11 @@ from kafka_rebalance.model.artifacts import digest_of
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 
+ANOTHER_CONTROLLER = (
+    "Restart the broker that is controller{which}, or start kafka_rebalance_cancel with action elect_controller, which "
+    "an approver confirms: the next controller reads the request as it stands"
+)
+
 
 class EntryState(StrEnum):
     """What becomes of one partition of the request, as things are."""
@@ -24,6 +31,7 @@ class EntryState(StrEnum):
     MADE_AGAIN = "made_again"  # that of a topic which was made after the request
     ENDED = "ended"  # in place and in sync: nothing is left to do
     UNHEARD = "unheard"  # the controller has done nothing for it
+    IN_SYNC = "in_sync"  # every copy has caught up, and the controller has not ended the move
     MOVING = "moving"  # the controller is at work on it, or copies go on
 
 
@@ -40,7 +48,7 @@ def _state(tp: TopicPartition, asked: tuple[int, ...], view: ClusterView) -> Ent
     if tp in view.requested_again:
         return EntryState.MADE_AGAIN
     if partition.in_motion or _is_interim(partition, asked):
-        return EntryState.MOVING
+        return EntryState.IN_SYNC if set(asked) <= set(partition.isr) else EntryState.MOVING
     if partition.replicas != asked:
         return EntryState.UNHEARD
     return EntryState.ENDED if set(partition.isr) == set(asked) else EntryState.MOVING

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from kafka_rebalance.execution.controller_election import ANOTHER_CONTROLLER
 from kafka_rebalance.execution.findings import some
 from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.execution.progress import PartitionProgress, Phase, Sizes
@@ -25,10 +26,6 @@ STORM_SECONDS = 60.0  # the time over which epochs are counted
 STORM_EPOCHS = 3  # an ordinary failover adds one; a storm adds dozens a second
 
 REQUEST = "/admin/reassign_partitions"
-ANOTHER_CONTROLLER = (
-    "Restart the broker that is controller{which}, or start kafka_rebalance_cancel with action elect_controller, which "
-    "an approver confirms: the next controller reads the request as it stands"
-)
 
 _ELECTED_BY = {  # by whether Kafka elects preferred leaders by itself
     True: "They are not the first of their lists, so Kafka did not elect them by itself: find the tool that did, and "

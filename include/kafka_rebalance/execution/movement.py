@@ -10,6 +10,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
+from kafka_rebalance.execution.controller_election import ANOTHER_CONTROLLER
 from kafka_rebalance.execution.progress import PartitionProgress, Phase, Sizes
 from kafka_rebalance.model.amounts import duration_in_words
 from kafka_rebalance.model.partition import TopicPartition
@@ -33,7 +34,8 @@ NEXT = {
 _REMEDIES = {
     Phase.REGISTERED: "The controller has not taken it up: see its log. Where a reassignment znode was deleted by hand "
     "(2.4+) it hears of no other until another controller is elected.",
-    Phase.IN_ISR: "Every copy is in sync and the controller does not go on: see its log.",
+    Phase.IN_ISR: "Every copy is in sync, and the controller does not end the move: it has missed that, as happens "
+    f"when it loses ZooKeeper's answer to a write. {ANOTHER_CONTROLLER.format(which='')}.",
     Phase.TRIMMING: "The old replicas do not leave: see the logs of the controller and of the brokers that hold them.",
 }
 

@@ -17,6 +17,8 @@ _STATES = {
     "the new topic",
     EntryState.ENDED: "is in place and in sync already: the next controller takes it out of the request",
     EntryState.UNHEARD: "was not begun, since the controller has not heard of it: the next controller moves it",
+    EntryState.IN_SYNC: "has all its copies in sync, and the controller does not end its move: the next controller "
+    "ends it",
     EntryState.MOVING: "is moving",
 }
 _COSTS = (

@@ -124,7 +124,7 @@ class BatchFollower:
         progress = add_up(each)
         self._samples = [*self._samples, Sample(now, progress.bytes_copied)][-SAMPLES_KEPT:]
         self._rate = rate_and_eta(self._samples, progress.bytes_total)
-        state, message = self._verdict(progress, seen, silent)
+        state, message = self._verdict(progress, seen, silent, odd)
         if self._control.cancelled is None:  # a cancel takes entries out of the request itself
             self._watch, wrong = detectors.detect(
                 self._watch, now, self.batch.moves, view, kafka_elects=self._kafka_elects
@@ -271,7 +271,9 @@ class BatchFollower:
             now = pacing.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
             self.planned_seconds = max(self.planned_seconds, now)
 
-    def _verdict(self, progress: Progress, seen: Movement, silent: frozenset[int]) -> tuple[str, str]:
+    def _verdict(
+        self, progress: Progress, seen: Movement, silent: frozenset[int], odd: Mapping[progress_notes.Subject, str]
+    ) -> tuple[str, str]:
         if progress.finished:
             self._complete_looks += 1
             copies = any(move.added for move in self.batch.moves)
@@ -300,9 +302,10 @@ class BatchFollower:
         grace = min(self.stall_seconds * GRACE_SHARE, GRACE_SECONDS)
         if seen.idle_seconds < limit or seen.at - (self._first_look or seen.at) < grace:
             return "moving", ""
+        causes = "; ".join([*progress.anomalies, *odd.values()][:10]).removesuffix(".")
         return "stalled", (
             f"Batch {self.batch.number} made no progress for {seen.idle_seconds:.0f} s: "
-            f"{'; '.join(progress.anomalies) or 'no cause seen in ZooKeeper'}. Its copies stay requested and go on "
+            f"{causes or 'no cause seen in ZooKeeper'}. Its copies stay requested and go on "
             "by themselves when the cause is gone; the throttle stays on them. Then clear this task."
         )
 
