@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -10,7 +11,7 @@ from builders import move, partition, view
 from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.verification.checks import Check, document, in_order, only_behind, summarise
 from kafka_rebalance.verification.leaders import check_leaders
-from kafka_rebalance.verification.placement import check_placement, check_same_topics
+from kafka_rebalance.verification.placement import check_not_deleted, check_placement, check_same_topics
 from kafka_rebalance.verification.throttles import check_left, check_throttles
 
 GOOD = Check("replicas", "t-0", "[1, 2]", "[1, 2]", True)
@@ -208,3 +209,11 @@ def test_a_topic_that_was_made_again_is_not_what_was_approved():
     (found,) = check_same_topics(moves, view(placed), then)
     assert (found.subject, found.passed) == ("topic t", False)
     assert check_same_topics(moves, view(placed), {"t": TopicIdentity(1, None)}) == ()
+
+
+def test_a_moved_topic_that_is_queued_for_deletion_is_a_failed_check():
+    """2.0 carries the moves of a topic out before it deletes the topic: for that moment all is as approved."""
+    moves, placed = [move("t-0", [1, 2], [2, 3])], view({"t-0": partition([2, 3])})
+    (found,) = check_not_deleted(moves, replace(placed, deletions=frozenset({"t", "other"})))
+    assert (found.name, found.subject, found.passed) == ("not_deleted", "topic t", False)
+    assert check_not_deleted(moves, replace(placed, deletions=frozenset({"other"}))) == ()

@@ -48,6 +48,13 @@ def check_same_topics(moves: Sequence[Move], view: ClusterView, then: Mapping[st
     return tuple(made_again[topic] for topic in sorted(made_again))
 
 
+def check_not_deleted(moves: Sequence[Move], view: ClusterView) -> tuple[Check, ...]:
+    """One failed result for each topic that is queued for deletion: 2.0 deletes it as soon as nothing of it moves."""
+    queued = sorted({move.topic_partition.topic for move in moves} & view.deletions)
+    finding = "it is queued for deletion in /admin/delete_topics, so nothing of what was moved will stay"
+    return tuple(Check("not_deleted", f"topic {topic}", "a topic that stays", finding, False) for topic in queued)
+
+
 def _replicas(move: Move, subject: str, partition: PartitionView | None) -> Check:
     expectation = f"replicas {list(move.after)} in this order, none being added or removed"
     if partition is None:

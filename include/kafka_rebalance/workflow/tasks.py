@@ -37,7 +37,7 @@ from kafka_rebalance.spark import package_zip
 from kafka_rebalance.verification.checks import document, only_behind, summarise
 from kafka_rebalance.verification.emptied import check_emptied
 from kafka_rebalance.verification.leaders import check_leaders
-from kafka_rebalance.verification.placement import check_placement, check_same_topics
+from kafka_rebalance.verification.placement import check_not_deleted, check_placement, check_same_topics
 from kafka_rebalance.workflow import plans, rejection, segment_audit
 from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.dag_params import AUTO
@@ -258,6 +258,7 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
         checks = [
             *check_placement(plan.candidate.moves, view),
             *check_same_topics(plan.candidate.moves, view, plan.tables.baseline.topics),
+            *check_not_deleted(plan.candidate.moves, view),
             *check_leaders(plan.candidate.moves, view),
             *check_emptied(
                 plan.to_be_empty,
