@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from fake_zookeeper import put_topic
 from in_process_run import CONNECTION, POLICY
 from kafka_rebalance.brokers.sizes import BrokerDisks, LogDir
 from kafka_rebalance.errors import ReadError
@@ -259,6 +260,20 @@ def test_a_partition_without_a_leader_fails_no_check_where_every_broker_is_regis
     assert "without 1 partition that nobody leads (orders-3)" in verdict["text"]
     assert (verdict["past_limit"], verdict["propose"]) == (True, False)
     assert "no plan is made while partitions have no leader" in verdict["text"]
+
+
+def test_a_deletion_that_waits_for_a_broker_that_is_down_fails_no_check(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    nights({1: [2], 2: [2]})
+    put_topic(cluster.fake, "old", {0: (2, 3)})
+    lose(cluster, 2)
+    cluster.fake.create("/admin/delete_topics/old", b"")
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert verdict["skew"]["disk"] == pytest.approx(2.0), "broker 1 holds all that is not being deleted, of three"
+    assert "without topics that are being deleted (old)" in verdict["text"]
+    assert (verdict["past_limit"], verdict["propose"]) == (True, False)
+    assert "no plan is made while topics are being deleted" in verdict["text"]
 
 
 def test_a_night_whose_row_cannot_be_read_tells_nothing_of_who_was_away(

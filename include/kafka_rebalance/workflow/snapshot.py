@@ -74,8 +74,9 @@ def take_snapshot(
     connection: ClusterConnection, settings: Settings, *, internal_topics: bool = False, of_the_rest: bool = False
 ) -> Snapshot:
     """Reads ZooKeeper and the brokers behind the guards. `of_the_rest`: brokers that are away are left out, with what
-    they hold; so are partitions that nobody leads. What registered brokers do not tell is `unread`, and the sizes of
-    what they lead are those of the largest replica in sync. Such a snapshot is to be measured, not to be planned on.
+    they hold; so are partitions that nobody leads and topics that are being deleted. What registered brokers do not
+    tell is `unread`, and the sizes of what they lead are those of the largest replica in sync. Such a snapshot is to be
+    measured, not to be planned on.
 
     Raises ClusterNotReadyError where the cluster is in a condition in which nobody should plan, ReadError where
     something could not be read, SettingsError where the settings name brokers or topics that are not there.
@@ -85,7 +86,12 @@ def take_snapshot(
         view = read_cluster_view(client)
         view, away = without_away(view) if of_the_rest else (view, Away())
         log.info("%s: %d brokers, %d partitions", view.cluster_id, len(view.brokers), len(view.partitions))
-        check_cluster_ready(view, expected_cluster_id=connection.expected_cluster_id, may_be_down=settings.leaving)
+        check_cluster_ready(
+            view,
+            expected_cluster_id=connection.expected_cluster_id,
+            may_be_down=settings.leaving,
+            topics={tp.topic for tp in view.partitions} if away.deletions else None,
+        )
         check_names(settings, view)
         topics = sorted({tp.topic for tp in view.partitions})
         topic_configs = read_topic_configs(client, topics)

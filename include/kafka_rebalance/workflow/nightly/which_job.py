@@ -18,6 +18,7 @@ from kafka_rebalance.workflow.nightly.unread import NO_PLAN
 from kafka_rebalance.workflow.snapshot import Snapshot
 
 _NO_PLAN_AWAY = "no plan is made while a broker is away that holds replicas, unless it goes on without that broker"
+_NO_PLAN_DELETIONS = "no plan is made while topics are being deleted, which waits for brokers that are down"
 _NO_PLAN_LEADERLESS = "no plan is made while partitions have no leader"
 
 
@@ -61,11 +62,15 @@ def _for_away(
         f"broker {broker} is not registered, at least since {at:%Y-%m-%d %H:%M} UTC" for broker, at in since.items()
     )
     text += ": the rest is measured" if text else "the rest is measured"
+    if away.deletions:
+        text += f", without topics that are being deleted ({some(away.deletions)})"
     if away.leaderless:
         many = format_count(len(away.leaderless), "partition", "partitions")
         text += f", without {many} that nobody leads ({some(away.leaderless)}). Start the brokers that hold them"
         text += ", or repair their log dirs" if not away.brokers else ""
         return Wanted({}, text, refused=_NO_PLAN_AWAY if away.brokers else _NO_PLAN_LEADERLESS)
+    if away.deletions:
+        return Wanted({}, text, refused=_NO_PLAN_DELETIONS)
     if policy is None:
         return Wanted({}, text, refused=_NO_PLAN_AWAY)
     gone = [b for b, at in since.items() if (now - at).total_seconds() >= policy.broker_away_after_seconds]
