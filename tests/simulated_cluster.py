@@ -45,9 +45,13 @@ class SimulatedCluster:
     bootstrap_servers = "simulated:9092"
 
     def __init__(
-        self, monkeypatch: pytest.MonkeyPatch, topics: Mapping[str, Mapping[int, Sequence[int]]], version: str = "2.8"
+        self,
+        monkeypatch: pytest.MonkeyPatch,
+        topics: Mapping[str, Mapping[int, Sequence[int]]],
+        version: str = "2.8",
+        racks: Mapping[int, str | None] = RACKS,
     ) -> None:
-        self.fake: FakeZooKeeper = fake_cluster(topics, brokers=RACKS, version=version)
+        self.fake: FakeZooKeeper = fake_cluster(topics, brokers=racks, version=version)
         self.controller = SimulatedController(self.fake, version)
         self.fake.after_write.append(self._elect_at_once)
         self.empty_disks: set[int] = set()  # brokers that came back without what they held
