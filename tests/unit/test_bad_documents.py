@@ -20,6 +20,7 @@ from kafka_rebalance.kafka.reassignment_json import (
     parse_topics_to_move,
 )
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.digests import canonical_json, digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.given import canonical_plan
@@ -141,7 +142,7 @@ def settings(value: Any) -> None:
     found = Settings.from_mapping(value)
     plain = json.loads(json.dumps(found.to_mapping(), allow_nan=False))
     assert Settings.from_mapping(plain) == found
-    artifacts.digest_of(found.to_mapping())
+    digest_of(found.to_mapping())
 
 
 def policy(value: Any) -> None:
@@ -182,10 +183,10 @@ def decision(data: bytes) -> None:
     folder: Any = OneFile(data)
     found = artifacts.read_json(folder, artifacts.DECISION)
     assert found["format_version"] == artifacts.FORMAT_VERSION
-    assert json.loads(artifacts.canonical_json(found)) == found
+    assert json.loads(canonical_json(found)) == found
     # The digest that was approved is of every value: what was changed since is another decision.
     same = json.dumps(found, sort_keys=True) == json.dumps(DECISION, sort_keys=True)  # 1000.0 is another text than 1000
-    assert (artifacts.digest_of(found) == artifacts.digest_of(DECISION)) == same
+    assert (digest_of(found) == digest_of(DECISION)) == same
 
 
 DECISION = {

@@ -12,14 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.artifacts import (
-    canonical_json,
-    check_format_version,
-    digest_of,
-    digest_of_bytes,
-    read_json,
-    write_json,
-)
+from kafka_rebalance.model.artifacts import check_format_version, read_json, write_json
+from kafka_rebalance.model.digests import canonical_json, digest_of, digest_of_bytes
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import SettingsError
-from kafka_rebalance.model.artifacts import digest_of
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.settings import CANDIDATES, JOBS, Settings
 
 

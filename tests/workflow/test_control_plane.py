@@ -18,6 +18,7 @@ from control_plane import DAG, ControlPlane, Moment, Template, bring_dags_in
 from janitor_run import tend
 from kafka_rebalance.errors import UnwatchedError
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.reassignment import batches
 from kafka_rebalance.workflow.throttle import leases, throttling
@@ -283,7 +284,7 @@ def rewrite(plane: ControlPlane, name: str, **more: Any) -> None:
         folder, file = latest.parent, latest.name
     path = folder / file
     document = json.loads(path.read_bytes()) if path.exists() else {}
-    path.write_bytes(artifacts.canonical_json({**document, **more}))
+    path.write_bytes(canonical_json({**document, **more}))
 
 
 @pytest.mark.parametrize("moment", [IN_FLIGHT, BETWEEN])

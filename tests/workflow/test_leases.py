@@ -18,6 +18,7 @@ from kazoo.exceptions import ConnectionLoss
 
 from kafka_rebalance.errors import ArtifactError, LockLostError, StorageError, ThrottleError, WriteError
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.workflow.run.control import read_control
 from kafka_rebalance.workflow.run.folder import installation
 from kafka_rebalance.workflow.run.left_out import read_left_out
@@ -245,7 +246,7 @@ def test_a_lease_of_a_version_that_had_one_file_a_cluster_is_put_back_and_its_fi
     for name in ("generation", "taken_under"):
         del document[name]
     shutil.rmtree(file.parent)
-    file.parent.with_suffix(".json").write_bytes(artifacts.canonical_json(document))
+    file.parent.with_suffix(".json").write_bytes(canonical_json(document))
     assert [stored.lease.run for stored in leases.stored() if stored.lease is not None] == ["kafka_rebalance/one"]
     run.release()
     assert cluster.leftovers() == []

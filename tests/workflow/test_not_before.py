@@ -10,6 +10,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.workflow.reassignment.hold_operator import HoldThrottleOperator
 from kafka_rebalance.workflow.reassignment.waiting import Waiter
 from kafka_rebalance.workflow.run.control import ask_stop
@@ -83,6 +84,6 @@ def test_an_approval_of_long_ago_is_executed_when_its_time_has_just_come(
     decided = {**artifacts.read_json(run.folder, artifacts.DECISION), "approved_at": old}
     artifacts.write_json(run.folder, artifacts.DECISION, decided)
     written = artifacts.read_json(run.folder, artifacts.DECISION)
-    run.xcom["decision"] = {**run.decision, "decision_digest": artifacts.digest_of(written), "approved_at": old}
+    run.xcom["decision"] = {**run.decision, "decision_digest": digest_of(written), "approved_at": old}
     run.decision = run.xcom["decision"]
     assert hold(run)["entities"] > 0

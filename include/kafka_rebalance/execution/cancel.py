@@ -18,8 +18,8 @@ from kafka_rebalance.errors import ApprovalError, ArtifactError
 from kafka_rebalance.execution.move_stage import Stage, Traits, headed_elsewhere, stage_in, stage_of
 from kafka_rebalance.execution.progress import Sizes
 from kafka_rebalance.execution.recovery import Position
-from kafka_rebalance.model.artifacts import digest_of
 from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.proposal import Batch, Move
 

@@ -14,8 +14,8 @@ from enum import StrEnum
 from typing import Any, Self
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.artifacts import digest_of
 from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 
 ANOTHER_CONTROLLER = (

@@ -21,8 +21,8 @@ from kafka_rebalance.kafka.throttles import (
     THROTTLE_KEYS,
     split_entry,
 )
-from kafka_rebalance.model.artifacts import digest_of
 from kafka_rebalance.model.cluster import AnyView, ClusterView
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 
 # Who follows a batch writes progress.json at each look, every 15 s at least.

@@ -11,7 +11,7 @@ from typing import Any
 from kafka_rebalance.errors import ArtifactError, StaleProposalError
 from kafka_rebalance.kafka.throttles import LIST_KEYS
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
-from kafka_rebalance.model.artifacts import digest_of
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.model.policy import Policy
 

@@ -9,12 +9,12 @@ bucket. Every JSON file carries `format_version` and, where it comes from anothe
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from typing import Any, NoReturn
 
 from kafka_rebalance.errors import ArtifactError, FormatVersionError
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.storage import Folder, read_bytes, write_whole
 
 FORMAT_VERSION = 1
@@ -52,22 +52,6 @@ TOPICS = "topics.json"  # what list and describe found
 FORECAST = "forecast.json"
 HANDED_ON = "handed_on.json"  # the conf of a run of another Dag that this run has Airflow start
 CANCEL = "cancel.json"  # of kafka_rebalance_cancel: the request, and what it would do
-
-
-def canonical_json(value: object) -> bytes:
-    """One text for one value: sorted keys, no blanks, no NaN. What digests are taken of."""
-    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
-    return text.encode("utf-8", "surrogatepass")
-
-
-def digest_of(value: object) -> str:
-    """SHA-256, hex, of the value's canonical JSON."""
-    return hashlib.sha256(canonical_json(value)).hexdigest()
-
-
-def digest_of_bytes(*parts: bytes) -> str:
-    """SHA-256, hex, over the parts' own digests, so that no byte can wander from one part to the next."""
-    return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()
 
 
 def write_json(folder: Folder, name: str, content: Mapping[str, Any], *, source_digest: str | None = None) -> str:

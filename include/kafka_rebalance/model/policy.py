@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from kafka_rebalance.errors import PolicyError
-from kafka_rebalance.model.artifacts import digest_of
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.settings import (
     FEWEST_BYTES,
     LESS_EVEN_PLANS,

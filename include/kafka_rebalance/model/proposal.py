@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from kafka_rebalance.model.artifacts import digest_of
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
 
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.artifacts import digest_of_bytes
+from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.model.storage import Folder, make_folder, write_whole
 from kafka_rebalance.planning.arrays import Ints, Problem
 from kafka_rebalance.planning.columns import Columns

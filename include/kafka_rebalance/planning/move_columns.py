@@ -11,7 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.artifacts import PROPOSALS, canonical_json
+from kafka_rebalance.model.artifacts import PROPOSALS
+from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.model.storage import Folder
 from kafka_rebalance.planning.arrays import Bools, Ints

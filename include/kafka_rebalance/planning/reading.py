@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.artifacts import digest_of_bytes
+from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.model.settings import Settings, matches
 from kafka_rebalance.model.storage import Folder
 from kafka_rebalance.planning.arrays import Bools, Floats, Ints, Problem

@@ -14,7 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.artifacts import PROPOSALS, TIMINGS, digest_of_bytes, read_json, write_json
+from kafka_rebalance.model.artifacts import PROPOSALS, TIMINGS, read_json, write_json
+from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.model.proposal import Candidate, candidate_digest
 from kafka_rebalance.model.storage import Folder, make_folder, read_bytes, write_whole
 from kafka_rebalance.planning.arrays import METRICS, Problem

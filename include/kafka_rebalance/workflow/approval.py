@@ -27,6 +27,7 @@ from kafka_rebalance.execution.decision import (
 from kafka_rebalance.execution.staleness import check_policy_unchanged
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.amounts import bytes_in_words
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.storage import is_there
 from kafka_rebalance.workflow.notices import WAITS, Notice
@@ -251,7 +252,7 @@ class CandidateApprovalOperator(DigestApprovalOperator):
             connection_id=snapshot["connection_id"],
             policy_digest=snapshot["policy_digest"],
             digests={name: digests[name] for name in on_buttons(digests, proposals.get("ranking", ()))},
-            source_digest=artifacts.digest_of(proposals),
+            source_digest=digest_of(proposals),
             asked=snapshot,
             nothing=None
             if moving or stopped
@@ -283,7 +284,7 @@ class CandidateApprovalOperator(DigestApprovalOperator):
                 f"The approval cannot be asked again: batches of this plan were already started.{why} Start a new Dag "
                 "run."
             )
-        self._push(context, decision, artifacts.digest_of(decision))
+        self._push(context, decision, digest_of(decision))
         self.log.warning("Nothing is asked again: batches of the approved plan %s were already started", held[:8])
 
     def form(self, folder: RunFolder, policy: Policy) -> ParamsDict:
@@ -367,7 +368,7 @@ def stopped_candidates(folder: RunFolder, proposals: Mapping[str, Any]) -> dict[
     looked at does not pass.
     """
     audit = artifacts.read_json(folder, artifacts.SEGMENTS)
-    if audit.get("source_digest") != artifacts.digest_of(proposals):
+    if audit.get("source_digest") != digest_of(proposals):
         raise ArtifactError(
             f"{folder / artifacts.SEGMENTS} is not of these proposals. Nothing was written to the cluster. Clear "
             "render_report with what follows it."

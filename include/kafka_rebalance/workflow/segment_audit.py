@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables import read_candidate, read_file
 from kafka_rebalance.verification.cluster_configs import ClusterConfigs
@@ -50,7 +51,7 @@ def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | Non
             "candidates": candidates,
             "rolls": None if written is None else expected_rolls(placed, written, configs).to_mapping(ROLLS_KEPT),
         },
-        source_digest=artifacts.digest_of(proposals),
+        source_digest=digest_of(proposals),
     )
 
 

@@ -12,6 +12,7 @@ from kafka_rebalance.execution.cancel import CancelPlan, check_consent
 from kafka_rebalance.execution.controller_election import ElectionPlan
 from kafka_rebalance.execution.decision import REJECT, Answer
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.workflow.approval import DigestApprovalOperator, Offer, note_param
 from kafka_rebalance.workflow.cancel.params import ELECT_CONTROLLER, SET_THROTTLE
@@ -37,7 +38,7 @@ class CancelApprovalOperator(DigestApprovalOperator):
             connection_id=written["connection_id"],
             policy_digest=written["policy_digest"],
             digests={written["action"]: _plan(written).digest},
-            source_digest=artifacts.digest_of(written),
+            source_digest=digest_of(written),
             asked=written,
         )
 
@@ -81,7 +82,7 @@ class RateApprovalOperator(DigestApprovalOperator):
             connection_id=written["connection_id"],
             policy_digest=written["policy_digest"],
             digests={SET_THROTTLE: written["digest"]},
-            source_digest=artifacts.digest_of(written),
+            source_digest=digest_of(written),
             asked=written,
         )
 

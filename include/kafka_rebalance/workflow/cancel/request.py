@@ -31,6 +31,7 @@ from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.proposal import Move, brokers_touched
 from kafka_rebalance.model.storage import write_whole
@@ -234,7 +235,7 @@ def _set_throttle(asked: _Asked, client: KazooClient) -> dict[str, Any]:
 
 def rate_digest(run: str, candidate_digest: str, cluster_id: str, bytes_per_second: int) -> str:
     """Of what an approval of another rate is given for."""
-    return artifacts.digest_of([run, candidate_digest, cluster_id, bytes_per_second])
+    return digest_of([run, candidate_digest, cluster_id, bytes_per_second])
 
 
 def _roll_back(asked: _Asked, client: KazooClient) -> dict[str, Any]:

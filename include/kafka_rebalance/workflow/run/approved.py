@@ -12,6 +12,7 @@ from kafka_rebalance.errors import ApprovalError
 from kafka_rebalance.execution.decision import REJECT
 from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.model.proposal import Candidate
 from kafka_rebalance.model.settings import LEADERS_ALONE, Settings
@@ -103,7 +104,7 @@ def read_decision(decision: Mapping[str, Any], dag_run: Any) -> tuple[RunFolder,
     """
     folder = open_own_folder(decision["run_folder"], dag_run, decision["nonce"])
     written = artifacts.read_json(folder, artifacts.DECISION)
-    same = artifacts.digest_of(written) == decision.get("decision_digest") and all(
+    same = digest_of(written) == decision.get("decision_digest") and all(
         written.get(key) == decision.get(key) for key in ("choice", "digest")
     )
     if not same or written["choice"] in (None, REJECT):

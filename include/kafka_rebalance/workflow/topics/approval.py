@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk.definitions.param import ParamsDict
 
 from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.workflow.approval import DigestApprovalOperator, Offer, note_param
 from kafka_rebalance.workflow.run.folder import RunFolder
@@ -25,7 +26,7 @@ class TopicApprovalOperator(DigestApprovalOperator):
             connection_id=written["connection_id"],
             policy_digest=written["policy_digest"],
             digests={written["change"]["action"]: written["digest"]},
-            source_digest=artifacts.digest_of(written),
+            source_digest=digest_of(written),
             asked=written,
             nothing="This was a dry run. Nothing was written to the cluster." if written["dry_run"] else None,
         )
