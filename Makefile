@@ -48,8 +48,8 @@ test-fast: setup  ## the unit tests alone
 .PHONY: test-tools
 test-tools: setup
 	@sh scripts/install-chromium.sh
-	@$(BIN)/python -c "from local_cluster.jars import spark_source_jars, tools_jars; \
-		from local_cluster.locks import VERSIONS; from local_cluster.runtime import find_runtime; \
+	@$(BIN)/python -c "from local_cluster.jars.class_path import spark_source_jars, tools_jars; \
+		from local_cluster.jars.locked_jars import VERSIONS; from local_cluster.jvms.runtime import find_runtime; \
 		[(find_runtime(version, print), tools_jars(version, print)) for version in VERSIONS]; spark_source_jars(print)"
 
 .PHONY: demo

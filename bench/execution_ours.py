@@ -19,9 +19,9 @@ from airflow.sdk.exceptions import TaskDeferred
 from bench.execution_cluster import Entry, Lists
 from bench.execution_triggerer import Triggerer
 from faults import product
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.workflow.reassignment import batches
 from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
 from local_cluster import LocalCluster
@@ -162,5 +162,5 @@ class Ours:
         """Elections, release and verification, which raises where the end is not as approved."""
         for step in ("elect_leaders", "release_throttle", "verify"):
             product.STEPS[step](self.state)
-        if not artifacts.read_json(self.folder, artifacts.VERIFICATION)["passed"]:
+        if not json_files.read_json(self.folder, json_files.VERIFICATION)["passed"]:
             raise SystemExit("The verification did not pass.")

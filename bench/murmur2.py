@@ -19,10 +19,10 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from kafka_rebalance.forecast.keys import counts_to_try
+from kafka_rebalance.forecast.moved_keys import counts_to_try
 from kafka_rebalance.kafka.partitioner import murmur2
 from kafka_rebalance.spark.murmur2 import hash_keys
-from local_cluster.java import java_home
+from local_cluster.machine.java import java_home
 
 PARTITIONS, AFTER = 12, 24
 ARROW_BATCH = 10_000  # rows, Spark's default
@@ -64,8 +64,8 @@ def in_spark(cores: int, count: int, times: int) -> dict[str, float]:
     """Keys a second and core in a session of this process: hashed alone, and hashed and counted as the job does."""
     from pyspark.sql import functions as sql
 
-    from kafka_rebalance.spark.driver import open_session
-    from kafka_rebalance.spark.placements import place
+    from kafka_rebalance.spark.job_driver import open_session
+    from kafka_rebalance.spark.key_placements import place
 
     if hasattr(os, "sched_setaffinity"):
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:cores])

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 
 from bench.clusters import FIRST_BROKER, Cluster, Size, make_cluster
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.arrays import Bools, Ints, Problem, replication
-from kafka_rebalance.planning.frame import frame_of, leader_targets, spent
-from kafka_rebalance.planning.jobs import goal_of
-from kafka_rebalance.planning.outcome import Placed, Plan, outcome
+from kafka_rebalance.planning.describe.described_candidate import Placed, Plan, outcome
 from kafka_rebalance.planning.planner import prepare
-from kafka_rebalance.planning.tables import snapshot_digest, write_results, write_snapshot
-from kafka_rebalance.report.plots import BROKERS_SHOWN
+from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, replication
+from kafka_rebalance.planning.rules.goals import goal_of
+from kafka_rebalance.planning.search.frame import frame_of, leader_targets, spent
+from kafka_rebalance.planning.tables.result_tables import snapshot_digest, write_results, write_snapshot
+from kafka_rebalance.report.plots.broker_loads import BROKERS_SHOWN
 
 SIZE = Size(brokers=1000, racks=10, partitions=150_000, partitions_per_topic=12)
 SHARES = {"light": 0.2, "balanced": 1.0}  # of the partitions, that move a replica
@@ -50,15 +50,15 @@ class LargeRun:
 
     def write(self) -> None:
         """Snapshot, plan, and what a reassignment has noted half-way."""
-        snapshot = self.folder / artifacts.SNAPSHOT_FOLDER
+        snapshot = self.folder / json_files.SNAPSHOT_FOLDER
         snapshot.mkdir(parents=True)
         made = make_cluster(SIZE, "add", seed=1)
         write_snapshot(snapshot, made.brokers, made.partitions)
         total = sum(row["size_bytes"] * len(row["replicas"]) for row in made.partitions)
         policy = Policy.from_mapping(POLICY, CONNECTION)
         settings = policy.tighten(Settings(), cluster_bytes=total)
-        artifacts.write_json(self.folder, artifacts.NONCE, {"nonce": NONCE})
-        artifacts.write_json(self.folder, artifacts.SNAPSHOT, self._snapshot(made, policy, settings, total))
+        json_files.write_json(self.folder, json_files.NONCE, {"nonce": NONCE})
+        json_files.write_json(self.folder, json_files.SNAPSHOT, self._snapshot(made, policy, settings, total))
         problem = prepare(snapshot, settings)
         plans = list(self._plans(problem))
         write_results(self.folder, problem, plans)
@@ -76,7 +76,7 @@ class LargeRun:
             "settings": settings.to_mapping(),
             "policy": policy.to_mapping(),
             "policy_digest": policy.digest,
-            "snapshot_digest": snapshot_digest(self.folder / artifacts.SNAPSHOT_FOLDER),
+            "snapshot_digest": snapshot_digest(self.folder / json_files.SNAPSHOT_FOLDER),
             "brokers": len(made.brokers),
             "partitions": len(made.partitions),
             "cluster_bytes": total,
@@ -159,11 +159,11 @@ class LargeRun:
             "anomalies": [],
         }
         for name, content in (
-            (artifacts.DECISION, decision),
-            (artifacts.BATCHES, {"batches": noted}),
-            (artifacts.PROGRESS, progress),
+            (json_files.DECISION, decision),
+            (json_files.BATCHES, {"batches": noted}),
+            (json_files.PROGRESS, progress),
         ):
-            artifacts.write_json(self.folder, name, content)
+            json_files.write_json(self.folder, name, content)
 
     def record(self) -> None:
         """The run's rows in the database of this process's Airflow: running, and where its folder is."""

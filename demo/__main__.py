@@ -22,8 +22,8 @@ from typing import Any
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger, wait_for_dag
 from demo.tables import broker_table, check_lines, move_lines
-from kafka_rebalance.execution.decision import REJECT
-from kafka_rebalance.model.amounts import bytes_in_words
+from kafka_rebalance.execution.approval_rules import REJECT
+from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from local_cluster import LocalCluster
 from local_cluster.scenarios import SCENARIOS
 

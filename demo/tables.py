@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from kafka_rebalance.model.amounts import bytes_in_words
+from kafka_rebalance.model.amounts_in_words import bytes_in_words
 
 MIB = 1024**2
 

@@ -17,7 +17,7 @@ from faults.cluster import running
 from faults.processes import ROOT, Processes
 from faults.report import write_tables
 from faults.run import Result, airflow, run_case
-from local_cluster.locks import VERSIONS
+from local_cluster.jars.locked_jars import VERSIONS
 
 RESULTS = ROOT / ".faults" / "results.jsonl"
 

@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from local_cluster.locks import VERSIONS
+from local_cluster.jars.locked_jars import VERSIONS
 
 
 class Fault(StrEnum):

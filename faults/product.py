@@ -31,7 +31,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 import kafka_rebalance.workflow.snapshot
 from faults.processes import CLOCK_VARIABLE
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.workflow import segment_audit, tasks, triggers  # noqa: F401
@@ -156,26 +156,26 @@ def approve_plan(state: State) -> dict[str, Any]:
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
     tasks.snapshot(params, _dag_run(state), SimpleNamespace(xcom_push=xcom.__setitem__))
     folder = Path(xcom["run_folder"])
-    settings = Settings.from_mapping(artifacts.read_json(folder, artifacts.SETTINGS))
-    planner.run(folder / artifacts.SNAPSHOT_FOLDER, folder, settings)
+    settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
+    planner.run(folder / json_files.SNAPSHOT_FOLDER, folder, settings)
     report_files.write_reassignments(folder)
     segment_audit.write_audit(folder, None)
-    proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
+    proposals = json_files.read_json(folder, json_files.PROPOSALS)
     choice = "given"
     decision = {
         "choice": choice,
         "digest": offered_digests(proposals, stopped_candidates(folder, proposals))[choice],
         "snapshot_digest": proposals["snapshot_digest"],
-        "policy_digest": artifacts.read_json(folder, artifacts.SNAPSHOT)["policy_digest"],
+        "policy_digest": json_files.read_json(folder, json_files.SNAPSHOT)["policy_digest"],
         "approved_by": {"id": "uma", "name": "uma"},
-        "approved_at": artifacts.read_json(folder, artifacts.SNAPSHOT)["observed_at"],
+        "approved_at": json_files.read_json(folder, json_files.SNAPSHOT)["observed_at"],
         "note": "",
         "throttle_bytes_per_second": state["bytes_per_second"],
     }
     return {
         "choice": choice,
         "digest": decision["digest"],
-        "decision_digest": artifacts.write_json(folder, artifacts.DECISION, decision),
+        "decision_digest": json_files.write_json(folder, json_files.DECISION, decision),
         "run_folder": str(folder),
         "nonce": xcom["nonce"],
     }

@@ -20,7 +20,7 @@ from faults.judge import missing_records
 from faults.processes import ROOT, Processes
 from faults.report import write_soak
 from faults.run import Result, airflow, loses_its_topic, run_case
-from local_cluster.locks import DEFAULT_VERSION, VERSIONS
+from local_cluster.jars.locked_jars import DEFAULT_VERSION, VERSIONS
 
 REBALANCES = 12
 

@@ -8,10 +8,10 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from local_cluster.cache import cache_folder
 from local_cluster.cluster import LocalCluster
 from local_cluster.errors import LocalClusterError
-from local_cluster.locks import DEFAULT_VERSION, VERSIONS
+from local_cluster.jars.locked_jars import DEFAULT_VERSION, VERSIONS
+from local_cluster.machine.cache import cache_folder
 from local_cluster.scenarios import SCENARIOS
 
 _UP_DEFAULTS = {"version": DEFAULT_VERSION, "brokers": 3, "racks": 3, "scenario": None}

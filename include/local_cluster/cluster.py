@@ -10,18 +10,18 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from local_cluster import topics
+from local_cluster import zookeeper_topics
 from local_cluster.errors import LocalClusterError
-from local_cluster.jars import Progress, quiet
-from local_cluster.layouts import Layout
-from local_cluster.locks import DEFAULT_VERSION
-from local_cluster.one_jvm import OneJvm
-from local_cluster.ports import accepts_connections, free_port
-from local_cluster.processes import Guard, ProcessId
+from local_cluster.jars.class_path import Progress, quiet
+from local_cluster.jars.locked_jars import DEFAULT_VERSION
+from local_cluster.jvms.layout import Layout
+from local_cluster.jvms.one_jvm import OneJvm
+from local_cluster.jvms.runtime import Runtime, find_runtime
+from local_cluster.jvms.separate_jvms import SeparateJvms
+from local_cluster.jvms.server_settings import Peer, broker_properties
+from local_cluster.machine.ports import accepts_connections, free_port
+from local_cluster.machine.processes import Guard, ProcessId
 from local_cluster.records import produce_records
-from local_cluster.runtime import Runtime, find_runtime
-from local_cluster.separate_jvms import SeparateJvms
-from local_cluster.settings import Peer, broker_properties
 
 STATE_FILE = "cluster.json"
 STATE_VERSION = 1
@@ -172,7 +172,7 @@ class LocalCluster:
         """A controlled shutdown; returns when the broker has left ZooKeeper and another one is controller."""
         self._check_broker(broker, running=True)
         self._layout.stop_broker(broker)
-        with topics.open_client(self.zookeeper) as client:
+        with zookeeper_topics.open_client(self.zookeeper) as client:
             self._wait(f"broker {broker} has left ZooKeeper", lambda: self._has_left(client, broker))
 
     def kill_broker(self, broker: int) -> None:
@@ -184,11 +184,11 @@ class LocalCluster:
         """Start those that were stopped or killed, with their data; returns when they are registered."""
         for broker in brokers:
             self._check_broker(broker, running=False)
-        with topics.open_client(self.zookeeper) as client:
+        with zookeeper_topics.open_client(self.zookeeper) as client:
             # A broker whose old registration is still there gives up (KafkaZkClient.CheckedEphemeral).
             self._wait(
                 f"the old registrations of brokers {brokers} end",
-                lambda: topics.read_registered(client).isdisjoint(brokers),
+                lambda: zookeeper_topics.read_registered(client).isdisjoint(brokers),
             )
         self._start_brokers(brokers)
 
@@ -229,11 +229,11 @@ class LocalCluster:
         Returns when all have a leader and every broker that runs has made its replicas and shows the topic to clients.
         """
         settings = {key: str(value) for key, value in (config or {}).items()}
-        with topics.open_client(self.zookeeper) as client:
-            topics.write_topic(client, topic, replicas, settings, self.brokers)
+        with zookeeper_topics.open_client(self.zookeeper) as client:
+            zookeeper_topics.write_topic(client, topic, replicas, settings, self.brokers)
             self._wait(
                 f"every partition of topic {topic} has a leader",
-                lambda: not topics.read_leaderless(client, topic, replicas),
+                lambda: not zookeeper_topics.read_leaderless(client, topic, replicas),
             )
         self._wait(f"every broker knows topic {topic}", lambda: not self._unaware(topic))
 
@@ -243,7 +243,7 @@ class LocalCluster:
 
     def _unaware(self, topic: str) -> frozenset[int]:
         running = [broker for broker in self.brokers if self.is_running(broker)]
-        return topics.read_unaware(self.bootstrap_servers, topic, running)
+        return zookeeper_topics.read_unaware(self.bootstrap_servers, topic, running)
 
     @property
     def _layout(self) -> Layout:
@@ -334,17 +334,20 @@ class LocalCluster:
         }
         self._layout.start_brokers(properties)
         self._wait("ZooKeeper answers", self.zookeeper_is_running, brokers)
-        with topics.open_client(self.zookeeper) as client:
+        with zookeeper_topics.open_client(self.zookeeper) as client:
             self._wait(f"brokers {sorted(brokers)} are registered", lambda: self._has_joined(client, brokers), brokers)
 
     @staticmethod
     def _has_joined(client: Any, brokers: Collection[int]) -> bool:
-        return set(brokers) <= topics.read_registered(client) and topics.read_controller(client) is not None
+        return (
+            set(brokers) <= zookeeper_topics.read_registered(client)
+            and zookeeper_topics.read_controller(client) is not None
+        )
 
     @staticmethod
     def _has_left(client: Any, broker: int) -> bool:
-        registered = topics.read_registered(client)
-        controller = topics.read_controller(client)
+        registered = zookeeper_topics.read_registered(client)
+        controller = zookeeper_topics.read_controller(client)
         return broker not in registered and controller != broker and (controller is not None or not registered)
 
     def _wait(self, what: str, holds: Callable[[], bool], brokers: Collection[int] = ()) -> None:

@@ -14,12 +14,12 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoNodeError
 from selenium.webdriver import Chrome
 
-from browser import open_browser
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger, wait_for_dag
 from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from local_cluster import LocalCluster
-from local_cluster.jars import spark_source_jars
+from local_cluster.jars.class_path import spark_source_jars
+from support.airflow.browser import open_browser
 
 HERE = Path(__file__).parent
 REPOSITORY = HERE.parents[1]

@@ -13,7 +13,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.wait import WebDriverWait
 
-from browser import (
+from demo.local_airflow import LocalAirflow
+from demo.runs import DagRun, trigger
+from local_cluster import LocalCluster
+from support.airflow.browser import (
     PATIENCE_SECONDS,
     console_errors,
     enter_frame,
@@ -25,9 +28,6 @@ from browser import (
     wait_for,
     wait_for_text,
 )
-from demo.local_airflow import LocalAirflow
-from demo.runs import DagRun, trigger
-from local_cluster import LocalCluster
 
 THROTTLE, SLOW = 20_000_000, 1_000_000  # bytes per second; the slow one leaves something to be seen
 BEHIND_THE_APPROVAL = ("hold_throttle", "reassign", "release_throttle", "elect_leaders", "verify", "record")

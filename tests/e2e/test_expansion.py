@@ -11,10 +11,10 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from selenium.webdriver import Chrome
 
-from browser import keep_picture, log_in, wait_for
 from demo.local_airflow import LocalAirflow
 from demo.runs import trigger
 from local_cluster import LocalCluster
+from support.airflow.browser import keep_picture, log_in, wait_for
 
 TOPIC, GROUP = "payments.by-customer", "billing"
 ROWS, HEAVY_ROWS = 10_000, 4_100

@@ -10,11 +10,11 @@ from selenium.webdriver import Chrome
 from selenium.webdriver.common.by import By
 from selenium.webdriver.support.wait import WebDriverWait
 
-from browser import PATIENCE_SECONDS, keep_picture, log_in
 from demo.local_airflow import LocalAirflow
 from demo.runs import trigger
 from kafka_rebalance.kafka.reassignment_json import format_reassignment, parse_reassignment
 from local_cluster import LocalCluster
+from support.airflow.browser import PATIENCE_SECONDS, keep_picture, log_in
 
 TOPIC = "as-discussed"  # of its own: what other tests of this folder have moved does not show in it
 ASKED = {(TOPIC, 0): (4, 3), (TOPIC, 1): (1, 4)}

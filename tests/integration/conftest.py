@@ -7,10 +7,9 @@ from functools import cache
 
 import pytest
 
-import airflow_home  # noqa: F401  first: it sets Airflow's environment
-from kafka_classes import KafkaClasses
 from local_cluster import LocalCluster
-from local_cluster.locks import VERSIONS
+from local_cluster.jars.locked_jars import VERSIONS
+from support.kafka.kafka_classes import KafkaClasses
 
 
 @pytest.fixture(scope="session", params=VERSIONS)

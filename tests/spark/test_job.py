@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 
+from kafka_rebalance.documents.json_files import write_json
 from kafka_rebalance.kafka.reassignment_json import format_reassignment
-from kafka_rebalance.model.artifacts import write_json
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.tables import read_candidate, write_snapshot
+from kafka_rebalance.planning.tables.result_tables import read_candidate, write_snapshot
 from kafka_rebalance.spark import job, package_zip
-from kafka_rebalance.spark.driver import NONCE
-from snapshots import broker_rows, partition_rows
+from kafka_rebalance.spark.job_driver import NONCE
+from support.plans.small_snapshots import broker_rows, partition_rows
 
 JOB = Path(job.__file__)
 RESULTS = [f"{table}/part-0.parquet" for table in ("moves", "scores", "candidates", "loads", "disk")] + [
@@ -123,9 +123,9 @@ def test_the_zip_holds_what_the_job_needs_and_always_the_same_bytes(tmp_path: Pa
     assert one.read_bytes() == two.read_bytes()
     with zipfile.ZipFile(one) as archive:
         names = archive.namelist()
-    assert {"kafka_rebalance/errors.py", "kafka_rebalance/planning/candidate.py", "kafka_rebalance/spark/job.py"} <= {
+    assert {"kafka_rebalance/errors.py", "kafka_rebalance/planning/candidates.py", "kafka_rebalance/spark/job.py"} <= {
         *names
     }
     rooms = {name.split("/")[1] for name in names if name.count("/") > 1}
-    assert rooms == {"model", "kafka", "planning", "forecast", "spark"}
+    assert rooms == {"model", "kafka", "documents", "planning", "spark"}
     assert not any("local_cluster" in name for name in names)

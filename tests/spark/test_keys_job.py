@@ -17,17 +17,25 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
 
-from default_partitioner import DefaultPartitioner
-from kafka_rebalance.forecast.sample import REQUEST, SAMPLE, HeavyKey, KeySample, OffsetRange, SampleRequest, shown
+from kafka_rebalance.documents.json_files import read_json, write_json
+from kafka_rebalance.documents.requests.key_sample import (
+    REQUEST,
+    SAMPLE,
+    HeavyKey,
+    KeySample,
+    OffsetRange,
+    SampleRequest,
+    shown,
+)
 from kafka_rebalance.kafka.partitioner import partition_for_key
-from kafka_rebalance.model.artifacts import read_json, write_json
 from kafka_rebalance.spark import keys_job
-from kafka_rebalance.spark.driver import NONCE
+from kafka_rebalance.spark.job_driver import NONCE
 from kafka_rebalance.spark.kafka_options import KAFKA_CONFIG
 from local_cluster import LocalCluster
-from local_cluster.jars import spark_source_jars
-from local_cluster.locks import DEFAULT_VERSION, VERSIONS
-from local_cluster.ports import free_port
+from local_cluster.jars.class_path import spark_source_jars
+from local_cluster.jars.locked_jars import DEFAULT_VERSION, VERSIONS
+from local_cluster.machine.ports import free_port
+from support.kafka.default_partitioner import DefaultPartitioner
 
 JOB = keys_job.__file__
 TOPIC, PARTITIONS = "payments.by-customer", 5

@@ -12,13 +12,12 @@ from typing import Any
 import pytest
 from pyspark.sql.classic.dataframe import DataFrame
 
-import airflow_home  # noqa: F401  # first: it sets Airflow's environment
-from kafka_rebalance.planning.tables import write_snapshot
+from kafka_rebalance.planning.tables.result_tables import write_snapshot
 from kafka_rebalance.spark import ledger_job
 from kafka_rebalance.spark.ledger import read_ledger
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.run.folder import create_run_folder
-from snapshots import broker_rows
+from support.plans.small_snapshots import broker_rows
 
 NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks.md"
 EU, US = "kafka_eu", "kafka_us"

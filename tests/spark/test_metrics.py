@@ -13,13 +13,13 @@ import pytest
 
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.history_table import HISTORY, SAMPLES_SCHEMA, existing_partitions, write_history
 from kafka_rebalance.planning.planner import prepare, run
-from kafka_rebalance.planning.tables import write_snapshot
+from kafka_rebalance.planning.tables.history_table import HISTORY, SAMPLES_SCHEMA, existing_partitions, write_history
+from kafka_rebalance.planning.tables.result_tables import write_snapshot
 from kafka_rebalance.spark import job
-from kafka_rebalance.spark.compaction import merge, publish
-from kafka_rebalance.spark.metrics import newest_days, read_metrics
-from snapshots import broker_rows
+from kafka_rebalance.spark.history_rows import newest_days, read_metrics
+from kafka_rebalance.spark.one_file_a_day import merge, publish
+from support.plans.small_snapshots import broker_rows
 
 NIGHT = datetime(2026, 11, 14, 2, 15, tzinfo=UTC)
 DAY, DAY_MS = 86_400, 86_400_000

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-import report_samples as samples
-from airflow_home import HOME, RUNS, USERS  # first: it sets Airflow's environment
+from support.airflow.airflow_home import HOME, RUNS, USERS  # first: it sets Airflow's environment
+from support.documents import report_samples as samples
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
@@ -61,9 +61,9 @@ def login(client: TestClient) -> dict[str, dict[str, str]]:
 @pytest.fixture
 def tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """The Parquet tables are somebody else's test; here their rows come from the samples, with a hostile topic."""
-    from kafka_rebalance.planning.move_columns import move_table
-    from kafka_rebalance.report.candidate_tables import CandidateTables
-    from kafka_rebalance.report.move_table import MoveTable
+    from kafka_rebalance.planning.tables.move_columns import move_table
+    from kafka_rebalance.report.candidate.move_search import MoveTable
+    from kafka_rebalance.report.candidate.page_tables import CandidateTables
     from kafka_rebalance.workflow.pages import plan_tables, report_files
 
     moves = samples.all_moves(samples.HOSTILE)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_rebalance.execution.pacing import with_controller
+from kafka_rebalance.execution.time_window import with_controller
 
 RUNS_COUNTED = 50  # the newest: older ones are of another cluster, or of an older version of this
 DAYS_COUNTED = 365  # and none older than a year

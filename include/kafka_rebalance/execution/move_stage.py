@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
-from kafka_rebalance.model.proposal import Move
 
 
 class Stage(StrEnum):

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
+from kafka_rebalance.documents.json_files import check_format_version
+from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ArtifactError, RebalanceError, SettingsError
-from kafka_rebalance.model.artifacts import check_format_version
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.model.storage import Folder
 from kafka_rebalance.planning.planner import run
 
 

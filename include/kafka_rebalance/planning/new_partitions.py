@@ -15,8 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.model.amounts import share_in_words
-from kafka_rebalance.planning.arrays import (
+from kafka_rebalance.model.amounts_in_words import share_in_words
+from kafka_rebalance.planning.problem.arrays import (
     DISK,
     REPLICAS,
     Floats,
@@ -28,8 +28,8 @@ from kafka_rebalance.planning.arrays import (
     replica_weights,
     shares,
 )
-from kafka_rebalance.planning.constraints import RackRule, rack_rule
-from kafka_rebalance.planning.room import sized_disks
+from kafka_rebalance.planning.rules.disk_limits import sized_disks
+from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
 
 _NOTHING = "Nothing was planned."
 

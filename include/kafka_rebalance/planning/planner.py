@@ -8,22 +8,22 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from kafka_rebalance.model.amounts import bound_in_words
+from kafka_rebalance.documents.storage import Folder
+from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.settings import OPTIMAL, Settings
-from kafka_rebalance.model.storage import Folder
-from kafka_rebalance.planning.arrays import Problem
-from kafka_rebalance.planning.candidate import described, propose, searched
-from kafka_rebalance.planning.checks import check_problem
-from kafka_rebalance.planning.exact import applies
-from kafka_rebalance.planning.given import check_plan
-from kafka_rebalance.planning.history import describe_history
-from kafka_rebalance.planning.history_table import HISTORY, planned_with
-from kafka_rebalance.planning.jobs import candidate_names
-from kafka_rebalance.planning.outcome import Plan
-from kafka_rebalance.planning.portfolio import best_of
-from kafka_rebalance.planning.proof import with_sharper_bound
-from kafka_rebalance.planning.reading import read_problem
-from kafka_rebalance.planning.tables import write_results, write_timings
+from kafka_rebalance.planning.candidates import described, propose, searched
+from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
+from kafka_rebalance.planning.given_plan import check_plan
+from kafka_rebalance.planning.impossible_requests import check_problem
+from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.problem.history import describe_history
+from kafka_rebalance.planning.ranking import best_of
+from kafka_rebalance.planning.rules.goals import candidate_names
+from kafka_rebalance.planning.search.optimal import applies
+from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
+from kafka_rebalance.planning.tables.read_problem import read_problem
+from kafka_rebalance.planning.tables.result_tables import write_results, write_timings
 
 __all__ = [
     "Plan",

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafka_rebalance.model.recommendation import Beside, Recommendation, Why
+from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
 from kafka_rebalance.model.settings import FEWEST_BYTES, LEADERS_ALONE, SEARCHED, Settings
-from kafka_rebalance.planning.jobs import GIVEN
-from kafka_rebalance.planning.outcome import Plan
-from kafka_rebalance.planning.portfolio import copied_bytes, less_even, new_leaders
-from kafka_rebalance.planning.shortfall import Shortfall
+from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.shortfall import Shortfall
+from kafka_rebalance.planning.ranking import copied_bytes, less_even, new_leaders
+from kafka_rebalance.planning.rules.goals import GIVEN
 
 # Of equal merit, what was asked for comes first; Kafka's own assignment is never recommended.
 _PREFERRED = ("balanced", "optimal", "light", "leaders_only")

@@ -12,19 +12,12 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
-from kafka_rebalance.model.artifacts import REASSIGNMENTS
+from kafka_rebalance.documents.json_files import REASSIGNMENTS
 from kafka_rebalance.report import units
-from kafka_rebalance.report.aftermath import compared
-from kafka_rebalance.report.approval import approval_body, approval_subject
-from kafka_rebalance.report.aside import why_aside
-from kafka_rebalance.report.brief import brief
-from kafka_rebalance.report.brokers import BrokersPage
-from kafka_rebalance.report.candidates_plot import candidates_plot
-from kafka_rebalance.report.details import Details, details_of
-from kafka_rebalance.report.disk_plot import disk_plot
-from kafka_rebalance.report.drift import DriftReport
-from kafka_rebalance.report.live_words import EVENTS_SHOWN, live_words
-from kafka_rebalance.report.moves import (
+from kafka_rebalance.report.candidate.broker_loads import BrokersPage
+from kafka_rebalance.report.candidate.kafka_json_files import plan_file, rollback_file
+from kafka_rebalance.report.candidate.risk import way_back_words
+from kafka_rebalance.report.candidate.search_query import (
     BROKER_SORTS,
     LARGEST_MOVES,
     MOST_TEXT,
@@ -33,14 +26,21 @@ from kafka_rebalance.report.moves import (
     brokers_file,
     moves_file,
 )
-from kafka_rebalance.report.overview import Link, Overview
-from kafka_rebalance.report.plots import Row, broker_plots, draw
-from kafka_rebalance.report.reassignments import plan_file, rollback_file
-from kafka_rebalance.report.recommendation import further_runs_words, less_even_words, recommendation_words
-from kafka_rebalance.report.stakes import way_back_words
-from kafka_rebalance.report.timetable_plot import timetable_plot
-from kafka_rebalance.report.undecided import undecided
-from kafka_rebalance.report.values import METRICS, CandidateReport, RunReport
+from kafka_rebalance.report.candidate_part import Details, details_of
+from kafka_rebalance.report.fleet.cluster_health import Link, Overview
+from kafka_rebalance.report.plots.broker_loads import Row, broker_plots, draw
+from kafka_rebalance.report.plots.bytes_against_evenness import candidates_plot
+from kafka_rebalance.report.plots.disk_fullness import disk_plot
+from kafka_rebalance.report.plots.timetable import timetable_plot
+from kafka_rebalance.report.requests.rebalance import approval_body, approval_subject
+from kafka_rebalance.report.run.approver_facts import brief
+from kafka_rebalance.report.run.drift import DriftReport
+from kafka_rebalance.report.run.no_decision import undecided
+from kafka_rebalance.report.run.predicted_against_actual import compared
+from kafka_rebalance.report.run.run_report import METRICS, CandidateReport, RunReport
+from kafka_rebalance.report.run.time_left import EVENTS_SHOWN, live_words
+from kafka_rebalance.report.run.why_recommended import further_runs_words, less_even_words, recommendation_words
+from kafka_rebalance.report.run.without_button import why_aside
 
 __all__ = [
     "approval_body",

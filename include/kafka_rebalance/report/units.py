@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kafka_rebalance.model.amounts import bytes_in_words, duration_in_words, share_in_words
+from kafka_rebalance.model.amounts_in_words import bytes_in_words, duration_in_words, share_in_words
 
 UNKNOWN = "unknown"
 _JOBS = {

@@ -9,8 +9,8 @@ import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from kafka_rebalance.documents.requests.key_sample import KAFKA_CONFIG
 from kafka_rebalance.errors import ConnectionSettingsError
-from kafka_rebalance.forecast.sample import KAFKA_CONFIG
 
 # Brokers that do not answer end the job after the second of these. With the defaults and Spark's three attempts, in
 # each of which the client tries again as long as it may, it takes minutes.

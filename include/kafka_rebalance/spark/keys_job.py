@@ -25,14 +25,21 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
+from kafka_rebalance.documents.json_files import read_json, write_json
+from kafka_rebalance.documents.requests.key_sample import (
+    KAFKA_CONFIG,
+    SAMPLE,
+    HeavyKey,
+    KeySample,
+    SampleRequest,
+    shown,
+)
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.forecast.sample import KAFKA_CONFIG, SAMPLE, HeavyKey, KeySample, SampleRequest, shown
-from kafka_rebalance.model.artifacts import read_json, write_json
 from kafka_rebalance.planning.__main__ import say
-from kafka_rebalance.spark.driver import check_nonce, check_run, open_session, run_job, said_by
+from kafka_rebalance.spark.job_driver import check_nonce, check_run, open_session, run_job, said_by
+from kafka_rebalance.spark.job_folders import folder_at
 from kafka_rebalance.spark.kafka_options import kafka_options, settings_of
-from kafka_rebalance.spark.placements import place
-from kafka_rebalance.spark.tables import folder_at
+from kafka_rebalance.spark.key_placements import place
 
 HEAVIEST = 10
 POLL_MILLISECONDS = 60_000  # a range of which no record comes in that time counts as unreadable

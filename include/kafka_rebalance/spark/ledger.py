@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from kafka_rebalance.model.ledger_files import SOURCE_FILE, compacted_number, files_that_count
-from kafka_rebalance.spark.tables import folder_at, parquet_files, url_of
+from kafka_rebalance.documents.ledger_files import SOURCE_FILE, compacted_number, files_that_count
+from kafka_rebalance.spark.job_folders import folder_at, parquet_files, url_of
 
 _BELOW = r"(cluster=[^/]+/day=[^/]+/[^/]+)$"
 

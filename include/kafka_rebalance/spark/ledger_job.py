@@ -24,9 +24,9 @@ from pyspark.sql import functions as sql
 
 from kafka_rebalance.errors import ReadError, RunFolderError, StorageError
 from kafka_rebalance.planning.__main__ import say
-from kafka_rebalance.spark.compaction import Merged, closed_days, merge, publish
-from kafka_rebalance.spark.driver import open_session, run_job, said_by
-from kafka_rebalance.spark.tables import folder_at, parquet_files, url_of
+from kafka_rebalance.spark.job_driver import open_session, run_job, said_by
+from kafka_rebalance.spark.job_folders import folder_at, parquet_files, url_of
+from kafka_rebalance.spark.one_file_a_day import Merged, closed_days, merge, publish
 
 _MERGED = "day string, content binary, rows long, sources map<string, string>, skipped array<string>"
 _ARROW = pa.schema(

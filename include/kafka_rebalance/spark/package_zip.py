@@ -7,9 +7,9 @@ import zipfile
 from pathlib import Path
 
 import kafka_rebalance
-from kafka_rebalance.model.storage import make_folder, write_whole
+from kafka_rebalance.documents.storage import make_folder, write_whole
 
-ROOMS = ("model", "kafka", "planning", "forecast", "spark")
+ROOMS = ("model", "kafka", "documents", "planning", "spark")
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date a zip can hold: same sources, same bytes
 
 

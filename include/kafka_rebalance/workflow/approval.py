@@ -14,8 +14,10 @@ from airflow.sdk import Param, SkipMixin
 from airflow.sdk.definitions.param import ParamsDict
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ApprovalError, ArtifactError, RebalanceError
-from kafka_rebalance.execution.decision import (
+from kafka_rebalance.execution.approval_rules import (
     OFFERED,
     REJECT,
     Answer,
@@ -24,12 +26,10 @@ from kafka_rebalance.execution.decision import (
     labels,
     on_buttons,
 )
-from kafka_rebalance.execution.staleness import check_policy_unchanged
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.amounts import bytes_in_words
+from kafka_rebalance.execution.check.drift import check_policy_unchanged
+from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.storage import is_there
 from kafka_rebalance.workflow.notices import WAITS, Notice
 from kafka_rebalance.workflow.outcome import tells_cluster_writes
 from kafka_rebalance.workflow.run.folder import RunFolder, check_newest_attempt, open_own_folder
@@ -172,8 +172,8 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
 
     def _decide(self, context: Context, folder: RunFolder, offer: Offer, decision: Mapping[str, Any]) -> None:
         """decision.json, and what later tasks need of it; pushed before `skip()`, which raises."""
-        decision_digest = artifacts.write_json(folder, artifacts.DECISION, decision, source_digest=offer.source_digest)
-        self._push(context, decision, decision_digest)
+        digest = json_files.write_json(folder, json_files.DECISION, decision, source_digest=offer.source_digest)
+        self._push(context, decision, digest)
 
     def _push(self, context: Context, decision: Mapping[str, Any], decision_digest: str) -> None:
         context["ti"].xcom_push(
@@ -220,8 +220,8 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
 
     def _fail_expired(self, folder: RunFolder, event: Mapping[str, Any], policy: Policy) -> NoReturn:
         """An expired or broken request fails the run; the cluster was not touched."""
-        artifacts.write_json(
-            folder, artifacts.DECISION, {"choice": None, "expired": event.get("error_type") == "timeout"}
+        json_files.write_json(
+            folder, json_files.DECISION, {"choice": None, "expired": event.get("error_type") == "timeout"}
         )
         self.end(folder)
         if event.get("error_type") == "timeout":
@@ -243,8 +243,8 @@ class CandidateApprovalOperator(DigestApprovalOperator):
     """Offers the best few candidates of a rebalance; the approver may change the throttle within the policy's range."""
 
     def offer(self, folder: RunFolder) -> Offer:
-        proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
-        snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+        proposals = json_files.read_json(folder, json_files.PROPOSALS)
+        snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
         stopped = stopped_candidates(folder, proposals)
         digests = offered_digests(proposals, stopped)
         moving = any(_has_moves(proposals, name) for name in digests)
@@ -262,7 +262,7 @@ class CandidateApprovalOperator(DigestApprovalOperator):
 
     def execute(self, context: Context) -> Any:
         folder = self._open(context, newest=False)
-        if is_there(folder / artifacts.BATCHES):
+        if is_there(folder / json_files.BATCHES):
             self._go_on(context, folder)
             return
         super().execute(context)
@@ -274,8 +274,8 @@ class CandidateApprovalOperator(DigestApprovalOperator):
 
         held, why = None, ""
         try:
-            decision = artifacts.read_json(folder, artifacts.DECISION)
-            connection = read_connection(artifacts.read_json(folder, artifacts.SNAPSHOT)["connection_id"])
+            decision = json_files.read_json(folder, json_files.DECISION)
+            connection = read_connection(json_files.read_json(folder, json_files.SNAPSHOT)["connection_id"])
             held = held_digest(connection, context["dag_run"])
         except RebalanceError as unreadable:
             why = f" {unreadable}"
@@ -329,7 +329,7 @@ class CandidateApprovalOperator(DigestApprovalOperator):
 
     def details(self, folder: RunFolder, answer: Answer) -> dict[str, Any]:
         return {
-            "snapshot_digest": artifacts.read_json(folder, artifacts.PROPOSALS)["snapshot_digest"],
+            "snapshot_digest": json_files.read_json(folder, json_files.PROPOSALS)["snapshot_digest"],
             "throttle_bytes_per_second": answer.throttle_bytes_per_second
             or _planned_throttle(folder, [_rates(folder).get(answer.option.partition(" ")[0], {})]),
         }
@@ -344,7 +344,7 @@ def _rates(folder: RunFolder) -> Mapping[str, Mapping[str, Any]]:
 def _planned_throttle(folder: RunFolder, rates: Sequence[Mapping[str, Any]]) -> Any:
     """The automatic rate of the first of these candidates, if one was asked for, else that of the settings."""
     auto = next((found["auto_bytes_per_second"] for found in rates if "auto_bytes_per_second" in found), None)
-    return auto or artifacts.read_json(folder, artifacts.SNAPSHOT)["settings"]["throttle_bytes_per_second"]
+    return auto or json_files.read_json(folder, json_files.SNAPSHOT)["settings"]["throttle_bytes_per_second"]
 
 
 def note_param() -> Param:
@@ -367,10 +367,10 @@ def stopped_candidates(folder: RunFolder, proposals: Mapping[str, Any]) -> dict[
     Out of segments.json, which must be of these proposals. Raises ArtifactError where it is not there: what was not
     looked at does not pass.
     """
-    audit = artifacts.read_json(folder, artifacts.SEGMENTS)
+    audit = json_files.read_json(folder, json_files.SEGMENTS)
     if audit.get("source_digest") != digest_of(proposals):
         raise ArtifactError(
-            f"{folder / artifacts.SEGMENTS} is not of these proposals. Nothing was written to the cluster. Clear "
+            f"{folder / json_files.SEGMENTS} is not of these proposals. Nothing was written to the cluster. Clear "
             "render_report with what follows it."
         )
     return {

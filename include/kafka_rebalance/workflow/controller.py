@@ -6,7 +6,7 @@ from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka_rebalance.model.cluster import ClusterView, SettledController
+from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 
 NAMES_SHOWN = 10  # of each queue; the rest is counted
 

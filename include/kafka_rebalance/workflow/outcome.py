@@ -10,6 +10,7 @@ from typing import ParamSpec, TypeVar
 
 from airflow.sdk.exceptions import AirflowFailException
 
+from kafka_rebalance.documents.storage import storage_error
 from kafka_rebalance.errors import (
     ApprovalError,
     ArtifactError,
@@ -24,9 +25,8 @@ from kafka_rebalance.errors import (
     StorageError,
     VerificationError,
 )
-from kafka_rebalance.execution.findings import some
 from kafka_rebalance.model.cluster_writes import ClusterWrite, Kind, noted
-from kafka_rebalance.model.storage import storage_error
+from kafka_rebalance.model.finding import some
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -9,10 +9,10 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.execution.decision import REJECT
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.planning.tables import BROKERS, PART, read_file
+from kafka_rebalance.execution.approval_rules import REJECT
+from kafka_rebalance.planning.tables.result_tables import BROKERS, PART, read_file
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.run.approved import decider
@@ -34,7 +34,7 @@ def write_rejection(folder: RunFolder, connection_id: str, run_id: str, now: dat
             found = _beside(folder, connection_id, row)
     except (RebalanceError, OSError) as unreadable:
         log.warning("What was rejected last cannot be told: %s", unreadable)
-    artifacts.write_json(folder, artifacts.REJECTION, {"rejected": found})
+    json_files.write_json(folder, json_files.REJECTION, {"rejected": found})
 
 
 def _last_answer(connection_id: str, run_id: str, now: datetime) -> dict[str, Any] | None:
@@ -53,7 +53,7 @@ def _beside(folder: RunFolder, connection_id: str, row: dict[str, Any]) -> dict[
     try:
         earlier = newest_attempt(runs_root() / file_name(connection_id) / file_name(row["run_id"]))
         if earlier is not None:
-            by = decider(artifacts.read_json_if_there(earlier, artifacts.DECISION)) or by
+            by = decider(json_files.read_json_if_there(earlier, json_files.DECISION)) or by
             then, moves_then = _proposed(earlier)
             alike = sum(moves_then.get(key) == after for key, after in moves_now.items())
             same = alike / len(moves_now) if then is not None and moves_now else None
@@ -73,7 +73,7 @@ def _beside(folder: RunFolder, connection_id: str, row: dict[str, Any]) -> dict[
 
 def _proposed(folder: RunFolder) -> tuple[dict[str, Any] | None, Lists]:
     """What a run recommends, and its lists by partition; nothing where it recommends nothing."""
-    plan = artifacts.read_json(folder, artifacts.PROPOSALS)
+    plan = json_files.read_json(folder, json_files.PROPOSALS)
     chosen = next((one for one in plan["candidates"] if one["name"] == plan["recommended"]), None)
     if chosen is None:
         return None, {}
@@ -83,7 +83,7 @@ def _proposed(folder: RunFolder) -> tuple[dict[str, Any] | None, Lists]:
         "bytes": chosen["moved_bytes"],
         "partitions": len(lists),
         "highest": chosen["scores"]["before"].get("disk", {}).get("max_over_mean"),
-        "brokers": sorted(_column(folder / artifacts.SNAPSHOT_FOLDER, BROKERS, ["broker"])["broker"]),
+        "brokers": sorted(_column(folder / json_files.SNAPSHOT_FOLDER, BROKERS, ["broker"])["broker"]),
     }, lists
 
 

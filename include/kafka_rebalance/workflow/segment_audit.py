@@ -8,14 +8,14 @@ from typing import Any
 
 import pyarrow.parquet as pq
 
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.planning.tables import read_candidate, read_file
-from kafka_rebalance.verification.cluster_configs import ClusterConfigs
-from kafka_rebalance.verification.next_roll import expected_rolls
-from kafka_rebalance.verification.segment_audit import SegmentAudit, audit_cluster, audit_moves
-from kafka_rebalance.verification.segment_files import Placed, files_now
+from kafka_rebalance.planning.tables.result_tables import read_candidate, read_file
+from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
+from kafka_rebalance.verification.segments.next_roll import expected_rolls
+from kafka_rebalance.verification.segments.open_files import Placed, files_now
+from kafka_rebalance.verification.segments.settings_audit import SegmentAudit, audit_cluster, audit_moves
 from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.workflow.snapshot import Snapshot
 
@@ -32,9 +32,9 @@ def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | Non
 
     `written`: bytes a second that come in; None: nothing is known of them, and `rolls` is null.
     """
-    proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
-    snapshot = folder / artifacts.SNAPSHOT_FOLDER
-    configs = ClusterConfigs.from_mapping(artifacts.read_json(snapshot, artifacts.CONFIGS))
+    proposals = json_files.read_json(folder, json_files.PROPOSALS)
+    snapshot = folder / json_files.SNAPSHOT_FOLDER
+    configs = ClusterConfigs.from_mapping(json_files.read_json(snapshot, json_files.CONFIGS))
     columns = ["topic", "partition", "replicas", "size_bytes"]
     table = pq.read_table(io.BytesIO(read_file(snapshot, "partitions.parquet")), columns=columns)
     placed = _placed(table.to_pylist())
@@ -43,9 +43,9 @@ def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | Non
         name: audit_moves(read_candidate(folder, name).moves, now, configs).to_mapping(FINDINGS_KEPT)
         for name in (candidate["name"] for candidate in proposals["candidates"])
     }
-    artifacts.write_json(
+    json_files.write_json(
         folder,
-        artifacts.SEGMENTS,
+        json_files.SEGMENTS,
         {
             **audit_cluster(placed, configs).to_mapping(FINDINGS_KEPT),
             "candidates": candidates,

@@ -8,19 +8,20 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from kafka_rebalance.brokers import configs as broker_configs
-from kafka_rebalance.brokers import metadata, sizes
+from kafka_rebalance.admin import effective_configs as broker_configs
+from kafka_rebalance.admin import offsets as metadata
+from kafka_rebalance.admin import replica_sizes as sizes
 from kafka_rebalance.errors import KafkaRuleError, ReadError, SettingsError
-from kafka_rebalance.execution.brokers_away import Away, without_away
-from kafka_rebalance.execution.readiness import check_cluster_ready
+from kafka_rebalance.execution.check.cluster_ready import check_cluster_ready
+from kafka_rebalance.execution.nightly.brokers_away import Away, without_away
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
-from kafka_rebalance.model.cluster import ClusterView, SettledController
+from kafka_rebalance.model.cluster_view import ClusterView, SettledController
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.verification.cluster_configs import ClusterConfigs
+from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
-from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import (
     check_controller_stable,
@@ -96,7 +97,7 @@ def take_snapshot(
         topics = sorted({tp.topic for tp in view.partitions})
         topic_configs = read_topic_configs(client, topics)
         dynamic = read_broker_configs(client, sorted(view.brokers))
-        holder = lock.read(client)
+        holder = cluster_lock.read(client)
     check_same_cluster(connection, view)
     # First offsets before sizes: they wait for leaders that ZooKeeper has and brokers do not know yet, without a log
     # until then. End offsets after sizes: more records than the bytes are of make an append look small, not large.

@@ -13,6 +13,8 @@ from typing import Any
 from kazoo.client import KazooClient
 
 import kafka_rebalance
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.folder_owner import read_folder_owner
 from kafka_rebalance.errors import (
     ArtifactError,
     FrozenError,
@@ -22,22 +24,20 @@ from kafka_rebalance.errors import (
     VerificationError,
     WriteError,
 )
-from kafka_rebalance.execution.automatic_elections import automatic_elections
-from kafka_rebalance.execution.decision import OFFERED
-from kafka_rebalance.execution.hazards import cruise_control
-from kafka_rebalance.execution.pacing import read_window, with_controller
-from kafka_rebalance.execution.readiness import refuse
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.folder_owner import read_folder_owner
+from kafka_rebalance.execution.approval_rules import OFFERED
+from kafka_rebalance.execution.check.automatic_elections import automatic_elections
+from kafka_rebalance.execution.check.cluster_ready import refuse
+from kafka_rebalance.execution.check.znode_size import cruise_control
+from kafka_rebalance.execution.time_window import read_window, with_controller
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import OFFER, Settings
 from kafka_rebalance.planning.planner import prepare
-from kafka_rebalance.planning.tables import write_snapshot
+from kafka_rebalance.planning.tables.result_tables import write_snapshot
 from kafka_rebalance.spark import package_zip
-from kafka_rebalance.verification.checks import document, only_behind, summarise
-from kafka_rebalance.verification.emptied import check_emptied
-from kafka_rebalance.verification.leaders import check_leaders
-from kafka_rebalance.verification.placement import check_not_deleted, check_placement, check_same_topics
+from kafka_rebalance.verification.check_result import document, only_behind, summarise
+from kafka_rebalance.verification.emptied_brokers import check_emptied
+from kafka_rebalance.verification.preferred_leaders import check_leaders
+from kafka_rebalance.verification.replicas_in_place import check_not_deleted, check_placement, check_same_topics
 from kafka_rebalance.workflow import plans, rejection, segment_audit
 from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.dag_params import AUTO
@@ -55,7 +55,7 @@ from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.segments import check_segment_settings
 from kafka_rebalance.workflow.snapshot import metric_rows, take_snapshot
 from kafka_rebalance.workflow.throttle import in_force, rates, standing
-from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client, read_children
 from kafka_rebalance.zookeeper.reader import read_assignments
 from kafka_rebalance.zookeeper.znodes import paths
@@ -111,13 +111,15 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     if who_asked.is_way_back(dag_run):  # it mostly ends less even, and must be there when it is needed
         settings = replace(settings, less_even_plan=OFFER)
     observed_at = datetime.now(UTC)
-    tables_digest = write_snapshot(folder / artifacts.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
-    artifacts.write_json(folder / artifacts.SNAPSHOT_FOLDER, "configs.json", taken.configs, source_digest=tables_digest)
-    prepare(folder / artifacts.SNAPSHOT_FOLDER, settings)  # what no plan can satisfy fails here, not in Spark
-    artifacts.write_json(folder, artifacts.SETTINGS, settings.to_mapping())
-    artifacts.write_json(
+    tables_digest = write_snapshot(folder / json_files.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
+    json_files.write_json(
+        folder / json_files.SNAPSHOT_FOLDER, "configs.json", taken.configs, source_digest=tables_digest
+    )
+    prepare(folder / json_files.SNAPSHOT_FOLDER, settings)  # what no plan can satisfy fails here, not in Spark
+    json_files.write_json(folder, json_files.SETTINGS, settings.to_mapping())
+    json_files.write_json(
         folder,
-        artifacts.SNAPSHOT,
+        json_files.SNAPSHOT,
         {
             "connection_id": connection_id,
             "cluster_id": taken.view.cluster_id,
@@ -143,7 +145,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
         },
         source_digest=tables_digest,
     )
-    package_zip.build(folder / artifacts.PACKAGE_ZIP)
+    package_zip.build(folder / json_files.PACKAGE_ZIP)
     ledger.append("metrics", connection_id, dag_run.run_id, observed_at, metric_rows(taken))
     ti.xcom_push("metrics", str(ledger.folder_of("metrics", connection_id)))
     return {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
@@ -159,13 +161,13 @@ def check_not_begun(context: Mapping[str, Any]) -> None:
     given = dict(itertools.pairwise(submit.application_args))
     folder = open_own_folder(given["--out"], dag_run, given["--expect-nonce"])
     wanted = {
-        "--snapshot": f"{folder}/{artifacts.SNAPSHOT_FOLDER}",
-        "--settings": f"{folder}/{artifacts.SETTINGS}",
+        "--snapshot": f"{folder}/{json_files.SNAPSHOT_FOLDER}",
+        "--settings": f"{folder}/{json_files.SETTINGS}",
         "--metrics": str(ledger.folder_of("metrics", read_folder_owner(folder).connection_id)),
         "--expect-run": f"{dag_run.dag_id}/{dag_run.run_id}",
     }
     same = all(given[name] == value for name, value in wanted.items())
-    check_submitted(same and submit.py_files == f"{folder}/{artifacts.PACKAGE_ZIP}")
+    check_submitted(same and submit.py_files == f"{folder}/{json_files.PACKAGE_ZIP}")
     running.check_not_begun(folder)
 
 
@@ -176,8 +178,8 @@ def render_report(run_folder: str, dag_run: Any) -> dict[str, Any]:
     report_files.write_reassignments(folder)
     found_by_plan = rates.measured(folder)
     segment_audit.write_audit(folder, found_by_plan.written)
-    proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
-    written = artifacts.read_json(folder, artifacts.SNAPSHOT)
+    proposals = json_files.read_json(folder, json_files.PROPOSALS)
+    written = json_files.read_json(folder, json_files.SNAPSHOT)
     connection_id = written["connection_id"]
     estimate.write_estimate(folder, connection_id, dag_run.run_id, datetime.now(UTC))
     rejection.write_rejection(folder, connection_id, dag_run.run_id, datetime.now(UTC))
@@ -252,7 +254,7 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
     plan = read_approved(decision, dag_run)
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
-        if _document(plan, artifacts.VERIFICATION).get("again"):
+        if _document(plan, json_files.VERIFICATION).get("again"):
             _elect_who_is_back(client, plan, dag_run)
         view = read_plan_view(client, plan)
         checks = [
@@ -272,9 +274,9 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
     summary = summarise(checks)
     held_back = batch_notes.not_moved(plan, view)
     again = not held_back and only_behind(summary)
-    artifacts.write_json(
+    json_files.write_json(
         plan.folder,
-        artifacts.VERIFICATION,
+        json_files.VERIFICATION,
         {
             **document(checks),
             "not_moved": held_back,
@@ -301,7 +303,7 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
 def _elect(client: KazooClient, plan: ApprovedPlan, dag_run: Any) -> tuple[TopicPartition, ...]:
     """Elects leaders of the whole plan where nobody else holds the cluster; gives who is not led as approved yet."""
     owner = lock_owner(plan.candidate.digest, dag_run)
-    allowed = elections.may_elect(plan, lambda: lock.read_own_fence(client, owner))
+    allowed = elections.may_elect(plan, lambda: cluster_lock.read_own_fence(client, owner))
     most = elections.most_at_once(plan)
     return elections.elect_preferred(client, plan.candidate.moves, most=most, allowed=allowed)
 
@@ -333,8 +335,8 @@ def record(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
 
 def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
     """What was promised, and what the run's files say became of it."""
-    verified = _document(plan, artifacts.VERIFICATION).get("passed", False)
-    batches = _document(plan, artifacts.BATCHES).get("batches", [])
+    verified = _document(plan, json_files.VERIFICATION).get("passed", False)
+    batches = _document(plan, json_files.BATCHES).get("batches", [])
     done = [batch for batch in batches if batch["state"] == "done"]
     copied = [(batch, batch.get("measured_bytes")) for batch in done]
     seconds = None
@@ -371,6 +373,6 @@ def _predicted_seconds(plan: ApprovedPlan) -> float | None:
 def _document(plan: ApprovedPlan, name: str) -> dict[str, Any]:
     """A file that a task before may not have come to write."""
     try:
-        return artifacts.read_json(plan.folder, name)
+        return json_files.read_json(plan.folder, name)
     except ArtifactError:
         return {}

@@ -23,10 +23,10 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 
 from kafka_rebalance.errors import CorruptZnodeError, LockLostError
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
-from kafka_rebalance.zookeeper.lock import Fence, own_acl
-from kafka_rebalance.zookeeper.primitives import ATTEMPTS, commit, delete_znode, repeat
+from kafka_rebalance.zookeeper.cluster_lock import Fence, own_acl
+from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS, commit, delete_znode, repeat
 from kafka_rebalance.zookeeper.znodes import paths
-from kafka_rebalance.zookeeper.znodes.parsing import compact_json, parse_object, parse_text, parse_version
+from kafka_rebalance.zookeeper.znodes.json_fields import compact_json, parse_object, parse_text, parse_version
 
 PART_BYTES = 512 * 1024  # below jute.maxbuffer (1 MiB) also as base64 in the znode's JSON
 

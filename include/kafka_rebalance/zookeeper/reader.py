@@ -9,7 +9,7 @@ from typing import TypeVar
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError
-from kafka_rebalance.model.cluster import BatchView, BrokerRegistration, ClusterView, Controller, SettledController
+from kafka_rebalance.model.cluster_view import BatchView, BrokerRegistration, ClusterView, Controller, SettledController
 from kafka_rebalance.model.partition import PartitionState, PartitionView, TopicAssignment, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, exists, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.znodes import (
@@ -24,7 +24,7 @@ from kafka_rebalance.zookeeper.znodes import (
     decode_topic,
     paths,
 )
-from kafka_rebalance.zookeeper.znodes.parsing import INT_MAX
+from kafka_rebalance.zookeeper.znodes.json_fields import INT_MAX
 
 K = TypeVar("K")
 

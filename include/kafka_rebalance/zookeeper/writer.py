@@ -23,14 +23,14 @@ from kafka_rebalance.errors import (
     WriteError,
 )
 from kafka_rebalance.execution.move_stage import Stage, stage_in
-from kafka_rebalance.model.cluster import AnyView
+from kafka_rebalance.model.candidate import Batch, Move
+from kafka_rebalance.model.cluster_view import AnyView
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.proposal import Batch, Move
-from kafka_rebalance.model.rules import JUTE_MAXBUFFER_BYTES, replica_list_problem
+from kafka_rebalance.model.replica_list import JUTE_MAXBUFFER_BYTES, replica_list_problem
 from kafka_rebalance.zookeeper.client import LOST, Znode, exists, read_znodes, sync
-from kafka_rebalance.zookeeper.lock import Fence
-from kafka_rebalance.zookeeper.primitives import ATTEMPTS, acl_like, commit, create_znode, repeat
+from kafka_rebalance.zookeeper.cluster_lock import Fence
 from kafka_rebalance.zookeeper.reader import read_assignments, read_batch_view
+from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS, acl_like, commit, create_znode, repeat
 from kafka_rebalance.zookeeper.znodes import (
     decode_config,
     decode_controller,

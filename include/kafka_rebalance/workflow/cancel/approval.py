@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 from airflow.sdk import Param
 from airflow.sdk.definitions.param import ParamsDict
 
-from kafka_rebalance.execution.cancel import CancelPlan, check_consent
-from kafka_rebalance.execution.controller_election import ElectionPlan
-from kafka_rebalance.execution.decision import REJECT, Answer
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.execution.approval_rules import REJECT, Answer
+from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, check_consent
+from kafka_rebalance.execution.stuck_request import ElectionPlan
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.workflow.approval import DigestApprovalOperator, Offer, note_param
@@ -33,7 +33,7 @@ class CancelApprovalOperator(DigestApprovalOperator):
     _consent: str | None = None
 
     def offer(self, folder: RunFolder) -> Offer:
-        written = artifacts.read_json(folder, artifacts.CANCEL)
+        written = json_files.read_json(folder, json_files.CANCEL)
         return Offer(
             connection_id=written["connection_id"],
             policy_digest=written["policy_digest"],
@@ -43,7 +43,7 @@ class CancelApprovalOperator(DigestApprovalOperator):
         )
 
     def form(self, folder: RunFolder, policy: Policy) -> ParamsDict:
-        plan = _plan(artifacts.read_json(folder, artifacts.CANCEL))
+        plan = _plan(json_files.read_json(folder, json_files.CANCEL))
         if plan.consent is None:
             return ParamsDict({"note": note_param()})
         consent = Param(
@@ -55,9 +55,12 @@ class CancelApprovalOperator(DigestApprovalOperator):
         return ParamsDict({CONSENT: consent, "note": note_param()})
 
     def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
-        from kafka_rebalance.report import cancel, controller_election  # heavy, and this file is read with the Dag
+        from kafka_rebalance.report.requests import (  # heavy, and this file is read with the Dag
+            cancel,
+            controller_election,
+        )
 
-        written = artifacts.read_json(folder, artifacts.CANCEL)
+        written = json_files.read_json(folder, json_files.CANCEL)
         words = controller_election if written["action"] == ELECT_CONTROLLER else cancel
         return words.approval_subject(written), words.approval_body(written)
 
@@ -67,7 +70,7 @@ class CancelApprovalOperator(DigestApprovalOperator):
 
     def check_choice(self, folder: RunFolder, choice: str, answer: Answer) -> None:
         if choice != REJECT:
-            check_consent(_plan(artifacts.read_json(folder, artifacts.CANCEL)), self._consent)
+            check_consent(_plan(json_files.read_json(folder, json_files.CANCEL)), self._consent)
 
     def details(self, folder: RunFolder, answer: Answer) -> dict[str, Any]:
         return {CONSENT: self._consent}
@@ -77,7 +80,7 @@ class RateApprovalOperator(DigestApprovalOperator):
     """Offers the rate of cancel.json, which is above the one that the run was approved with."""
 
     def offer(self, folder: RunFolder) -> Offer:
-        written = artifacts.read_json(folder, artifacts.CANCEL)
+        written = json_files.read_json(folder, json_files.CANCEL)
         return Offer(
             connection_id=written["connection_id"],
             policy_digest=written["policy_digest"],
@@ -90,9 +93,9 @@ class RateApprovalOperator(DigestApprovalOperator):
         return ParamsDict({"note": note_param()})
 
     def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
-        from kafka_rebalance.report.cancel import rate_body, rate_subject  # heavy, and read with the Dag
+        from kafka_rebalance.report.requests.cancel import rate_body, rate_subject  # heavy, and read with the Dag
 
-        written = artifacts.read_json(folder, artifacts.CANCEL)
+        written = json_files.read_json(folder, json_files.CANCEL)
         return rate_subject(written), rate_body(written)
 
 

@@ -14,13 +14,13 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowSkipException
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError
-from kafka_rebalance.execution.controller_election import ElectionPlan, EntryState, entry_states
-from kafka_rebalance.execution.findings import some
-from kafka_rebalance.execution.staleness import check_policy_unchanged
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.execution.check.drift import check_policy_unchanged
+from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, entry_states
+from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.finding import some
 from kafka_rebalance.workflow.cancel.approval import CONSENT
 from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
 from kafka_rebalance.workflow.hooks import read_connection
@@ -29,7 +29,7 @@ from kafka_rebalance.workflow.run.approved import check_digest, read_decision
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
-from kafka_rebalance.zookeeper import cancelling
+from kafka_rebalance.zookeeper import forced_deletes
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
 
@@ -85,7 +85,7 @@ def _no_use(why: str, remedy: str) -> ClusterNotReadyError:
 
 
 def _planned(client: KazooClient) -> tuple[ElectionPlan, ClusterView]:
-    planned = cancelling.plan_election(client)
+    planned = forced_deletes.plan_election(client)
     if planned is None:
         why = "Nothing is requested in /admin/reassign_partitions: there is nothing to clear. Nothing was changed."
         log.warning("%s", why)
@@ -100,7 +100,7 @@ def elect_controller(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any
     A retry deletes nothing twice: where the controller is not the one that was shown, it only looks.
     """
     folder, given = read_decision(decision, dag_run)
-    written = artifacts.read_json(folder, artifacts.CANCEL)
+    written = json_files.read_json(folder, json_files.CANCEL)
     plan = ElectionPlan.from_mapping(written["plan"])
     check_digest(f"The controller election of cluster {plan.cluster_id}", plan.digest, given)
     connection_id = written["connection_id"]
@@ -114,7 +114,7 @@ def elect_controller(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any
             check_may_begin(folder, connection_id, given)
             check_not_frozen(connection_id)
             check_controller_stable(client, lambda: time.sleep(PAUSE_SECONDS))
-        deleted = cancelling.elect_controller(client, plan, given[CONSENT])
+        deleted = forced_deletes.elect_controller(client, plan, given[CONSENT])
         if not deleted:
             log.warning("Broker %d is not controller of epoch %d any more: nothing deleted", plan.broker, plan.epoch)
         view = _next_controller(client, plan)

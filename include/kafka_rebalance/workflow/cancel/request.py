@@ -11,9 +11,11 @@ from typing import Any
 from airflow.sdk.exceptions import AirflowSkipException
 from kazoo.client import KazooClient
 
-from kafka_rebalance.brokers import reassignments, sizes
+from kafka_rebalance.admin import replica_sizes, running_reassignments
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import write_whole
 from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, ReadError, SettingsError
-from kafka_rebalance.execution.cancel import (
+from kafka_rebalance.execution.cancel.cancel_fates import (
     CANCEL_CANNOT_RESTORE,
     ROLL_BACK_CANNOT_RESTORE,
     STOP_CANNOT_RESTORE,
@@ -24,18 +26,16 @@ from kafka_rebalance.execution.cancel import (
     plan_cancel,
     remaining,
 )
-from kafka_rebalance.execution.progress import Sizes
-from kafka_rebalance.execution.recovery import position
-from kafka_rebalance.execution.roll_back import plan_roll_back
+from kafka_rebalance.execution.cancel.roll_back import plan_roll_back
+from kafka_rebalance.execution.follow.move_progress import Sizes
+from kafka_rebalance.execution.run_position import position
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.candidate import Move, brokers_touched
+from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.proposal import Move, brokers_touched
-from kafka_rebalance.model.storage import write_whole
-from kafka_rebalance.report import cancel, controller_election
+from kafka_rebalance.report.requests import cancel, controller_election
 from kafka_rebalance.workflow.cancel.controller_election import show_stuck_request
 from kafka_rebalance.workflow.cancel.params import CANCEL_NOW, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
@@ -109,7 +109,7 @@ def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
         "nonce": nonce,
         **found,
     }
-    artifacts.write_json(folder, artifacts.CANCEL, document)
+    json_files.write_json(folder, json_files.CANCEL, document)
     said = controller_election.lines(document) if action == ELECT_CONTROLLER else cancel.lines(document)
     for line in said:
         log.info("%s", line)
@@ -187,7 +187,7 @@ def _cancel_now(asked: _Asked, client: KazooClient) -> dict[str, Any]:
     _need_policy(asked.policy, asked.connection.connection_id)
     check_same_cluster(asked.connection, asked.view)
     moves = asked.target.candidate.moves
-    way = Way.API if reassignments.can_cancel(asked.connection.kafka) else Way.ZNODE
+    way = Way.API if running_reassignments.can_cancel(asked.connection.kafka) else Way.ZNODE
     held = _sizes(asked, moves)
     steps = plan_cancel(moves, asked.view, way, held, asked=asked_for(asked.target.folder, client))
     open_moves = tuple(step.move for step in steps if step.fate not in (Fate.DONE, Fate.CHANGED))
@@ -269,7 +269,7 @@ def _sizes(asked: _Asked, moves: tuple[Move, ...]) -> Sizes | None:
     """Bytes by broker, of those that are up; None where they cannot be had: then nobody knows, and it says so."""
     wanted = sorted(set(asked.view.brokers) & brokers_touched(moves))
     try:
-        return sizes.read_log_dirs(asked.connection.kafka, wanted).replicas
+        return replica_sizes.read_log_dirs(asked.connection.kafka, wanted).replicas
     except ReadError as unread:
         log.warning("What is thrown away cannot be told: %s", unread)
         return None

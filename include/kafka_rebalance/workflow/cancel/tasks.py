@@ -11,18 +11,18 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.brokers import reassignments
+from kafka_rebalance.admin import running_reassignments
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ApprovalError, ClusterNotReadyError, ExecutionError, VerificationError
-from kafka_rebalance.execution.cancel import CancelPlan, Fate, Way, has_fate, out_of_order, plan_cancel
+from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, Fate, Way, has_fate, out_of_order, plan_cancel
+from kafka_rebalance.execution.check.drift import check_policy_unchanged
 from kafka_rebalance.execution.move_stage import Stage, stage_in
-from kafka_rebalance.execution.staleness import check_policy_unchanged
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.candidate import Batch, Move
+from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.proposal import Batch, Move
-from kafka_rebalance.verification.checks import Check, document, summarise
-from kafka_rebalance.verification.placement import check_placement
+from kafka_rebalance.verification.check_result import Check, document, summarise
+from kafka_rebalance.verification.replicas_in_place import check_placement
 from kafka_rebalance.workflow.cancel.approval import CONSENT
 from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
 from kafka_rebalance.workflow.cancel.request import rate_digest
@@ -37,9 +37,9 @@ from kafka_rebalance.workflow.run.running import approved_in, still_running
 from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.workflow.throttle import in_force
 from kafka_rebalance.workflow.throttle.rate_change import change_rate
-from kafka_rebalance.zookeeper import lock
-from kafka_rebalance.zookeeper.cancelling import ask_for_original_lists
+from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.forced_deletes import ask_for_original_lists
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import create_reassignment
 
@@ -78,7 +78,7 @@ def stop(run_folder: str, dag_run: Any) -> dict[str, Any]:
             return _say_ended(written)
         asked = control.ask_stop(target, _who(dag_run))
         # After that: a worker that read control.json before it, and is about to request a batch, no longer can.
-        lock.raise_fence(client)
+        cluster_lock.raise_fence(client)
     log.info("%s stops after the batch under way, as %s asked", written["run"], asked.stop_after_batch)
     return {"run": written["run"], **written["remaining"]}
 
@@ -140,7 +140,7 @@ def cancel(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             check_may_begin(approved.folder, approved.connection_id, approved.decision)
         control.ask_cancel(target, decider(approved.decision) or "somebody")
         # After that: a worker that read control.json before it, and is about to request a batch, no longer can.
-        lock.raise_fence(client)
+        cluster_lock.raise_fence(client)
         cancelled = _take_back(client, connection, approved)
     for tp in sorted(cancelled):
         log.info("%s was taken back", tp)
@@ -150,7 +150,7 @@ def cancel(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
 def read_approved_cancel(decision: Mapping[str, Any], dag_run: Any) -> ApprovedCancel:
     """The plan of cancel.json, if it is the one that was approved. Raises ApprovalError, ArtifactError."""
     folder, written = read_decision(decision, dag_run)
-    found = artifacts.read_json(folder, artifacts.CANCEL)
+    found = json_files.read_json(folder, json_files.CANCEL)
     plan = CancelPlan.from_mapping(found["plan"])
     check_digest(f"The cancelling of {plan.run}", plan.digest, written)
     return ApprovedCancel(folder, found, written, plan)
@@ -179,7 +179,7 @@ def _take_back(client: KazooClient, connection: ClusterConnection, approved: App
         order = out_of_order(plan.moves, view) if not flying and view.reassignments is None else ()
         if order and not {move.topic_partition for move in order} <= reordered:
             # Copies nothing: each list has the same brokers before and after. Not beside another run: the fence first.
-            fence = lock.read_fence(client)
+            fence = cluster_lock.read_fence(client)
             still_running(client, plan.run, plan.candidate_digest)
             batch = Batch(1, order, plan.digest)
             create_reassignment(client, batch, plan.digest, view.brokers, view=view, fence=fence)
@@ -214,7 +214,7 @@ def _cancel_in_flight(
 ) -> set[TopicPartition]:
     partitions = {move.topic_partition for move in moves}
     if approved.plan.way is Way.API:
-        return set(reassignments.cancel_reassignments(connection.kafka, partitions))
+        return set(running_reassignments.cancel_reassignments(connection.kafka, partitions))
     back = ask_for_original_lists(client, approved.plan, approved.decision[CONSENT], asked)
     log.info("Asked for the original lists of %d partitions; another broker becomes controller", len(back))
     return {move.topic_partition for move in back}
@@ -236,9 +236,9 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
     with open_client(read_connection(approved.connection_id).zookeeper) as client:
         checks, ends = _settled(client, approved)
     summary = summarise(checks)
-    artifacts.write_json(
+    json_files.write_json(
         approved.folder,
-        artifacts.VERIFICATION,
+        json_files.VERIFICATION,
         {
             **document(checks),
             "verified_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -287,7 +287,7 @@ def _checks(client: KazooClient, approved: ApprovedCancel, target: ApprovedPlan)
         moved = partition is not None and partition.replicas == move.after
         ends["in place" if moved else "where it was before"].append(move.topic_partition)
         expected.append(move if moved else Move(move.topic_partition, move.after, move.before, move.size_bytes))
-    holder = lock.read(client)
+    holder = cluster_lock.read(client)
     held = holder is not None and (holder.run, holder.digest) == (approved.plan.run, approved.plan.candidate_digest)
     given_back = Check(
         "lock",
@@ -304,7 +304,7 @@ def _checks(client: KazooClient, approved: ApprovedCancel, target: ApprovedPlan)
 
 def _read_request(run_folder: str, dag_run: Any) -> tuple[dict[str, Any], RunFolder]:
     """cancel.json, and the folder of the run that it is about."""
-    written = artifacts.read_json(open_own_folder(run_folder, dag_run), artifacts.CANCEL)
+    written = json_files.read_json(open_own_folder(run_folder, dag_run), json_files.CANCEL)
     return written, open_run_folder(written["target_folder"])
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from datetime import datetime
 from typing import Any
 
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import StorageError
 from kafka_rebalance.execution.eta import DAYS_COUNTED, run_ratios
-from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.run.folder import RunFolder
 
@@ -31,6 +31,6 @@ def write_estimate(folder: RunFolder, connection_id: str, run_id: str, now: date
         {"recorded_at": row["observed_at"].isoformat(timespec="seconds"), **{key: row[key] for key in _SHOWN}}
         for row in earlier[:LAST_RUNS]
     ]
-    artifacts.write_json(
-        folder, artifacts.ESTIMATE, {"ratios": list(run_ratios(earlier)), "last": last, "problems": problems}
+    json_files.write_json(
+        folder, json_files.ESTIMATE, {"ratios": list(run_ratios(earlier)), "last": last, "problems": problems}
     )

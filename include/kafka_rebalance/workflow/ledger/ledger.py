@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from kafka_rebalance.documents.json_files import PACKAGE_ZIP
+from kafka_rebalance.documents.ledger_files import SOURCE_FILE, files_that_count
+from kafka_rebalance.documents.storage import make_folder, names_in, read_bytes, write_whole
 from kafka_rebalance.errors import StorageError
-from kafka_rebalance.model.artifacts import PACKAGE_ZIP
-from kafka_rebalance.model.ledger_files import SOURCE_FILE, files_that_count
-from kafka_rebalance.model.storage import make_folder, names_in, read_bytes, write_whole
 from kafka_rebalance.spark import package_zip
 from kafka_rebalance.workflow.ledger.tables import TABLES
 from kafka_rebalance.workflow.run.folder import RunFolder, check_submitted, file_name, runs_root

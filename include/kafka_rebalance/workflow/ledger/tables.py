@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from kafka_rebalance.planning.history_table import SAMPLES_SCHEMA
+from kafka_rebalance.planning.tables.history_table import SAMPLES_SCHEMA
 
 AUDITS = pa.schema(
     [

@@ -10,27 +10,27 @@ from typing import Any
 import pyarrow as pa
 from airflow.sdk.exceptions import AirflowSkipException
 
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.amounts import share_in_words
+from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.arrays import Problem
-from kafka_rebalance.planning.constraints import rack_rule, violations
-from kafka_rebalance.planning.history_samples import DAYS, aggregated
-from kafka_rebalance.planning.history_table import (
+from kafka_rebalance.planning.evenness.scores import Score
+from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
+from kafka_rebalance.planning.tables.history_table import (
     HISTORY,
     SAMPLES_SCHEMA,
     existing_partitions,
     planned_with,
     write_history,
 )
-from kafka_rebalance.planning.reading import read_problem
-from kafka_rebalance.planning.scoring import Score
-from kafka_rebalance.planning.tables import write_snapshot
+from kafka_rebalance.planning.tables.read_problem import read_problem
+from kafka_rebalance.planning.tables.result_tables import write_snapshot
+from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
 from kafka_rebalance.report.units import format_count
-from kafka_rebalance.verification.segment_audit import SegmentAudit
+from kafka_rebalance.verification.segments.settings_audit import SegmentAudit
 from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.fleet import VERDICT, fleet
 from kafka_rebalance.workflow.hooks import read_connection
@@ -44,7 +44,7 @@ from kafka_rebalance.workflow.run.folder import RunFolder, create_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.segment_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
 from kafka_rebalance.workflow.snapshot import Snapshot, metric_rows, take_snapshot
-from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 
 __all__ = ["VERDICT", "check", "fleet", "verdict"]
@@ -67,10 +67,10 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
     except ClusterNotReadyError:
         _skip_while_held(connection)
         raise
-    digest = write_snapshot(folder / artifacts.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
+    digest = write_snapshot(folder / json_files.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
     now = datetime.now(UTC)
     problem = _with_history(
-        read_problem(folder / artifacts.SNAPSHOT_FOLDER, settings), folder, connection_id, taken, now
+        read_problem(folder / json_files.SNAPSHOT_FOLDER, settings), folder, connection_id, taken, now
     )
     found = scores_of_the_rest(problem, taken)
     broken = int(violations(rack_rule(problem), problem.replicas).sum())
@@ -100,7 +100,7 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
     controller = controller_document(taken.view, taken.controller)
     segments = audit.to_mapping(FINDINGS_KEPT)
     written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat()}
-    artifacts.write_json(folder, VERDICT, written, source_digest=digest)
+    json_files.write_json(folder, VERDICT, written, source_digest=digest)
     ledger.append("metrics", connection_id, dag_run.run_id, now, metric_rows(taken))
     ledger.append("balance", connection_id, dag_run.run_id, now, [_balance_row(result, dag_run.run_id)])
     ledger.append("audits", connection_id, dag_run.run_id, now, audit_rows(audit))
@@ -111,7 +111,7 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
 
 def _with_history(problem: Problem, folder: RunFolder, connection_id: str, taken: Snapshot, now: datetime) -> Problem:
     """With bytes in from the ledger's samples, this night's among them; they stay unknown where those are too few."""
-    snapshot = folder / artifacts.SNAPSHOT_FOLDER
+    snapshot = folder / json_files.SNAPSHOT_FOLDER
     known = ledger.read_columns("metrics", connection_id, DAYS, now=now)
     tonight = [{"observed_at": now, **row} for row in metric_rows(taken)]
     samples = pa.concat_tables([known.table, pa.Table.from_pylist(tonight, schema=SAMPLES_SCHEMA)])
@@ -131,7 +131,7 @@ def _nights_in_a_row(found: ledger.Found) -> list[dict[str, Any]]:
 def _skip_while_held(connection: ClusterConnection) -> None:
     """Ends the check as skipped where a run holds the cluster: that it moves is not a failure of the night."""
     with open_client(connection.zookeeper) as client:
-        holder = lock.read(client)
+        holder = cluster_lock.read(client)
     if holder is not None:
         raise AirflowSkipException(
             f"{connection.connection_id} is not checked: {holder.name} holds it, and what moves is not measured."

@@ -7,17 +7,24 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any
 
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.execution.decision import REJECT
-from kafka_rebalance.execution.proposing import AGAIN_AFTER, Rejection, Seen, again, changed_since, not_again
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.execution.approval_rules import REJECT
+from kafka_rebalance.execution.nightly.after_rejection import (
+    AGAIN_AFTER,
+    Rejection,
+    Seen,
+    again,
+    changed_since,
+    not_again,
+)
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import REFUSE, Settings
-from kafka_rebalance.planning.arrays import Problem, loads_now, shares
-from kafka_rebalance.planning.constraints import rack_rule, rackless, violations
-from kafka_rebalance.planning.hot_spots import Reach, reach
-from kafka_rebalance.planning.reading import read_problem
-from kafka_rebalance.planning.scoring import Score, scores
+from kafka_rebalance.planning.evenness.hot_spots import Reach, reach
+from kafka_rebalance.planning.evenness.scores import Score, scores
+from kafka_rebalance.planning.problem.arrays import Problem, loads_now, shares
+from kafka_rebalance.planning.rules.rack_rule import rack_rule, rackless, violations
+from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.run.approved import decider
@@ -137,13 +144,13 @@ def _rejection(connection_id: str, params: Mapping[str, Any], now: datetime) -> 
             folder = newest_attempt(runs_root() / file_name(connection_id) / file_name(row["run_id"]))
             if folder is None:
                 continue
-            written = artifacts.read_json(folder, artifacts.SNAPSHOT)
+            written = json_files.read_json(folder, json_files.SNAPSHOT)
             if not _is_of_everything(written["settings"], params):
                 continue
             if row["choice"] != REJECT:
                 return None
-            by = decider(artifacts.read_json_if_there(folder, artifacts.DECISION)) or row["by"] or "somebody"
-            problem = read_problem(folder / artifacts.SNAPSHOT_FOLDER, Settings())
+            by = decider(json_files.read_json_if_there(folder, json_files.DECISION)) or row["by"] or "somebody"
+            problem = read_problem(folder / json_files.SNAPSHOT_FOLDER, Settings())
         except (RebalanceError, OSError, KeyError) as unreadable:
             log.warning("Run %s was answered, but its folder cannot be read: %s", row["run_id"], unreadable)
             continue

@@ -13,15 +13,15 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.execution.decision import OFFERED, REJECT
-from kafka_rebalance.execution.readiness import readiness_findings
-from kafka_rebalance.execution.staleness import Baseline, Drift, MoveDrift, drifts, named_by_reason
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.execution.approval_rules import OFFERED, REJECT
+from kafka_rebalance.execution.check.cluster_ready import readiness_findings
+from kafka_rebalance.execution.check.drift import Baseline, Drift, MoveDrift, drifts, named_by_reason
+from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
-from kafka_rebalance.model.proposal import Candidate
-from kafka_rebalance.planning.tables import read_candidate
-from kafka_rebalance.report.drift import CandidateDrift, DriftReport
+from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.report.run.drift import CandidateDrift, DriftReport
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run.baseline import read_baseline
 from kafka_rebalance.workflow.run.folder import RunFolder
@@ -85,7 +85,7 @@ def read_drift(folder: RunFolder) -> DriftReport:
 
     Brokers are not asked: whether partitions have grown is told before the first write.
     """
-    snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+    snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
     names, aside = _names(folder)
     candidates = [read_candidate(folder, name) for name in names]
     topics = {move.topic_partition.topic for candidate in candidates for move in candidate.moves}
@@ -116,11 +116,11 @@ def _names(folder: RunFolder) -> tuple[list[str], tuple[str, ...]]:
 
     The approved one; before there is one, all that may be approved, the recommended one first.
     """
-    decision = artifacts.read_json_if_there(folder, artifacts.DECISION)
+    decision = json_files.read_json_if_there(folder, json_files.DECISION)
     if decision is not None:
         choice = decision.get("choice")
         return ([str(choice)] if choice not in (None, REJECT) else []), ()
-    plan = artifacts.read_json(folder, artifacts.PROPOSALS)
+    plan = json_files.read_json(folder, json_files.PROPOSALS)
     offered = {one["name"]: one for one in plan["candidates"] if one["status"] in OFFERED}
     names = sorted(offered, key=lambda name: name != plan["recommended"])
     moves = sum(one["moved_replicas"] + one["leader_changes"] for one in offered.values())

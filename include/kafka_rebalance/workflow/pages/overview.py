@@ -19,11 +19,11 @@ from urllib.parse import quote
 from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ArtifactError, RebalanceError, StorageError
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.storage import is_there
-from kafka_rebalance.report import overview as report
-from kafka_rebalance.report.overview import Approval, CheckRun, Cluster, Janitor, Lease, Link, Overview, Run
+from kafka_rebalance.report.fleet import cluster_health as report
+from kafka_rebalance.report.fleet.cluster_health import Approval, CheckRun, Cluster, Janitor, Lease, Link, Overview, Run
 from kafka_rebalance.report.page import render_overview
 from kafka_rebalance.workflow.fleet import CHECK_DAG, CLUSTERS, JANITOR_DAG, REBALANCE_DAG, VERDICT, fleet
 from kafka_rebalance.workflow.ledger import ledger
@@ -236,7 +236,7 @@ def _newest_verdict(records: Records, problems: list[str]) -> dict[str, Any] | N
         run = runs_root() / file_name(records.connection_id) / file_name(check.run_id)
         try:
             folder = newest_attempt(run)
-            verdict = None if folder is None else artifacts.read_json_if_there(folder, VERDICT)
+            verdict = None if folder is None else json_files.read_json_if_there(folder, VERDICT)
             if verdict is not None:
                 return verdict
         except (ArtifactError, OSError) as unreadable:
@@ -269,15 +269,15 @@ def _run(record: RebalanceRecord, records: Records) -> Run:
     try:
         documents: dict[str, dict[str, Any] | None] = {}
         folder = open_run_folder(record.folder) if record.folder is not None else None
-        for name in (artifacts.DECISION, artifacts.VERIFICATION):
-            documents[name] = None if folder is None else artifacts.read_json_if_there(folder, name)
+        for name in (json_files.DECISION, json_files.VERIFICATION):
+            documents[name] = None if folder is None else json_files.read_json_if_there(folder, name)
         state = report.run_state(
             airflow_state=record.state,
-            is_planned=folder is not None and is_there(folder / artifacts.PROPOSALS),
+            is_planned=folder is not None and is_there(folder / json_files.PROPOSALS),
             is_waiting=(record.dag_id, record.run_id) in records.waiting,
-            decision=documents[artifacts.DECISION],
-            is_started=folder is not None and is_there(folder / artifacts.BATCHES),
-            verification=documents[artifacts.VERIFICATION],
+            decision=documents[json_files.DECISION],
+            is_started=folder is not None and is_there(folder / json_files.BATCHES),
+            verification=documents[json_files.VERIFICATION],
         )
     except (RebalanceError, OSError) as unreadable:
         return replace(made, problem=f"its folder cannot be read: {unreadable}")
@@ -285,9 +285,9 @@ def _run(record: RebalanceRecord, records: Records) -> Run:
 
 
 def _janitor(connection_id: str, problems: list[str]) -> Janitor | None:
-    folder, name = runs_root() / artifacts.JANITOR, f"{file_name(connection_id)}.json"
+    folder, name = runs_root() / json_files.JANITOR, f"{file_name(connection_id)}.json"
     try:
-        found = artifacts.read_json_if_there(folder, name)
+        found = json_files.read_json_if_there(folder, name)
         return None if found is None else report.read_janitor(found)
     except (ArtifactError, OSError) as unreadable:
         problems.append(f"The janitor's report cannot be read: {unreadable}")

@@ -12,15 +12,15 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
+from kafka_rebalance.documents.json_files import PAGE, read_json, write_json
 from kafka_rebalance.errors import ArtifactError, RebalanceError
-from kafka_rebalance.model.artifacts import PAGE, read_json, write_json
-from kafka_rebalance.planning.disk_table import read_disk_peaks, read_fullest_disks
-from kafka_rebalance.planning.tables import read_loads
-from kafka_rebalance.report.candidate_tables import CandidateTables
+from kafka_rebalance.planning.tables.disk_table import read_disk_peaks, read_fullest_disks
+from kafka_rebalance.planning.tables.result_tables import read_loads
+from kafka_rebalance.report.candidate.page_tables import CandidateTables
 from kafka_rebalance.workflow.run.folder import RunFolder
 
 if TYPE_CHECKING:
-    from kafka_rebalance.report.move_table import MoveTable
+    from kafka_rebalance.report.candidate.move_search import MoveTable
 
 log = logging.getLogger(__name__)
 
@@ -125,8 +125,8 @@ def _written(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> Cand
 def read_move_table(folder: RunFolder, proposals: Mapping[str, Any], name: str) -> MoveTable:
     """All its moves, to search in. Raises ArtifactError, also where they do not give the candidate's digest."""
     # Arrow's functions: 9 MB, which the processes that only import this module do not need.
-    from kafka_rebalance.planning.move_columns import read_moves
-    from kafka_rebalance.report.move_table import MoveTable
+    from kafka_rebalance.planning.tables.move_columns import read_moves
+    from kafka_rebalance.report.candidate.move_search import MoveTable
 
     return _moves.get(_key(folder, proposals, name), lambda: MoveTable(read_moves(folder, proposals, name)))
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import make_folder, write_whole
 from kafka_rebalance.errors import RebalanceError
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.storage import make_folder, write_whole
-from kafka_rebalance.planning.tables import read_candidate
-from kafka_rebalance.report.brokers import brokers_csv
-from kafka_rebalance.report.moves import brokers_file, moves_file
+from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.report.candidate.broker_loads import brokers_csv
+from kafka_rebalance.report.candidate.kafka_json_files import plan_file, reassignment_files, rollback_file
+from kafka_rebalance.report.candidate.search_query import brokers_file, moves_file
 from kafka_rebalance.report.page import approval_body, approval_subject, render_file
-from kafka_rebalance.report.reassignments import plan_file, reassignment_files, rollback_file
-from kafka_rebalance.report.summary import build_report
-from kafka_rebalance.report.values import RunReport
+from kafka_rebalance.report.run.from_documents import build_report
+from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.workflow.pages.plan_tables import read_move_table, read_page_tables, read_tables, write_page_tables
 from kafka_rebalance.workflow.pages.urls import picture_url, run_url, with_host
 from kafka_rebalance.workflow.run.folder import RunFolder
@@ -27,30 +27,30 @@ def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
 
     For a page, the plan's tables are as `page.json` has them: a page is asked for every few seconds.
     """
-    proposals = artifacts.read_json_if_there(folder, artifacts.PROPOSALS)
+    proposals = json_files.read_json_if_there(folder, json_files.PROPOSALS)
     names = [candidate["name"] for candidate in proposals["candidates"]] if proposals else []
     read = read_page_tables if for_page else read_tables
     return build_report(
-        snapshot=artifacts.read_json(folder, artifacts.SNAPSHOT),
+        snapshot=json_files.read_json(folder, json_files.SNAPSHOT),
         proposals=proposals,
-        segments=artifacts.read_json_if_there(folder, artifacts.SEGMENTS),
+        segments=json_files.read_json_if_there(folder, json_files.SEGMENTS),
         tables={name: read(folder, proposals or {}, name) for name in names},
-        decision=artifacts.read_json_if_there(folder, artifacts.DECISION),
-        throttle=artifacts.read_json_if_there(folder, artifacts.THROTTLE),
-        batches=artifacts.read_json_if_there(folder, artifacts.BATCHES),
-        progress=artifacts.read_json_if_there(folder, artifacts.PROGRESS),
-        control=artifacts.read_json_if_there(folder, artifacts.CONTROL),
-        verification=artifacts.read_json_if_there(folder, artifacts.VERIFICATION),
-        left_out=artifacts.read_json_if_there(folder, artifacts.LEFT_OUT),
-        estimate=artifacts.read_json_if_there(folder, artifacts.ESTIMATE),
-        rates=artifacts.read_json_if_there(folder, artifacts.RATES),
-        rejection=artifacts.read_json_if_there(folder, artifacts.REJECTION),
+        decision=json_files.read_json_if_there(folder, json_files.DECISION),
+        throttle=json_files.read_json_if_there(folder, json_files.THROTTLE),
+        batches=json_files.read_json_if_there(folder, json_files.BATCHES),
+        progress=json_files.read_json_if_there(folder, json_files.PROGRESS),
+        control=json_files.read_json_if_there(folder, json_files.CONTROL),
+        verification=json_files.read_json_if_there(folder, json_files.VERIFICATION),
+        left_out=json_files.read_json_if_there(folder, json_files.LEFT_OUT),
+        estimate=json_files.read_json_if_there(folder, json_files.ESTIMATE),
+        rates=json_files.read_json_if_there(folder, json_files.RATES),
+        rejection=json_files.read_json_if_there(folder, json_files.REJECTION),
     )
 
 
 def write_report(folder: RunFolder) -> None:
     """`report.html`: opens without Airflow."""
-    write_whole(folder / artifacts.REPORT, render_file(read_report(folder)).encode())
+    write_whole(folder / json_files.REPORT, render_file(read_report(folder)).encode())
 
 
 def write_last_report(folder: RunFolder) -> None:
@@ -58,12 +58,12 @@ def write_last_report(folder: RunFolder) -> None:
     try:
         write_report(folder)
     except (RebalanceError, OSError) as failed:
-        log.warning("%s stays as it was: %s", folder / artifacts.REPORT, failed)
+        log.warning("%s stays as it was: %s", folder / json_files.REPORT, failed)
 
 
 def write_tables(folder: RunFolder) -> None:
     """Of every candidate all moves and all brokers as CSV beside `report.html`, and what the run's page says of it."""
-    proposals = artifacts.read_json(folder, artifacts.PROPOSALS)
+    proposals = json_files.read_json(folder, json_files.PROPOSALS)
     for name in (candidate["name"] for candidate in proposals["candidates"]):
         brokers, moves = read_tables(folder, proposals, name).brokers, read_move_table(folder, proposals, name)
         write_whole(folder / brokers_file(name), brokers_csv(brokers).encode())
@@ -73,11 +73,11 @@ def write_tables(folder: RunFolder) -> None:
 
 def write_reassignments(folder: RunFolder) -> None:
     """Every candidate that moves something, and its way back, as files for kafka-reassign-partitions."""
-    make_folder(folder / artifacts.REASSIGNMENTS)
-    for candidate in artifacts.read_json(folder, artifacts.PROPOSALS)["candidates"]:
+    make_folder(folder / json_files.REASSIGNMENTS)
+    for candidate in json_files.read_json(folder, json_files.PROPOSALS)["candidates"]:
         name = candidate["name"]
         for file, content in reassignment_files(name, read_candidate(folder, name).moves).items():
-            write_whole(folder / artifacts.REASSIGNMENTS / file, content)
+            write_whole(folder / json_files.REASSIGNMENTS / file, content)
 
 
 def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
@@ -86,7 +86,7 @@ def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
     Made again from the moves, which must still give the candidate's digest: a file that somebody has changed would be
     a plan that nobody has seen.
     """
-    proposals = artifacts.read_json_if_there(folder, artifacts.PROPOSALS) or {"candidates": ()}
+    proposals = json_files.read_json_if_there(folder, json_files.PROPOSALS) or {"candidates": ()}
     for name in (candidate["name"] for candidate in proposals["candidates"]):
         if file in (plan_file(name), rollback_file(name)):
             return reassignment_files(name, read_candidate(folder, name).moves).get(file)

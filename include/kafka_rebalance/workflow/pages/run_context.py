@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from sqlalchemy.orm import Session
 
+from kafka_rebalance.documents.json_files import BATCHES
+from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import RebalanceError, SettingsError, StorageError
-from kafka_rebalance.model.artifacts import BATCHES
-from kafka_rebalance.model.storage import is_there
 from kafka_rebalance.workflow.pages.run_records import DagRun, is_paused, newer_rebalances, read_variable
 from kafka_rebalance.workflow.run.folder import RunFolder, open_run_folder
 from kafka_rebalance.workflow.run.freeze import VARIABLE, frozen_clusters

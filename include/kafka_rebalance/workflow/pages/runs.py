@@ -11,9 +11,9 @@ from typing import TypeVar
 from fastapi.responses import HTMLResponse, Response
 from sqlalchemy.orm import Session
 
+from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, VERIFICATION, read_json
+from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError
-from kafka_rebalance.model.artifacts import BATCHES, PROPOSALS, SNAPSHOT, VERIFICATION, read_json
-from kafka_rebalance.model.storage import is_there
 from kafka_rebalance.report.page import Around, picture, render_drift, render_message, render_page
 from kafka_rebalance.workflow.pages.drift import PATIENCE_SECONDS, drift_now, read_drift
 from kafka_rebalance.workflow.pages.plan_tables import begin_to_read

@@ -122,7 +122,7 @@ def create_app() -> FastAPI:
 
 def _warm_up() -> None:
     """What the first reader of a page would wait for: seconds, on a busy machine."""
-    importlib.import_module("kafka_rebalance.report.move_table")
+    importlib.import_module("kafka_rebalance.report.candidate.move_search")
     warm_up()
 
 

@@ -10,13 +10,13 @@ from collections.abc import Collection, Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.cluster import ClusterView
-from kafka_rebalance.model.proposal import Batch
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.model.candidate import Batch
+from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.workflow.reassignment.progress_notes import read_measured
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.workflow.run.asked_batches import REQUESTING, entries, read_notes
-from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper import cluster_lock
 
 # Of a batch, after it was about to be requested (REQUESTING): requested, over, or given up on in one of five ways.
 REQUESTED, DONE = "requested", "done"
@@ -43,7 +43,7 @@ def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> Non
     _write(plan, document, entry)
 
 
-def note_requesting(plan: ApprovedPlan, batch: Batch, fence: lock.Fence) -> None:
+def note_requesting(plan: ApprovedPlan, batch: Batch, fence: cluster_lock.Fence) -> None:
     """Notes that the batch is about to be requested under this fence, which its request raises.
 
     Where it is noted already, by an earlier try or by another worker, that one may have requested it.
@@ -108,8 +108,8 @@ def not_moved(plan: ApprovedPlan, view: ClusterView) -> dict[str, Any] | None:
 
 def _write(plan: ApprovedPlan, document: Mapping[str, Any], *changed: dict[str, Any]) -> None:
     noted = entries(document) | {entry["number"]: entry for entry in changed}
-    artifacts.write_json(
-        plan.folder, artifacts.BATCHES, {**document, "batches": [noted[number] for number in sorted(noted)]}
+    json_files.write_json(
+        plan.folder, json_files.BATCHES, {**document, "batches": [noted[number] for number in sorted(noted)]}
     )
 
 

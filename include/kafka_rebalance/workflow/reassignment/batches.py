@@ -15,16 +15,16 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ExecutionError, FormatVersionError, RefusedError, StoppedError
-from kafka_rebalance.execution.findings import some
+from kafka_rebalance.execution.check.batch_wait import Pause
+from kafka_rebalance.execution.follow.stalled_copies import begun_in
 from kafka_rebalance.execution.move_stage import Stage, stage_in
-from kafka_rebalance.execution.movement import begun_in
-from kafka_rebalance.execution.pacing import Window, predicted_seconds, read_window
-from kafka_rebalance.execution.pausing import Pause
-from kafka_rebalance.execution.recovery import Position, check_position, position
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.execution.run_position import Position, check_position, position
+from kafka_rebalance.execution.time_window import Window, predicted_seconds, read_window
+from kafka_rebalance.model.candidate import Batch, Move
+from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.proposal import Batch, Move
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.reassignment import batch_notes
 from kafka_rebalance.workflow.reassignment.elections import elect_preferred, led_by_first, may_elect, most_at_once
@@ -38,7 +38,7 @@ from kafka_rebalance.workflow.run.preflight import check_before_write, pause_now
 from kafka_rebalance.workflow.throttle.in_force import check_throttle_in_force
 from kafka_rebalance.workflow.throttle.leases import rate_in_force
 from kafka_rebalance.workflow.throttle.suspension import set_for_batch
-from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.writer import create_reassignment
 
@@ -195,7 +195,7 @@ def _elect_these(
 ) -> tuple[TopicPartition, ...]:
     """Elects their preferred leaders; gives those that are not led by them yet."""
     owner = lock_owner(plan.candidate.digest, dag_run)
-    allowed = may_elect(plan, lambda: lock.raise_held(client, owner))
+    allowed = may_elect(plan, lambda: cluster_lock.raise_held(client, owner))
     try:
         return elect_preferred(client, moves, most=most_at_once(plan), allowed=allowed)
     except StoppedError as stopped:

@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import StoppedError
-from kafka_rebalance.execution.pacing import read_window
-from kafka_rebalance.model.cluster import AnyView
+from kafka_rebalance.execution.time_window import read_window
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.cluster_view import AnyView
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.proposal import Move
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.workflow.run.control import read_control
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
-from kafka_rebalance.zookeeper.lock import Fence
+from kafka_rebalance.zookeeper.cluster_lock import Fence
 from kafka_rebalance.zookeeper.reader import read_batch_view
 from kafka_rebalance.zookeeper.writer import create_election
 

@@ -12,12 +12,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, ExecutionError, StorageError
-from kafka_rebalance.execution.pacing import busiest_bytes
-from kafka_rebalance.execution.traffic import Flow
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.execution.follow.broker_traffic import Flow
+from kafka_rebalance.execution.time_window import busiest_bytes
+from kafka_rebalance.model.candidate import Batch, Candidate, Move
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.proposal import Batch, Candidate, Move
 from kafka_rebalance.workflow.reassignment.progress_notes import Around, around
 from kafka_rebalance.workflow.run.folder import RunFolder
 
@@ -53,7 +53,7 @@ def write_followed(folder: RunFolder, candidate: Candidate, number: int) -> None
         "later": [before.later, before.bytes_later, _to_pairs(before.flow_later), before.busiest_later],
     }
     with suppress(StorageError):
-        artifacts.write_json(folder, artifacts.FOLLOWING, content, source_digest=candidate.digest)
+        json_files.write_json(folder, json_files.FOLLOWING, content, source_digest=candidate.digest)
 
 
 def read_followed(folder: RunFolder, name: str, number: int) -> Followed:
@@ -70,14 +70,14 @@ def read_followed(folder: RunFolder, name: str, number: int) -> Followed:
 def read_kafka_elects(folder: RunFolder) -> bool | None:
     """Whether Kafka elected preferred leaders by itself when the snapshot was taken; None where it does not say."""
     try:
-        return bool(artifacts.read_json(folder, artifacts.SNAPSHOT)["automatic_elections"]["brokers"])
+        return bool(json_files.read_json(folder, json_files.SNAPSHOT)["automatic_elections"]["brokers"])
     except (ArtifactError, KeyError, TypeError):  # of an earlier version; what follows from it is a sentence alone
         return None
 
 
 def _read(folder: RunFolder, name: str, number: int) -> Followed:
-    document = artifacts.read_json(folder, artifacts.FOLLOWING)
-    decision = artifacts.read_json(folder, artifacts.DECISION)
+    document = json_files.read_json(folder, json_files.FOLLOWING)
+    decision = json_files.read_json(folder, json_files.DECISION)
     wanted = (decision["choice"], decision["digest"], number)
     if (name, document["source_digest"], document["batch"]) != wanted:
         raise ValueError("of another batch")

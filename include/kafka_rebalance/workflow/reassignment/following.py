@@ -11,12 +11,12 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.brokers import sizes
+from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.errors import ArtifactError, ReadError
-from kafka_rebalance.execution import detectors, movement, pacing, traffic
-from kafka_rebalance.execution.happenings import Happenings, noted
-from kafka_rebalance.execution.movement import Movement
-from kafka_rebalance.execution.progress import (
+from kafka_rebalance.execution import time_window
+from kafka_rebalance.execution.follow import broker_traffic, controller_findings, stalled_copies
+from kafka_rebalance.execution.follow.events import Happenings, noted
+from kafka_rebalance.execution.follow.move_progress import (
     PartitionProgress,
     Phase,
     Progress,
@@ -28,10 +28,11 @@ from kafka_rebalance.execution.progress import (
     progress_line,
     rate_and_eta,
 )
-from kafka_rebalance.model.cluster import BatchView
+from kafka_rebalance.execution.follow.stalled_copies import Movement
+from kafka_rebalance.model.candidate import Candidate, brokers_touched
+from kafka_rebalance.model.cluster_view import BatchView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.proposal import Candidate, brokers_touched
 from kafka_rebalance.workflow.reassignment import progress_notes
 from kafka_rebalance.workflow.reassignment.followed import followed, read_followed, read_kafka_elects
 from kafka_rebalance.workflow.reassignment.steady_clock import SteadyClock
@@ -67,18 +68,18 @@ class BatchFollower:
         self.batch, self._around = one.batch, one.around
         self._kafka_elects = read_kafka_elects(self.folder)
         self.stall_seconds = stall_seconds
-        self.planned_seconds = pacing.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
+        self.planned_seconds = time_window.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
         self._stack = ExitStack()
         self._client: KazooClient | None = None
         self._samples: list[Sample] = []
-        self._flows: list[traffic.FlowSample] = []
+        self._flows: list[broker_traffic.FlowSample] = []
         self._fullest: tuple[int, float] | None = None  # the broker and the share of its disks at the highest
         self._happenings: Happenings | None = None  # as earlier watchers left them, once they are read
         self._sizes: tuple[float, Sizes, frozenset[int]] | None = None
         self._offline: Mapping[int, tuple[str, ...]] = {}  # log directories that have failed, by broker
         self._measured: tuple[int | None] | None = None  # bytes of new replicas at the end, once they were asked for
         self._movement: Movement | None = None
-        self._watch: detectors.Watch | None = None
+        self._watch: controller_findings.Watch | None = None
         self._first_look: float | None = None
         self._unreadable_since: float | None = None
         self._unreadable_for: float | None = None
@@ -98,7 +99,7 @@ class BatchFollower:
         self._unreadable_since = self._unreadable_for = None
         self._requested = view.reassignments is not None
         note = progress_notes.read_movement(self.folder, self.batch.number) if self._movement is None else {}
-        begun = self._movement.begun if self._movement else movement.begun_in(note)
+        begun = self._movement.begun if self._movement else stalled_copies.begun_in(note)
         each = self._each(view, {}, begun)
         if any(one.phase is Phase.COPYING for one in each):
             self._read_sizes(now, view.brokers)
@@ -106,19 +107,19 @@ class BatchFollower:
             self._measured = self._measure(now, view.brokers)
         known, silent = self._sizes[1:] if self._sizes else ({}, frozenset[int]())
         each = self._each(view, known, begun)
-        seen = movement.observe(self._movement, now, each, known)
+        seen = stalled_copies.observe(self._movement, now, each, known)
         if self._movement is None:
             self._first_look = now
-            seen = movement.recall(seen, note)
+            seen = stalled_copies.recall(seen, note)
         self._movement = seen
-        late = movement.anomalies(
+        late = stalled_copies.anomalies(
             seen,
             each,
             planned_seconds=self.planned_seconds,
             standing_seconds=min(STANDING_SECONDS, self.stall_seconds),
         )
         odd: dict[progress_notes.Subject, str] = dict(late.items())
-        failed = detectors.failed_log_dirs(self._offline, each, known)
+        failed = controller_findings.failed_log_dirs(self._offline, each, known)
         if failed is not None:
             odd[failed.kind] = failed.text
         progress = add_up(each)
@@ -126,7 +127,7 @@ class BatchFollower:
         self._rate = rate_and_eta(self._samples, progress.bytes_total)
         state, message = self._verdict(progress, seen, silent, odd)
         if self._control.cancelled is None:  # a cancel takes entries out of the request itself
-            self._watch, wrong = detectors.detect(
+            self._watch, wrong = controller_findings.detect(
                 self._watch, now, self.batch.moves, view, kafka_elects=self._kafka_elects
             )
             odd |= {one.kind: one.text for one in wrong}
@@ -138,7 +139,7 @@ class BatchFollower:
             self._happenings, fullest = progress_notes.read_told(self.folder)
             self._fullest = max(filter(None, (fullest, self._fullest)), key=lambda one: one[1], default=None)
         self._happenings = noted(self._happenings, now, progress_notes.wrong(progress, odd))
-        flows = traffic.seen(each, known)
+        flows = broker_traffic.seen(each, known)
         unwritten = progress_notes.write_progress(
             self.folder,
             self._around,
@@ -170,9 +171,9 @@ class BatchFollower:
         if seen is None or self._first_look is None:
             return quickest
         if self._complete_looks:
-            return min(quickest, pacing.SETTLING_SECONDS)
+            return min(quickest, time_window.SETTLING_SECONDS)
         copying = any(phase is Phase.COPYING for phase, _ in seen.phases.values())
-        return pacing.seconds_to_next_look(
+        return time_window.seconds_to_next_look(
             quickest,
             slowest,
             age_seconds=seen.at - self._first_look,
@@ -204,7 +205,7 @@ class BatchFollower:
         """Waits so long, or until the controller has deleted the request that was there at the last look."""
         over = time.monotonic() + seconds
         while (left := over - time.monotonic()) > 0:
-            time.sleep(min(left, pacing.SETTLING_SECONDS))
+            time.sleep(min(left, time_window.SETTLING_SECONDS))
             try:
                 if self._requested and not is_reassignment_requested(self._zookeeper()):
                     return
@@ -235,7 +236,7 @@ class BatchFollower:
             return self._sizes[1]
         wanted = registered & brokers_touched(self.batch.moves)
         copied = [move.topic_partition for move in self.batch.moves if move.added]
-        found = sizes.read_replica_sizes(self.connection.kafka, wanted, copied)
+        found = replica_sizes.read_replica_sizes(self.connection.kafka, wanted, copied)
         self._sizes = (now, found.replicas, found.silent)
         self._offline = found.offline
         fullest = max(found.disk_fractions.items(), key=lambda one: one[1], default=None)
@@ -253,10 +254,10 @@ class BatchFollower:
             return (None,)
         return (sum(size or 0 for size in found),)
 
-    def _traffic(self, now: float, flows: traffic.Seen) -> list[traffic.BrokerTraffic]:
-        self._flows = traffic.kept(self._flows, now, flows.copied)
+    def _traffic(self, now: float, flows: broker_traffic.Seen) -> list[broker_traffic.BrokerTraffic]:
+        self._flows = broker_traffic.kept(self._flows, now, flows.copied)
         earlier, later = self._around.flow_earlier, self._around.flow_later
-        return traffic.by_broker(earlier, later, flows.done, flows.total, self._flows)
+        return broker_traffic.by_broker(earlier, later, flows.done, flows.total, self._flows)
 
     def _read_control(self, say: Callable[[str], object]) -> None:
         """What people have asked; what cannot be read now stays as it was: no batch is requested from here."""
@@ -268,7 +269,7 @@ class BatchFollower:
     def _read_rate(self) -> None:
         """A rate that people have lowered gives the batch more time; one that they have raised makes it no later."""
         with suppress(ArtifactError):
-            now = pacing.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
+            now = time_window.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
             self.planned_seconds = max(self.planned_seconds, now)
 
     def _verdict(
@@ -277,10 +278,10 @@ class BatchFollower:
         if progress.finished:
             self._complete_looks += 1
             copies = any(move.added for move in self.batch.moves)
-            return ("settling" if copies and self._complete_looks < pacing.STABLE_LOOKS else "done"), ""
+            return ("settling" if copies and self._complete_looks < time_window.STABLE_LOOKS else "done"), ""
         self._complete_looks = 0
         # What the controller dropped is said at once, and given up on when nothing else of the batch needs a watcher.
-        under_way = any(phase in movement.OPEN for phase in progress.phases)
+        under_way = any(phase in stalled_copies.OPEN for phase in progress.phases)
         if (progress.refused or progress.taken_back) and not under_way:
             if self._control.cancelled is not None:
                 return self._cancelled(progress)
@@ -298,7 +299,7 @@ class BatchFollower:
         limit = self.stall_seconds
         if any(pair.target in silent for pair in seen.pairs):
             # Bytes nobody tells cannot stand still: only the plan says how long these copies may take.
-            limit += movement.OVERDUE_FACTOR * self.planned_seconds
+            limit += stalled_copies.OVERDUE_FACTOR * self.planned_seconds
         grace = min(self.stall_seconds * GRACE_SHARE, GRACE_SECONDS)
         if seen.idle_seconds < limit or seen.at - (self._first_look or seen.at) < grace:
             return "moving", ""

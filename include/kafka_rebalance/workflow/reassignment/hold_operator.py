@@ -34,7 +34,7 @@ class HoldThrottleOperator(BaseOperator):
 
     def _hold(self, context: Context) -> dict[str, Any]:
         from kafka_rebalance.errors import StoppedError
-        from kafka_rebalance.execution.pacing import read_window
+        from kafka_rebalance.execution.time_window import read_window
         from kafka_rebalance.workflow.run.approved import read_approved
         from kafka_rebalance.workflow.run.control import read_control
         from kafka_rebalance.workflow.throttle import throttling

@@ -12,17 +12,17 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, StorageError
-from kafka_rebalance.execution import movement
-from kafka_rebalance.execution.detectors import Kind
-from kafka_rebalance.execution.happenings import Event, Happenings, noted
-from kafka_rebalance.execution.movement import Movement, Pair
-from kafka_rebalance.execution.pacing import busiest_bytes
-from kafka_rebalance.execution.progress import PartitionProgress, Phase, Progress, Rate
-from kafka_rebalance.execution.traffic import BrokerTraffic, Flow, Seen, planned
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.execution.follow import stalled_copies
+from kafka_rebalance.execution.follow.broker_traffic import BrokerTraffic, Flow, Seen, planned
+from kafka_rebalance.execution.follow.controller_findings import Kind
+from kafka_rebalance.execution.follow.events import Event, Happenings, noted
+from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase, Progress, Rate
+from kafka_rebalance.execution.follow.stalled_copies import Movement, Pair
+from kafka_rebalance.execution.time_window import busiest_bytes
+from kafka_rebalance.model.candidate import Batch, Candidate
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.proposal import Batch, Candidate
 from kafka_rebalance.workflow.run.control import Control
 from kafka_rebalance.workflow.run.folder import RunFolder
 
@@ -101,7 +101,7 @@ def write_progress(
     phases = Counter({str(phase): count for phase, count in progress.phases.items()})
     phases.update({str(Phase.DONE): around.earlier, str(Phase.QUEUED): around.later})
     speed = rate.bytes_per_second
-    shown = movement.named(seen, each, odd)
+    shown = stalled_copies.named(seen, each, odd)
     anomalies = [*progress.anomalies, *odd.values()]
     more = len(anomalies) - ANOMALIES_SHOWN
     return _write(
@@ -133,7 +133,7 @@ def write_progress(
             "anomalies": anomalies[:ANOMALIES_SHOWN] + ([f"and {more} more"] if more > 0 else []),
             "partitions": [_partition(one, seen) for one in shown],
             "stop_after_batch": str(control.stop_after_batch) if control.stop_after_batch else None,
-            "movement": movement.to_note(seen, [one.move.topic_partition for one in shown]),
+            "movement": stalled_copies.to_note(seen, [one.move.topic_partition for one in shown]),
             **_happenings(happenings),
         },
     )
@@ -147,7 +147,7 @@ def _partition(one: PartitionProgress, seen: Movement) -> dict[str, Any]:
         "seconds": round(seen.seconds_in_phase(tp), 1),
         "bytes_copied": one.bytes_copied,
         "bytes_total": one.bytes_total,
-        "next": movement.NEXT[one.phase],
+        "next": stalled_copies.NEXT[one.phase],
     }
 
 
@@ -213,7 +213,7 @@ def read_movement(folder: RunFolder, batch: int) -> Mapping[str, Any]:
 
 def _read(folder: RunFolder) -> dict[str, Any]:
     try:
-        return artifacts.read_json(folder, artifacts.PROGRESS)
+        return json_files.read_json(folder, json_files.PROGRESS)
     except ArtifactError:
         return {}
 
@@ -221,7 +221,7 @@ def _read(folder: RunFolder) -> dict[str, Any]:
 def _write(folder: RunFolder, document: Mapping[str, Any]) -> str | None:
     """Why it could not be written; None where it was."""
     try:
-        artifacts.write_json(folder, artifacts.PROGRESS, document)
+        json_files.write_json(folder, json_files.PROGRESS, document)
     except StorageError as failed:
         return str(failed.__cause__)
     return None

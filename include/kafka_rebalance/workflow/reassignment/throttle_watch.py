@@ -6,14 +6,14 @@ from collections.abc import Sequence
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ArtifactError, CorruptZnodeError
-from kafka_rebalance.execution.detectors import Kind
-from kafka_rebalance.execution.lease import ThrottleLease
-from kafka_rebalance.execution.lifted_throttle import LOOK_SECONDS, lifted, lifted_text
-from kafka_rebalance.execution.progress import PartitionProgress, Phase
-from kafka_rebalance.execution.throttle import desired_throttle
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.cluster import AnyView
+from kafka_rebalance.execution.follow.controller_findings import Kind
+from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
+from kafka_rebalance.execution.throttle.lifted_by_others import LOOK_SECONDS, lifted, lifted_text
+from kafka_rebalance.execution.throttle.put_back import desired_throttle
+from kafka_rebalance.model.cluster_view import AnyView
 from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.leases import rate_in_force
@@ -52,5 +52,5 @@ class ThrottleWatch:
 
     def _own_rates(self, rate: int) -> frozenset[str]:
         """All that the run has set, by its copy of the lease; the one of now where there is none."""
-        document = artifacts.read_json_if_there(self._folder, artifacts.THROTTLE)
+        document = json_files.read_json_if_there(self._folder, json_files.THROTTLE)
         return frozenset((str(rate),)) if document is None else ThrottleLease.from_mapping(document).own_rates

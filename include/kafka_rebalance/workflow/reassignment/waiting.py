@@ -10,7 +10,7 @@ from typing import Any
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.execution.pausing import Pause, still_missing
+from kafka_rebalance.execution.check.batch_wait import Pause, still_missing
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.reassignment import progress_notes

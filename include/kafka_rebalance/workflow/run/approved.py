@@ -8,15 +8,15 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ApprovalError
-from kafka_rebalance.execution.decision import REJECT
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.execution.approval_rules import REJECT
+from kafka_rebalance.model.candidate import Candidate
+from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
-from kafka_rebalance.model.proposal import Candidate
 from kafka_rebalance.model.settings import LEADERS_ALONE, Settings
-from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.workflow.run.baseline import SnapshotTables
 from kafka_rebalance.workflow.run.folder import RunFolder, open_own_folder
 from kafka_rebalance.workflow.run.left_out import LeftOut, read_left_out, without
@@ -81,7 +81,7 @@ def read_approved(decision: Mapping[str, Any], dag_run: Any) -> ApprovedPlan:
     The moves must still give the approved digest. Nothing is recomputed.
     """
     folder, written = read_decision(decision, dag_run)
-    snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+    snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
     candidate = read_candidate(folder, written["choice"])
     check_digest(f"Candidate {candidate.name}", candidate.digest, written)
     return plan_in(folder, snapshot, written, candidate)
@@ -103,14 +103,15 @@ def read_decision(decision: Mapping[str, Any], dag_run: Any) -> tuple[RunFolder,
     `decision` is what `approve` pushed to XCom: where the run's files are, and what was chosen.
     """
     folder = open_own_folder(decision["run_folder"], dag_run, decision["nonce"])
-    written = artifacts.read_json(folder, artifacts.DECISION)
+    written = json_files.read_json(folder, json_files.DECISION)
     same = digest_of(written) == decision.get("decision_digest") and all(
         written.get(key) == decision.get(key) for key in ("choice", "digest")
     )
     if not same or written["choice"] in (None, REJECT):
         raise ApprovalError(
-            f"{folder / artifacts.DECISION} is not the decision that was given in Airflow ({decision.get('choice')!r}, "
-            f"digest {str(decision.get('digest'))[:8]}). Nothing was written to the cluster. Start a new Dag run."
+            f"{folder / json_files.DECISION} is not the decision that was given in Airflow "
+            f"({decision.get('choice')!r}, digest {str(decision.get('digest'))[:8]}). Nothing was written to the "
+            "cluster. Start a new Dag run."
         )
     return folder, written
 

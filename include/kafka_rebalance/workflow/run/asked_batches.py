@@ -7,10 +7,10 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, FormatVersionError, StorageError
-from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.run.folder import RunFolder
-from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper import cluster_lock
 
 REQUESTING = "requesting"  # the state of a batch that is about to be requested
 
@@ -24,7 +24,7 @@ def asked_for(folder: RunFolder, client: KazooClient) -> frozenset[int]:
     """
     noted = entries(read_notes(folder))
     doubtful = [number for number, entry in noted.items() if entry.get("state") == REQUESTING]
-    now = lock.read_fence(client).generation if doubtful else ""
+    now = cluster_lock.read_fence(client).generation if doubtful else ""
     return frozenset(noted) - {number for number in doubtful if noted[number].get("generation") == now}
 
 
@@ -36,7 +36,7 @@ def gone_through(folder: RunFolder) -> frozenset[int]:
 def read_notes(folder: RunFolder) -> dict[str, Any]:
     """batches.json; an empty document where there are no readable notes."""
     try:
-        return artifacts.read_json(folder, artifacts.BATCHES)
+        return json_files.read_json(folder, json_files.BATCHES)
     except (FormatVersionError, StorageError):
         raise
     except ArtifactError:

@@ -12,8 +12,8 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model import artifacts
 from kafka_rebalance.workflow.run.folder import RunFolder
 
 
@@ -43,7 +43,7 @@ class Control:
 def read_control(folder: RunFolder) -> Control:
     """What has been asked; nothing where neither file is there. Raises ArtifactError where one cannot be read."""
     document, kept = (
-        artifacts.read_json_if_there(folder, name) or {} for name in (artifacts.CONTROL, artifacts.CANCELLED)
+        json_files.read_json_if_there(folder, name) or {} for name in (json_files.CONTROL, json_files.CANCELLED)
     )
     cancelled = _asked(folder, kept, "cancelled") or _asked(folder, document, "cancelled")
     return Control(_asked(folder, document, "stop_after_batch") or cancelled, cancelled)
@@ -59,14 +59,14 @@ def ask_cancel(folder: RunFolder, by: str) -> Control:
     """Asks the same, and says that partitions in flight are about to be taken back. To be written before they are."""
     now = read_control(folder)
     cancelled = now.cancelled or _by(by)
-    artifacts.write_json(folder, artifacts.CANCELLED, {"cancelled": asdict(cancelled)})
+    json_files.write_json(folder, json_files.CANCELLED, {"cancelled": asdict(cancelled)})
     return _write(folder, Control(now.stop_after_batch or _by(by), cancelled))
 
 
 def _write(folder: RunFolder, control: Control) -> Control:
     asked = {"stop_after_batch": control.stop_after_batch, "cancelled": control.cancelled}
     document = {name: None if who is None else asdict(who) for name, who in asked.items()}
-    artifacts.write_json(folder, artifacts.CONTROL, document)
+    json_files.write_json(folder, json_files.CONTROL, document)
     return control
 
 
@@ -80,7 +80,7 @@ def _asked(folder: RunFolder, document: Mapping[str, Any], name: str) -> Asked |
         return None
     if not isinstance(found, Mapping) or not all(isinstance(found.get(key), str) for key in ("by", "at")):
         raise ArtifactError(
-            f"{folder}: {name} of {artifacts.CONTROL} or {artifacts.CANCELLED} is {found!r}, neither null nor who "
+            f"{folder}: {name} of {json_files.CONTROL} or {json_files.CANCELLED} is {found!r}, neither null nor who "
             "asked and when. Nothing more was requested of the cluster. Ask again with the Dag kafka_rebalance_cancel, "
             "after removing those files."
         )

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
-from kafka_rebalance.brokers.sizes import BrokerDisks, LogDir
-from kafka_rebalance.execution.room_on_disks import DiskNow, LogDirNow, ReplicasNow
+from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
+from kafka_rebalance.execution.check.disk_room import DiskNow, LogDirNow, ReplicasNow
 from kafka_rebalance.model.connection import BrokerCapacity
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.planning.disk_table import read_disk_peaks
+from kafka_rebalance.planning.tables.disk_table import read_disk_peaks
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.workflow.run.baseline import DiskThen
 

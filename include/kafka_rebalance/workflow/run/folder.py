@@ -16,13 +16,13 @@ from urllib.parse import unquote, urlsplit
 from airflow.sdk import ObjectStoragePath
 from airflow.sdk.configuration import conf
 
+from kafka_rebalance.documents.folder_owner import FolderOwner, check_own_folder, read_folder_owner
+from kafka_rebalance.documents.json_files import INSTALLATION, NONCE, read_json, read_json_if_there, write_json
+from kafka_rebalance.documents.storage import make_folder, names_in
 from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
-from kafka_rebalance.model.artifacts import INSTALLATION, NONCE, read_json, read_json_if_there, write_json
-from kafka_rebalance.model.folder_owner import FolderOwner, check_own_folder, read_folder_owner
-from kafka_rebalance.model.storage import make_folder, names_in
 
 if TYPE_CHECKING:
-    from kafka_rebalance.model.storage import Folder
+    from kafka_rebalance.documents.storage import Folder
 
 _GO_ON = (
     "Where that cannot be done, end the run: kafka_throttle_janitor then puts back its throttle and lock. "

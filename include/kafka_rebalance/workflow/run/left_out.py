@@ -10,15 +10,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.execution.staleness import MoveDrift
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.execution.check.drift import MoveDrift
+from kafka_rebalance.model.candidate import Candidate
+from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.proposal import Candidate
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.tables import read_candidate
-from kafka_rebalance.verification.checks import Check
+from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.verification.check_result import Check
 from kafka_rebalance.workflow.run.folder import RunFolder
 
 
@@ -33,7 +33,7 @@ class LeftOut:
 
 def read_left_out(folder: RunFolder, candidate: Candidate) -> tuple[LeftOut, ...]:
     """What has been left out of this candidate so far. Raises ArtifactError for a file of another one."""
-    document = artifacts.read_json_if_there(folder, artifacts.LEFT_OUT)
+    document = json_files.read_json_if_there(folder, json_files.LEFT_OUT)
     if document is None:
         return ()
     try:
@@ -72,9 +72,9 @@ def leave_out(
     more = [LeftOut(one.move.topic_partition, tuple(map(str, one.why)), now) for one in found]
     everything = (*so_far, *more)
     moves = {move.topic_partition: move for move in approved.moves}
-    artifacts.write_json(
+    json_files.write_json(
         folder,
-        artifacts.LEFT_OUT,
+        json_files.LEFT_OUT,
         {
             "partitions": [
                 {
@@ -103,11 +103,11 @@ def _scores(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """By planning's own scorer: all of the plan, and what remains of it beside the partitions as they are now."""
     # Here, since the triggerer reads what was left out and scores nothing: 10 MB of modules.
-    from kafka_rebalance.planning.reading import read_problem
-    from kafka_rebalance.planning.rescore import scores_with
+    from kafka_rebalance.planning.evenness.rescore import scores_with
+    from kafka_rebalance.planning.tables.read_problem import read_problem
 
-    settings = Settings.from_mapping(artifacts.read_json(folder, artifacts.SETTINGS))
-    problem = read_problem(folder / artifacts.SNAPSHOT_FOLDER, settings)
+    settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
+    problem = read_problem(folder / json_files.SNAPSHOT_FOLDER, settings)
     planned = {move.topic_partition: move.after for move in approved.moves}
     kept = {move.topic_partition: move.after for move in without(approved, left_out).moves}
     now = {
@@ -138,5 +138,5 @@ def check_left_out(left_out: Sequence[LeftOut]) -> tuple[Check, ...]:
 
 def _unusable(folder: RunFolder, why: str) -> ArtifactError:
     return ArtifactError(
-        f"{folder / artifacts.LEFT_OUT} {why}. Nothing was written to the cluster. Start a new Dag run."
+        f"{folder / json_files.LEFT_OUT} {why}. Nothing was written to the cluster. Start a new Dag run."
     )

@@ -14,13 +14,13 @@ from typing import Any
 from airflow.sdk.configuration import conf
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import make_folder, names_in, remove
 from kafka_rebalance.errors import ArtifactError, StorageError
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.airflow_mark import marked
-from kafka_rebalance.model.storage import make_folder, names_in, remove
+from kafka_rebalance.model.same_airflow import marked
 from kafka_rebalance.workflow.run.folder import file_name, installation, runs_root
-from kafka_rebalance.zookeeper import lock
-from kafka_rebalance.zookeeper.lock import LockOwner
+from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper.cluster_lock import LockOwner
 
 log = logging.getLogger(__name__)
 
@@ -42,19 +42,19 @@ def lock_owner(digest: str, dag_run: Any) -> LockOwner:
     )
 
 
-def take_lock(client: KazooClient, connection_id: str, owner: LockOwner) -> lock.Fence:
+def take_lock(client: KazooClient, connection_id: str, owner: LockOwner) -> cluster_lock.Fence:
     """Notes that this run is about to hold the cluster, and takes its lock. Raises as `lock.acquire`, StorageError."""
-    folder = runs_root() / artifacts.LOCKS
+    folder = runs_root() / json_files.LOCKS
     make_folder(folder)
     noted = {"connection_id": connection_id, "run": owner.run, "noted_at": datetime.now(UTC).isoformat()}
-    artifacts.write_json(folder, _note(connection_id, owner), noted)
-    return lock.acquire(client, owner)
+    json_files.write_json(folder, _note(connection_id, owner), noted)
+    return cluster_lock.acquire(client, owner)
 
 
 def forget_lock(connection_id: str, owner: LockOwner) -> None:
     """Removes this run's note, of a lock that it has given back. Where that fails the janitor does so later."""
     try:
-        remove(runs_root() / artifacts.LOCKS / _note(connection_id, owner))
+        remove(runs_root() / json_files.LOCKS / _note(connection_id, owner))
     except StorageError as away:
         log.info("The note of the cluster's lock stays for now: %s", away)
 
@@ -69,16 +69,16 @@ def forget_old_locks(connection_id: str) -> None:
     for name, noted in _notes():
         age = datetime.now(UTC) - datetime.fromisoformat(noted["noted_at"])
         if noted["connection_id"] == connection_id and abs(age.total_seconds()) > KEPT_SECONDS:
-            remove(runs_root() / artifacts.LOCKS / name)
+            remove(runs_root() / json_files.LOCKS / name)
 
 
 def _notes() -> Iterator[tuple[str, dict[str, Any]]]:
-    folder = runs_root() / artifacts.LOCKS
+    folder = runs_root() / json_files.LOCKS
     for name in names_in(folder):
         if not name.endswith(".json") or name.startswith("."):
             continue
         try:
-            noted = artifacts.read_json_if_there(folder, name)
+            noted = json_files.read_json_if_there(folder, name)
         except StorageError:
             raise
         except ArtifactError as unreadable:

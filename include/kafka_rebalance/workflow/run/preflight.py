@@ -10,27 +10,15 @@ from datetime import UTC, datetime
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.brokers import configs as broker_configs
-from kafka_rebalance.brokers import reassignments, sizes, versions
+from kafka_rebalance.admin import api_versions, replica_sizes, running_reassignments
+from kafka_rebalance.admin import effective_configs as broker_configs
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ClusterNotReadyError
-from kafka_rebalance.execution.findings import Finding, some
-from kafka_rebalance.execution.hazards import (
-    ApiVersions,
-    Configs,
-    cruise_control,
-    cut_below_min_isr,
-    min_insync_now,
-    mixed_versions,
-    too_large_znodes,
-    under_min_isr,
-)
-from kafka_rebalance.execution.pacing import read_window
-from kafka_rebalance.execution.pausing import Pause, pause_before
-from kafka_rebalance.execution.policy_limits import check_within_policy
-from kafka_rebalance.execution.readiness import check_cluster_ready, moving_by_api, refuse
-from kafka_rebalance.execution.recovery import Position
-from kafka_rebalance.execution.room_on_disks import without_room
-from kafka_rebalance.execution.staleness import (
+from kafka_rebalance.execution.check.batch_wait import Pause, pause_before
+from kafka_rebalance.execution.check.cluster_ready import check_cluster_ready, moving_by_api, refuse
+from kafka_rebalance.execution.check.disk_room import without_room
+from kafka_rebalance.execution.check.drift import (
     Baseline,
     Drift,
     MoveDrift,
@@ -43,14 +31,26 @@ from kafka_rebalance.execution.staleness import (
     named_by_reason,
     registered_again,
 )
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.execution.check.policy_limits import check_within_policy
+from kafka_rebalance.execution.check.znode_size import (
+    ApiVersions,
+    Configs,
+    cruise_control,
+    cut_below_min_isr,
+    min_insync_now,
+    mixed_versions,
+    too_large_znodes,
+    under_min_isr,
+)
+from kafka_rebalance.execution.run_position import Position
+from kafka_rebalance.execution.time_window import read_window
+from kafka_rebalance.model.candidate import Batch, brokers_touched
+from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import LEAVE_OUT, Policy
-from kafka_rebalance.model.proposal import Batch, brokers_touched
-from kafka_rebalance.model.storage import is_there
-from kafka_rebalance.report.reassignments import rollback_file
+from kafka_rebalance.report.candidate.kafka_json_files import rollback_file
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.workflow.run.baseline import read_held
 from kafka_rebalance.workflow.run.disks_now import disks_now, replicas_now
@@ -69,7 +69,7 @@ log = logging.getLogger(__name__)
 class _Brokers:
     """What the brokers say now: disks of those that send or receive copies; configs and versions of all."""
 
-    disks: sizes.BrokerDisks
+    disks: replica_sizes.BrokerDisks
     configs: Configs
     spoken: ApiVersions
 
@@ -181,12 +181,12 @@ def _read_brokers(
         effective = broker_configs.read_broker_configs(connection.kafka, sorted(view.brokers))
         read.append(
             _Brokers(
-                sizes.read_log_dirs(connection.kafka, sorted(brokers_touched(copied) & set(view.brokers))),
+                replica_sizes.read_log_dirs(connection.kafka, sorted(brokers_touched(copied) & set(view.brokers))),
                 {
                     broker: {key: (value.value, value.source) for key, value in values.items()}
                     for broker, values in effective.items()
                 },
-                versions.read_api_versions(connection.kafka, sorted(view.brokers)),
+                api_versions.read_api_versions(connection.kafka, sorted(view.brokers)),
             )
         )
 
@@ -230,7 +230,7 @@ def _moving_elsewhere(
     """Partitions of these topics that somebody reassigns, through the API too. The controller is asked before
     each batch: a large cluster has too many topics to read all their znodes as often.
     """
-    found = reassignments.read_reassignments(connection.kafka)
+    found = running_reassignments.read_reassignments(connection.kafka)
     if found is not None:
         return [tp for tp in found if tp.topic in topics]
     assignments = read_assignments(client, topics)
@@ -245,9 +245,9 @@ def _rollback_missing(plan: ApprovedPlan) -> Iterable[Finding]:
     if all(move.is_election for move in plan.approved.moves):
         return  # there is no list to go back to
     name = rollback_file(plan.approved.name)
-    if not is_there(plan.folder / artifacts.REASSIGNMENTS / name):
+    if not is_there(plan.folder / json_files.REASSIGNMENTS / name):
         yield Finding(
-            f"{artifacts.REASSIGNMENTS}/{name}",
+            f"{json_files.REASSIGNMENTS}/{name}",
             "the lists to go back to are not in the run's folder",
             "Clear render_report, which writes them, then clear this task",
         )
@@ -281,7 +281,7 @@ def _log_harmless(found: Sequence[MoveDrift]) -> None:
 
 
 def _leader_sizes(
-    plan: ApprovedPlan, view: ClusterView, disks: sizes.BrokerDisks
+    plan: ApprovedPlan, view: ClusterView, disks: replica_sizes.BrokerDisks
 ) -> Mapping[TopicPartition, int | None]:
     return {
         tp: disks.replicas.get(tp, {}).get(view.partitions[tp].leader)
@@ -290,7 +290,9 @@ def _leader_sizes(
     }
 
 
-def _came_back_empty(plan: ApprovedPlan, view: ClusterView, then: Baseline, disks: sizes.BrokerDisks) -> frozenset[int]:
+def _came_back_empty(
+    plan: ApprovedPlan, view: ClusterView, then: Baseline, disks: replica_sizes.BrokerDisks
+) -> frozenset[int]:
     """Targets that registered again and have lost most of what the snapshot found there."""
     again = registered_again(view, then) & set(disks.log_dirs)
     return frozenset(broker for broker in again if _lost(_held_still(plan, view, broker), broker, disks))
@@ -308,6 +310,6 @@ def _held_still(plan: ApprovedPlan, view: ClusterView, broker: int) -> dict[Topi
     }
 
 
-def _lost(held: Mapping[TopicPartition, int], broker: int, disks: sizes.BrokerDisks) -> bool:
+def _lost(held: Mapping[TopicPartition, int], broker: int, disks: replica_sizes.BrokerDisks) -> bool:
     found = sum(size for tp, size in held.items() if disks.replicas.get(tp, {}).get(broker))
     return found < sum(held.values()) / 2

@@ -8,18 +8,18 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import is_there, names_in
 from kafka_rebalance.errors import ApprovalError, ArtifactError, LockHeldError
-from kafka_rebalance.execution.decision import REJECT
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.airflow_mark import is_same_airflow, is_same_run
+from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.storage import is_there, names_in
-from kafka_rebalance.planning.tables import read_candidate
+from kafka_rebalance.model.same_airflow import is_same_airflow, is_same_run
+from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, plan_in
 from kafka_rebalance.workflow.run.folder import RunFolder, attempts, file_name, runs_root
 from kafka_rebalance.workflow.run.lock import lock_owner, this_airflow
-from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 
 GOING_ON = (
@@ -32,7 +32,7 @@ GOING_ON = (
 class Running:
     """The run that holds the cluster, and what it was approved to do."""
 
-    holder: lock.LockOwner
+    holder: cluster_lock.LockOwner
     plan: ApprovedPlan
 
 
@@ -42,7 +42,7 @@ def find_running(client: KazooClient, connection_id: str) -> Running | None:
     Raises LockHeldError where the holder belongs to another Airflow, or was started with another connection: it cannot
     be reached from here.
     """
-    holder = lock.read(client)
+    holder = cluster_lock.read(client)
     if holder is None or not holder.run.startswith(f"{REBALANCE_DAG}/"):
         return None
     if not is_same_airflow(holder.owner, this_airflow()):
@@ -69,7 +69,7 @@ def find_running(client: KazooClient, connection_id: str) -> Running | None:
 
 def still_running(client: KazooClient, run: str, digest: str) -> bool:
     """Whether that very run still holds the cluster. Raises LockHeldError where another one does."""
-    holder = lock.read(client)
+    holder = cluster_lock.read(client)
     if holder is None:
         return False
     if holder.digest != digest or not is_same_run(holder.run, holder.owner, run, this_airflow()):
@@ -83,7 +83,7 @@ def still_running(client: KazooClient, run: str, digest: str) -> bool:
 def held_digest(connection: ClusterConnection, dag_run: Any) -> str | None:
     """The digest under which this very run holds the cluster; None where it does not."""
     with open_client(connection.zookeeper) as client:
-        holder = lock.read(client)
+        holder = cluster_lock.read(client)
     return holder.digest if holder is not None and holder.is_same_run(lock_owner("-", dag_run)) else None
 
 
@@ -99,7 +99,7 @@ def check_plans_nothing_meanwhile(connection: ClusterConnection, dag_run: Any) -
 
 def check_not_begun(folder: RunFolder) -> None:
     """Raises ApprovalError where batches of the plan in this folder were requested: it is not made again."""
-    if is_there(folder / artifacts.BATCHES):
+    if is_there(folder / json_files.BATCHES):
         raise ApprovalError(
             f"Batches of the plan in {folder} were already started, so it is not made again. Nothing was written. "
             f"{GOING_ON}"
@@ -126,7 +126,7 @@ def find_moved(connection_id: str, run_id: str | None) -> ApprovedPlan | None:
 
 def _begun(folder: RunFolder) -> list[str]:
     """When its batches were requested, ISO 8601 in UTC; none where none was."""
-    document = artifacts.read_json_if_there(folder, artifacts.BATCHES) or {}
+    document = json_files.read_json_if_there(folder, json_files.BATCHES) or {}
     return [batch["created_at"] for batch in document.get("batches", ())]
 
 
@@ -135,10 +135,10 @@ def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
 
     Raises ApprovalError where the moves no longer give the approved digest.
     """
-    written = artifacts.read_json_if_there(folder, artifacts.DECISION) or {}
+    written = json_files.read_json_if_there(folder, json_files.DECISION) or {}
     if written.get("choice") in (None, REJECT) or digest not in (None, written.get("digest")):
         return None
-    snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+    snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
     candidate = read_candidate(folder, written["choice"])
     check_digest(f"Candidate {candidate.name}", candidate.digest, written)
     return plan_in(folder, snapshot, written, candidate)

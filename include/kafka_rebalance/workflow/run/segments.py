@@ -6,14 +6,14 @@ from collections.abc import Collection
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.brokers.configs import read_broker_configs
+from kafka_rebalance.admin.effective_configs import read_broker_configs
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import StaleProposalError
-from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.verification.checks import Check
-from kafka_rebalance.verification.cluster_configs import ClusterConfigs
-from kafka_rebalance.verification.segment_audit import copies_stopped
-from kafka_rebalance.verification.segments import check_segments
+from kafka_rebalance.verification.check_result import Check
+from kafka_rebalance.verification.segment_settings import check_segments
+from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
+from kafka_rebalance.verification.segments.settings_audit import copies_stopped
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.zookeeper.reader import read_topic_configs
 
@@ -21,7 +21,7 @@ from kafka_rebalance.zookeeper.reader import read_topic_configs
 def check_segment_settings(client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan) -> tuple[Check, ...]:
     """The verification's results about segment settings; ReadError where a broker cannot be asked."""
     before = ClusterConfigs.from_mapping(
-        artifacts.read_json(plan.folder / artifacts.SNAPSHOT_FOLDER, artifacts.CONFIGS)
+        json_files.read_json(plan.folder / json_files.SNAPSHOT_FOLDER, json_files.CONFIGS)
     )
     holders = {broker for move in plan.candidate.moves for broker in move.after}
     return check_segments(plan.candidate.moves, before, _read_now(client, connection, plan, holders))

@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.folder_owner import FolderOwner, read_folder_owner
 from kafka_rebalance.errors import ArtifactError, SettingsError, StorageError
-from kafka_rebalance.execution.decision import Requester
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.folder_owner import FolderOwner, read_folder_owner
+from kafka_rebalance.execution.approval_rules import Requester
 from kafka_rebalance.workflow.fleet import CANCEL_DAG
 from kafka_rebalance.workflow.run.folder import RunFolder, file_name, open_own_folder, runs_root
 
@@ -39,7 +39,7 @@ def hand_on(folder: RunFolder, conf: Mapping[str, Any], dag_run: Any) -> dict[st
     whole = {**conf, ASKED_IN: read_folder_owner(folder).to_mapping()}
     automatic = _kind(dag_run) in _NOBODYS
     name = dag_run.triggering_user_name or None
-    artifacts.write_json(folder, artifacts.HANDED_ON, {"conf": whole, "by": name, "automatic": automatic})
+    json_files.write_json(folder, json_files.HANDED_ON, {"conf": whole, "by": name, "automatic": automatic})
     return whole
 
 
@@ -57,7 +57,7 @@ def read_requester(dag_run: Any) -> Requester:
     try:
         origin = FolderOwner.from_mapping(conf[ASKED_IN], ASKED_IN)
         run = runs_root() / file_name(origin.connection_id) / file_name(origin.run_id)
-        found = artifacts.read_json(open_own_folder(str(run / str(origin.attempt)), origin), artifacts.HANDED_ON)
+        found = json_files.read_json(open_own_folder(str(run / str(origin.attempt)), origin), json_files.HANDED_ON)
     except StorageError:
         raise
     except ArtifactError as unreadable:

@@ -13,14 +13,14 @@ from dataclasses import replace
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ArtifactError, CorruptZnodeError, FormatVersionError, StorageError
-from kafka_rebalance.execution.lease import ThrottleLease
-from kafka_rebalance.model.airflow_mark import is_same_run
 from kafka_rebalance.model.digests import canonical_json
+from kafka_rebalance.model.same_airflow import is_same_run
 from kafka_rebalance.workflow.throttle import leases
 from kafka_rebalance.zookeeper import lease_record
+from kafka_rebalance.zookeeper.cluster_lock import Fence
 from kafka_rebalance.zookeeper.lease_record import LeaseRecord
-from kafka_rebalance.zookeeper.lock import Fence
 
 log = logging.getLogger(__name__)
 

@@ -6,7 +6,7 @@ from collections.abc import Collection
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.verification.stored_configs import entity_of
+from kafka_rebalance.verification.segments.unloadable_configs import entity_of
 from kafka_rebalance.zookeeper.reader import read_broker_configs, read_topic_configs
 
 

@@ -7,22 +7,22 @@ from dataclasses import replace
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ThrottleError
-from kafka_rebalance.execution.findings import some
-from kafka_rebalance.execution.lease import ThrottleLease
-from kafka_rebalance.execution.throttle import check_in_force, desired_throttle, standing
-from kafka_rebalance.execution.throttle_of_batch import only_for
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.execution.throttle.batch_lists import only_for
+from kafka_rebalance.execution.throttle.put_back import check_in_force, desired_throttle, standing
+from kafka_rebalance.model.candidate import brokers_touched
+from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.proposal import brokers_touched
-from kafka_rebalance.verification.checks import Check
-from kafka_rebalance.verification.stored_configs import entity_of
-from kafka_rebalance.verification.throttles import check_left, check_throttles, check_unrecorded
+from kafka_rebalance.verification.check_result import Check
+from kafka_rebalance.verification.segments.unloadable_configs import entity_of
+from kafka_rebalance.verification.throttle_back import check_left, check_throttles, check_unrecorded
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.workflow.throttle import cluster_lease
 from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.leases import rate_in_force
-from kafka_rebalance.zookeeper.lock import LockOwner
+from kafka_rebalance.zookeeper.cluster_lock import LockOwner
 
 
 def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan, partitions: Collection[TopicPartition]) -> None:
@@ -42,7 +42,7 @@ def has_held_before(plan: ApprovedPlan, holder: LockOwner | None, owner: LockOwn
     """Whether this run has held the cluster already, by the lock or by its own notes."""
     if holder is not None and holder.is_same_run(owner):
         return True
-    document = artifacts.read_json_if_there(plan.folder, artifacts.THROTTLE)
+    document = json_files.read_json_if_there(plan.folder, json_files.THROTTLE)
     return document is not None and not document.get("released_at")
 
 
@@ -72,7 +72,7 @@ def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]
     """The verification's results about throttles: as before where the run set some, none left on what it touched."""
     topics = (f"topics/{topic}" for topic in plan.topics)
     entities = {*topics, *map(entity_of, brokers_touched(plan.candidate.moves))}
-    document = artifacts.read_json_if_there(plan.folder, artifacts.THROTTLE)
+    document = json_files.read_json_if_there(plan.folder, json_files.THROTTLE)
     if document is None:
         now = read_configs(client, entities)
         checks = check_unrecorded(standing(_wanted(plan), now))

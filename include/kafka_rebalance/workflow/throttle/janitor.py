@@ -15,6 +15,9 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
+from kafka_rebalance.documents.storage import make_folder
 from kafka_rebalance.errors import (
     ArtifactError,
     ClusterNotReadyError,
@@ -26,7 +29,8 @@ from kafka_rebalance.errors import (
     StorageError,
     UnwatchedError,
 )
-from kafka_rebalance.execution.janitor import (
+from kafka_rebalance.execution.janitor.follower_silence import Sighting, sighted
+from kafka_rebalance.execution.janitor.lease_custody import (
     UNWATCHED_SECONDS,
     Finding,
     Standing,
@@ -35,14 +39,10 @@ from kafka_rebalance.execution.janitor import (
     custody,
     slowed_catch_up,
 )
-from kafka_rebalance.execution.lease import ThrottleLease
-from kafka_rebalance.execution.lifted_throttle import lifted, lifted_text, wanted_for
-from kafka_rebalance.execution.silence import Sighting, sighted
-from kafka_rebalance.execution.throttle import standing as throttle_now
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.airflow_mark import is_same_airflow
-from kafka_rebalance.model.cluster import ClusterView
-from kafka_rebalance.model.storage import make_folder
+from kafka_rebalance.execution.throttle.lifted_by_others import lifted, lifted_text, wanted_for
+from kafka_rebalance.execution.throttle.put_back import standing as throttle_now
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.same_airflow import is_same_airflow
 from kafka_rebalance.workflow.fleet import fleet
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
@@ -55,7 +55,7 @@ from kafka_rebalance.workflow.throttle.standing import read_standing
 from kafka_rebalance.workflow.throttle.suspension import suspend
 from kafka_rebalance.workflow.throttle.sweeping import Asked, read_asked
 from kafka_rebalance.workflow.throttle.throttling import put_back
-from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 
@@ -179,7 +179,7 @@ def look_after(
 def _look_after(client: KazooClient, asked: Asked, followed: Sighting | None) -> Look:
     view = read_cluster_view(client, ())
     look = Look(view.cluster_id, followed=followed)
-    holder = lock.read(client)
+    holder = cluster_lock.read(client)
     try:
         lease = cluster_lease.read_open(client, view.cluster_id)
     except (StorageError, FormatVersionError) as unreadable:
@@ -203,7 +203,7 @@ def _look_after(client: KazooClient, asked: Asked, followed: Sighting | None) ->
 
 
 def _set_damaged_aside(
-    client: KazooClient, asked: Asked, look: Look, holder: lock.LockOwner | None, why: ArtifactError
+    client: KazooClient, asked: Asked, look: Look, holder: cluster_lock.LockOwner | None, why: ArtifactError
 ) -> bool:
     """A lease that nothing tells of any more stops nobody for good: whoever breaks the lock by name says that its run
     is over, and where nobody holds the cluster no run goes on. Not while anything is in motion.
@@ -291,8 +291,8 @@ def _suspend(client: KazooClient, lease: ThrottleLease, look: Look) -> None:
 
 def _tend_lock(client: KazooClient, asked: Asked, look: Look) -> str | None:
     """Who holds the cluster afterwards. A lock is given back where its run is known to be over and nothing moves."""
-    fence = lock.read_fence(client)  # before Airflow is asked: a run that is cleared goes on under a later one
-    holder = lock.read(client)
+    fence = cluster_lock.read_fence(client)  # before Airflow is asked: a run that is cleared goes on under a later one
+    holder = cluster_lock.read(client)
     if holder is None:
         if asked.break_lock is not None:
             look.warnings.append("Nobody holds the cluster, so there is no lock to break.")
@@ -307,7 +307,7 @@ def _tend_lock(client: KazooClient, asked: Asked, look: Look) -> str | None:
         look.lines.append(f"the lock of {holder.name} is kept: a reassignment is in motion")
         return holder.name
     try:
-        lock.release(client, holder, fence=fence)
+        cluster_lock.release(client, holder, fence=fence)
     except LockLostError:
         look.lines.append(f"the lock of {holder.name} is kept: somebody goes on with that run")
         return holder.name
@@ -327,9 +327,9 @@ def _signs(lease: ThrottleLease) -> list[Any]:
     signs: list[Any] = []
     try:
         folder = open_run_folder(lease.run_folder)
-        noted = artifacts.read_json_if_there(folder, artifacts.BATCHES)
+        noted = json_files.read_json_if_there(folder, json_files.BATCHES)
         signs += [batch["created_at"] for batch in (noted or {}).get("batches", ())]
-        progress = artifacts.read_json_if_there(folder, artifacts.PROGRESS)
+        progress = json_files.read_json_if_there(folder, json_files.PROGRESS)
         if progress is not None:
             signs.append(progress["updated_at"])
     except (RebalanceError, OSError, KeyError, TypeError) as unreadable:
@@ -353,17 +353,17 @@ def _raised(look: Look, before: Mapping[str, str]) -> dict[str, str]:
 
 def read_report(connection_id: str) -> dict[str, Any]:
     """What the janitor wrote last; nothing where it has not, or where that cannot be read."""
-    folder = runs_root() / artifacts.JANITOR
+    folder = runs_root() / json_files.JANITOR
     try:
-        return artifacts.read_json(folder, f"{file_name(connection_id)}.json")
+        return json_files.read_json(folder, f"{file_name(connection_id)}.json")
     except ArtifactError:
         return {}
 
 
 def _write_report(connection_id: str, report: Mapping[str, Any]) -> None:
-    folder = runs_root() / artifacts.JANITOR
+    folder = runs_root() / json_files.JANITOR
     make_folder(folder)
-    artifacts.write_json(folder, f"{file_name(connection_id)}.json", report)
+    json_files.write_json(folder, f"{file_name(connection_id)}.json", report)
 
 
 def _log(connection_id: str, report: Mapping[str, Any]) -> None:

@@ -17,9 +17,9 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from kafka_rebalance.documents import json_files, storage
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ArtifactError, FormatVersionError, RunFolderError, StorageError
-from kafka_rebalance.execution.lease import ThrottleLease
-from kafka_rebalance.model import artifacts, storage
 from kafka_rebalance.workflow.run.folder import RunFolder, file_name, open_run_folder, runs_root
 
 _GENERATION = re.compile(r"([0-9a-f]{16}-[0-9]{10})\.json", re.ASCII)
@@ -60,11 +60,11 @@ def write(lease: ThrottleLease) -> None:
     storage.make_folder(folder)
     if isinstance(folder, Path):
         storage.sync_folder(folder.parent)
-    artifacts.write_json(folder, name, lease.to_mapping(), source_digest=lease.candidate_digest)
+    json_files.write_json(folder, name, lease.to_mapping(), source_digest=lease.candidate_digest)
     try:
         run = open_run_folder(lease.run_folder)
-        if storage.is_there(run / artifacts.DECISION) and is_latest(lease):
-            artifacts.write_json(run, artifacts.THROTTLE, lease.to_mapping(), source_digest=lease.candidate_digest)
+        if storage.is_there(run / json_files.DECISION) and is_latest(lease):
+            json_files.write_json(run, json_files.THROTTLE, lease.to_mapping(), source_digest=lease.candidate_digest)
     except RunFolderError:
         return  # the copy is for people; the lease is what counts
 
@@ -152,13 +152,13 @@ def _read(cluster: str) -> ThrottleLease | None:
 
 
 def _read_unnumbered(cluster: str) -> ThrottleLease | None:
-    document = artifacts.read_json_if_there(_folder(), f"{cluster}{_UNNUMBERED}")
+    document = json_files.read_json_if_there(_folder(), f"{cluster}{_UNNUMBERED}")
     return None if document is None else ThrottleLease.from_mapping(document)
 
 
 def _read_generation(cluster: str, generation: str) -> ThrottleLease | None:
     """None where it was removed meanwhile."""
-    document = artifacts.read_json_if_there(_folder() / cluster, f"{generation}.json")
+    document = json_files.read_json_if_there(_folder() / cluster, f"{generation}.json")
     return None if document is None else replace(ThrottleLease.from_mapping(document), generation=generation)
 
 
@@ -169,12 +169,12 @@ def _generations(cluster: str) -> list[str]:
 
 
 def _folder() -> RunFolder:
-    return runs_root() / artifacts.LEASES
+    return runs_root() / json_files.LEASES
 
 
 def rate_in_force(folder: RunFolder) -> int:
     """Bytes per second that the run's throttle lets through: as it was last set, else as it was approved."""
     try:
-        return int(artifacts.read_json(folder, artifacts.THROTTLE)["bytes_per_second"])
+        return int(json_files.read_json(folder, json_files.THROTTLE)["bytes_per_second"])
     except (ArtifactError, KeyError):
-        return int(artifacts.read_json(folder, artifacts.DECISION)["throttle_bytes_per_second"])
+        return int(json_files.read_json(folder, json_files.DECISION)["throttle_bytes_per_second"])

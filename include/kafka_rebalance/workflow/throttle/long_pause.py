@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import PolicyError, RebalanceError
-from kafka_rebalance.execution.lease import ThrottleLease
-from kafka_rebalance.model import artifacts
 from kafka_rebalance.model.policy import LONG_PAUSE_SECONDS
 from kafka_rebalance.workflow.run.folder import open_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
@@ -17,7 +17,7 @@ def waits_long(lease: ThrottleLease) -> str | None:
     any other. By the clock of who waits alone, so that one that is off makes and hides no alert.
     """
     try:
-        note = artifacts.read_json(open_run_folder(lease.run_folder), artifacts.PROGRESS)
+        note = json_files.read_json(open_run_folder(lease.run_folder), json_files.PROGRESS)
         if note["state"] != "waiting":
             return None
         until, *since = (

@@ -7,11 +7,11 @@ from dataclasses import replace
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.cluster.throttle_lease import RateChange, ThrottleLease
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError, ThrottleRateError
-from kafka_rebalance.execution.lease import RateChange, ThrottleLease
-from kafka_rebalance.execution.throttle import rate_changes, with_rate
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.airflow_mark import is_same_run
+from kafka_rebalance.execution.throttle.put_back import rate_changes, with_rate
+from kafka_rebalance.model.same_airflow import is_same_run
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.workflow.run.left_out import read_remaining
@@ -20,7 +20,7 @@ from kafka_rebalance.workflow.throttle import cluster_lease, leases
 from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.rates import check_run_rate
 from kafka_rebalance.workflow.throttle.throttling import ATTEMPTS, put_back
-from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.writer import merge_config
 
@@ -36,9 +36,9 @@ def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> Throttl
     """
     if type(bytes_per_second) is not int:
         raise ThrottleRateError(f"The rate {bytes_per_second!r} is no whole number of bytes/s. Nothing was changed.")
-    snapshot = artifacts.read_json(folder, artifacts.SNAPSHOT)
+    snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
     connection_id = str(snapshot["connection_id"])
-    candidate = read_remaining(folder, artifacts.read_json(folder, artifacts.DECISION)["choice"])
+    candidate = read_remaining(folder, json_files.read_json(folder, json_files.DECISION)["choice"])
     check_run_rate(folder, candidate, bytes_per_second, read_policy(connection_id))
     change = RateChange(bytes_per_second, by, leases.now())
     with open_client(read_connection(connection_id).zookeeper) as client:
@@ -64,7 +64,7 @@ def _change(
     """
     for left in reversed(range(ATTEMPTS)):
         # Before the lease is read: of two who change the rate at once, one reads what the other has written.
-        fence = lock.raise_fence(client)
+        fence = cluster_lock.raise_fence(client)
         before = _lease_of(client, folder, cluster_id)
         lease = before if change in before.rate_changes else with_rate(before, change)
         lease = replace(lease, generation=fence.generation)

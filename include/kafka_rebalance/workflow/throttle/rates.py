@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from kafka_rebalance.execution.rates import (
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import read_if_there
+from kafka_rebalance.execution.throttle.auto_rate import (
     LeastRate,
     Rates,
     Traffic,
@@ -15,17 +17,15 @@ from kafka_rebalance.execution.rates import (
     network_uses,
     traffic,
 )
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.model.candidate import Candidate, brokers_touched
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.proposal import Candidate, brokers_touched
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.model.storage import read_if_there
-from kafka_rebalance.planning.arrays import Problem
-from kafka_rebalance.planning.history_table import HISTORY, planned_with
-from kafka_rebalance.planning.reading import read_problem
-from kafka_rebalance.planning.tables import PART, read_candidate
+from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
+from kafka_rebalance.planning.tables.read_problem import read_problem
+from kafka_rebalance.planning.tables.result_tables import PART, read_candidate
 from kafka_rebalance.workflow.dag_params import AUTO
 from kafka_rebalance.workflow.run.folder import RunFolder
 
@@ -45,8 +45,8 @@ class Measured(NamedTuple):
 
 def measured(folder: RunFolder) -> Measured:
     """Out of the snapshot's tables and the history: on a large cluster to be read once."""
-    settings = Settings.from_mapping(artifacts.read_json(folder, artifacts.SETTINGS))
-    snapshot = folder / artifacts.SNAPSHOT_FOLDER
+    settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
+    snapshot = folder / json_files.SNAPSHOT_FOLDER
     problem = read_problem(snapshot, settings)
     history = folder / HISTORY / PART
     found = read_if_there(history)
@@ -93,7 +93,7 @@ def write_rates(
 ) -> dict[str, Any]:
     """rates.json: of each candidate the least rate, and where `auto` was asked for, that rate; with the reasons."""
     replicas, written, read = found_by_plan
-    auto = artifacts.read_json(folder, artifacts.SNAPSHOT).get("throttle") == AUTO
+    auto = json_files.read_json(folder, json_files.SNAPSHOT).get("throttle") == AUTO
     now: Mapping[int, Traffic] | None = None if written is None else traffic(replicas, written, read)
     found: dict[str, Any] = {}
     for name in offered:
@@ -105,7 +105,7 @@ def write_rates(
         if auto and policy is not None:
             rate, why = auto_rate(touched, connection.capacities, now, least, policy)
             found[name] |= {"auto_bytes_per_second": rate, "why": why}
-    artifacts.write_json(folder, artifacts.RATES, {"candidates": found})
+    json_files.write_json(folder, json_files.RATES, {"candidates": found})
     return found
 
 
@@ -129,7 +129,7 @@ def _network(brokers: Sequence[int], connection: ClusterConnection, now: Mapping
 
 def read_rates(folder: RunFolder) -> Mapping[str, Mapping[str, Any]]:
     """{candidate: what `write_rates` found}; nothing where the plan was made before there was such a file."""
-    found: Mapping[str, Mapping[str, Any]] = (artifacts.read_json_if_there(folder, artifacts.RATES) or {}).get(
+    found: Mapping[str, Mapping[str, Any]] = (json_files.read_json_if_there(folder, json_files.RATES) or {}).get(
         "candidates", {}
     )
     return found

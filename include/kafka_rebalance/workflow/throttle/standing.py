@@ -7,8 +7,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from kafka_rebalance.execution.janitor import Standing
-from kafka_rebalance.model.airflow_mark import is_same_airflow
+from kafka_rebalance.execution.janitor.lease_custody import Standing
+from kafka_rebalance.model.same_airflow import is_same_airflow
 from kafka_rebalance.workflow.fleet import JANITOR_DAG
 from kafka_rebalance.workflow.run.lock import this_airflow
 

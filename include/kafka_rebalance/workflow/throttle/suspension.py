@@ -13,20 +13,20 @@ from dataclasses import replace
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError
-from kafka_rebalance.execution.janitor import copying_of
-from kafka_rebalance.execution.lease import ThrottleLease
-from kafka_rebalance.execution.throttle import Configs, check_in_force, confirm, recorded_anew
-from kafka_rebalance.execution.throttle import release as decide_release
-from kafka_rebalance.execution.throttle_of_batch import batch_changes, listed_over, only_for
-from kafka_rebalance.model.airflow_mark import is_same_run
+from kafka_rebalance.execution.janitor.lease_custody import copying_of
+from kafka_rebalance.execution.throttle.batch_lists import batch_changes, listed_over, only_for
+from kafka_rebalance.execution.throttle.put_back import Configs, check_in_force, confirm, recorded_anew
+from kafka_rebalance.execution.throttle.put_back import release as decide_release
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.same_airflow import is_same_run
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.workflow.throttle import cluster_lease, leases
 from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.in_force import without_gone
 from kafka_rebalance.workflow.throttle.throttling import ATTEMPTS, check_can_be_put_back, write_back
-from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.reader import read_batch_view, read_cluster_view
 from kafka_rebalance.zookeeper.writer import merge_config
 
@@ -42,7 +42,7 @@ def suspend(client: KazooClient, decided: ThrottleLease) -> bool:
     if decided.suspended_at is not None and _is_put_back(client, decided):
         return True
     # Before lease and cluster are read: a run that goes on requests nothing under an earlier one.
-    fence = lock.raise_fence(client)
+    fence = cluster_lock.raise_fence(client)
     lease = cluster_lease.read_open(client, decided.cluster_id)
     if lease is None or not is_same_run(lease.run, lease.owner, decided.run, decided.owner):
         return False
@@ -61,8 +61,8 @@ def suspend(client: KazooClient, decided: ThrottleLease) -> bool:
 
 
 def set_for_batch(
-    client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, partitions: Collection[TopicPartition]
-) -> lock.Fence:
+    client: KazooClient, plan: ApprovedPlan, owner: cluster_lock.LockOwner, partitions: Collection[TopicPartition]
+) -> cluster_lock.Fence:
     """Raises the run's fence, and sets the lists of throttled replicas for these partitions alone, and for what copies
     still. Where the throttle is suspended its rates are set again too: what is there now is what comes back.
 
@@ -71,7 +71,7 @@ def set_for_batch(
     throttle again and again.
     """
     for _ in range(ATTEMPTS):
-        fence = lock.raise_held(client, owner)
+        fence = cluster_lock.raise_held(client, owner)
         lease = cluster_lease.read_open(client, plan.snapshot["cluster_id"])
         if lease is None or lease.run_folder != str(plan.folder) or lease.handed_over_at is not None:
             return fence  # for `check_throttle_in_force` to refuse
@@ -86,7 +86,7 @@ def set_for_batch(
             cluster_lease.write(client, lease, fence)
             _write(client, plan, lease, current, partitions, fence, rates=True)
             # Who began to put it back in between has done so before this, and is seen; or is stopped by it.
-            fence = lock.raise_held(client, owner)
+            fence = cluster_lock.raise_held(client, owner)
             still = only_for(without_gone(plan, lease), partitions)
             if cluster_lease.is_latest(client, lease) and not confirm(still, read_configs(client, still.entities)):
                 cluster_lease.write(client, replace(lease, suspended_at=None, generation=fence.generation), fence)
@@ -106,7 +106,7 @@ def _write(
     lease: ThrottleLease,
     current: Configs,
     partitions: Collection[TopicPartition],
-    fence: lock.Fence,
+    fence: cluster_lock.Fence,
     *,
     rates: bool,
 ) -> None:

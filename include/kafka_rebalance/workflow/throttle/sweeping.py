@@ -8,9 +8,9 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.brokers import sizes
+from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.errors import InputError, PolicyError, ReadError, SettingsError
-from kafka_rebalance.execution.janitor import (
+from kafka_rebalance.execution.janitor.lease_custody import (
     Finding,
     listed_behind,
     orphaned_configs,
@@ -18,17 +18,17 @@ from kafka_rebalance.execution.janitor import (
     unheld_throttles,
 )
 from kafka_rebalance.kafka.throttles import LIST_KEYS
-from kafka_rebalance.model.airflow_mark import is_same_run
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.same_airflow import is_same_run
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.throttle import cluster_lease
 from kafka_rebalance.workflow.throttle.entity_configs import read_configs
-from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import read_children
-from kafka_rebalance.zookeeper.orphans import delete_orphaned_config, read_orphaned_configs
+from kafka_rebalance.zookeeper.orphaned_configs import delete_orphaned_config, read_orphaned_configs
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import merge_config
 from kafka_rebalance.zookeeper.znodes.paths import DEFAULT_ENTITY
@@ -55,7 +55,7 @@ class Asked:
 class Swept:
     """What was found, and what could not be read and is therefore not judged; as of `fence`."""
 
-    fence: lock.Fence
+    fence: cluster_lock.Fence
     findings: tuple[Finding, ...]
     configs: Mapping[str, Mapping[str, str]]
     view: ClusterView
@@ -88,10 +88,10 @@ def sweep(client: KazooClient, connection: ClusterConnection, *, to_clean: bool 
     But for the fence, where something is `to_clean`: on a cluster that nobody ever held there is none to go by.
     """
     # First: who throttles after this is not among what is found.
-    fence = lock.raise_fence(client) if to_clean else lock.read_fence(client)
+    fence = cluster_lock.raise_fence(client) if to_clean else cluster_lock.read_fence(client)
     before = read_cluster_view(client)
     lease = cluster_lease.read_open(client, before.cluster_id)
-    holder = lock.read(client)
+    holder = cluster_lock.read(client)
     topics, brokers = (read_children(client, f"/config/{kind}") for kind in ("topics", "brokers"))
     strange = [name for name in brokers if name != DEFAULT_ENTITY and not (name.isascii() and name.isdigit())]
     kept = [f"brokers/{name}" for name in brokers if name != DEFAULT_ENTITY and name not in strange]
@@ -100,7 +100,7 @@ def sweep(client: KazooClient, connection: ClusterConnection, *, to_clean: bool 
     unread = [f"/config/brokers/{name!r} names no broker, so it was not looked at. Remove it." for name in strange]
     held: Mapping[TopicPartition, Collection[int]] = {}
     try:
-        held = sizes.read_log_dirs(connection.kafka, sorted(before.brokers)).replicas
+        held = replica_sizes.read_log_dirs(connection.kafka, sorted(before.brokers)).replicas
     except ReadError as away:
         unread.append(f"Replica directories were not looked at: {away}")
     after = read_cluster_view(client)

@@ -14,30 +14,28 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import (
     ClusterNotReadyError,
     ConfigChangedError,
     LockLostError,
     ThrottleError,
 )
-from kafka_rebalance.execution.findings import some
-from kafka_rebalance.execution.janitor import absent_receivers, copying_of
-from kafka_rebalance.execution.lease import ThrottleLease
-from kafka_rebalance.execution.recovery import check_position, position
-from kafka_rebalance.execution.throttle import (
+from kafka_rebalance.execution.janitor.lease_custody import absent_receivers, copying_of
+from kafka_rebalance.execution.run_position import check_position, position
+from kafka_rebalance.execution.throttle.batch_lists import only_for
+from kafka_rebalance.execution.throttle.put_back import (
     Release,
     check_in_force,
     desired_throttle,
     set_changes,
     take_lease,
 )
-from kafka_rebalance.execution.throttle import (
-    release as decide_release,
-)
-from kafka_rebalance.execution.throttle_of_batch import only_for
-from kafka_rebalance.model.airflow_mark import is_same_run
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.execution.throttle.put_back import release as decide_release
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.same_airflow import is_same_run
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
@@ -57,7 +55,7 @@ from kafka_rebalance.workflow.throttle.in_force import (
 )
 from kafka_rebalance.workflow.throttle.rates import check_run_rate
 from kafka_rebalance.workflow.throttle.standing import warn_without_janitor
-from kafka_rebalance.zookeeper import lock
+from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import merge_config
@@ -93,7 +91,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             check_copies_safe(client, connection, plan)
             check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
         owner = lock_owner(plan.candidate.digest, dag_run)
-        held_before = has_held_before(plan, lock.read(client), owner)
+        held_before = has_held_before(plan, cluster_lock.read(client), owner)
         fence = take_lock(client, plan.connection_id, owner)
         try:
             batch = where.in_flight or where.next
@@ -112,8 +110,8 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
 def _set(
     client: KazooClient,
     plan: ApprovedPlan,
-    owner: lock.LockOwner,
-    fence: lock.Fence,
+    owner: cluster_lock.LockOwner,
+    fence: cluster_lock.Fence,
     view: ClusterView,
     first: Collection[TopicPartition],
     *,
@@ -178,7 +176,12 @@ def _check_latest(client: KazooClient, lease: ThrottleLease) -> None:
 
 
 def _undo(
-    client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, fence: lock.Fence, *, held_before: bool
+    client: KazooClient,
+    plan: ApprovedPlan,
+    owner: cluster_lock.LockOwner,
+    fence: cluster_lock.Fence,
+    *,
+    held_before: bool,
 ) -> None:
     """Best effort after a setup that failed; what cannot be undone is said, and the first error stays the error.
 
@@ -191,12 +194,12 @@ def _undo(
             is_ours = lease.taken_under == fence.generation
             if not (is_ours and put_back(client, lease).complete):
                 return
-            fence = lock.read_fence(client)
+            fence = cluster_lock.read_fence(client)
             if _open_lease(client, plan, owner) is not None:
                 return
         elif held_before and cluster_lease.read(client, plan.snapshot["cluster_id"]) is None:
             check_nothing_of_ours(client, plan, "The lock is kept.")
-        lock.release(client, owner, fence=fence)
+        cluster_lock.release(client, owner, fence=fence)
         forget_lock(plan.connection_id, owner)
     except Exception:
         log.exception("the throttle could not be put back; the lease says what was set: %s", plan.folder)
@@ -224,17 +227,19 @@ def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
                 "was put back, and the lock is kept. Nobody follows these copies: kafka_throttle_janitor takes their "
                 "throttle off when the last one is in sync, and so does this task when it is repeated."
             )
-        fence = lock.read_fence(client)  # before the lease: a run that takes both again does so under a later one
+        fence = cluster_lock.read_fence(
+            client
+        )  # before the lease: a run that takes both again does so under a later one
         if _open_lease(client, plan, owner) is not None:
             raise _taken_again(owner.run, "was put back")
         if cluster_lease.read(client, plan.snapshot["cluster_id"]) is None:
             check_nothing_of_ours(client, plan, "The lock is kept.")
-        lock.release(client, owner, fence=fence)
+        cluster_lock.release(client, owner, fence=fence)
     forget_lock(plan.connection_id, owner)
     return {"put_back": sum(map(len, result.changes.values())), "left_alone": list(result.foreign)}
 
 
-def _hand_over(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, taken_under: str) -> None:
+def _hand_over(client: KazooClient, plan: ApprovedPlan, owner: cluster_lock.LockOwner, taken_under: str) -> None:
     """Notes in the lease that the janitor has it, once; not in one that the run has taken again since."""
 
     def unnoted() -> ThrottleLease | None:
@@ -245,7 +250,7 @@ def _hand_over(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner, t
     for _ in range(ATTEMPTS):
         if unnoted() is None:
             return
-        fence = lock.raise_fence(client)
+        fence = cluster_lock.raise_fence(client)
         lease = unnoted()
         if lease is not None:
             with suppress(LockLostError):  # somebody changes it at this moment: it is read anew
@@ -265,7 +270,7 @@ def put_back(client: KazooClient, decided: ThrottleLease) -> Release:
     for _ in range(ATTEMPTS):
         # Raised before lease and cluster are read: who sets this throttle, or requests moves under it, no longer can,
         # or has and is seen; and who takes the cluster after this stops the writes below.
-        fence = lock.raise_fence(client)
+        fence = cluster_lock.raise_fence(client)
         lease = cluster_lease.read_open(client, decided.cluster_id)
         if lease is None or not is_same_run(lease.run, lease.owner, decided.run, decided.owner):
             return Release({}, (), ())
@@ -295,7 +300,7 @@ def _taken_again(run: str, moment: str) -> ThrottleError:
     )
 
 
-def write_back(client: KazooClient, lease: ThrottleLease, fence: lock.Fence) -> Release:
+def write_back(client: KazooClient, lease: ThrottleLease, fence: cluster_lock.Fence) -> Release:
     """Puts back what is not in motion, under this fence; the lease stays as it is. Errors as in `put_back`, and
     ConfigChangedError and LockLostError where somebody else writes at this moment.
     """
@@ -335,7 +340,7 @@ def _migrated(lease: ThrottleLease, result: Release) -> ClusterNotReadyError:
     )
 
 
-def _open_lease(client: KazooClient, plan: ApprovedPlan, owner: lock.LockOwner) -> ThrottleLease | None:
+def _open_lease(client: KazooClient, plan: ApprovedPlan, owner: cluster_lock.LockOwner) -> ThrottleLease | None:
     """The lease that this run holds; None where it has none, or has given it back."""
     lease = cluster_lease.read_open(client, plan.snapshot["cluster_id"])
     is_ours = lease is not None and is_same_run(lease.run, lease.owner, owner.run, owner.owner)

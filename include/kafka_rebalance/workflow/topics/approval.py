@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk.definitions.param import ParamsDict
 
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.workflow.approval import DigestApprovalOperator, Offer, note_param
@@ -21,7 +21,7 @@ class TopicApprovalOperator(DigestApprovalOperator):
     """Offers the change of topic.json. A dry run ends here."""
 
     def offer(self, folder: RunFolder) -> Offer:
-        written = artifacts.read_json(folder, artifacts.TOPIC)
+        written = json_files.read_json(folder, json_files.TOPIC)
         return Offer(
             connection_id=written["connection_id"],
             policy_digest=written["policy_digest"],
@@ -34,7 +34,7 @@ class TopicApprovalOperator(DigestApprovalOperator):
     def execute(self, context: Context) -> Any:
         folder = self._open(context)
         offer = self.offer(folder)
-        if offer.nothing is not None or artifacts.read_json(folder, artifacts.TOPIC)["needs_approval"]:
+        if offer.nothing is not None or json_files.read_json(folder, json_files.TOPIC)["needs_approval"]:
             return super().execute(context)
         policy = self._policy(offer)
         assert policy is not None  # `request` refuses to go on without one, and it has not changed
@@ -54,8 +54,11 @@ class TopicApprovalOperator(DigestApprovalOperator):
         return ParamsDict({"note": note_param()})
 
     def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
-        from kafka_rebalance.report.topics import approval_body, approval_subject  # heavy, and read with the Dag
+        from kafka_rebalance.report.requests.topic_change import (  # heavy, and read with the Dag
+            approval_body,
+            approval_subject,
+        )
 
-        written = artifacts.read_json(folder, artifacts.TOPIC)
-        found = artifacts.read_json_if_there(folder, artifacts.FORECAST)
+        written = json_files.read_json(folder, json_files.TOPIC)
+        found = json_files.read_json_if_there(folder, json_files.FORECAST)
         return approval_subject(written), approval_body(written, found)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import logging
 from typing import Any
 
-from kafka_rebalance.brokers.groups import read_groups
-from kafka_rebalance.brokers.metadata import read_offset_ranges
+from kafka_rebalance.admin.group_members import read_groups
+from kafka_rebalance.admin.offsets import read_offset_ranges
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.requests.key_sample import REQUEST, SAMPLE, KeySample, SampleRequest
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.execution.topic_change import TopicChange
-from kafka_rebalance.execution.topic_request import TopicRequest
-from kafka_rebalance.forecast.groups import GroupForecast, forecast_groups
-from kafka_rebalance.forecast.keys import counts_to_try, forecast_keys
-from kafka_rebalance.forecast.sample import REQUEST, SAMPLE, KeySample, SampleRequest
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.execution.topics.house_rules import TopicChange
+from kafka_rebalance.execution.topics.topic_request import TopicRequest
+from kafka_rebalance.forecast.consumer_shares import GroupForecast, forecast_groups
+from kafka_rebalance.forecast.moved_keys import counts_to_try, forecast_keys
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.consumers import ConsumerGroup
+from kafka_rebalance.model.consumer_groups import ConsumerGroup
 from kafka_rebalance.spark import package_zip
 from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.zookeeper.client import open_client
@@ -56,24 +56,24 @@ def prepare_sample(
         not_before_ms=not_before_ms,
         counts=counts_to_try(change.partitions_before, change.partitions_after),
     )
-    artifacts.write_json(folder, REQUEST, wanted.to_mapping(), source_digest=change.digest)
-    package_zip.build(folder / artifacts.PACKAGE_ZIP)
+    json_files.write_json(folder, REQUEST, wanted.to_mapping(), source_digest=change.digest)
+    package_zip.build(folder / json_files.PACKAGE_ZIP)
     return True
 
 
 def _goes_without(folder: RunFolder, why: str) -> bool:
-    artifacts.write_json(folder, NOT_SAMPLED, {"why": why})
+    json_files.write_json(folder, NOT_SAMPLED, {"why": why})
     return False
 
 
 def build(folder: RunFolder, change: TopicChange, connection: ClusterConnection) -> dict[str, Any]:
     """The content of forecast.json."""
     before, after = change.partitions_before, change.partitions_after
-    sample = artifacts.read_json_if_there(folder, SAMPLE)
+    sample = json_files.read_json_if_there(folder, SAMPLE)
     if sample is not None:
         keys = forecast_keys(change.topic, before, after, KeySample.from_mapping(sample))
     else:
-        why = artifacts.read_json(folder, NOT_SAMPLED)["why"]
+        why = json_files.read_json(folder, NOT_SAMPLED)["why"]
         keys = forecast_keys(change.topic, before, after, not_sampled=why)
     found, unread = _groups(connection, change.topic, before)
     groups = None if found is None else _forecast_groups(connection, change, found)

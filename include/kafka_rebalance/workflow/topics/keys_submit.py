@@ -12,8 +12,8 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
-from kafka_rebalance.forecast.sample import KAFKA_CONFIG
-from kafka_rebalance.model import artifacts
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.requests.key_sample import KAFKA_CONFIG
 from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.run.folder import RunFolder, check_submitted, open_own_folder
 
@@ -37,19 +37,19 @@ class KeysSubmitOperator(SparkSubmitOperator):
     @fails_without_retry
     def _own_folder(self, context: Context) -> RunFolder:
         """This very run's folder, which must be all that Spark is given: the zip is code, and the job gets secrets."""
-        from kafka_rebalance.forecast.sample import REQUEST
+        from kafka_rebalance.documents.requests.key_sample import REQUEST
 
         given = dict(itertools.pairwise(self.application_args or ()))
         folder = open_own_folder(self.run_folder, context["dag_run"], given["--expect-nonce"])
         same = (given["--out"], given["--sample"]) == (str(folder), f"{folder}/{REQUEST}")
-        check_submitted(same and self.py_files == f"{folder}/{artifacts.PACKAGE_ZIP}")
+        check_submitted(same and self.py_files == f"{folder}/{json_files.PACKAGE_ZIP}")
         return folder
 
     def execute(self, context: Context) -> Any:
         from kafka_rebalance.workflow.hooks import read_connection
 
         folder = self._own_folder(context)
-        written = artifacts.read_json(folder, artifacts.TOPIC)
+        written = json_files.read_json(folder, json_files.TOPIC)
         kafka = read_connection(written["connection_id"]).kafka
         # The operator's own env_vars would go onto the command line on YARN and Kubernetes.
         os.environ[KAFKA_CONFIG] = json.dumps({**kafka.security, "bootstrap.servers": kafka.bootstrap_servers})
@@ -59,7 +59,7 @@ class KeysSubmitOperator(SparkSubmitOperator):
             # An expansion does not hang on its forecast, which says that it goes without the keys, and why.
             from kafka_rebalance.workflow.topics.forecast import NOT_SAMPLED
 
-            artifacts.write_json(folder, NOT_SAMPLED, {"why": _last_line(str(failed))})
+            json_files.write_json(folder, NOT_SAMPLED, {"why": _last_line(str(failed))})
             self.log.exception("The keys were not sampled")
             raise AirflowSkipException("The keys were not sampled; the forecast says so and goes without") from failed
         finally:

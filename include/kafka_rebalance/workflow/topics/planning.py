@@ -9,10 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, SettingsError
-from kafka_rebalance.execution.staleness import topic_identities
-from kafka_rebalance.execution.topic_change import MIN_INSYNC_REPLICAS, TopicChange, house_problems
-from kafka_rebalance.execution.topic_request import TopicRequest
-from kafka_rebalance.forecast.cost import BrokerCost, broker_costs, disk_problems, expected_replica_bytes
+from kafka_rebalance.execution.check.drift import topic_identities
+from kafka_rebalance.execution.topics.house_rules import MIN_INSYNC_REPLICAS, TopicChange, house_problems
+from kafka_rebalance.execution.topics.topic_request import TopicRequest
+from kafka_rebalance.forecast.disk_use import BrokerCost, broker_costs, disk_problems, expected_replica_bytes
 from kafka_rebalance.kafka.assignment import add_partitions, assign_replicas, brokers_with_racks
 from kafka_rebalance.kafka.segment_roll import effective_roll_settings
 from kafka_rebalance.kafka.topics import (
@@ -28,10 +28,10 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.arrays import Problem
 from kafka_rebalance.planning.new_partitions import place_partitions
-from kafka_rebalance.planning.reading import read_problem
-from kafka_rebalance.planning.tables import write_snapshot
+from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.tables.read_problem import read_problem
+from kafka_rebalance.planning.tables.result_tables import write_snapshot
 from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.workflow.snapshot import broker_rows, partition_rows
 from kafka_rebalance.workflow.topics.reading import TopicCluster

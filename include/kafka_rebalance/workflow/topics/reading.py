@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kafka_rebalance.brokers import configs as broker_configs
-from kafka_rebalance.brokers import sizes
+from kafka_rebalance.admin import effective_configs as broker_configs
+from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError, SettingsError
-from kafka_rebalance.execution.topic_request import TopicRequest
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.execution.topics.topic_request import TopicRequest
+from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow import snapshot
@@ -33,7 +33,7 @@ class TopicCluster:
     view: ClusterView
     topic_configs: Mapping[str, Mapping[str, str]]  # of the topics that were asked for
     effective: Mapping[int, Mapping[str, broker_configs.ConfigValue]]
-    disks: sizes.BrokerDisks
+    disks: replica_sizes.BrokerDisks
 
     @property
     def kafka_version(self) -> str:
@@ -88,7 +88,7 @@ def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> 
         view=view,
         topic_configs=topic_configs,
         effective=broker_configs.read_broker_configs(connection.kafka, brokers),
-        disks=sizes.read_log_dirs(connection.kafka, brokers),
+        disks=replica_sizes.read_log_dirs(connection.kafka, brokers),
     )
 
 

@@ -12,16 +12,16 @@ from typing import Any
 
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, KafkaRuleError, PolicyError, VerificationError
-from kafka_rebalance.execution.staleness import check_approval_fresh, check_policy_unchanged
-from kafka_rebalance.execution.topic_change import TopicChange, check_still
-from kafka_rebalance.execution.topic_request import TopicRequest
-from kafka_rebalance.model import artifacts
-from kafka_rebalance.model.cluster import ClusterView
+from kafka_rebalance.execution.check.drift import check_approval_fresh, check_policy_unchanged
+from kafka_rebalance.execution.topics.house_rules import TopicChange, check_still
+from kafka_rebalance.execution.topics.topic_request import TopicRequest
+from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.report.topics import change_lines, describe_lines, forecast_lines, list_lines
-from kafka_rebalance.verification.checks import Check, document, summarise
-from kafka_rebalance.verification.topics import check_configs, check_deleted, check_new_partitions
+from kafka_rebalance.report.requests.topic_change import change_lines, describe_lines, forecast_lines, list_lines
+from kafka_rebalance.verification.check_result import Check, document, summarise
+from kafka_rebalance.verification.topic_as_approved import check_configs, check_deleted, check_new_partitions
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.outcome import fails_without_retry
@@ -39,7 +39,7 @@ from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.workflow.topics import forecast as topic_forecast
 from kafka_rebalance.workflow.topics.planning import PlannedTopic, plan_change
 from kafka_rebalance.workflow.topics.reading import TopicCluster, describe, read_topic_cluster
-from kafka_rebalance.zookeeper import lock, topics
+from kafka_rebalance.zookeeper import cluster_lock, topic_writes
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_assignments, read_cluster_view, read_topic_configs
 from kafka_rebalance.zookeeper.writer import Outcome
@@ -103,7 +103,7 @@ def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
     written.update(connection_id=connection_id, policy_digest=policy.digest, nonce=nonce)
     if planned.change.action != "create":
         written.update(topic_forecast.consumers(connection, planned.change.topic, planned.change.partitions_before))
-    artifacts.write_json(folder, artifacts.TOPIC, written)
+    json_files.write_json(folder, json_files.TOPIC, written)
     for line in change_lines(written):
         log.info("%s", line)
     sampled = planned.change.adds_partitions and topic_forecast.prepare_sample(
@@ -119,7 +119,7 @@ def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
 
 def _show(asked: TopicRequest, cluster: TopicCluster, folder: RunFolder) -> dict[str, Any]:
     entries = describe(cluster, asked)
-    artifacts.write_json(folder, artifacts.TOPICS, {"cluster_id": cluster.view.cluster_id, "topics": entries})
+    json_files.write_json(folder, json_files.TOPICS, {"cluster_id": cluster.view.cluster_id, "topics": entries})
     for line in list_lines(entries) if asked.action == "list" else describe_lines(entries):
         log.info("%s", line)
     return {
@@ -164,12 +164,12 @@ def _document(
 def forecast(run_folder: str, dag_run: Any) -> dict[str, Any]:
     """forecast.json, for an expansion; empty for anything else."""
     folder = open_own_folder(run_folder, dag_run)
-    written = artifacts.read_json(folder, artifacts.TOPIC)
+    written = json_files.read_json(folder, json_files.TOPIC)
     change = TopicChange.from_mapping(written["change"])
     if not change.adds_partitions:
         return {}
     found = topic_forecast.build(folder, change, read_connection(written["connection_id"]))
-    artifacts.write_json(folder, artifacts.FORECAST, found, source_digest=change.digest)
+    json_files.write_json(folder, json_files.FORECAST, found, source_digest=change.digest)
     for line in forecast_lines(found):
         log.info("%s", line)
     return {"moved_keys": found["keys"]["moved_keys"], "verdict": found["keys"]["verdict"]}
@@ -178,7 +178,7 @@ def forecast(run_folder: str, dag_run: Any) -> dict[str, Any]:
 def read_approved_change(decision: Mapping[str, Any], dag_run: Any) -> ApprovedChange:
     """The change of topic.json, if it is the one that was approved. Raises ApprovalError, ArtifactError."""
     folder, written = read_decision(decision, dag_run)
-    found = artifacts.read_json(folder, artifacts.TOPIC)
+    found = json_files.read_json(folder, json_files.TOPIC)
     change = TopicChange.from_mapping(found["change"])
     check_digest(f"The change of topic {change.topic}", change.digest, written)
     return ApprovedChange(folder, found, written, change)
@@ -219,7 +219,7 @@ def write(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
                 return _delete(client, change, fence)
             return _expand(client, change, registered, fence)
         finally:
-            lock.release(client, owner)
+            cluster_lock.release(client, owner)
             forget_lock(approved.connection_id, owner)
 
 
@@ -242,7 +242,7 @@ def _is_written(client: KazooClient, change: TopicChange) -> bool:
     if change.identity is None:
         return False
     if change.action == "delete":
-        deletion = topics.read_deletion(client, change.topic, expected=change.identity)
+        deletion = topic_writes.read_deletion(client, change.topic, expected=change.identity)
         return deletion.marked or not deletion.topic_left
     if change.new_partitions:
         found = read_assignments(client, [change.topic]).get(change.topic)
@@ -254,7 +254,7 @@ def _is_written(client: KazooClient, change: TopicChange) -> bool:
 
 def _create(client: KazooClient, change: TopicChange, registered: tuple[int, ...]) -> dict[str, Any]:
     configs = {key: value for key, value in change.config_changes.items() if value is not None}
-    created = topics.create_topic(
+    created = topic_writes.create_topic(
         client, change.topic, change.new_partitions, configs, version=change.kafka_version, registered=registered
     )
     if created.orphaned_config is not None:
@@ -268,13 +268,15 @@ def _create(client: KazooClient, change: TopicChange, registered: tuple[int, ...
     return {"written": str(created.outcome), "partitions": len(change.new_partitions)}
 
 
-def _expand(client: KazooClient, change: TopicChange, registered: tuple[int, ...], fence: lock.Fence) -> dict[str, Any]:
+def _expand(
+    client: KazooClient, change: TopicChange, registered: tuple[int, ...], fence: cluster_lock.Fence
+) -> dict[str, Any]:
     assert change.identity is not None
     configs_now = _configs(client, change.topic)
-    done = topics.read_unfinished(client, change.topic, change.new_partitions, expected=change.identity) == {}
+    done = topic_writes.read_unfinished(client, change.topic, change.new_partitions, expected=change.identity) == {}
     if not done:
         check_still(change, configs_now=configs_now, registered=registered)
-    topics.add_partitions(
+    topic_writes.add_partitions(
         client, change.topic, change.new_partitions, expected=change.identity, registered=registered, fence=fence
     )
     if change.config_changes:
@@ -284,15 +286,15 @@ def _expand(client: KazooClient, change: TopicChange, registered: tuple[int, ...
 
 def _set_configs(client: KazooClient, change: TopicChange) -> dict[str, Any]:
     assert change.identity is not None
-    topics.set_topic_configs(
+    topic_writes.set_topic_configs(
         client, change.topic, change.config_changes, version=change.kafka_version, expected=change.identity
     )
     return {"written": "created", "configs": len(change.config_changes)}
 
 
-def _delete(client: KazooClient, change: TopicChange, fence: lock.Fence) -> dict[str, Any]:
+def _delete(client: KazooClient, change: TopicChange, fence: cluster_lock.Fence) -> dict[str, Any]:
     assert change.identity is not None
-    return {"written": str(topics.delete_topic(client, change.topic, expected=change.identity, fence=fence))}
+    return {"written": str(topic_writes.delete_topic(client, change.topic, expected=change.identity, fence=fence))}
 
 
 def _configs(client: KazooClient, topic: str) -> dict[str, str]:
@@ -306,9 +308,9 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
     with open_client(read_connection(approved.connection_id).zookeeper) as client:
         checks = _settled(client, approved.change)
     summary = summarise(checks)
-    artifacts.write_json(
+    json_files.write_json(
         approved.folder,
-        artifacts.VERIFICATION,
+        json_files.VERIFICATION,
         {**document(checks), "verified_at": datetime.now(UTC).isoformat(timespec="seconds")},
         source_digest=approved.change.digest,
     )
@@ -346,7 +348,7 @@ def _settled(client: KazooClient, change: TopicChange) -> tuple[Check, ...]:
 def _checks(client: KazooClient, change: TopicChange, view: ClusterView) -> tuple[Check, ...]:
     if change.action == "delete":
         assert change.identity is not None
-        deletion = topics.read_deletion(client, change.topic, expected=change.identity)
+        deletion = topic_writes.read_deletion(client, change.topic, expected=change.identity)
         return check_deleted(
             change.topic,
             view,

@@ -4,25 +4,25 @@ Decoders take any order of keys, unknown keys and unknown higher versions, and r
 path, for everything else. Encoders raise `WriteError` instead of encoding what would harm the cluster.
 """
 
-from kafka_rebalance.zookeeper.znodes.admin import (
+from kafka_rebalance.zookeeper.znodes.controller_requests import (
     decode_election,
     decode_reassignment,
     encode_election,
     encode_reassignment,
 )
-from kafka_rebalance.zookeeper.znodes.cluster import (
-    decode_broker,
-    decode_cluster_id,
-    decode_controller,
-    decode_controller_epoch,
-)
-from kafka_rebalance.zookeeper.znodes.configs import (
+from kafka_rebalance.zookeeper.znodes.entity_configs import (
     decode_config,
     encode_config,
     encode_config_change,
     throttle_problem,
 )
-from kafka_rebalance.zookeeper.znodes.topics import (
+from kafka_rebalance.zookeeper.znodes.registrations import (
+    decode_broker,
+    decode_cluster_id,
+    decode_controller,
+    decode_controller_epoch,
+)
+from kafka_rebalance.zookeeper.znodes.topic_assignment import (
     decode_partition_state,
     decode_topic,
     encode_added_partitions,

@@ -1,0 +1,64 @@
+"""Effective configs of brokers. ZooKeeper shows what is set dynamically, and never what is in server.properties."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import ConfigResource, ConfigSource
+
+from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_admin, reason_of
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.connection import KafkaConnection
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigValue:
+    """`value` None: not set. `source` is Kafka's name of the level it comes from, as in `DYNAMIC_BROKER_CONFIG`."""
+
+    value: str | None
+    source: str
+
+
+def read_broker_configs(
+    kafka: KafkaConnection, brokers: Collection[int], *, of_the_rest: bool = False
+) -> dict[int, dict[str, ConfigValue]]:
+    """What applies on each broker now, by key; sensitive values are left out. Raises ReadError naming the broker.
+
+    `of_the_rest`: a broker that does not tell is logged and absent, as long as another tells.
+    """
+    admin = open_admin(kafka)
+    # Each broker answers for itself alone: all are asked before the first answer is waited for.
+    asked = {broker: _ask(admin, broker) for broker in brokers}
+    configs: dict[int, dict[str, ConfigValue]] = {}
+    silent: ReadError | None = None
+    for broker, answer in asked.items():
+        try:
+            entries = answer.result(REQUEST_SECONDS + 5)
+        except (KafkaException, TimeoutError) as failed:
+            silent = ReadError(
+                f"Broker {broker} does not tell its configs ({reason_of(failed)}). Check that it is up and that the "
+                "Kafka user may describe the configs of the cluster."
+            )
+            if not of_the_rest:
+                raise silent from failed
+            log.warning("%s", silent)
+            continue
+        configs[broker] = {
+            entry.name: ConfigValue(entry.value, ConfigSource(entry.source).name)
+            for entry in entries.values()
+            if not entry.is_sensitive
+        }
+    if silent is not None and not configs:
+        raise silent
+    return configs
+
+
+def _ask(admin: Any, broker: int) -> Any:
+    resource = ConfigResource(ConfigResource.Type.BROKER, str(broker))
+    return admin.describe_configs([resource], request_timeout=REQUEST_SECONDS)[resource]

@@ -1,0 +1,131 @@
+"""What brokers know of a cluster beyond ZooKeeper: its id as they see it, and the offsets of each partition."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Collection
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as ClientTopicPartition
+from confluent_kafka.admin import OffsetSpec
+
+from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_admin, reason_of
+from kafka_rebalance.documents.requests.key_sample import OffsetRange, newest_rows
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.partition import TopicPartition
+
+log = logging.getLogger(__name__)
+
+_SETTLE_SECONDS, _PAUSE_SECONDS = 10.0, 0.2
+_SETTLING = (
+    KafkaError._NOENT,  # librdkafka found no leader
+    KafkaError.LEADER_NOT_AVAILABLE,
+    KafkaError.NOT_LEADER_FOR_PARTITION,
+    KafkaError.UNKNOWN_TOPIC_OR_PART,
+)
+
+
+def read_cluster_id(kafka: KafkaConnection) -> str:
+    """The id that the brokers report: two connect strings that belong together give the same. Raises ReadError."""
+    admin = open_admin(kafka)  # kept until the answer is there: a client that is collected drops its requests
+    try:
+        description = admin.describe_cluster(request_timeout=REQUEST_SECONDS).result(REQUEST_SECONDS + 5)
+    except (KafkaException, TimeoutError) as failed:
+        raise ReadError(
+            f"Kafka {kafka.bootstrap_servers} does not tell its cluster id ({reason_of(failed)}). Check that the "
+            "brokers can be reached from here, and the user, password and TLS settings of the Airflow connection."
+        ) from failed
+    return str(description.cluster_id)
+
+
+def read_end_offsets(
+    kafka: KafkaConnection, partitions: Collection[TopicPartition], *, of_the_rest: bool = False
+) -> dict[TopicPartition, int]:
+    """The offset after the last record of each partition, all asked for at once. Raises ReadError naming partitions.
+
+    `of_the_rest`: partitions whose leader does not tell are logged and absent.
+    """
+    return _read_offsets(kafka, partitions, OffsetSpec.latest(), "end offsets", of_the_rest=of_the_rest)
+
+
+def read_start_offsets(
+    kafka: KafkaConnection, partitions: Collection[TopicPartition], *, of_the_rest: bool = False
+) -> dict[TopicPartition, int]:
+    """The offset of the first record each partition still has, all asked for at once. Raises ReadError, as above."""
+    return _read_offsets(kafka, partitions, OffsetSpec.earliest(), "first offsets", of_the_rest=of_the_rest)
+
+
+def read_offset_ranges(
+    kafka: KafkaConnection, topic: str, partitions: Collection[int], *, max_rows: int, not_before_ms: int
+) -> tuple[OffsetRange, ...]:
+    """The newest records of each partition: none before the first that is as young as that time (ms), and at most
+    `max_rows` in all. Raises ReadError naming partitions.
+
+    Behind that first record there may be older ones, where producers set timestamps that do not rise.
+    """
+    wanted = [TopicPartition(topic, partition) for partition in sorted(partitions)]
+    ends = read_end_offsets(kafka, wanted)
+    firsts = read_start_offsets(kafka, wanted)
+    since = _read_offsets(kafka, wanted, OffsetSpec.for_timestamp(not_before_ms), "offsets by time")
+    ranges = []
+    for topic_partition in wanted:
+        end = ends[topic_partition]
+        # -1: no record is that young. Retention may have passed the offset since.
+        start = max(since[topic_partition], firsts[topic_partition]) if since[topic_partition] >= 0 else end
+        ranges.append(OffsetRange(topic_partition.partition, min(start, end), end))
+    return newest_rows(ranges, max_rows)
+
+
+def _read_offsets(
+    kafka: KafkaConnection,
+    partitions: Collection[TopicPartition],
+    spec: OffsetSpec,
+    what: str,
+    *,
+    of_the_rest: bool = False,
+) -> dict[TopicPartition, int]:
+    """One offset a partition, all asked for at once; `what` names them in errors. Raises ReadError.
+
+    Brokers tell clients of a new topic's leaders a moment after ZooKeeper has them: those are asked for again.
+    """
+    offsets: dict[TopicPartition, int] = {}
+    give_up = time.monotonic() + _SETTLE_SECONDS
+    while waiting := [partition for partition in partitions if partition not in offsets]:
+        found, failures = _asked_once(kafka, waiting, spec)
+        offsets |= found
+        if failures and (not all(map(_settles, failures.values())) or time.monotonic() > give_up):
+            named = [f"{partition} ({reason_of(failed)})" for partition, failed in failures.items()]
+            unread = ReadError(
+                f"The {what} of {len(failures)} partitions cannot be read, first {', '.join(named[:3])}. "
+                "Check that they have a leader and that the Kafka user may describe the topics."
+            )
+            if not of_the_rest:
+                raise unread
+            log.warning("%s", unread)
+            break
+        if failures:
+            time.sleep(_PAUSE_SECONDS)
+    return offsets
+
+
+def _asked_once(
+    kafka: KafkaConnection, partitions: Collection[TopicPartition], spec: OffsetSpec
+) -> tuple[dict[TopicPartition, int], dict[TopicPartition, KafkaException | TimeoutError]]:
+    """(offsets, failures) of one request."""
+    admin = open_admin(kafka)  # kept, as above
+    wanted = {ClientTopicPartition(topic, partition): spec for topic, partition in partitions}
+    offsets: dict[TopicPartition, int] = {}
+    failures: dict[TopicPartition, KafkaException | TimeoutError] = {}
+    for asked, answer in admin.list_offsets(wanted, request_timeout=REQUEST_SECONDS).items():
+        topic_partition = TopicPartition(asked.topic, asked.partition)
+        try:
+            offsets[topic_partition] = int(answer.result(REQUEST_SECONDS + 5).offset)
+        except (KafkaException, TimeoutError) as failed:
+            failures[topic_partition] = failed
+    return offsets, failures
+
+
+def _settles(failed: KafkaException | TimeoutError) -> bool:
+    return isinstance(failed, KafkaException) and failed.args[0].code() in _SETTLING

@@ -1,0 +1,112 @@
+"""Files of a run's folder: their names, their format version, and the digests that chain them.
+
+A folder is anything with pathlib's `/`, `read_bytes` and `write_bytes`: a `Path`, or an `ObjectStoragePath` on a
+bucket. Every JSON file carries `format_version` and, where it comes from another file, that file's digest.
+
+`format_version` is the major version: another one is refused. What a later version only adds are keys, perhaps with a
+`format_minor` that says so, and nobody who reads a file asks for its other keys.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from typing import Any, NoReturn
+
+from kafka_rebalance.documents.storage import Folder, read_bytes, write_whole
+from kafka_rebalance.errors import ArtifactError, FormatVersionError
+from kafka_rebalance.model.digests import digest_of
+
+FORMAT_VERSION = 1
+
+NONCE = "nonce.json"  # written by the run's first task: who reads it shares the folder
+PACKAGE_ZIP = "kafka_rebalance.zip"  # for Spark; the Dags name it too
+SNAPSHOT = "snapshot.json"
+SETTINGS = "settings.json"
+SNAPSHOT_FOLDER = "snapshot"  # brokers.parquet, partitions.parquet and:
+CONFIGS = "configs.json"
+PROPOSALS = "proposals.json"
+TIMINGS = "timings.json"
+SEGMENTS = "segments.json"
+REPORT = "report.html"
+PAGE = "page.json"  # what the run's page says of the plan's tables, so that it need not read them
+REASSIGNMENTS = "reassignments"  # a folder: every candidate and its way back, for kafka-reassign-partitions
+ESTIMATE = "estimate.json"  # what the cluster's earlier runs tell about the time a run takes
+RATES = "rates.json"  # of each candidate: the least rate of the throttle, and that of `auto`
+REJECTION = "rejection.json"  # the cluster's last rejected proposal, beside this one
+DECISION = "decision.json"
+THROTTLE = "throttle.json"  # the page's copy of the cluster's lease, which is kept apart from the runs:
+LEASES = "leases"  # a folder below runs_url: a folder a cluster, of which the latest file counts
+LOCKS = "locks"  # a folder below runs_url: a file for each cluster's lock that a run is about to take, or has
+JANITOR = "janitor"  # a folder below runs_url: what the janitor found, one file a connection
+INSTALLATION = "installation.json"  # below runs_url: tells two Airflows of one name apart
+BATCHES = "batches.json"
+PROGRESS = "progress.json"
+FOLLOWING = "following.json"  # the batch that the triggerer follows
+CONTROL = "control.json"  # what people ask of a running rebalance
+CANCELLED = "cancelled.json"  # that of it which nobody who writes control.json at the same moment takes back
+LEFT_OUT = "left_out.json"  # approved moves that were not made, why, and the scores of what remains
+VERIFICATION = "verification.json"
+TOPIC = "topic.json"  # of kafka_topics: the request, and the change that will be written
+TOPICS = "topics.json"  # what list and describe found
+FORECAST = "forecast.json"
+HANDED_ON = "handed_on.json"  # the conf of a run of another Dag that this run has Airflow start
+CANCEL = "cancel.json"  # of kafka_rebalance_cancel: the request, and what it would do
+
+
+def write_json(folder: Folder, name: str, content: Mapping[str, Any], *, source_digest: str | None = None) -> str:
+    """Writes one file with its format version; returns the digest of what was written.
+
+    Whoever reads meanwhile, or after a crash, finds the file as it was before or as it is now, never a part of it.
+    Raises StorageError.
+    """
+    document: dict[str, Any] = {"format_version": FORMAT_VERSION, **content}
+    if source_digest is not None:
+        document["source_digest"] = source_digest
+    text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    write_whole(folder / name, text.encode("utf-8", "surrogatepass"))
+    # Of what a reader gets: keys that were numbers have become text, and sort differently.
+    return digest_of(json.loads(text))
+
+
+def read_json(folder: Folder, name: str) -> dict[str, Any]:
+    """The file's content. A missing file, one that is not JSON, and an unknown major version are errors.
+
+    StorageError where storage does not tell what is in it.
+    """
+    try:
+        text = read_bytes(folder / name)
+    except FileNotFoundError as missing:
+        raise ArtifactError(f"{name} is not in the run's folder {folder}. Run the task that writes it.") from missing
+    try:
+        document = json.loads(text, parse_constant=_no_constant)
+    except (ValueError, RecursionError) as bad:
+        raise ArtifactError(f"{folder / name} is not JSON ({bad}). Clear the task that wrote it.") from bad
+    if not isinstance(document, dict):
+        raise ArtifactError(f"{folder / name} is not a JSON object. Clear the task that wrote it.")
+    check_format_version(document.get("format_version"), f"{folder / name}")
+    return document
+
+
+def read_json_if_there(folder: Folder, name: str) -> dict[str, Any] | None:
+    """The file's content; None where there is no such file. Errors as in `read_json`."""
+    try:
+        return read_json(folder, name)
+    except ArtifactError as unreadable:
+        if isinstance(unreadable.__cause__, FileNotFoundError):
+            return None
+        raise
+
+
+def _no_constant(name: str) -> NoReturn:
+    """NaN and Infinity are not JSON, though Python's parser takes them."""
+    raise ValueError(f"{name} is not JSON")
+
+
+def check_format_version(version: object, where: str) -> None:
+    """Refuses a file of a major version that this code does not know. Raises FormatVersionError."""
+    if type(version) is not int or version != FORMAT_VERSION:
+        raise FormatVersionError(
+            f"{where} has format_version {version!r}; this version reads {FORMAT_VERSION}. "
+            "Nothing was written to the cluster. Start a new Dag run with the version that is deployed."
+        )

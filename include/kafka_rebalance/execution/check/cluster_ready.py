@@ -1,0 +1,170 @@
+"""Whether the cluster as a whole may be planned on, or written to."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from kafka_rebalance.errors import ClusterNotReadyError
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.finding import Finding, some
+from kafka_rebalance.model.partition import PartitionView, TopicPartition
+
+
+def check_cluster_ready(
+    view: ClusterView,
+    *,
+    expected_cluster_id: str | None = None,
+    may_be_down: Collection[int] = frozenset(),
+    topics: Collection[str] | None = None,
+) -> None:
+    """Raises ClusterNotReadyError with every finding if this is no cluster to plan on or to write to.
+
+    `may_be_down`: brokers that are to be emptied or replaced, so their absence is expected. `topics`: look for
+    partitions without leader, brokers that are down and deletions only there; None: everywhere.
+    """
+    refuse(readiness_findings(view, expected_cluster_id=expected_cluster_id, may_be_down=may_be_down, topics=topics))
+
+
+def refuse(findings: Iterable[Finding]) -> None:
+    """Raises ClusterNotReadyError with every finding, if there is one."""
+    findings = tuple(findings)
+    if findings:
+        listed = "\n".join(f"- {finding}" for finding in findings)
+        raise ClusterNotReadyError(f"The cluster is not ready; nothing was planned or written.\n{listed}")
+
+
+def readiness_findings(
+    view: ClusterView,
+    *,
+    expected_cluster_id: str | None = None,
+    may_be_down: Collection[int] = frozenset(),
+    topics: Collection[str] | None = None,
+) -> tuple[Finding, ...]:
+    """Every reason why nothing may be planned or written now."""
+    partitions = {tp: p for tp, p in view.partitions.items() if topics is None or tp.topic in topics}
+    return (
+        *_identity(view, expected_cluster_id),
+        *_controller(view),
+        *_reassignments(view),
+        *_requests(view, topics),
+        *_leaderless(view, partitions),
+        *_down(view, partitions, may_be_down),
+    )
+
+
+def _identity(view: ClusterView, expected: str | None) -> Iterable[Finding]:
+    if expected is not None and view.cluster_id != expected:
+        yield Finding(
+            f"cluster {view.cluster_id}",
+            f"the connection expects cluster {expected}",
+            "Correct the ZooKeeper hosts and chroot, or expected_cluster_id, of the connection",
+        )
+
+
+def _controller(view: ClusterView) -> Iterable[Finding]:
+    controller = view.controller
+    if controller is None:
+        yield Finding("/controller", "there is no controller", "Wait until a broker is elected; see the brokers' logs")
+        return
+    if controller.kraft_epoch >= 0:
+        yield Finding(
+            "/controller",
+            f"a KRaft controller owns the cluster (epoch {controller.kraft_epoch}): it is being migrated off ZooKeeper",
+            "Use Kafka's own reassignment API until the migration is over",
+        )
+    elif controller.broker not in view.brokers:
+        yield Finding(
+            f"controller {controller.broker}",
+            "it is not a registered broker",
+            "Wait until a registered broker is elected; see the brokers' logs",
+        )
+
+
+def _reassignments(view: ClusterView) -> Iterable[Finding]:
+    gone = request_of_what_is_gone(view)
+    if gone is not None:
+        yield gone
+    elif view.reassignments is not None:
+        what = some(sorted(view.reassignments)) if view.reassignments else "it is empty, and still blocks every request"
+        yield Finding(
+            "/admin/reassign_partitions",
+            f"a reassignment is under way ({what})",
+            "Wait for its end; if it does not move, see the controller's log. Do not delete the znode: that "
+            "cancels nothing",
+        )
+    yield from moving_by_api(tp for tp, partition in view.partitions.items() if partition.in_motion)
+
+
+def request_of_what_is_gone(view: ClusterView) -> Finding | None:
+    """Since 2.4 a controller keeps what it was asked of a topic that is deleted meanwhile, and no end comes of it.
+
+    None where nothing is requested, or anything that is still there.
+    """
+    asked = view.reassignments
+    if not asked or not view.requested_gone >= asked.keys():
+        return None
+    broker = f" (broker {view.controller.broker})" if view.controller is not None else ""
+    again = [f"{tp} to {list(asked[tp])}" for tp in sorted(view.requested_again)]
+    moved = f". It moves the new partitions of the topics that were made again: {some(again)}" if again else ""
+    return Finding(
+        "/admin/reassign_partitions",
+        f"it asks only for partitions that are gone, or whose topic was made again ({some(sorted(asked))}): "
+        "nothing moves, and the request does not end by itself",
+        f"Restart the broker that is controller{broker}, or start kafka_rebalance_cancel with action elect_controller, "
+        "which an approver confirms. The next controller reads the request anew and drops what is "
+        f"gone{moved}. Do not delete the znode: the controller would not notice any later request",
+    )
+
+
+def moving_by_api(partitions: Iterable[TopicPartition]) -> Iterable[Finding]:
+    """The finding about partitions to which their topics' znodes say replicas are added, or removed (2.4+)."""
+    moving = sorted(partitions)
+    if moving:
+        yield Finding(
+            "topic znodes",
+            f"replicas are being added or removed ({some(moving)})",
+            "Wait for its end, or cancel it with the tool that started it",
+        )
+
+
+def _requests(view: ClusterView, topics: Collection[str] | None) -> Iterable[Finding]:
+    if view.elections is not None:
+        yield Finding(
+            "/admin/preferred_replica_election",
+            f"a preferred election is under way ({some(sorted(view.elections)) if view.elections else 'it is empty'})",
+            "It ends within seconds. If it stays, it names a partition that does not exist, and only another "
+            "controller removes it",
+        )
+    deleted = sorted(topic for topic in view.deletions if topics is None or topic in topics)
+    if deleted:
+        yield Finding(
+            "/admin/delete_topics",
+            f"topics are being deleted ({some(deleted)})",
+            "Wait until they are gone; deletion waits for brokers that are down",
+        )
+
+
+def _leaderless(view: ClusterView, partitions: Mapping[TopicPartition, PartitionView]) -> Iterable[Finding]:
+    without = sorted(tp for tp, partition in partitions.items() if partition.leader not in view.brokers)
+    if without:
+        yield Finding(
+            f"{len(without)} partition{'s' if len(without) > 1 else ''} without a live leader",
+            some(without),
+            "Start the brokers of their in-sync replicas: without a leader nothing can be copied",
+        )
+
+
+def _down(
+    view: ClusterView, partitions: Mapping[TopicPartition, PartitionView], may_be_down: Collection[int]
+) -> Iterable[Finding]:
+    named: dict[int, list[TopicPartition]] = {}
+    for tp, partition in partitions.items():
+        for broker in partition.replicas:
+            if broker not in view.brokers and broker not in may_be_down:
+                named.setdefault(broker, []).append(tp)
+    for broker, held in sorted(named.items()):
+        yield Finding(
+            f"broker {broker}",
+            f"it is not registered and holds {len(held)} replica{'s' if len(held) > 1 else ''} ({some(sorted(held))})",
+            "Start it, or name it in drain or replace",
+        )

@@ -1,0 +1,146 @@
+"""Whether the disks of today take what a plan brings: each broker as a whole, and each of its log dirs."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from kafka_rebalance.kafka.log_dir_choice import arrivals
+from kafka_rebalance.model.amounts_in_words import bytes_in_words, share_in_words
+from kafka_rebalance.model.candidate import Batch, Move
+from kafka_rebalance.model.finding import Finding
+from kafka_rebalance.model.partition import TopicPartition
+
+# The approver reads how full a disk gets in whole percent. Where the plan itself goes beyond its headroom, what was
+# written to the topics since may add so much.
+ROUNDED_SHARE = 0.01
+
+
+@dataclass(frozen=True, slots=True)
+class LogDirNow:
+    """One log directory of a broker. `usable_bytes` None: not told (before 3.3). `replicas`: how many lie in it."""
+
+    path: str
+    usable_bytes: int | None
+    replicas: int
+    online: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class DiskNow:
+    """All disks of one broker together. `capacity_bytes` None: nobody says how large they are.
+
+    `used_bytes` is of everything on them. `approved_peak_bytes` is the most that the approved plan puts on them.
+    """
+
+    used_bytes: int
+    capacity_bytes: int | None = None
+    approved_peak_bytes: int = 0
+    log_dirs: Sequence[LogDirNow] = ()
+
+    def allowed_bytes(self, headroom: float) -> float | None:
+        """How far it may be filled: up to the headroom, or to where the approver has read that it will be."""
+        if self.capacity_bytes is None:
+            return None
+        approved = self.approved_peak_bytes + ROUNDED_SHARE * self.capacity_bytes
+        return min(self.capacity_bytes, max((1 - headroom) * self.capacity_bytes, approved))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicasNow:
+    """Bytes of replicas today: of each partition's leader, and of each replica by broker; in which log dir it lies."""
+
+    leaders: Mapping[TopicPartition, int | None]
+    lying: Mapping[TopicPartition, Mapping[int, int]] = field(default_factory=dict)
+    paths: Mapping[TopicPartition, Mapping[int, str]] = field(default_factory=dict)
+
+    def coming(self, move: Move, broker: int) -> int:
+        """Bytes that the broker has still to get: what an earlier attempt copied there lies on its disk already."""
+        now = self.leaders.get(move.topic_partition)
+        return max(0, (move.size_bytes if now is None else now) - self.held(move.topic_partition, broker))
+
+    def held(self, topic_partition: TopicPartition, broker: int) -> int:
+        return self.lying.get(topic_partition, {}).get(broker, 0)
+
+
+def without_room(
+    batches: Sequence[Batch], replicas: ReplicasNow, disks: Mapping[int, DiskNow], headroom: float
+) -> Iterable[Finding]:
+    """Brokers and log directories that may not take what these batches bring, one batch after the other."""
+    yield from _full_disks(batches, replicas, disks, headroom)
+    for batch in batches:
+        yield from _full_log_dirs(batch.moves, replicas, disks)
+
+
+def _full_disks(
+    batches: Sequence[Batch], replicas: ReplicasNow, disks: Mapping[int, DiskNow], headroom: float
+) -> Iterable[Finding]:
+    """Brokers by their fullest batch. What a batch removes is deleted before the next one begins."""
+    used = {broker: disk.used_bytes for broker, disk in disks.items()}
+    worst: dict[int, tuple[int, int, int]] = {}  # broker -> bytes at the peak, batch, bytes that come in it
+    for batch in batches:
+        coming: Counter[int] = Counter()
+        for move in batch.moves:
+            coming.update({broker: replicas.coming(move, broker) for broker in move.added if broker in used})
+        for broker, more in coming.items():
+            used[broker] += more
+            allowed = disks[broker].allowed_bytes(headroom)
+            if more and allowed is not None and allowed < used[broker] > worst.get(broker, (0,))[0]:
+                worst[broker] = used[broker], batch.number, more
+        for move in batch.moves:
+            for broker in move.removed:
+                if broker in used:
+                    used[broker] -= replicas.held(move.topic_partition, broker)
+    for broker, (peak, number, more) in sorted(worst.items()):
+        capacity, allowed = disks[broker].capacity_bytes or 1, disks[broker].allowed_bytes(headroom) or 0
+        yield Finding(
+            f"broker {broker}",
+            f"{bytes_in_words(disks[broker].used_bytes)} of {bytes_in_words(capacity)} on its disks are in use today. "
+            f"Batch {number} brings {bytes_in_words(more)} and would fill them to {share_in_words(peak / capacity)}. "
+            f"The approved plan allows {share_in_words(allowed / capacity)}",
+            "Start a new Dag run, which plans with the bytes of today. If Kafka has removed replicas there a moment "
+            "ago, wait until it has deleted them (file.delete.delay.ms, by default 60 s), then clear this task. If "
+            "the disks are larger, correct broker_capacities of the Airflow connection",
+        )
+
+
+def _full_log_dirs(moves: Iterable[Move], replicas: ReplicasNow, disks: Mapping[int, DiskNow]) -> Iterable[Finding]:
+    """Log directories that are offline, or might get more than they take, of brokers that receive these moves at once.
+
+    Kafka puts each new replica where the fewest are, whatever their size, and in which order they come nobody knows: so
+    of those that a directory gets, the largest count. A replica that is there already stays where it is.
+    """
+    new: dict[int, list[int]] = {}
+    begun: dict[int, Counter[str]] = {}  # bytes that still come to replicas that lie there, by log dir
+    waiting: Counter[int] = Counter()  # replicas that are not all there
+    for move in moves:
+        for broker in move.added:
+            more = replicas.coming(move, broker)
+            path = replicas.paths.get(move.topic_partition, {}).get(broker)
+            if path is None:
+                new.setdefault(broker, []).append(more)
+            else:
+                begun.setdefault(broker, Counter())[path] += more
+            waiting[broker] += path is None or more > 0
+    for broker, count in sorted(waiting.items()):
+        dirs = disks[broker].log_dirs if broker in disks and count else ()
+        copies, going_on = sorted(new.get(broker, ()), reverse=True), begun.get(broker, Counter[str]())
+        offline = [one.path for one in dirs if not one.online]
+        if offline:
+            yield Finding(
+                f"broker {broker}",
+                f"log directory {', '.join(offline)} is offline, and the broker is to receive {count} replicas",
+                "Repair the disk and restart the broker, then clear this task",
+            )
+        online = [one for one in dirs if one.online]
+        for one, share in zip(online, arrivals([one.replicas for one in online], len(copies)), strict=True):
+            needed = sum(copies[: share.most]) + going_on[one.path]
+            if one.usable_bytes is not None and needed > one.usable_bytes:
+                yield Finding(
+                    f"broker {broker}",
+                    f"log directory {one.path} has {bytes_in_words(one.usable_bytes)} left and may get {share.most} of "
+                    f"{len(copies)} new replicas, {bytes_in_words(needed)}: Kafka puts them where the fewest are, "
+                    "not where there is room",
+                    "Make room there, or start a new Dag run with fewer partitions_per_batch",
+                )

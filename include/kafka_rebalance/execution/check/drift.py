@@ -1,0 +1,326 @@
+"""Whether what was approved still fits the cluster: each partition, what was asked, when, and under which policy."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from kafka_rebalance.errors import ApprovalError, ReadError, StaleProposalError
+from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, headed_for, stage_in
+from kafka_rebalance.model.amounts_in_words import bytes_in_words
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.finding import some
+from kafka_rebalance.model.partition import PartitionView, TopicIdentity, TopicPartition
+from kafka_rebalance.model.replica_list import replica_list_problem
+
+LEAST_GROWTH_BYTES = 1_000_000  # less is not worth a person's second look, whatever share of the plan it is
+
+
+class Drift(StrEnum):
+    """How a partition differs from what was approved."""
+
+    UNCHANGED = "unchanged"
+    HARMLESS = "harmless"  # in-sync replicas, leader, other partitions of the topic: no approved list depends on them
+    CONFLICT = "conflict"  # the approved move would not do what was approved
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionThen:
+    """One partition as the snapshot has it; `isr` and `leader` None where it does not know them."""
+
+    replicas: tuple[int, ...]
+    isr: frozenset[int] | None = None
+    leader: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerThen:
+    """One broker as the snapshot has it. `czxid` None: not known, or it was not registered."""
+
+    czxid: int | None
+    rack: str | None = None
+    held_replicas: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Baseline:
+    """What the snapshot read: every partition of the plan's topics, the topics, and all brokers."""
+
+    topics: Mapping[str, TopicIdentity]
+    brokers: Mapping[int, BrokerThen]
+    partitions: Mapping[TopicPartition, PartitionThen]
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """What became of something that moves depend on: `topic orders`, `broker 4`, or the partition itself."""
+
+    subject: str
+    words: str
+
+    def __str__(self) -> str:
+        return f"{self.subject}: {self.words}"
+
+
+@dataclass(frozen=True, slots=True)
+class MoveDrift:
+    """One move held against the cluster; `why` is empty where nothing has changed. `left`: it is still to be done."""
+
+    move: Move
+    drift: Drift
+    why: tuple[Difference, ...]
+    left: bool
+
+
+def topic_identities(partitions: Mapping[TopicPartition, PartitionView]) -> dict[str, TopicIdentity]:
+    """The identity of each topic, as a view of the cluster has it."""
+    return {
+        tp.topic: TopicIdentity(partition.topic_znode_version, partition.topic_czxid, partition.topic_id)
+        for tp, partition in partitions.items()
+    }
+
+
+def registered_again(view: ClusterView, then: Baseline) -> frozenset[int]:
+    """Brokers whose registration is another one than the snapshot's: they were restarted, or lost their session."""
+    known = {broker: one.czxid for broker, one in then.brokers.items() if one.czxid is not None}
+    return frozenset(
+        broker
+        for broker, now in view.brokers.items()
+        if broker in known and now.czxid is not None and now.czxid != known[broker]
+    )
+
+
+def drifts(
+    moves: Sequence[Move],
+    view: ClusterView,
+    then: Baseline,
+    *,
+    batches_touched: Collection[int] = frozenset(),
+    came_back_empty: Collection[int] = frozenset(),
+) -> tuple[MoveDrift, ...]:
+    """Every move of the candidate, classified. `view` has every partition of their topics.
+
+    `batches_touched`: numbers of the batches this run has requested (`Position.begun`). Their partitions may be on
+    their way or at their target, and their topics' znodes are rewritten by the controller. `came_back_empty`: brokers
+    that hold nothing of what the snapshot found on their disks.
+    """
+    touched = {move.topic_partition.topic for move in moves if move.batch in batches_touched}
+    topics = {move.topic_partition.topic for move in moves}
+    one_of = {tp.topic: partition for tp, partition in view.partitions.items()}
+    gone = {t: d for t in topics if (d := _topic_conflict(t, one_of.get(t), view, then.topics.get(t))) is not None}
+    grown = {
+        t: d for t in topics - set(gone) if (d := _topic_drift(t, one_of[t], view, then, t in touched)) is not None
+    }
+    brokers = {
+        broker: _target(broker, view, then.brokers.get(broker), broker in came_back_empty)
+        for broker in {broker for move in moves for broker in move.after}
+    }
+    found = []
+    for move in moves:
+        tp, ours = move.topic_partition, move.batch in batches_touched
+        problem = None if tp.topic in gone else _partition_conflict(move, view, ours)
+        left = problem is None and tp.topic not in gone and (not ours or stage_in(move, view) is Stage.UNTOUCHED)
+        conflicts = [gone[tp.topic]] if tp.topic in gone else []
+        conflicts += [Difference(str(tp), problem)] if problem is not None else []
+        targets = [brokers[broker] for broker in move.after] if left else []
+        conflicts += [difference for drift, difference in targets if drift is Drift.CONFLICT and difference]
+        if conflicts:
+            found.append(MoveDrift(move, Drift.CONFLICT, tuple(conflicts), left))
+            continue
+        harmless = [difference for _, difference in targets if difference]
+        harmless += [grown[tp.topic]] if tp.topic in grown else []
+        harmless += _state_drift(move, view, then.partitions.get(tp)) if left else []
+        found.append(MoveDrift(move, Drift.HARMLESS if harmless else Drift.UNCHANGED, tuple(harmless), left))
+    return tuple(found)
+
+
+def conflicts(found: Iterable[MoveDrift]) -> tuple[MoveDrift, ...]:
+    return tuple(one for one in found if one.drift is Drift.CONFLICT)
+
+
+def check_no_conflict(found: Sequence[MoveDrift], *, begun: bool) -> None:
+    """Raises StaleProposalError that names each partition in conflict, by what it is in conflict with."""
+    named = named_by_reason(conflicts(found))
+    if named:
+        listed = "\n".join(f"- {line}" for line in named)
+        state = "No further move was requested" if begun else "Nothing was written"
+        raise StaleProposalError(
+            f"The cluster is no longer the one that was approved. {state}. "
+            f"Start a new Dag run to plan from the current cluster.\n{listed}"
+        )
+
+
+def named_by_reason(found: Iterable[MoveDrift]) -> tuple[str, ...]:
+    """One line a difference, with the partitions that it concerns where it is not the partition's own."""
+    by_reason: dict[Difference, list[TopicPartition]] = {}
+    for one in found:
+        for difference in one.why:
+            by_reason.setdefault(difference, []).append(one.move.topic_partition)
+    return tuple(
+        str(reason) if reason.subject == str(named[0]) else f"{reason} ({', '.join(map(str, named))})"
+        for reason, named in by_reason.items()
+    )
+
+
+def _topic_conflict(
+    topic: str, now: PartitionView | None, view: ClusterView, then: TopicIdentity | None
+) -> Difference | None:
+    subject = f"topic {topic}"
+    if now is None:
+        return Difference(subject, "it was deleted")
+    if topic in view.deletions:
+        return Difference(subject, "it is being deleted")
+    if then is None:
+        return Difference(subject, "the snapshot does not know it")
+    again = "it was deleted and made again"
+    if then.czxid is not None and now.topic_czxid != then.czxid:
+        return Difference(subject, f"{again} (creation zxid {now.topic_czxid}, approved {then.czxid})")
+    if then.topic_id is not None and now.topic_id != then.topic_id:
+        return Difference(subject, f"{again} (topic id {now.topic_id}, approved {then.topic_id})")
+    return None
+
+
+def _topic_drift(topic: str, one: PartitionView, view: ClusterView, then: Baseline, touched: bool) -> Difference | None:
+    """What has changed in a topic beside the approved partitions: an expansion, or lists that others rewrote.
+
+    `one` is any of its partitions.
+    """
+    known, version = then.topics[topic].znode_version, one.topic_znode_version
+    if touched or known is None or version == known:
+        return None
+    now = {tp: partition for tp, partition in view.partitions.items() if tp.topic == topic}
+    added = sorted(tp for tp in now if tp not in then.partitions)
+    other = sorted(tp for tp in now if tp in then.partitions and now[tp].replicas != then.partitions[tp].replicas)
+    what = [f"{len(added)} partition{'s' if len(added) > 1 else ''} added ({some(added)})"] if added else []
+    what += [f"other lists of it rewritten ({some(other)})"] if other else []
+    how = " and ".join(what) or "its lists are the same"
+    return Difference(f"topic {topic}", f"its znode is at version {version}, the snapshot read {known}: {how}")
+
+
+def _partition_conflict(move: Move, view: ClusterView, ours: bool) -> str | None:
+    """Why this move no longer fits; `ours`: it has been requested by this run, so it may run or have ended."""
+    partition = view.partitions.get(move.topic_partition)
+    if partition is None:
+        return "it no longer exists"
+    rule = replica_list_problem(move.after)
+    if rule is not None:
+        return f"the approved list {list(move.after)} must not reach Kafka: {rule}"
+    stage = stage_in(move, view)
+    elected = move.is_election and stage is Stage.DONE  # whoever did it: the list is the approved one
+    if stage is Stage.UNTOUCHED or (ours and stage.has_left_a_trace) or elected:
+        return None
+    asked = (view.reassignments or {}).get(move.topic_partition)
+    towards = headed_elsewhere(move, partition, asked) or headed_for(partition, asked)
+    if towards is not None:
+        return f"it is being moved to {list(towards)} by somebody else"
+    now = partition.replicas
+    factor = "" if len(now) == len(move.before) else f" (replication factor {len(now)}, was {len(move.before)})"
+    return f"replicas are now {list(now)}{factor}, the approved proposal starts from {list(move.before)}"
+
+
+def _state_drift(move: Move, view: ClusterView, then: PartitionThen | None) -> list[Difference]:
+    """In-sync replicas and leader change all the time."""
+    if then is None:
+        return []
+    partition, subject = view.partitions[move.topic_partition], str(move.topic_partition)
+    found = []
+    if then.isr is not None and set(partition.isr) != then.isr:
+        found.append(Difference(subject, f"in sync are {sorted(partition.isr)}, were {sorted(then.isr)}"))
+    if then.leader is not None and partition.leader != then.leader:
+        found.append(Difference(subject, f"broker {partition.leader} leads, it was {then.leader}"))
+    return found
+
+
+def _target(
+    broker: int, view: ClusterView, then: BrokerThen | None, came_back_empty: bool
+) -> tuple[Drift, Difference | None]:
+    """A broker of an approved list. One that registered again is the same if it has its data: it was restarted."""
+    subject, registration = f"broker {broker}", view.brokers.get(broker)
+    if registration is None:
+        return Drift.CONFLICT, Difference(subject, "it is to receive replicas and is not registered")
+    if then is None or then.czxid is None or registration.czxid in (None, then.czxid):
+        return Drift.UNCHANGED, None
+    again = "it has registered again since the snapshot"
+    if registration.rack != then.rack:
+        now = f"its rack is {registration.rack or 'unset'}, was {then.rack or 'unset'}"
+        return Drift.CONFLICT, Difference(subject, f"{again}, and {now}: the approved lists keep to the old racks")
+    lagging = sorted(
+        tp for tp, partition in view.partitions.items() if broker in partition.replicas and broker not in partition.isr
+    )
+    if lagging or came_back_empty:
+        why = f"not in sync on {some(lagging)}" if lagging else "its disks hold nothing of what they held"
+        return Drift.CONFLICT, Difference(subject, f"{again} and may have come back empty: {why}")
+    data = "with its data" if then.held_replicas else "as empty as it was"
+    return Drift.HARMLESS, Difference(subject, f"{again}, {data}")
+
+
+def check_growth(moves: Sequence[Move], sizes: Mapping[TopicPartition, int | None], limit: float) -> None:
+    """Raises StaleProposalError where there is more to copy than was approved, by more than `limit` of it.
+
+    `sizes` are the leaders' bytes now; ReadError where one is None: what is not known has not stayed the same.
+    """
+    copies = [move for move in moves if move.added]
+    unknown = sorted(move.topic_partition for move in copies if sizes.get(move.topic_partition) is None)
+    if unknown:
+        raise ReadError(
+            f"The leaders of {len(unknown)} partitions report no size ({some(unknown)}): their log directory may be "
+            "offline. Nothing was written. Repair the directory, then clear this task."
+        )
+    grown = {move: ((sizes[move.topic_partition] or 0) - move.size_bytes) * len(move.added) for move in copies}
+    approved, more = sum(move.bytes_to_copy for move in copies), sum(grown.values())
+    if more <= max(limit * approved, LEAST_GROWTH_BYTES):
+        return
+    most = sorted(grown, key=lambda move: -grown[move])[:5]
+    named = ", ".join(f"{move.topic_partition} by {bytes_in_words(grown[move])}" for move in most if grown[move] > 0)
+    raise StaleProposalError(
+        f"There are {bytes_in_words(approved + more)} to copy, {bytes_in_words(approved)} were approved: partitions "
+        f"have grown by {bytes_in_words(more)} since the snapshot; the policy's growth_limit is {limit:g} of what was "
+        f"approved. Most grew {named}. Nothing was written. Start a new Dag run, and ask for an approval of what it "
+        "proposes."
+    )
+
+
+CLOCKS_MAY_DIFFER = timedelta(minutes=5)
+
+
+def check_approval_fresh(
+    approved_at: str, expires_after_seconds: float, now: datetime, *, not_before: datetime | None = None
+) -> None:
+    """Raises ApprovalError where the approval is older than the policy lets it get before the first write, and where
+    it is of a time to come: by clocks that differ nobody can tell its age. `not_before`: the earliest time that was
+    approved; its age counts from the later of both.
+    """
+    given = datetime.fromisoformat(approved_at)
+    if given - now > CLOCKS_MAY_DIFFER:
+        raise ApprovalError(
+            f"The approval is of {given:%Y-%m-%d %H:%M %Z}, and this worker's clock says {now:%Y-%m-%d %H:%M %Z}: "
+            "whether it has expired cannot be told. Nothing was written. Correct the clocks of Airflow's machines, "
+            "then clear this task; if the approval's time itself was wrong, start a new Dag run."
+        )
+    since = given if not_before is None else max(given, not_before)
+    if now - since <= timedelta(seconds=expires_after_seconds):
+        return
+    counted = "" if since == given else f" Its time counts from not_before, {since:%Y-%m-%d %H:%M %Z}."
+    raise ApprovalError(
+        f"The approval of {given:%Y-%m-%d %H:%M %Z} has expired: the policy's approval_expires_after_seconds is "
+        f"{expires_after_seconds:g}, and nothing was written so far.{counted} Nothing was written now. Start a new Dag "
+        "run, and ask for an approval of what it proposes."
+    )
+
+
+def check_policy_unchanged(approved: str | None, now: str | None) -> None:
+    """Raises StaleProposalError unless the policy's digest is still the one that was approved; None: no policy file."""
+    if approved is None or now is None:
+        which = "when this was planned" if approved is None else "any more"
+        raise StaleProposalError(
+            f"The cluster has no policy {which}, so it is read-only. Nothing was written. Add its policy file and "
+            "start a new Dag run."
+        )
+    if approved != now:
+        raise StaleProposalError(
+            f"The policy has changed: {approved[:8]} was approved, it is {now[:8]} now. Nothing was written. Start a "
+            "new Dag run to plan under the current policy."
+        )

@@ -1,0 +1,103 @@
+"""What of an approved plan goes beyond the policy, told from its moves alone, whatever made them or wrote them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+from kafka_rebalance.errors import PolicyError
+from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
+from kafka_rebalance.model.candidate import Batch, Move
+from kafka_rebalance.model.finding import some
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import matches
+
+
+def check_within_policy(
+    batches: Sequence[Batch],
+    policy: Policy,
+    *,
+    sizes: Mapping[TopicPartition, int],
+    cluster_bytes: int,
+    racks: Mapping[int, str | None],
+    throttle_bytes_per_second: int,
+) -> None:
+    """Raises PolicyError that names every limit which these batches break.
+
+    `sizes` (bytes of one replica), `cluster_bytes` (of all) and `racks` are the snapshot's: what the moves say of their
+    own size is not asked.
+    """
+    moves = [move for batch in batches for move in batch.moves]
+    problems = [
+        *_too_many_bytes(moves, policy, sizes, cluster_bytes),
+        *(problem for batch in batches for problem in _too_large(batch, policy)),
+        *_kept_out(moves, policy, racks),
+    ]
+    throttle = policy.throttle_problem(throttle_bytes_per_second)
+    if throttle is not None:
+        problems.append(throttle)
+    if problems:
+        raise PolicyError(
+            f"The approved plan goes beyond the policy: {'; '.join(problems)}. Nothing was written to the cluster. "
+            "Its files or the planner are not to be trusted: find out why, then start a new Dag run."
+        )
+
+
+def _too_many_bytes(
+    moves: Sequence[Move], policy: Policy, sizes: Mapping[TopicPartition, int], cluster_bytes: int
+) -> Iterator[str]:
+    copied = [move for move in moves if move.added]
+    unknown = [move.topic_partition for move in copied if move.topic_partition not in sizes]
+    if unknown:
+        yield f"the snapshot does not have {some(unknown)}"
+        return
+    total = sum(sizes[move.topic_partition] * len(move.added) for move in copied)
+    limit = policy.bytes_limit(cluster_bytes)
+    if total > limit:
+        yield f"{total} bytes to copy are more than {limit} (max_bytes, max_bytes_share)"
+
+
+def _too_large(batch: Batch, policy: Policy) -> Iterator[str]:
+    leads = sum(move.changes_leader for move in batch.moves)
+    sent, received = Counter[int](), Counter[int]()
+    for move in batch.moves:
+        received.update(move.added)
+        # A partition that alone needs more copies than allowed may have them, and its sender no others.
+        sent[move.source] += min(len(move.added), policy.copies_per_broker)
+    broker, copies = max([*received.items(), *sent.items()], key=lambda item: item[1], default=(0, 0))
+    for name, found, limit in (
+        ("partitions_per_batch", len(batch.moves), policy.partitions_per_batch),
+        ("leader_changes_per_batch", leads, policy.leader_changes_per_batch),
+        (f"copies_per_broker, on broker {broker}", copies, policy.copies_per_broker),
+    ):
+        if found > limit:
+            yield f"batch {batch.number} has {found}, the policy allows {limit} ({name})"
+
+
+def _kept_out(moves: Sequence[Move], policy: Policy, racks: Mapping[int, str | None]) -> Iterator[str]:
+    for name, held in (
+        ("topics_out", [move for move in moves if matches(move.topic_partition.topic, policy.topics_out)]),
+        ("internal_topics", [move for move in moves if _is_internal(move) and not policy.internal_topics]),
+        ("brokers_out", [move for move in moves if {*move.added, *move.removed} & set(policy.brokers_out)]),
+        ("pinned_topics", [move for move in moves if _is_relocated(move, policy)]),
+        ("rack_pinned_topics", [move for move in moves if _leaves_its_rack(move, policy, racks)]),
+    ):
+        if held:
+            yield f"{name} keeps out {some([move.topic_partition for move in held])}"
+
+
+def _is_internal(move: Move) -> bool:
+    return move.topic_partition.topic in INTERNAL_TOPICS
+
+
+def _is_relocated(move: Move, policy: Policy) -> bool:
+    return matches(move.topic_partition.topic, policy.pinned_topics) and set(move.before) != set(move.after)
+
+
+def _leaves_its_rack(move: Move, policy: Policy, racks: Mapping[int, str | None]) -> bool:
+    """Where the racks are known and the number of replicas stays: one that is added may be in any rack."""
+    if not matches(move.topic_partition.topic, policy.rack_pinned_topics) or len(move.before) != len(move.after):
+        return False
+    before, after = ([racks.get(broker) for broker in held] for held in (move.before, move.after))
+    return None not in before and Counter(before) != Counter(after)

@@ -1,0 +1,281 @@
+"""How far each move is, from ZooKeeper and the sizes that brokers report, and what that makes of a batch.
+
+The order of reading matters: `/admin/reassign_partitions` first, the topics after it. The controller writes the final
+list before it removes the entry, so a list read after "gone" is final, while one read before may be an interim one.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from kafka_rebalance.execution.move_stage import Stage, stage_in
+from kafka_rebalance.model.amounts_in_words import bytes_in_words, duration_in_words
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.cluster_view import AnyView
+from kafka_rebalance.model.partition import PartitionView, TopicPartition
+
+Sizes = Mapping[TopicPartition, Mapping[int, int]]  # bytes by broker; copies in the making are there as they grow
+
+
+class Phase(StrEnum):
+    """Where one move is. The order is the order in which a move goes through them."""
+
+    QUEUED = "queued"  # not requested yet
+    REGISTERED = "registered"  # in the znode, the controller has not changed the partition's list yet
+    COPYING = "copying"  # a broker of the target is not in the ISR
+    IN_ISR = "in_isr"  # the whole target is in the ISR, the old replicas are still there
+    TRIMMING = "trimming"  # old replicas are leaving, or the last write is outstanding
+    DONE = "done"
+    REFUSED = "refused"  # requested, and the controller will not do it, or the partition is no longer what it was
+    TAKEN_BACK = "taken_back"  # requested and begun, and back at its original replicas: it was cancelled
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionProgress:
+    """One move now. `bytes_total` is what its new replicas will hold together."""
+
+    move: Move
+    phase: Phase
+    bytes_copied: int
+    bytes_total: int
+    dead_targets: tuple[int, ...] = ()  # brokers of the target that are not registered: Kafka waits for ever for them
+    anomaly: str | None = None  # what is not as it should be, and what to do
+    leader: int = -1  # where copies come from; -1: nobody leads
+    missing: tuple[int, ...] = ()  # brokers of the target that are not in the ISR
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """Many moves now. `dead_targets`: target broker that is not registered -> partitions that wait for it."""
+
+    partitions_done: int
+    partitions_total: int
+    bytes_copied: int
+    bytes_total: int
+    phases: Mapping[Phase, int]
+    dead_targets: Mapping[int, int]
+    anomalies: tuple[str, ...]
+    refused: tuple[TopicPartition, ...]
+    taken_back: tuple[TopicPartition, ...] = ()
+
+    @property
+    def finished(self) -> bool:
+        return self.partitions_done == self.partitions_total
+
+
+class Sample(NamedTuple):
+    """How many bytes had been copied at a time, in seconds of any clock that does not go back."""
+
+    seconds: float
+    bytes_copied: int
+
+
+class Rate(NamedTuple):
+    """Bytes per second, and the seconds that the rest takes at that rate; None where it cannot be told."""
+
+    bytes_per_second: float | None
+    eta_seconds: float | None
+
+
+def is_complete(move: Move, view: AnyView) -> bool:
+    """Whether the move has ended as approved. An entry that left the znode is not enough: the controller also drops
+    what it refuses, with only a log line. Source of the criteria: KafkaController.onPartitionReassignment.
+    """
+    partition = view.partitions.get(move.topic_partition)
+    return (
+        partition is not None
+        and stage_in(move, view) is Stage.DONE
+        and set(partition.isr) == set(move.after)
+        and partition.leader in move.after
+        and partition.leader in view.brokers
+    )
+
+
+def partition_progress(
+    move: Move, view: AnyView, sizes: Sizes | None = None, *, requested: bool = True, begun: bool = False
+) -> PartitionProgress:
+    """The move's phase, its bytes and what is wrong with it.
+
+    `requested`: the znode with this move has been created, now or earlier; without that an untouched partition is
+    queued and not refused. `begun`: it has been seen under way since then, so that one that is untouched again was
+    cancelled, and not dropped. Works for 2.0, where a moving partition only shows the union of both lists in any order,
+    and for 2.4+, where the topic znode names what is added and removed (KIP-455).
+    """
+    partition = view.partitions.get(move.topic_partition)
+    copied, total = _bytes(move, partition, (sizes or {}).get(move.topic_partition, {}))
+    dead = tuple(broker for broker in move.after if broker not in view.brokers)
+    if partition is None:
+        gone = f"{move.topic_partition} no longer exists. Start a new Dag run to plan from the current cluster."
+        return PartitionProgress(move, Phase.REFUSED, 0, total, dead, gone)
+    if is_complete(move, view):
+        return PartitionProgress(move, Phase.DONE, total, total)
+    phase, anomaly = _phase(move, view, partition, requested, begun)
+    if phase is Phase.QUEUED:
+        dead = ()
+    missing = tuple(broker for broker in move.after if broker not in partition.isr)
+    return PartitionProgress(move, phase, copied, total, dead, anomaly, partition.leader, missing)
+
+
+def _phase(
+    move: Move, view: AnyView, partition: PartitionView, requested: bool, begun: bool
+) -> tuple[Phase, str | None]:
+    """The phase of a move that is not complete, and what is wrong."""
+    tp, now = move.topic_partition, partition.replicas
+    asked = (view.reassignments or {}).get(tp)
+    stage = stage_in(move, view)
+    if requested and (stage is Stage.TAKEN_BACK or (stage is Stage.UNTOUCHED and begun)):
+        return Phase.TAKEN_BACK, (
+            f"{tp}: somebody else cancelled its move: its replicas are {_list(now)} again, approved are "
+            f"{_list(move.after)}, and nobody asks for them any more. What was copied is thrown away. Find out who "
+            "cancelled it and why (kafka-reassign-partitions --cancel, or another tool), then start a new Dag run."
+        )
+    if stage is Stage.UNTOUCHED:
+        return _untouched(move, requested)
+    if stage in (Stage.CHANGED, Stage.TAKEN_BACK) or (partition.in_motion and partition.target != move.after):
+        adding, removing = _list(partition.adding), _list(partition.removing)
+        what = f", adding {adding} and removing {removing}" if partition.in_motion else ""
+        return Phase.REFUSED, (
+            f"{tp}: replicas are now {_list(now)}{what}: no step from {_list(move.before)} to the approved "
+            f"{_list(move.after)}, so somebody else changed it. Start a new Dag run."
+        )
+    if stage is Stage.REQUESTED or (now == move.before and stage is not Stage.RUNNING):
+        return Phase.REGISTERED, _foreign_target(move, asked)
+    isr = set(partition.isr)
+    if not set(move.after) <= isr:
+        phase = Phase.COPYING
+    elif now != move.after and set(move.before) <= isr:
+        phase = Phase.IN_ISR
+    else:
+        phase = Phase.TRIMMING
+    anomaly = _foreign_target(move, asked)
+    if stage is Stage.UNLISTED:
+        # Somebody deleted the znode (2.0): the move goes on in the controller's memory, but a controller that takes
+        # over would take this union for the assignment.
+        anomaly = (
+            f"{tp}: replicas are {_list(now)}, old and new together, but /admin/reassign_partitions no longer lists "
+            "it. The move may still end by itself; if the list stays, reassign the partition to the approved list."
+        )
+    if anomaly is None and phase is Phase.COPYING and partition.leader not in view.brokers:
+        brokers = _list(partition.isr)
+        anomaly = f"{tp} has no live leader, so nothing can be copied. Start the brokers of its ISR {brokers}."
+    return phase, anomaly
+
+
+def _untouched(move: Move, requested: bool) -> tuple[Phase, str | None]:
+    """The phase of a move that has the original list and is not asked for."""
+    if not requested:
+        return Phase.QUEUED, None
+    return Phase.REFUSED, (
+        f"{move.topic_partition} left /admin/reassign_partitions with its replicas unchanged at {_list(move.before)}: "
+        "the controller did not take it up. Its log says why (KafkaController); nothing was moved. Start a "
+        "new Dag run for it."
+    )
+
+
+def _foreign_target(move: Move, asked: tuple[int, ...] | None) -> str | None:
+    if asked is None or asked == move.after:
+        return None
+    return (
+        f"{move.topic_partition}: /admin/reassign_partitions asks for {_list(asked)}, the approved replicas are "
+        f"{_list(move.after)}: somebody else is moving it. Let that end, then start a new Dag run."
+    )
+
+
+def _bytes(move: Move, partition: PartitionView | None, by_broker: Mapping[int, int]) -> tuple[int, int]:
+    """(copied, total) over the brokers that receive a copy.
+
+    The leader's size now is what a copy has to reach; it grows with the topic, and shrinks with retention. A copy in
+    the ISR is complete whatever its size says: replicas differ by what each has already deleted. Sizes are older than
+    what ZooKeeper says: of a new replica that leads meanwhile they may be those of a copy that was still growing.
+    """
+    leader = partition.leader if partition else -1
+    isr = partition.isr if partition else ()
+    old = [by_broker[broker] for broker in ((leader,) if leader in move.before else move.before) if broker in by_broker]
+    new = [by_broker[broker] for broker in isr if broker in by_broker]
+    one = max(old or new, default=move.size_bytes)
+    copied = sum(one if broker in isr else min(by_broker.get(broker, 0), one) for broker in move.added)
+    return copied, one * len(move.added)
+
+
+def summarise(
+    moves: Sequence[Move], view: AnyView, sizes: Sizes | None = None, *, requested_through: int | None = None
+) -> Progress:
+    """All moves together. Those of batches after number `requested_through` count as queued while untouched; None: all
+    were requested.
+    """
+    return add_up(
+        [
+            partition_progress(
+                move, view, sizes, requested=requested_through is None or move.batch <= requested_through
+            )
+            for move in moves
+        ]
+    )
+
+
+def add_up(each: Sequence[PartitionProgress]) -> Progress:
+    """These moves together."""
+    waiting = Counter(broker for one in each for broker in one.dead_targets)
+    anomalies = [
+        f"Broker {broker} is not registered and {count} partition{'s' if count > 1 else ''} cannot end without it. "
+        "Start it: the move goes on by itself."
+        for broker, count in sorted(waiting.items())
+    ]
+    anomalies += [one.anomaly for one in each if one.anomaly is not None]
+    phases = Counter(one.phase for one in each)
+    return Progress(
+        partitions_done=phases[Phase.DONE],
+        partitions_total=len(each),
+        bytes_copied=sum(one.bytes_copied for one in each),
+        bytes_total=sum(one.bytes_total for one in each),
+        phases={phase: phases[phase] for phase in Phase if phases[phase]},
+        dead_targets=dict(sorted(waiting.items())),
+        anomalies=tuple(anomalies),
+        refused=tuple(one.move.topic_partition for one in each if one.phase is Phase.REFUSED),
+        taken_back=tuple(one.move.topic_partition for one in each if one.phase is Phase.TAKEN_BACK),
+    )
+
+
+def rate_and_eta(samples: Sequence[Sample], bytes_total: int, *, window_seconds: float = 60.0) -> Rate:
+    """The rate over the last `window_seconds` of samples, oldest first, and the time left.
+
+    Bytes may fall (truncation, retention, a replica that is copied again): the rate is then 0 and no end can be told.
+    """
+    if not samples:
+        return Rate(None, None)
+    now, copied = samples[-1]
+    start, first = next(sample for sample in samples if sample.seconds >= now - window_seconds)
+    if now <= start:
+        return Rate(None, None)
+    rate = max(0.0, (copied - first) / (now - start))
+    left = max(0, bytes_total - copied)
+    if not left:
+        return Rate(rate, 0.0)
+    return Rate(rate, left / rate if rate > 0 else None)
+
+
+def progress_line(progress: Progress, bytes_per_second: float | None, eta_seconds: float | None) -> str:
+    """`3/12 partitions, 114 MiB of 381 MiB, 9.54 MiB/s, about 28 s left`: one line for the log."""
+    parts = [f"{progress.partitions_done}/{progress.partitions_total} partitions"]
+    if progress.bytes_total:
+        parts.append(f"{bytes_in_words(progress.bytes_copied)} of {bytes_in_words(progress.bytes_total)}")
+        if bytes_per_second is not None and progress.bytes_copied < progress.bytes_total:
+            parts.append(f"{bytes_in_words(bytes_per_second)}/s")
+        if eta_seconds:
+            about = "about " if eta_seconds >= 1 else ""
+            parts.append(f"{about}{duration_in_words(eta_seconds)} left")
+    if progress.dead_targets:
+        parts.append(f"waiting for broker {', '.join(map(str, progress.dead_targets))}")
+    if progress.refused:
+        parts.append(f"{len(progress.refused)} refused")
+    if progress.taken_back:
+        parts.append(f"{len(progress.taken_back)} taken back")
+    return ", ".join(parts)
+
+
+def _list(brokers: Sequence[int]) -> str:
+    return str(list(brokers))

@@ -1,0 +1,119 @@
+"""Whether another controller would clear a reassignment request that does not end, and what is approved for it.
+
+From 2.4 on a controller loses sight of a request: where its topics are deleted meanwhile, or where somebody has deleted
+or set that znode by hand. It also does not end a move that it believes to be copying still: ZooKeeper has the ISR it
+wrote, and it has lost the answer (seen on 3.9.2 when ZooKeeper restarts). The next controller reads all of it anew.
+Decisions only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any, Self
+
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.partition import PartitionView, TopicPartition
+
+ANOTHER_CONTROLLER = (
+    "Restart the broker that is controller{which}, or start kafka_rebalance_cancel with action elect_controller, which "
+    "an approver confirms: the next controller reads the request as it stands"
+)
+
+
+class EntryState(StrEnum):
+    """What becomes of one partition of the request, as things are."""
+
+    GONE = "gone"  # it does not exist any more
+    MADE_AGAIN = "made_again"  # that of a topic which was made after the request
+    ENDED = "ended"  # in place and in sync: nothing is left to do
+    UNHEARD = "unheard"  # the controller has done nothing for it
+    IN_SYNC = "in_sync"  # every copy has caught up, and the controller has not ended the move
+    MOVING = "moving"  # the controller is at work on it, or copies go on
+
+
+def entry_states(view: ClusterView) -> dict[TopicPartition, EntryState]:
+    """The state of every partition that is requested; `view` must have the topics that the request names."""
+    asked = view.reassignments or {}
+    return {tp: _state(tp, replicas, view) for tp, replicas in asked.items()}
+
+
+def _state(tp: TopicPartition, asked: tuple[int, ...], view: ClusterView) -> EntryState:
+    partition = view.partitions.get(tp)
+    if partition is None:
+        return EntryState.GONE
+    if tp in view.requested_again:
+        return EntryState.MADE_AGAIN
+    if partition.in_motion or _is_interim(partition, asked):
+        return EntryState.IN_SYNC if set(asked) <= set(partition.isr) else EntryState.MOVING
+    if partition.replicas != asked:
+        return EntryState.UNHEARD
+    return EntryState.ENDED if set(partition.isr) == set(asked) else EntryState.MOVING
+
+
+def _is_interim(partition: PartitionView, asked: tuple[int, ...]) -> bool:
+    """Below 2.4 nothing but the union of both lists marks a move. One that only removes looks like it at once."""
+    return not partition.marks_moves and set(asked) < set(partition.replicas)
+
+
+@dataclass(frozen=True, slots=True)
+class ElectionPlan:
+    """The election as it is shown and approved: of exactly this controller, over exactly this request."""
+
+    cluster_id: str
+    broker: int  # the controller
+    epoch: int
+    controller_czxid: int
+    request_czxid: int
+    requested: Mapping[TopicPartition, tuple[tuple[int, ...], EntryState]]
+    holder: str  # who holds the cluster's lock; empty: nobody
+
+    @property
+    def digest(self) -> str:
+        return digest_of(self.to_mapping())
+
+    @property
+    def consent(self) -> str:
+        """The sentence that somebody has to repeat word for word."""
+        return (
+            f"delete /controller of cluster {self.cluster_id} (broker {self.broker}, epoch {self.epoch}) to carry out "
+            f"{self.digest[:8]}"
+        )
+
+    def is_of(self, view: ClusterView) -> bool:
+        """Whether the controller is still the one that was shown."""
+        controller = view.controller
+        return controller is not None and (controller.broker, controller.epoch) == (self.broker, self.epoch)
+
+    def to_mapping(self) -> dict[str, Any]:
+        """Plain JSON values: what the digest is taken of."""
+        return {
+            "cluster_id": self.cluster_id,
+            "broker": self.broker,
+            "epoch": self.epoch,
+            "controller_czxid": self.controller_czxid,
+            "request_czxid": self.request_czxid,
+            "requested": [
+                [*tp, list(replicas), str(state)] for tp, (replicas, state) in sorted(self.requested.items())
+            ],
+            "holder": self.holder,
+        }
+
+    @classmethod
+    def from_mapping(cls, document: Mapping[str, Any]) -> Self:
+        """Out of parsed JSON. Raises ArtifactError."""
+        try:
+            requested = {
+                TopicPartition(topic, partition): (tuple(replicas), EntryState(state))
+                for topic, partition, replicas, state in document["requested"]
+            }
+            figures = {name: int(document[name]) for name in ("broker", "epoch", "controller_czxid", "request_czxid")}
+            return cls(str(document["cluster_id"]), requested=requested, holder=str(document["holder"]), **figures)
+        except (KeyError, TypeError, ValueError) as bad:
+            raise ArtifactError(
+                f"The plan of the controller election cannot be read ({type(bad).__name__}: {bad}). Nothing was "
+                "written to the cluster. Start a new run of kafka_rebalance_cancel."
+            ) from bad

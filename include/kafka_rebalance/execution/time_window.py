@@ -1,0 +1,120 @@
+"""When to look at a batch again, how long a batch should take, and whether one may still begin."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from kafka_rebalance.errors import SettingsError
+from kafka_rebalance.model.candidate import Move
+
+STABLE_LOOKS = 3  # a batch is over when this many looks one after the other found every criterion of the end
+SETTLING_SECONDS = 0.1  # between those looks
+YOUNG_SECONDS = 10.0  # most batches of empty or small partitions end within
+CONTROLLER_SECONDS = 5.0  # what taking up and ending a batch takes besides its bytes
+
+
+def seconds_to_next_look(
+    quickest: float, slowest: float, *, age_seconds: float, quiet_seconds: float, eta_seconds: float | None
+) -> float:
+    """Seconds to wait: a tenth of what is left, so that an end is seen late by a tenth of the wait at most.
+
+    `age_seconds`: since the batch was first looked at. `eta_seconds`: what the copies still take, None where that
+    cannot be told: then what has been quiet for long (`quiet_seconds` without a change of phase) is taken to stay so.
+    """
+    if age_seconds < YOUNG_SECONDS:
+        return quickest
+    left = quiet_seconds if eta_seconds is None else eta_seconds
+    return max(quickest, min(slowest, left / 10))
+
+
+def predicted_seconds(moves: Sequence[Move], bytes_per_second: float) -> float:
+    """How long these moves take together at this rate of one broker."""
+    return seconds_for(busiest_bytes(moves), bytes_per_second)
+
+
+def seconds_for(busiest: int, bytes_per_second: float) -> float:
+    """How long a batch takes whose busiest broker copies so many bytes, with what the controller needs."""
+    return with_controller(busiest / bytes_per_second, 1)
+
+
+def with_controller(copying_seconds: float, batches: int) -> float:
+    """How long so many batches take, one after the other, that copy for so long together."""
+    return copying_seconds + batches * CONTROLLER_SECONDS
+
+
+def busiest_bytes(moves: Sequence[Move]) -> int:
+    """What the busiest broker sends or receives, as in the plan's makespan. The leader of before sends every copy."""
+    received, sent = Counter[int](), Counter[int]()
+    for move in moves:
+        for broker in move.added:
+            received[broker] += move.size_bytes
+            sent[move.source] += move.size_bytes
+    return max([0, *received.values(), *sent.values()])
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """When batches may begin, and by when all must be over; None: no limit. Times have a zone."""
+
+    not_before: datetime | None = None
+    finish_by: datetime | None = None
+
+    def to_mapping(self) -> dict[str, str | None]:
+        return {
+            name: None if at is None else at.isoformat()
+            for name, at in (("not_before", self.not_before), ("finish_by", self.finish_by))
+        }
+
+    def waits_until(self, now: datetime) -> datetime | None:
+        """The time to wait for; None where a batch may begin."""
+        return self.not_before if self.not_before is not None and now < self.not_before else None
+
+    def closed_for(self, seconds: float, now: datetime) -> str | None:
+        """Why a batch that takes so many seconds may not begin; None where it may."""
+        if self.finish_by is None or now + timedelta(seconds=seconds) <= self.finish_by:
+            return None
+        return (
+            f"its predicted {seconds:.0f} s from {now.isoformat(timespec='seconds')} on would end after finish_by, "
+            f"{self.finish_by.isoformat(timespec='seconds')}"
+        )
+
+    def not_begun(self, predicted: Sequence[float], now: datetime, pace: float) -> int:
+        """How many batches of so many predicted seconds, one after the other, will not begin, where each takes `pace`
+        times as long: the first that is not allowed ends the run, and so holds back all that come after it.
+        """
+        for at, seconds in enumerate(predicted):
+            if self.closed_for(seconds, now) is not None:
+                return len(predicted) - at
+            now += timedelta(seconds=seconds * pace)
+        return 0
+
+
+def read_window(params: Mapping[str, Any]) -> Window:
+    """From the params `not_before` and `finish_by`. Raises SettingsError for what is no time with a zone."""
+    window = Window(_time(params, "not_before"), _time(params, "finish_by"))
+    if window.not_before and window.finish_by and window.not_before >= window.finish_by:
+        raise SettingsError(
+            f"not_before ({window.not_before.isoformat()}) is not before finish_by ({window.finish_by.isoformat()}), "
+            "so no batch could begin. Nothing was read or written. Correct one of them."
+        )
+    return window
+
+
+def _time(params: Mapping[str, Any], name: str) -> datetime | None:
+    given = params.get(name)
+    if given in (None, ""):
+        return None
+    try:
+        at = datetime.fromisoformat(given)
+    except (TypeError, ValueError):
+        at = None
+    if at is None or at.tzinfo is None:
+        raise SettingsError(
+            f"{name}: {given!r} is not a time with its zone, as in 2026-11-21T22:00:00+01:00. Nothing was read or "
+            "written. Correct it."
+        )
+    return at

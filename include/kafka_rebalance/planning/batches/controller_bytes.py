@@ -1,0 +1,189 @@
+"""What a batch costs the controller: the bytes of the znodes it rewrites.
+
+For every partition that moves the controller writes the whole znode of its topic again (KafkaController,
+updateAssignedReplicasForPartition), and below 2.4 the whole reassignment znode as well
+(removePartitionsFromReassignedPartitions): the cost of a batch grows with the square of its size. A batch is taken up
+in one event and its partitions end in events that queue behind each other, so that the leaders of a broker that dies
+meanwhile are elected after them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.replica_list import CONTROLLER_BYTES_PER_BATCH, JUTE_MAXBUFFER_BYTES, JUTE_MAXBUFFER_PLACES
+from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem
+
+# Path and headers of the request, and the check of the controller epoch that goes with it since 2.1.
+ZNODE_BYTES = JUTE_MAXBUFFER_BYTES - 1024
+
+# Of version 3 with a topic id, the longest: which version a cluster writes, its tables do not say. An entry is counted
+# with its comma, and the last has none.
+_TOPIC_FRAME = len('{"version":3,"topic_id":"","partitions":{},"adding_replicas":{},"removing_replicas":{}}') + 22 - 1
+_REQUEST_FRAME = len('{"version":1,"partitions":[]}') - 1
+_REQUEST_ENTRY = len('{"topic":"","partition":,"replicas":[]},')
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Rewrites:
+    """The sizes of the znodes that moves make the controller rewrite; all are [move], bytes but for `topic`."""
+
+    topic: Ints  # index into the problem's topics
+    topic_bytes: Ints  # the topic's znode while nothing of it moves, every list as long as it is before or after
+    growth: Ints  # by what it is longer while this partition moves: union list, and what is added and removed (2.4+)
+    request: Ints  # the partition's entry in the reassignment znode
+
+    @property
+    def alone(self) -> Ints:
+        """The topic's znode while this partition alone moves."""
+        return self.topic_bytes + self.growth
+
+
+def rewrites(problem: Problem, moves: Sequence[Move]) -> Rewrites:
+    """The sizes for these moves of the problem's partitions."""
+    index = {topic: number for number, topic in enumerate(problem.topics)}
+    topic = np.array([index[move.topic_partition.topic] for move in moves], dtype=np.int64)
+    growth = np.zeros(len(moves), dtype=np.int64)
+    request = np.zeros(len(moves), dtype=np.int64)
+    longer = np.zeros(len(problem.topics), dtype=np.int64)
+    elects = np.array([move.is_election for move in moves], dtype=bool)  # which rewrites none of these znodes
+    for number, move in enumerate(moves):
+        if elects[number]:
+            continue
+        name, key = move.topic_partition.topic, len(str(move.topic_partition.partition))
+        before, after = _list_bytes(move.before), _list_bytes(move.after)
+        removed = [broker for broker in move.before if broker not in move.after]
+        longer[topic[number]] += max(0, after - before)
+        request[number] = _REQUEST_ENTRY + len(name) + key + after
+        if move.added or removed:
+            growth[number] = _list_bytes([*move.after, *removed]) - max(before, after)
+            growth[number] += sum(_entry_bytes(key, _list_bytes(part)) for part in (move.added, removed) if part)
+    return Rewrites(topic, np.where(elects, 0, (_topic_bytes(problem) + longer)[topic]), growth, request)
+
+
+def _list_bytes(brokers: Sequence[int]) -> int:
+    """`1,12,3`"""
+    return sum(len(str(broker)) + 1 for broker in brokers) - 1 if brokers else 0
+
+
+def _entry_bytes(key: int, listed: int) -> int:
+    """`"7":[1,12,3],` of a key of so many digits and a list of so many bytes."""
+    return key + listed + len('"":[],')
+
+
+def _topic_bytes(problem: Problem) -> Ints:
+    """[topic] Its znode as it is now."""
+    digits = np.array([len(str(broker)) + 1 for broker in problem.brokers.tolist()], dtype=np.int64)
+    lists = np.where(problem.replicas >= 0, digits[np.maximum(problem.replicas, 0)], 0).sum(axis=1) - 1
+    keys = np.searchsorted(10 ** np.arange(1, 10), problem.partition, side="right") + 1
+    found = np.bincount(problem.topic, keys + lists + len('"":[],'), len(problem.topics))
+    return found.astype(np.int64) + _TOPIC_FRAME
+
+
+def too_large(sizes: Rewrites, moves: Sequence[Move]) -> str | None:
+    """Why the controller could not write a topic in the midst of these moves, or None.
+
+    ZooKeeper closes the connection of who sends more than jute.maxbuffer; the controller then tries for ever.
+    """
+    if sizes.alone.max(initial=0) <= ZNODE_BYTES:
+        return None
+    worst = int(sizes.alone.argmax())
+    name = moves[worst].topic_partition.topic
+    return (
+        f"The znode of topic {name} has {int(sizes.topic_bytes[worst]):,} bytes, {int(sizes.alone[worst]):,} while "
+        f"{moves[worst].topic_partition} moves, and ZooKeeper takes {ZNODE_BYTES:,} (jute.maxbuffer). "
+        f"Name the topic in topics_out. {JUTE_MAXBUFFER_PLACES}."
+    )
+
+
+def bytes_by_batch(sizes: Rewrites, batches: Ints) -> Ints:
+    """[batch, from 0] The bytes rewritten for each batch; `batches` is [move]. Topic and request once a partition."""
+    if not len(batches):
+        return np.zeros(0, dtype=np.int64)
+    partitions = np.bincount(batches)
+    entries = np.bincount(batches, sizes.request).astype(np.int64)
+    request = np.where(entries > 0, entries + _REQUEST_FRAME, 0)  # for elections there is none
+    pairs, pair = np.unique(np.stack([batches, sizes.topic]), axis=1, return_inverse=True)
+    of_topic = np.bincount(pair.ravel())
+    longest = np.bincount(pair.ravel(), sizes.growth).astype(np.int64)
+    longest[pair.ravel()] += sizes.topic_bytes  # the same of every move of the topic
+    return partitions * request + np.bincount(pairs[0], of_topic * longest, len(partitions)).astype(np.int64)
+
+
+def bearable(sizes: Rewrites, moves: Ints) -> bool:
+    """Whether these moves may be one batch; a single one may always."""
+    if len(moves) < 2:
+        return True
+    parts = sizes.topic[moves], sizes.topic_bytes[moves], sizes.growth[moves], sizes.request[moves]
+    some = Rewrites(*parts)
+    longest = some.topic_bytes + np.bincount(some.topic, some.growth)[some.topic]
+    cost = int(bytes_by_batch(some, np.zeros(len(moves), dtype=np.int64))[0])
+    return bool(longest.max() <= ZNODE_BYTES) and cost <= CONTROLLER_BYTES_PER_BATCH
+
+
+class Work:
+    """What batches cost the controller while they are being filled."""
+
+    def __init__(self, sizes: Rewrites, batches: int, most: int) -> None:
+        """No batch gets more than `most` partitions."""
+        self.sizes = sizes
+        self._bytes = np.zeros(batches, dtype=np.int64)  # rewritten in all
+        self._partitions = np.zeros(batches, dtype=np.int64)
+        self._request = np.full(batches, _REQUEST_FRAME, dtype=np.int64)
+        self._topics: dict[int, Ints] = {}  # {topic: [partitions of it | what its znode is longer by, batch]}
+        largest = int((sizes.topic_bytes + most * sizes.growth).max(initial=0))
+        request = _REQUEST_FRAME + most * int(sizes.request.max(initial=0))
+        # Most clusters have topics so small that no batch can come near: then nothing need be added up.
+        self.matters = largest > ZNODE_BYTES or most * (largest + request) > CONTROLLER_BYTES_PER_BATCH
+
+    def append(self) -> None:
+        """One more batch, empty."""
+        self._bytes = np.append(self._bytes, 0)
+        self._partitions = np.append(self._partitions, 0)
+        self._request = np.append(self._request, _REQUEST_FRAME)
+
+    def full(self, move: int) -> Bools:
+        """[batch] Whether the move is more than the batch can bear; an empty one bears any."""
+        if not self.matters:
+            return np.zeros(len(self._bytes), dtype=bool)
+        more, topic_bytes = self._more(move)
+        over: Bools = (self._bytes + more > CONTROLLER_BYTES_PER_BATCH) | (topic_bytes > ZNODE_BYTES)
+        return over & (self._partitions > 0)
+
+    def add(self, move: int, batch: int) -> None:
+        if not self.matters:
+            return
+        self._bytes[batch] += self._more(move)[0][batch]
+        self._partitions[batch] += 1
+        self._request[batch] += self.sizes.request[move]
+        self._of_topic(move)[:, batch] += (1, self.sizes.growth[move])
+
+    def _more(self, move: int) -> tuple[Ints, Ints]:
+        """[batch] What the move adds to the bytes, and how long its topic's znode is then."""
+        count, longer = self._of_topic(move)
+        growth, entry = self.sizes.growth[move], self.sizes.request[move]
+        topic_bytes = self.sizes.alone[move] + longer
+        # The topic once more and every time by so much longer, and the same of the request.
+        return topic_bytes + count * growth + self._request + entry + self._partitions * entry, topic_bytes
+
+    def _of_topic(self, move: int) -> Ints:
+        topic = int(self.sizes.topic[move])
+        found = self._topics.get(topic)
+        if found is None or found.shape[1] < len(self._bytes):
+            wider = np.zeros((2, len(self._bytes)), dtype=np.int64)
+            if found is not None:
+                wider[:, : found.shape[1]] = found
+            found = self._topics[topic] = wider
+        return found
+
+
+def partitions_per_batch(sizes: Rewrites, moves: Sequence[int]) -> float:
+    """How many of these moves a batch bears, if they are all as large as the mean: n(t + nr) is the budget then."""
+    topic_bytes = float(sizes.topic_bytes[moves].mean())
+    each = float((sizes.growth[moves] + sizes.request[moves]).mean())
+    return max(1.0, (math.sqrt(topic_bytes**2 + 4 * each * CONTROLLER_BYTES_PER_BATCH) - topic_bytes) / (2 * each))

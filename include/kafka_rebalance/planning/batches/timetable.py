@@ -1,0 +1,79 @@
+"""When each broker receives and sends while a plan runs, and when each batch begins.
+
+Times are shares of the whole: a batch lasts as long as its busiest broker needs at the throttle, whatever that is, so
+the shares stay true when somebody approves another one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from kafka_rebalance.planning.problem.arrays import Floats, Ints
+
+BROKERS_LISTED, BATCHES_LISTED = 12, 50
+SLOTS = 60  # equal parts of the plan's time
+
+
+def timetable(brokers: Ints, batch: Ints, received: Floats, sent: Floats) -> dict[str, Any]:
+    """`timetable` of a candidate in proposals.json, plain JSON: the brokers with most to do, and the first batches.
+
+    `brokers` are ids, `batch` is [move] from 0, `received` and `sent` are [batch, broker] bytes. A broker's lanes are
+    [slot] shares of the throttle that it uses; `busy` is the share of the time in which it is the one that is waited
+    for, or nearly so.
+    """
+    busier = np.maximum(received, sent)
+    lasts = busier.max(axis=1, initial=0.0)
+    whole = float(lasts.sum())
+    works = busier > 0
+    total = np.maximum(received.sum(axis=0), sent.sum(axis=0))
+    listed = [int(one) for one in np.lexsort((brokers, -total))[:BROKERS_LISTED] if total[one] > 0]
+    per_second = np.divide(1.0, lasts, out=np.zeros(len(lasts)), where=lasts > 0)[:, None]
+    overlap = _overlap(lasts, whole)
+    lanes = {name: overlap @ (amounts[:, listed] * per_second) for name, amounts in (("in", received), ("out", sent))}
+    ends = np.cumsum(lasts)
+    moves = np.bincount(batch, minlength=len(lasts))
+    return {
+        "broker_count": int((total > 0).sum()),
+        "brokers": [
+            {
+                "broker": int(brokers[one]),
+                "received_bytes": int(received[:, one].sum()),
+                "sent_bytes": int(sent[:, one].sum()),
+                "first_batch": int(works[:, one].argmax()) + 1,
+                "last_batch": len(lasts) - int(works[::-1, one].argmax()),
+                "busy": _share(float(busier[:, one].sum()), whole),
+                "in": lanes["in"][:, position].round(3).tolist(),
+                "out": lanes["out"][:, position].round(3).tolist(),
+            }
+            for position, one in enumerate(listed)
+        ],
+        "batch_count": len(lasts),
+        "batches": [
+            {
+                "number": number + 1,
+                "partitions": int(moves[number]),
+                "bytes": int(received[number].sum()),
+                "begins": _share(float(ends[number] - lasts[number]), whole),
+                "lasts": _share(float(lasts[number]), whole),
+                "busiest": int(brokers[busier[number].argmax()]) if lasts[number] else None,
+            }
+            for number in range(min(BATCHES_LISTED, len(lasts)))
+        ],
+    }
+
+
+def _overlap(lasts: Floats, whole: float) -> Floats:
+    """[slot, batch] The share of the slot in which the batch runs."""
+    if not whole:
+        return np.zeros((0, len(lasts)))
+    ends, slot = np.cumsum(lasts), whole / SLOTS
+    upper = slot * np.arange(1, SLOTS + 1)[:, None]
+    shared = np.minimum(ends, upper) - np.maximum(ends - lasts, upper - slot)
+    share: Floats = np.maximum(0.0, shared) / slot
+    return share
+
+
+def _share(part: float, whole: float) -> float:
+    return round(part / whole, 6) if whole else 0.0

@@ -1,0 +1,315 @@
+"""The bytes that no plan stays below, from a linear program: replicas may leave in fractions and land anywhere.
+
+Variables: y in [0, 1], the share of a replica that leaves its broker; z >= 0, what each broker receives of each
+resource. Rows: every receiver ends within its bands; what leaves arrives; each rack ends with what its rack rule
+demands and allows; a partition that is to end on more racks sends that many replicas away. Every plan that ends within
+the bands solves the program, so the program's least bytes are a bound.
+
+The program is solved for *cells*: replicas of one broker, alike in the ratios of their weights, that leave in equal
+shares. Any prices (dual values) give a bound by weak duality, however they were found; so the prices of the cells are
+put on every single replica, exactly. Cells whose replicas the prices treat differently are split and the program is
+solved again, until the bound meets the cost of the cells. A million replicas take seconds that way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.planning.bounds import solver
+from kafka_rebalance.planning.bounds.bands import Bands
+from kafka_rebalance.planning.problem.arrays import (
+    BYTES_IN,
+    REPLICA_METRICS,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    replica_loads,
+    replica_weights,
+    replication,
+)
+from kafka_rebalance.planning.rules.rack_rule import RackRule, distinct, domains_of, rack_rule, violations
+
+_WIDEN = 1e-9  # of a band: sums of the same weights in another order differ by less
+_CELLS = 20_000  # up to here every replica is a cell of its own
+_STRATA = (5, 4)  # else the cells of a broker to begin with: by size, within these by bytes in for each byte
+_ROUNDS = 6  # programs, at most
+_CLOSE = 2e-4  # of the bytes: near enough to what finer cells could give
+_EFFORT: Mapping[str, bool | int | float | str] = {"solver": "ipm", "run_crossover": "off", "ipm_iteration_limit": 300}
+K = len(REPLICA_METRICS)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Relaxation:
+    """A bound, and the prices that prove it."""
+
+    bytes: int
+    reachable: float  # bytes of the best fractional plan found: no prices of this program can prove more
+    prices: Floats  # [broker, REPLICA_METRICS] bytes that are saved by one unit less of the resource on the broker
+    columns: int  # of the largest program
+
+    @property
+    def exact(self) -> bool:
+        """Whether this is the program's optimum, to 0.01 %."""
+        return self.reachable - self.bytes <= 1e-4 * self.reachable + 1
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Model:
+    """The program over single replicas. Loads and costs are in units of the mean receiver."""
+
+    broker: Ints  # [replica that may leave] index among the receivers
+    weights: Floats  # [replica, resource]
+    cost: Floats  # [replica]
+    repair: Ints  # [replica] the repair that its leaving counts for, -1
+    repairs: Floats  # [repair] replicas that have to leave
+    band_low: Floats  # [receiver, resource] what the receiver has to gain, net
+    band_high: Floats
+    group: Ints  # [receiver] its rack
+    group_low: Floats  # [rack, resource] what the rack's receivers have to gain, net
+    group_high: Floats
+    gain: Floats  # [resource] what all receivers gain: the load of brokers that are emptied
+
+    @property
+    def row_low(self) -> Floats:
+        return np.concatenate([self.band_low.ravel(), self.group_low.ravel(), self.gain, self.repairs])
+
+    @property
+    def row_high(self) -> Floats:
+        most = np.full(len(self.repairs), np.inf)
+        return np.concatenate([self.band_high.ravel(), self.group_high.ravel(), self.gain, most])
+
+
+def relaxed_bound(problem: Problem, bands: Bands, sound: Bools) -> Relaxation | None:
+    """A bound for every plan that keeps the replica counts, empties the brokers that leave and ends within the bands.
+
+    `bands` are [broker, REPLICA_METRICS] in the resources' own units; only brokers that may receive are held to them.
+    `sound` is [partition row]: which partitions end with the rack rule kept. None where the solver is not installed,
+    or found no prices.
+    """
+    if not solver.available():
+        return None
+    receivers = np.flatnonzero(problem.receivers)
+    raw = replica_weights(problem)
+    scale = replica_loads(problem.replicas, raw, len(problem.brokers)).sum(axis=0) / max(1, len(receivers))
+    scale = np.where(scale > 0, scale, 1.0)
+    unit = max(1.0, float((replication(problem.replicas) * problem.size_bytes).sum()) / max(1, len(receivers)))
+    held = np.maximum(problem.replicas, 0)
+    lists = (problem.replicas >= 0) & problem.relocatable[:, None]
+    free, forced = lists & problem.receivers[held], lists & problem.leaving[held]
+    needed = float((forced.sum(axis=1) * problem.size_bytes).sum())
+    prices = np.zeros((len(problem.brokers), K))
+    if not free.any():
+        return Relaxation(int(needed), needed, prices, 0)
+    model = _model(
+        problem,
+        Bands(bands.low / scale, bands.high / scale),
+        sound,
+        raw / scale,
+        problem.size_bytes / unit,
+        free,
+        forced,
+    )
+    cells = _first_cells(model)
+    best, reachable, columns = -np.inf, np.inf, 0
+    for _ in range(_ROUNDS):
+        cost, row_prices = _solve(model, cells)
+        if len(row_prices) == 0:
+            break
+        columns, reachable = max(columns, int(cells.max()) + 1), min(reachable, cost)
+        bound, reduced, dear = _priced(model, row_prices)
+        if bound > best:
+            best, prices[receivers] = bound, dear
+        finer = _split(cells, reduced)
+        if reachable - best <= _CLOSE * abs(reachable) or finer is None:
+            break
+        cells = finer
+    if not np.isfinite(best):
+        return None
+    # `best` is a sum of up to some million terms, each exact to the last bit of a double.
+    proven = max(0.0, best - 1e-9 * abs(best)) * unit + needed
+    return Relaxation(int(proven), reachable * unit + needed, prices * unit / scale, columns)
+
+
+def _model(
+    problem: Problem, bands: Bands, sound: Bools, weights: Floats, cost: Floats, free: Bools, forced: Bools
+) -> _Model:
+    """`bands` and `weights` are in units of the mean receiver; `free` replicas may leave, `forced` must."""
+    rule = rack_rule(problem)
+    brokers = len(problem.brokers)
+    loads = replica_loads(np.where(forced, -1, problem.replicas), weights, brokers)
+    gain = (weights * forced.sum(axis=1)[:, None]).sum(axis=0)
+    receivers = np.flatnonzero(problem.receivers)
+    position = np.full(brokers, -1)
+    position[receivers] = np.arange(len(receivers))
+    wide = _WIDEN * (1 + np.abs(bands.high))
+    low, high = (bands.low - wide)[receivers], (bands.high + wide)[receivers]
+    racks, group = np.unique(rule.domain[receivers], return_inverse=True)
+    least, most = _rack_loads(problem, rule, racks, sound, weights)
+    within = np.stack([low[group == g].sum(axis=0) for g in range(len(racks))])
+    beyond = np.stack([high[group == g].sum(axis=0) for g in range(len(racks))])
+    stays = np.stack([loads[(rule.domain == rack) & ~problem.receivers].sum(axis=0) for rack in racks])
+    now = np.stack([loads[receivers[group == g]].sum(axis=0) for g in range(len(racks))])
+    least, most = least - stays - _WIDEN, most - stays + _WIDEN
+    # What the bands imply anyway would only make the program larger.
+    group_low = np.where(rule.known & (least > within), least - now, -np.inf)
+    group_high = np.where(rule.known & (most < beyond), most - now, np.inf)
+    rows, columns = np.nonzero(free)
+    repair, repairs = _repairs(problem, rule, sound, free, forced)
+    return _Model(
+        position[problem.replicas[rows, columns]],
+        weights[rows],
+        cost[rows],
+        repair,
+        repairs,
+        low - loads[receivers],
+        high - loads[receivers],
+        group,
+        group_low,
+        group_high,
+        gain,
+    )
+
+
+def _rack_loads(problem: Problem, rule: RackRule, racks: Ints, sound: Bools, weights: Floats) -> tuple[Floats, Floats]:
+    """[rack, resource] The least and the most that the rule leaves in each rack."""
+    counts = replication(problem.replicas)
+    full = counts >= rule.racks
+    free = problem.relocatable & sound
+    at_least = np.where(free & full, 1, 0)
+    at_most = np.where(free, np.where(full, counts - rule.racks + 1, 1), counts)
+    domains = domains_of(rule, problem.replicas)
+    least, most = [], []
+    for rack in racks:
+        here = (domains == rack).sum(axis=1)
+        least.append((weights * np.where(problem.relocatable, at_least, here)[:, None]).sum(axis=0))
+        most.append((weights * np.where(problem.relocatable, at_most, here)[:, None]).sum(axis=0))
+    return np.stack(least), np.stack(most)
+
+
+def _repairs(problem: Problem, rule: RackRule, sound: Bools, free: Bools, forced: Bools) -> tuple[Ints, Floats]:
+    """Of each free replica the repair it belongs to (-1: none); of each repair how many of its replicas must leave."""
+    broken = np.flatnonzero(violations(rule, problem.replicas) & problem.relocatable & sound)
+    mark = np.full(problem.replicas.shape, -1)
+    needs: list[int] = []
+    for row in broken:
+        domains = domains_of(rule, problem.replicas[row : row + 1])[0]
+        there, held = domains >= 0, problem.replicas[row] >= 0  # a dead broker that is emptied may have no rack
+        if held.sum() > rule.racks:  # more replicas than racks: any of them may be the one that goes
+            parts = [(held, int(rule.racks - distinct(domains[None])[0]))]
+        else:
+            parts = [(domains == rack, int((domains == rack).sum()) - 1) for rack in np.unique(domains[there])]
+        for those, apart in parts:
+            need = apart - int(forced[row, those].sum())
+            if need > 0 and free[row, those].any():
+                mark[row, those & free[row]] = len(needs)
+                needs.append(min(need, int(free[row, those].sum())))
+    return mark[free], np.array(needs, dtype=np.float64)
+
+
+def _first_cells(model: _Model) -> Ints:
+    """[replica] The number of its cell. Replicas of a repair are each a cell of their own."""
+    count = len(model.cost)
+    if count <= _CELLS:
+        return np.arange(count)
+    sizes, rates = _STRATA
+    by_size = _stratum(model.broker, model.cost, sizes)
+    key = model.broker * sizes + by_size
+    with np.errstate(divide="ignore", invalid="ignore"):
+        ratio = np.nan_to_num(model.weights[:, BYTES_IN] / model.cost, posinf=1e300)
+    key = key * rates + _stratum(key, ratio, rates)
+    alone = model.repair >= 0
+    key[alone] = key.max() + 1 + np.arange(int(alone.sum()))
+    return _numbered(key)
+
+
+def _numbered(key: Ints) -> Ints:
+    numbers: Ints = np.unique(key, return_inverse=True)[1]
+    return numbers
+
+
+def _stratum(group: Ints, value: Floats, strata: int) -> Ints:
+    """[replica] In which of so many equal parts of its group the value lies."""
+    order = np.lexsort((value, group))
+    sizes = np.bincount(group)
+    starts = np.cumsum(sizes) - sizes
+    rank = np.empty(len(group), dtype=np.int64)
+    rank[order] = np.arange(len(group)) - starts[group[order]]
+    return rank * strata // sizes[group]
+
+
+def _split(cells: Ints, reduced: Floats) -> Ints | None:
+    """Cells in which the prices would have some replicas leave and others stay, as two; None where there are none."""
+    leaves = reduced < 0
+    finer = _numbered(cells * 2 + leaves)
+    return finer if finer.max() > cells.max() else None
+
+
+def _solve(model: _Model, cells: Ints) -> tuple[float, Floats]:
+    """The cost of the program over the cells, and its row prices; none where the solver gave up."""
+    count, brokers = int(cells.max()) + 1, len(model.band_low)
+    weights = np.stack([np.bincount(cells, model.weights[:, k], count) for k in range(K)], axis=1)
+    broker, repair = np.zeros(count, dtype=np.int64), np.full(count, -1)
+    broker[cells], repair[cells] = model.broker, model.repair
+    cell, flow = np.arange(count), count + np.arange(brokers * K).reshape(brokers, K)
+    rows, columns, values = [], [], []
+    bands, groups, low, high = 0, brokers * K, model.row_low, model.row_high
+    totals = groups + model.group_low.size
+    for k in range(K):
+        for base, at in (
+            (bands, np.arange(brokers)),
+            (groups, model.group),
+            (totals, np.zeros(brokers, dtype=np.int64)),
+        ):
+            row = base + at * K + k
+            rows += [row[broker], row]
+            columns += [cell, flow[:, k]]
+            values += [-weights[:, k], np.ones(brokers)]
+    tied = np.flatnonzero(repair >= 0)
+    rows.append(totals + K + repair[tied])
+    columns.append(tied)
+    values.append(np.ones(len(tied)))
+    row, column, value = np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
+    used = np.isfinite(low) | np.isfinite(high)
+    number = np.cumsum(used) - 1
+    entry = used[row] & (value != 0)
+    found = solver.solve(
+        solver.Program(
+            np.concatenate([np.bincount(cells, model.cost, count), np.zeros(brokers * K)]),
+            np.concatenate([np.ones(count), np.full(brokers * K, np.inf)]),
+            low[used],
+            high[used],
+            number[row[entry]],
+            column[entry],
+            value[entry],
+        ),
+        _EFFORT,
+    )
+    if not len(found.prices):
+        return np.inf, found.prices
+    prices = np.zeros(len(used))
+    prices[used] = found.prices
+    return found.cost if found.optimal else np.inf, prices
+
+
+def _priced(model: _Model, prices: Floats) -> tuple[float, Floats, Floats]:
+    """The bound that row prices prove, each replica's reduced cost, and [receiver, resource] what relief is worth."""
+    brokers, groups = len(model.band_low), model.group_low.size
+    low, high = model.row_low, model.row_high
+    # A price leans on one end of its row: there has to be one.
+    prices = np.where(np.isfinite(np.where(prices > 0, low, high)), prices, 0.0)
+    shared = prices[brokers * K : brokers * K + groups].reshape(-1, K)[model.group]
+    shared = shared + prices[brokers * K + groups : brokers * K + groups + K]
+    # Inflow is without limit, so its reduced cost, -(band + shared), must not be negative.
+    band = np.minimum(prices[: brokers * K].reshape(brokers, K), -shared)
+    prices[: brokers * K] = band.ravel()
+    ends = np.where(prices > 0, low, high)
+    fixed = float(prices[prices != 0] @ ends[prices != 0])
+    relief = -(band + shared)
+    reduced = model.cost - np.einsum("rk,rk->r", model.weights, relief[model.broker])
+    tied = model.repair >= 0
+    reduced[tied] -= prices[brokers * K + groups + K :][model.repair[tied]]
+    return fixed + float(np.minimum(reduced, 0.0).sum()), reduced, relief

@@ -1,0 +1,80 @@
+"""HiGHS behind a small door: a linear or mixed-integer program in, the solution with its proof out.
+
+`highspy` is imported when a program is solved, and may be missing: then `available` says so, and who asks does without.
+Effort is limited in iterations and nodes, never in seconds, so that the same program has the same answer anywhere.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import numpy as np
+
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
+
+
+def available() -> bool:
+    """Whether the solver is installed."""
+    return find_spec("highspy") is not None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Program:
+    """Least cost @ x, with low <= A @ x <= high and 0 <= x <= upper. A has `values` at (`rows`, `columns`)."""
+
+    cost: Floats
+    upper: Floats
+    low: Floats
+    high: Floats
+    rows: Ints
+    columns: Ints
+    values: Floats
+    integral: Bools | None = None  # [column] which must be whole
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """What the solver found. `x` is None where it found nothing."""
+
+    optimal: bool  # proven, within the gap that was asked for
+    infeasible: bool
+    x: Floats | None
+    cost: float
+    bound: float  # no solution costs less; only of an integral program
+    prices: Floats  # [row] dual values; only of a linear program
+
+
+def solve(program: Program, options: Mapping[str, bool | int | float | str]) -> Solution:
+    """Solves with one thread and a fixed seed. `options` are HiGHS's own."""
+    import highspy
+
+    solver = highspy.Highs()
+    for name, value in {"output_flag": False, "threads": 1, "random_seed": 0, **options}.items():
+        solver.setOptionValue(name, value)
+    order = np.lexsort((program.rows, program.columns))
+    counts = np.bincount(program.columns, minlength=len(program.cost))
+    lp = highspy.HighsLp()
+    lp.num_col_, lp.num_row_ = len(program.cost), len(program.low)
+    lp.col_cost_ = program.cost
+    lp.col_lower_, lp.col_upper_ = np.zeros(len(program.cost)), program.upper
+    lp.row_lower_, lp.row_upper_ = program.low, program.high
+    lp.a_matrix_.format_ = highspy.MatrixFormat.kColwise
+    lp.a_matrix_.start_ = np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+    lp.a_matrix_.index_ = program.rows[order].astype(np.int32)
+    lp.a_matrix_.value_ = program.values[order]
+    if program.integral is not None:
+        kinds = (highspy.HighsVarType.kContinuous, highspy.HighsVarType.kInteger)
+        lp.integrality_ = [kinds[int(whole)] for whole in program.integral]
+    solver.passModel(lp)
+    solver.run()
+    status, info, found = solver.getModelStatus(), solver.getInfo(), solver.getSolution()
+    return Solution(
+        optimal=status == highspy.HighsModelStatus.kOptimal,
+        infeasible=status == highspy.HighsModelStatus.kInfeasible,
+        x=np.array(found.col_value) if found.value_valid else None,
+        cost=float(info.objective_function_value),
+        bound=float(info.mip_dual_bound),
+        prices=np.array(found.row_dual) if found.dual_valid else np.zeros(0),
+    )

@@ -1,0 +1,219 @@
+"""Why each move is there, in a sentence with figures, and a plan's moves grouped for people.
+
+A share is the reachable one: what the broker would carry if all were as even as the racks allow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.model.amounts_in_words import bytes_in_words, share_in_words
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.planning.problem.arrays import (
+    DISK,
+    METRICS,
+    REPLICA_METRICS,
+    Floats,
+    Ints,
+    Problem,
+    known_metrics,
+    leader_weights,
+    replica_weights,
+    shares,
+)
+from kafka_rebalance.planning.rules.rack_rule import RackRule
+
+GROUPS = 10  # of a candidate, at most
+RACKS = 5  # of which it is said that they cannot be even, at most
+LEADERS = len(REPLICA_METRICS)
+_NOUNS = ("replicas", "bytes on disk", "bytes in", "leaders", "bytes out of leaders")  # in the order of METRICS
+_ROOM = "makes room for what other moves bring"
+REASON_GROUPS = (  # (what a move's reason says, what moves of this kind are called together); the first that holds
+    ("makes up for leaders that other moves give to broker ", _ROOM),
+    ("makes room on broker ", _ROOM),
+    *((f" of its share of {noun}, broker ", f"evens out {noun}") for noun in _NOUNS),
+)
+_EDGE = 1e-3  # of a share: as near to the band's edge is inside
+_MANY_TIMES = 99.995  # its share: of a broker that should have next to nothing
+
+
+class Reasons:
+    """The reasons for one candidate's moves."""
+
+    def __init__(self, problem: Problem, relative: Floats, tolerance: float, after: Ints) -> None:
+        """`relative` is [broker, METRICS], the load before the moves over the share.
+
+        `after` are the lists in the end, as many columns as the lists before.
+        """
+        known = known_metrics(problem)
+        self._metrics = [k for k, metric in enumerate(METRICS) if metric in known]
+        self._replace = problem.settings.replace
+        self._index = {broker: number for number, broker in enumerate(problem.brokers.tolist())}
+        self._leaving: list[bool] = problem.leaving.tolist()
+        self._relative: list[list[float]] = relative.tolist()
+        self._low, self._high = 1 - tolerance - _EDGE, 1 + tolerance + _EDGE
+        self._weights = np.hstack([replica_weights(problem), leader_weights(problem, after)])
+        self._receives = _receiving(problem, after)
+
+    def of(self, row: int, move: Move, *, repairs_rack: bool) -> str:
+        """The reason of one partition row's move: what asks for it, or the two brokers that it makes more even."""
+        parts = []
+        for broker in move.removed:
+            if self._leaving[self._index[broker]]:
+                by = self._replace.get(broker)
+                taken = by is not None and by in move.added
+                parts.append(f"broker {by} takes the place of broker {broker}" if taken else f"empties broker {broker}")
+        if len(move.before) != len(move.after):
+            parts.append(f"replication factor {len(move.before)} to {len(move.after)}")
+        if repairs_rack:
+            parts.append("spreads the replicas over more racks")
+        if not parts and move.added and move.removed:
+            parts.append(self._evens(row, move.removed, move.added, leading=False))
+        first, preferred = move.before[0], move.after[0]
+        if move.is_election:
+            parts.append(f"elects the preferred leader, broker {preferred}, in place of broker {move.source}")
+        elif first != preferred and not move.added and not move.removed:
+            parts.append(self._evens(row, move.before[:1], move.after[:1], leading=True))
+        return "; ".join(parts)
+
+    def _evens(self, row: int, givers: Sequence[int], takers: Sequence[int], *, leading: bool) -> str:
+        """The pair and the metric that are furthest apart, first of those in which one of the pair is off its band."""
+        tells, apart, chosen = False, -np.inf, (givers[0], takers[0], self._metrics[0])
+        for giver in givers:
+            for taker in takers:
+                for metric in self._metrics:
+                    if (metric >= LEADERS) == leading:
+                        high, low = self._of(giver, metric), self._of(taker, metric)
+                        off = high > low and (high > self._high or low < self._low)
+                        if (off, high - low) > (tells, apart):
+                            tells, apart, chosen = off, high - low, (giver, taker, metric)
+        giver, taker, metric = chosen
+        if self._leaving[self._index[giver]]:
+            return f"takes {_NOUNS[metric]} off broker {giver}, which is to be emptied"
+        text = (
+            f"broker {giver} has {_share(self._of(giver, metric))} of its share of {_NOUNS[metric]}, "
+            f"broker {taker} {_share(self._of(taker, metric))}: {self._amount(row, metric)}"
+        )
+        if tells or not self._receives[int(leading)][self._index[giver]]:
+            return text
+        # Neither is off its band before the plan: other moves would push the giver there.
+        if leading:
+            return f"makes up for leaders that other moves give to broker {giver}; {text}"
+        return f"makes room on broker {giver} for what other moves bring there; {text}"
+
+    def _of(self, broker: int, metric: int) -> float:
+        return self._relative[self._index[broker]][metric]
+
+    def _amount(self, row: int, metric: int) -> str:
+        if METRICS[metric] in ("replicas", "leaders"):
+            return f"1 {_NOUNS[metric][:-1]} goes"
+        return f"{bytes_in_words(self._weights[row, metric])}{'' if metric == DISK else ' a second'} go"
+
+
+def _share(multiple: float) -> str:
+    return share_in_words(multiple) if multiple < _MANY_TIMES else "many times"
+
+
+def _receiving(problem: Problem, after: Ints) -> tuple[list[bool], list[bool]]:
+    """([broker] whether the plan brings it a replica, [broker] whether it makes it a preferred leader)"""
+    brokers, before = len(problem.brokers), problem.replicas
+    new = (after >= 0) & ~(after[:, :, None] == before[:, None, :]).any(axis=2)
+    leads = after[:, 0] != before[:, 0]
+    found = [np.bincount(held, minlength=brokers) > 0 for held in (after[new], after[leads, 0])]
+    return found[0].tolist(), found[1].tolist()
+
+
+@dataclass(frozen=True, slots=True)
+class MoveGroup:
+    """Moves that take from one broker, or bring to it, in a sentence."""
+
+    text: str
+    moves: int
+    bytes: int  # that they delete there, or bring
+
+
+def move_groups(
+    problem: Problem, moves: Sequence[Move], before: Floats, after: Floats, share: Floats
+) -> list[MoveGroup]:
+    """The plan's moves by the brokers that lose most and those that gain most, in turn; GROUPS at most.
+
+    In bytes on disk; in leaders where nothing is copied. `before` and `after` are [broker, METRICS], the loads;
+    `share` is what each should carry.
+    """
+    copies = any(move.added or move.removed for move in moves)
+    metric = DISK if copies else LEADERS
+    index = {broker: number for number, broker in enumerate(problem.brokers.tolist())}
+    counts, weights = np.zeros((2, 2, len(index)), dtype=np.int64)  # [lost or gained, broker]
+    for move in moves if copies else [one for one in moves if one.changes_leader]:
+        lost, gained = (move.removed, move.added) if copies else ((move.source,), move.after[:1])
+        for way, brokers in enumerate((lost, gained)):
+            for broker in brokers:
+                counts[way, index[broker]] += 1
+                weights[way, index[broker]] += move.size_bytes if copies else 0
+    change = after[:, metric] - before[:, metric]
+    ranked = []
+    for way, sign in enumerate((-1, 1)):
+        order = np.lexsort((problem.brokers, -sign * change))
+        ranked += [(rank, way, int(n)) for rank, n in enumerate(order) if sign * change[n] > 0 and counts[way, n]]
+    groups = []
+    for _, way, number in sorted(ranked)[:GROUPS]:
+        count = int(counts[way, number])
+        some = f"{count:,} {'move' if count == 1 else 'moves'}"
+        text = _group_text(problem, some, way, number, metric, (before[number, metric], after[number, metric]), share)
+        groups.append(MoveGroup(text, count, int(weights[way, number])))
+    return groups
+
+
+def _group_text(
+    problem: Problem, some: str, way: int, number: int, metric: int, loads: tuple[float, float], share: Floats
+) -> str:
+    """`183 moves take broker 12 from 91 % to 78 % of its disk`; `loads` are those before and after."""
+    broker, own, of_what = problem.brokers[number], float(share[number, metric]), f"its share of {_NOUNS[metric]}"
+    verb = ("take", "bring")[way] + ("s" if some.startswith("1 ") else "")
+    if loads[1] == 0:
+        return (
+            f"{some} {verb} {bytes_in_words(loads[0]) if metric == DISK else _NOUNS[metric]} off broker {broker}: empty"
+        )
+    capacity = problem.disk_capacity
+    if metric == DISK and abs(loads[1] - loads[0]) >= capacity[number] / 100 > 0:
+        own, of_what = float(capacity[number]), "its disk"  # from < 1 % to < 1 % would say nothing
+    if own <= 0:
+        before, after = (bytes_in_words(load) if metric == DISK else f"{load:,.0f}" for load in loads)
+        return f"{some} {verb} broker {broker} from {before} to {after}"
+    before, after = (_share(load / own) for load in loads)
+    return f"{some} {verb} broker {broker} from {before} to {after} of {of_what}"
+
+
+def rack_limits(problem: Problem, rule: RackRule, reachable: Floats) -> tuple[str, ...]:
+    """In which racks brokers cannot but carry more than an even share, or less: at most RACKS, furthest off first.
+
+    `reachable` is [broker, METRICS], the load of each broker once all are as even as the racks allow. Brokers that
+    receive nothing force loads as well, so where there are any nothing is said.
+    """
+    if not rule.known or (problem.closed & problem.staying).any():
+        return ()
+    even = shares(problem)[:, :LEADERS] * reachable[:, :LEADERS].sum(axis=0)
+    found = []
+    for rack in sorted({rack for rack, stays in zip(problem.racks, problem.staying, strict=True) if stays and rack}):
+        here = np.array([own == rack for own in problem.racks]) & problem.staying
+        carried = np.divide(
+            reachable[here, :LEADERS].sum(axis=0),
+            even[here].sum(axis=0),
+            where=even[here].sum(axis=0) > 0,
+            out=np.ones(LEADERS),
+        )
+        metric = int(np.abs(carried - 1).argmax())
+        if abs(carried[metric] - 1) > 0.01:
+            most = "at least" if carried[metric] > 1 else "at most"
+            found.append(
+                (-abs(float(carried[metric]) - 1), rack, int(here.sum()), most, float(carried[metric]), metric)
+            )
+    total = int(problem.staying.sum())
+    return tuple(
+        f"rack {rack} has {count} of {total} brokers: "
+        f"they carry {most} {carried:.3f} of an even share of {_NOUNS[metric]}"
+        for _, rack, count, most, carried, metric in sorted(found)[:RACKS]
+    )

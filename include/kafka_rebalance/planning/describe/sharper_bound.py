@@ -1,0 +1,70 @@
+"""The bound on bytes of finished plans, sharpened by the linear program. The driver does this, once, for every plan."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.settings import SEARCHED
+from kafka_rebalance.planning.bounds import solver
+from kafka_rebalance.planning.bounds.bands import Bands, band
+from kafka_rebalance.planning.bounds.lp_bound import Relaxation, relaxed_bound
+from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.problem.arrays import REPLICA_METRICS, Bools, Problem, replication
+from kafka_rebalance.planning.rules.goals import goal_of
+from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
+from kafka_rebalance.planning.search.frame import frame_of
+
+_LEFT_OUT = "The bound on bytes is the simple one: highspy is not installed."
+
+
+def with_sharper_bound(problem: Problem, plan: Plan) -> Plan:
+    """The plan with the better of the two bounds: no plan that ends as near to even as this one copies fewer bytes."""
+    if not _bounded(problem, plan):
+        return plan
+    candidate = plan.candidate
+    if not solver.available():
+        return replace(plan, candidate=replace(candidate, note=f"{candidate.note} {_LEFT_OUT}".lstrip()))
+    found = bound_of(problem, plan)
+    simple = candidate.summary["moved_bytes_bound"] or 0
+    if found is None or found.bytes <= simple:
+        return plan
+    return replace(plan, candidate=replace(candidate, summary={**candidate.summary, "moved_bytes_bound": found.bytes}))
+
+
+def bound_of(problem: Problem, plan: Plan) -> Relaxation | None:
+    """The program's bound about the plan's own end: the tolerance, and on each broker beyond it where the plan is."""
+    goal = goal_of(problem.settings, plan.candidate.name)
+    frame = frame_of(problem, goal, replication(problem.replicas))
+    asked = band(frame.targets, goal.tolerance)
+    if frame.relief is not None:
+        asked = Bands(np.zeros_like(asked.low), frame.relief.high)
+    reached = plan.loads_after[:, : len(REPLICA_METRICS)]
+    met = Bands(np.minimum(asked.low * frame.scale, reached), np.maximum(asked.high * frame.scale, reached))
+    return relaxed_bound(problem, met, _sound(problem, plan))
+
+
+def _bounded(problem: Problem, plan: Plan) -> bool:
+    """Whether the program says more than the simple bound: of a search for balance that copies something."""
+    candidate, settings = plan.candidate, problem.settings
+    searched = candidate.name in SEARCHED and candidate.status != "infeasible"
+    same_factor = settings.replication_factor is None
+    copies = bool(candidate.summary["moved_bytes"])
+    return searched and same_factor and copies and goal_of(settings, candidate.name).balances
+
+
+def _sound(problem: Problem, plan: Plan) -> Bools:
+    """[partition row] Which partitions end with the rack rule kept."""
+    rule = rack_rule(problem)
+    broken = np.flatnonzero(violations(rule, problem.replicas))
+    after = {move.topic_partition: move.after for move in plan.candidate.moves}
+    lists = problem.replicas[broken].copy()
+    for number, row in enumerate(broken):
+        now = after.get(TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row])))
+        if now is not None:
+            lists[number, : len(now)] = np.searchsorted(problem.brokers, now)
+    sound = np.ones(len(problem.partition), dtype=bool)
+    sound[broken] = ~violations(rule, lists)
+    return sound

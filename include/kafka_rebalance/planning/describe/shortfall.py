@@ -1,0 +1,293 @@
+"""How far lists are from what the job asks for: what it has not done, and how uneven brokers are beyond the tolerance.
+
+Every candidate is held to the same: the job, and the tolerance of the settings. `light` has a wider band of its own to
+search for, and lists that are only re-ordered or come from elsewhere promise none; that does not count here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.model.amounts_in_words import share_in_words
+from kafka_rebalance.model.settings import LEADERS_ALONE, Settings
+from kafka_rebalance.planning.bounds.bands import Bands, band, moved_bytes_bound
+from kafka_rebalance.planning.evenness.scores import outside_band
+from kafka_rebalance.planning.problem.arrays import (
+    DISK,
+    METRICS,
+    REPLICA_METRICS,
+    REPLICAS,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    known_metrics,
+    leader_weights,
+    replica_weights,
+    replication,
+    shares,
+)
+from kafka_rebalance.planning.rules.crowding import Crowding
+from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end, disk_shares, held_bytes, sized_disks
+from kafka_rebalance.planning.rules.goals import Goal, goal_of
+from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
+from kafka_rebalance.planning.search.drain_and_replace import wanted_factor
+from kafka_rebalance.planning.search.excused_brokers import Led, Outside
+from kafka_rebalance.planning.search.frame import lagging
+from kafka_rebalance.planning.search.placement import Budget, Placement
+from kafka_rebalance.planning.search.relieve import Relief, relief_of
+
+_ROUNDING = 2e-4  # of a share: the search stops a hair outside
+
+
+@dataclass(frozen=True, slots=True)
+class Shortfall:
+    """Nothing of each: the job is done, within the tolerance."""
+
+    undone: int  # replicas on brokers to be emptied, partitions of another factor or leader, disks too full
+    rack_violations: int  # of partitions that the job may spread over more racks
+    excess: float  # squared shares by which brokers are outside the tolerance, summed over brokers and metrics
+    furthest: float  # how far the worst broker is off its reachable share, as a share of it
+    tolerance: float
+
+    @property
+    def does_the_job(self) -> bool:
+        return not self.undone and not self.rack_violations
+
+    @property
+    def is_met(self) -> bool:
+        """Whether the job is done and every broker is within the tolerance, or one replica beyond it."""
+        return self.does_the_job and not self.excess
+
+    @property
+    def is_met_exactly(self) -> bool:
+        """Whether it is met without the one replica."""
+        return self.is_met and self.furthest <= self.tolerance + _ROUNDING
+
+    @property
+    def distance(self) -> tuple[int, int, float]:
+        """From the goal: what must be done comes before how even the brokers are."""
+        return self.undone, self.rack_violations, self.excess
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Held:
+    """What lists are held to: a goal, and what each broker should carry."""
+
+    goal: Goal
+    targets: Floats  # [broker, METRICS] each in its own unit
+    relief: Relief | None  # of job `relieve`, its loads in units of `scale`
+    scale: Floats  # [REPLICA_METRICS]
+
+
+def asked_of(settings: Settings) -> Goal:
+    """What the job asks of every candidate; with `relieve_above` that is what `light` does."""
+    return goal_of(settings, "light" if settings.relieve_above is not None else "balanced")
+
+
+def held_to_the_job(problem: Problem, targets: Floats, scale: Floats) -> Held:
+    """`targets` is [broker, METRICS]; `scale` the unit of a relief's loads."""
+    goal = asked_of(problem.settings)
+    relief = None
+    if goal.one_sided:
+        raw = replica_weights(problem)
+        weights = np.divide(raw, scale, out=np.zeros_like(raw), where=scale > 0)
+        units = np.divide(targets[:, : len(scale)], scale, out=np.zeros((len(targets), len(scale))), where=scale > 0)
+        relief = relief_of(problem, goal, units, weights, scale)
+    return Held(goal, targets, relief, scale)
+
+
+def shortfall(problem: Problem, held: Held, replicas: Ints, leaders: Ints, loads: Floats, broken: Bools) -> Shortfall:
+    """Of these lists. `leaders` is [partition row], broker indices; `loads` is [broker, METRICS], `broken` is
+    [partition row] whether a list breaks the rack rule.
+    """
+    off, relative = off_cells(problem, held, replicas, loads)
+    apart = relative - 1
+    beyond = np.where(off, np.maximum(0.0, np.abs(apart) - held.goal.tolerance), 0.0)
+    # A load where none should be is as far off as can be, and no figure.
+    beyond = np.where(np.isfinite(beyond), beyond, 1.0)
+    away = (np.abs(apart) if held.relief is None else np.maximum(0.0, apart))[asked_cells(problem, held)]
+    repairs = int((broken & problem.relocatable & ~problem.rack_pinned).sum()) if held.goal.repairs_racks else 0
+    undone = left_behind(problem, replicas) + _wrong_factor(problem, replicas)
+    undone += _wrongly_led(problem, replicas, leaders)
+    undone += len(disks_above(problem, loads[:, DISK]))
+    furthest = float(away[np.isfinite(away)].max(initial=0.0))
+    excess = float((beyond * beyond).sum())
+    # Rounded, so that the last bits decide nothing; what is off at all is not nothing.
+    rounded = max(round(excess, 6), 1e-6) if off.any() else 0.0
+    # With `relieve_above` no share is asked of anybody.
+    tolerance = math.inf if held.goal.to_limit else held.goal.tolerance
+    return Shortfall(undone, repairs, rounded, round(furthest, 4), tolerance)
+
+
+def off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tuple[Bools, Floats]:
+    """[broker, METRICS] (which loads are outside the tolerance although another plan could be finer, load over target)
+
+    Within one replica of its band a broker is excused only where no single move and no swap would help it.
+    """
+    goal, targets, counts = held.goal, held.targets, len(REPLICA_METRICS)
+    weights = np.hstack([replica_weights(problem), leader_weights(problem, replicas)])
+    off = outside_band(loads, targets, weights.max(axis=0, initial=0.0), goal.tolerance, problem.receivers)
+    if held.relief is not None:
+        off[:, :counts] &= loads[:, :counts] > held.relief.high * held.scale * (1 + 1e-9)
+        off[:, counts:] &= loads[:, counts:] > targets[:, counts:]
+    relative = np.divide(loads, targets, out=np.ones_like(loads), where=targets > 0)
+    cells = asked_cells(problem, held)
+    off &= cells
+    excused = cells & ~off
+    off[:, :counts] |= _could_be_finer(problem, held, replicas, loads[:, :counts], excused[:, :counts])
+    off[:, counts:] |= _could_be_led_finer(problem, held, replicas, loads[:, counts:], excused[:, counts:])
+    return off, relative
+
+
+def _could_be_finer(problem: Problem, held: Held, replicas: Ints, loads: Floats, excused: Bools) -> Bools:
+    """[broker, REPLICA_METRICS] Which of the loads that one replica may explain are none of their broker's own."""
+    targets, counts = held.targets[:, : loads.shape[1]], loads.shape[1]
+    asked = asked_cells(problem, held)[:, :counts]
+    bands = band(targets, held.goal.tolerance)
+    if held.relief is not None:
+        bands = Bands(np.zeros_like(targets), np.maximum(held.relief.high * held.scale, bands.high))
+    outside = excused & ((loads < bands.low - _ROUNDING * targets) | (loads > bands.high + _ROUNDING * targets))
+    found = np.zeros_like(outside)
+    if not outside.any():
+        return found
+    rule = rack_rule(problem, problem.settings.replication_factor)
+    looked_at = Outside(free_placement(problem, rule, replicas), bands, asked)
+    for broker, resource in zip(*np.nonzero(outside), strict=True):
+        found[broker, resource] = looked_at.is_helped(int(broker), int(resource))
+    return found
+
+
+def _could_be_led_finer(problem: Problem, held: Held, replicas: Ints, loads: Floats, excused: Bools) -> Bools:
+    """[broker, LEADER_METRICS] The same of leaders: lists may be re-ordered, but for those who lag or are kept out."""
+    targets = held.targets[:, -loads.shape[1] :]
+    bands = band(targets, held.goal.tolerance)
+    if held.relief is not None:
+        bands = Bands(np.zeros_like(targets), bands.high)
+    outside = excused & ((loads < bands.low - _ROUNDING * targets) | (loads > bands.high + _ROUNDING * targets))
+    if not outside.any():
+        return outside
+    listed = np.maximum(replicas, 0)
+    before = problem.replicas[:, :1]
+    led = Led(
+        replicas,
+        loads,
+        leader_weights(problem, replicas),
+        bands,
+        (replicas >= 0) & problem.receivers[listed] & (~lagging(problem, replicas) | (replicas == before)),
+        problem.movable & (problem.receivers | problem.leaving)[replicas[:, 0]],
+    )
+    found = np.zeros_like(outside)
+    for broker, resource in zip(*np.nonzero(outside), strict=True):
+        found[broker, resource] = led.helped(int(broker), int(resource))
+    return found
+
+
+def free_placement(problem: Problem, rule: RackRule, replicas: Ints) -> Placement:
+    """These lists as something of which every replica that the settings let move may move, whatever the limits."""
+    held, sizes = np.maximum(replicas, 0), problem.size_bytes
+    return Placement(
+        replicas,
+        replicas,
+        replica_weights(problem),
+        sizes,
+        sizes.astype(np.float64),
+        rule,
+        problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held],
+        problem.receivers,
+        disk_limits_in_the_end(problem),
+        Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS]),
+        Budget(),
+    )
+
+
+def asked_cells(problem: Problem, held: Held) -> Bools:
+    """[broker, METRICS] What the goal evens out: metrics that are known, of brokers that may receive."""
+    known, counts = known_metrics(problem), len(REPLICA_METRICS)
+    asked = np.array(
+        [
+            metric in known and (held.goal.balances if k < counts else held.goal.all_leaders)
+            for k, metric in enumerate(METRICS)
+        ]
+    )
+    cells: Bools = problem.receivers[:, None] & asked & (held.targets > 0)  # a load next to nothing has no shares
+    return cells
+
+
+def off_words(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> list[str]:
+    """The metrics that have a broker outside, with the range in which all brokers are."""
+    off, relative = off_cells(problem, held, replicas, loads)
+    cells, found = asked_cells(problem, held), []
+    for k, metric in enumerate(METRICS):
+        if off[:, k].any():
+            reached = relative[cells[:, k], k]
+            found.append(f"{metric} {reached.min():.2f} to {reached.max():.2f} of the reachable share")
+    return found
+
+
+def left_behind(problem: Problem, replicas: Ints) -> int:
+    """Replicas that are still on brokers to be emptied."""
+    if problem.settings.job in LEADERS_ALONE:
+        return 0
+    return int(np.isin(replicas, np.flatnonzero(problem.leaving)).sum())
+
+
+def _wrongly_led(problem: Problem, replicas: Ints, leaders: Ints) -> int:
+    """Partitions that job `elect` or `leaders` is to give another leader, and has not."""
+    wrong = {
+        "elect": leaders != replicas[:, 0],
+        "leaders": problem.leaving[leaders],
+    }.get(problem.settings.job)
+    return 0 if wrong is None else int((problem.movable & wrong).sum())
+
+
+def _wrong_factor(problem: Problem, replicas: Ints) -> int:
+    """Partitions that do not have the replicas that job `replication_factor` asks for."""
+    if problem.settings.replication_factor is None:
+        return 0
+    return int((replication(replicas) != wanted_factor(problem)).sum())
+
+
+def disks_above(problem: Problem, after: Floats) -> Ints:
+    """Brokers whose disk stays above `relieve_above`, the fullest first; `after` is [broker] bytes of replicas."""
+    limit, full = problem.settings.relieve_above, disk_fullness(problem, after)
+    if limit is None:
+        return np.zeros(0, dtype=np.int64)
+    order = np.argsort(-full, kind="stable")
+    return order[full[order] > limit + 1e-9]
+
+
+def disk_fullness(problem: Problem, after: Floats) -> Floats:
+    """[broker] The share of its disk in use once replicas are `after` bytes; 0 where its size is unknown."""
+    known = sized_disks(problem)
+    moved = (after - held_bytes(problem)) / np.where(known, problem.disk_capacity, np.inf)
+    return np.where(known, disk_shares(problem) + moved, 0.0)
+
+
+def above_words(problem: Problem, after: Floats) -> list[str]:
+    """The disks that stay above `relieve_above`, in words."""
+    above, full = disks_above(problem, after), disk_fullness(problem, after)
+    limit = problem.settings.relieve_above
+    if limit is None or not len(above):
+        return []
+    first = f"the fullest of broker {problem.brokers[above[0]]} at {100 * full[above[0]]:.1f} %"
+    return [f"{len(above)} disks stay above relieve_above {share_in_words(limit)}, {first}"]
+
+
+def bytes_left(problem: Problem, held: Held, after: Floats) -> int:
+    """Bytes that no plan stays below which brings disks within the tolerance, from `after` ([broker] bytes)."""
+    target, tolerance = held.targets[:, DISK], held.goal.tolerance
+    here = problem.receivers & (target > 0)
+    bands = target * (1 - tolerance), target * (1 + tolerance)
+    if held.relief is not None:
+        bands = np.zeros(len(target)), held.relief.high[:, DISK] * held.scale[DISK]
+        here &= held.relief.givers
+    return moved_bytes_bound(after, bands, here, 0.0, same_factor=True)
+
+
+def runs_for(problem: Problem, left: int) -> int:
+    """How many runs with the same `max_bytes` that takes, at least one."""
+    return max(1, math.ceil(left / max(1, problem.settings.max_bytes or 1)))

@@ -1,0 +1,80 @@
+"""What a plan means beside its figures: the worst loss and full log dirs meanwhile, what it holds up, the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.planning.describe.log_dir_peaks import log_dir_peaks
+from kafka_rebalance.planning.describe.worst_case import worst_case
+from kafka_rebalance.planning.problem.arrays import Ints, Problem
+
+TOPICS_LISTED = 50
+
+
+def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dict[str, Any]:
+    """Keys of the candidate in proposals.json, plain JSON. `replicas` are the lists in the end; moves have a batch."""
+    moves = [move for move in moves if not move.is_election]  # an election moves nothing and holds up nothing
+    batch = batch_of_rows(problem, moves)
+    return {
+        "worst_case": worst_case(problem, replicas, batch).to_mapping(),
+        "way_back": way_back(problem, replicas, batch),
+        "held_up": held_up(moves),
+        "log_dirs": log_dir_peaks(problem, replicas, batch),
+    }
+
+
+def batch_of_rows(problem: Problem, moves: Sequence[Move]) -> Ints:
+    """[partition row] The batch in which it moves, from 1; 0 where it does not."""
+    number = {name: position for position, name in enumerate(problem.topics)}
+    width = 1 + int(problem.partition.max(initial=0))
+    keys = problem.topic * width + problem.partition  # ascending, as the problem's rows are
+    wanted = [number[move.topic_partition.topic] * width + move.topic_partition.partition for move in moves]
+    batch = np.zeros(len(keys), dtype=np.int64)
+    batch[np.searchsorted(keys, np.array(wanted, dtype=np.int64))] = [move.batch for move in moves]
+    return batch
+
+
+def way_back(problem: Problem, replicas: Ints, batch: Ints) -> dict[str, Any]:
+    """What it would take to go back once all is done: bytes to copy, and seconds by the same batches and throttle.
+
+    Nothing is left of an old replica once its batch is over, so each is copied again, by the leader that is then.
+    `batch` is [partition row].
+    """
+    rows, brokers = np.flatnonzero(batch > 0), len(problem.brokers)
+    before, after, number, size = problem.replicas[rows], replicas[rows], batch[rows], problem.size_bytes[rows]
+    missing = (before >= 0) & ~(before[:, :, None] == after[:, None, :]).any(axis=2)
+    move, position = np.nonzero(missing)
+    cells = (1 + int(batch.max(initial=0))) * brokers
+    received = np.bincount(number[move] * brokers + before[move, position], size[move], cells)
+    sent = np.bincount(number * brokers + after[:, 0], size * missing.sum(axis=1), cells)
+    busiest = float(np.maximum(received, sent).reshape(-1, brokers).max(axis=1).sum())
+    throttle = problem.settings.throttle_bytes_per_second
+    return {
+        "bytes": int((size * missing.sum(axis=1)).sum()),
+        "seconds": round(busiest / throttle, 3) if throttle else None,
+    }
+
+
+def held_up(moves: Sequence[Move]) -> dict[str, Any]:
+    """Topics that can be neither expanded nor deleted while their batches run: those with most moves, and how many.
+
+    Kafka refuses to add partitions to a topic that is being reassigned (AdminManager.createPartitions:
+    ReassignmentInProgressException), and its deletion waits (TopicDeletionManager.isTopicIneligibleForDeletion).
+    """
+    batches: dict[str, list[int]] = {}
+    for move in moves:
+        batches.setdefault(move.topic_partition.topic, []).append(move.batch)
+    most = sorted(batches, key=lambda topic: (-len(batches[topic]), topic))[:TOPICS_LISTED]
+    return {
+        "topics": len(batches),
+        "internal": sorted(INTERNAL_TOPICS & batches.keys()),
+        "listed": [
+            {"topic": t, "partitions": len(batches[t]), "first_batch": min(batches[t]), "last_batch": max(batches[t])}
+            for t in most
+        ],
+    }

@@ -1,0 +1,295 @@
+"""Candidates whose lists are not searched: a plan that the requester gives, and what Kafka's own tool would propose.
+
+They are measured like the planner's own and held against the same limits. Nothing is trimmed from them: what goes
+beyond a limit is not offered, and the figures say why.
+"""
+
+from __future__ import annotations
+
+import random
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from kafka_rebalance.errors import KafkaRuleError, SettingsError
+from kafka_rebalance.kafka.reassignment_json import (
+    check_executable,
+    format_reassignment,
+    generate,
+    parse_log_dirs,
+    parse_reassignment,
+)
+from kafka_rebalance.model.amounts_in_words import share_in_words
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.settings import REFUSE
+from kafka_rebalance.planning.describe.described_candidate import Placed, Plan, infeasible, outcome
+from kafka_rebalance.planning.describe.planned_elections import led_first
+from kafka_rebalance.planning.problem.arrays import (
+    DISK,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    replica_loads,
+    replication,
+    widened,
+)
+from kafka_rebalance.planning.ranking import LessEven, less_even
+from kafka_rebalance.planning.rules.goals import AS_KAFKA, GIVEN, goal_of
+from kafka_rebalance.planning.rules.min_insync import cut_below, topics_and_least
+from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
+from kafka_rebalance.planning.search.frame import Frame, among, frame_of, leader_targets, spent
+
+# The heading before the plan in what `kafka-reassign-partitions --generate` prints (ReassignPartitionsCommand).
+_PROPOSED = "Proposed partition reassignment configuration"
+_UNTOUCHED = "Nothing was planned or written."
+
+Lists = Mapping[TopicPartition, Sequence[int]]
+
+
+def parse_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
+    """The lists of a plan in Kafka's JSON; of the whole output of `--generate`, those of its proposal.
+
+    Raises KafkaRuleError as `kafka-reassign-partitions --execute` would, and SettingsError for a plan that names log
+    directories: between those of one broker nothing is moved here.
+    """
+    text = text.rpartition(_PROPOSED)[2]
+    lists = parse_reassignment(text)
+    named = parse_log_dirs(text)
+    if named:
+        raise SettingsError(
+            f"The plan names log directories, for {len(named)} replicas; replicas are not placed in log directories "
+            f'here. {_UNTOUCHED} Write "any" for each, or leave log_dirs out.'
+        )
+    return lists
+
+
+def canonical_plan(text: str) -> str:
+    """The same plan in one form, so that one plan has one digest. Raises as `parse_plan`."""
+    return format_reassignment(dict(sorted(parse_plan(text).items())), with_log_dirs=False)
+
+
+def check_plan(problem: Problem) -> None:
+    """Raises KafkaRuleError where the settings' plan names what the snapshot does not have, as Kafka's tool would."""
+    if problem.settings.plan is not None:
+        check_executable(
+            parse_plan(problem.settings.plan), _existing(problem), problem.brokers[problem.registered].tolist()
+        )
+
+
+def propose(problem: Problem, name: str) -> Plan:
+    """The candidate of that name, as it was given: within the limits, or infeasible with the figures."""
+    goal, notes = goal_of(problem.settings, name), []
+    if name == AS_KAFKA:
+        reason, who = "as Kafka's own tool would place it", "what Kafka's own tool would do"
+        try:
+            lists: Lists = _generated(problem)
+        except KafkaRuleError as refused:
+            return infeasible(problem, name, f"Kafka's own tool would refuse: {refused}")
+    else:
+        reason, who = "given by the requester", "the given plan"
+        lists = parse_plan(problem.settings.plan or "")
+    replicas = _applied(problem, lists)
+    notes = _notes(problem, lists, replicas) if name != AS_KAFKA else []
+    frame = frame_of(problem, goal, replication(replicas))
+    budget = spent(problem, replicas)
+    beyond = [f"{used:,} against {limit} {allowed:,}" for limit, used, allowed in budget.exceeded()]
+    beyond += _kept_out(problem, replicas) + _too_short(problem, replicas) + _overfull(frame, replicas)
+    if beyond:
+        return infeasible(problem, name, f"Nothing of it is offered: {who} is beyond the limits: {'; '.join(beyond)}.")
+    was_broken, is_broken = violations(frame.rule, problem.replicas), violations(frame.rule, replicas)
+    newly = int((is_broken & ~was_broken).sum())
+    if newly:
+        notes.append(f"{newly} partitions break the rack rule that kept it before")
+    # What stays on a broker that leaves is not among the copies that no plan can do without.
+    wanted = frame.wanted - _count(replicas, ~problem.staying)
+    moved = (widened(problem.replicas, replicas.shape[1]) != replicas).any(axis=1)
+    targets = leader_targets(problem, led_first(replicas, np.where(moved, replicas[:, 0], problem.leader)))
+    plan = outcome(
+        problem,
+        name,
+        Placed(
+            replicas, replicas, goal, frame.rule, wanted, frame.targets, targets, frame.scale, budget, None, reason,
+            tuple(notes),
+        ),
+    )  # fmt: skip
+    if name == GIVEN and problem.settings.less_even_plan == REFUSE and (worse := less_even(plan)) is not None:
+        return infeasible(problem, name, _less_even_note(worse))
+    return plan
+
+
+def _less_even_note(worse: LessEven) -> str:
+    now, then = worse.before, worse.after
+    return (
+        f"Nothing of it is offered: the given plan ends less even than the cluster is: {worse.metric} "
+        f"{now.min_over_mean:.2f} to {now.max_over_mean:.2f} of their share now, {then.min_over_mean:.2f} to "
+        f"{then.max_over_mean:.2f} then. The policy's less_even_plan refuses such plans."
+    )
+
+
+def _existing(problem: Problem) -> dict[TopicPartition, tuple[int, ...]]:
+    """Every partition of the snapshot with its list of broker ids."""
+    lists = np.where(problem.replicas >= 0, problem.brokers[np.maximum(problem.replicas, 0)], -1).tolist()
+    return {
+        TopicPartition(problem.topics[topic], partition): tuple(broker for broker in brokers if broker >= 0)
+        for topic, partition, brokers in zip(problem.topic.tolist(), problem.partition.tolist(), lists, strict=True)
+    }
+
+
+def _generated(problem: Problem) -> dict[TopicPartition, tuple[int, ...]]:
+    """What `--generate` proposes for the topics that may be changed, onto the brokers that may receive.
+
+    Raises KafkaRuleError where the tool would, and for a topic whose partition ids have gaps: the tool numbers them
+    from 0, and would name partitions that are not there.
+    """
+    fixed = set(problem.topic[~problem.relocatable | problem.rack_pinned].tolist())
+    topics = [topic for number, topic in enumerate(problem.topics) if number not in fixed]
+    racks = {
+        int(broker): rack
+        for broker, rack, receives in zip(problem.brokers, problem.racks, problem.receivers, strict=True)
+        if receives
+    }
+    # As with --disable-rack-aware where a rack is unknown: such a cluster has no rack rule (model.rules).
+    known = {broker: rack for broker, rack in racks.items() if rack is not None}
+    existing = _existing(problem)
+    lists = generate(
+        topics,
+        existing,
+        sorted(racks),
+        known if len(known) == len(racks) else None,
+        random.Random(problem.settings.seed),
+    )
+    check_executable(lists, existing, sorted(racks))
+    return lists
+
+
+def _applied(problem: Problem, lists: Lists) -> Ints:
+    """The snapshot's lists with these in their place, as broker indices."""
+    result = widened(problem.replicas, max((len(brokers) for brokers in lists.values()), default=0)).copy()
+    topic_of = {topic: number for number, topic in enumerate(problem.topics)}
+    row_of = {key: row for row, key in enumerate(zip(problem.topic.tolist(), problem.partition.tolist(), strict=True))}
+    for (topic, partition), brokers in lists.items():
+        row = row_of[topic_of[topic], partition]
+        result[row] = -1
+        result[row, : len(brokers)] = np.searchsorted(problem.brokers, list(brokers))
+    return result
+
+
+def _notes(problem: Problem, lists: Lists, replicas: Ints) -> list[str]:
+    """What the approver has to know of a given plan beside its figures."""
+    notes = []
+    same = len(lists) - int(_changed(problem, replicas).sum())
+    if same:
+        notes.append(f"{same} of the plan's {len(lists)} partitions are as it wants them already, and left out")
+    before, after = replication(problem.replicas), replication(replicas)
+    kinds = Counter(zip(before[before != after].tolist(), after[before != after].tolist(), strict=True))
+    if kinds:
+        each = ", ".join(f"{count} from {old} to {new}" for (old, new), count in sorted(kinds.items()))
+        notes.append(f"the replication factor changes for {kinds.total()} partitions: {each}")
+    return notes
+
+
+def _too_short(problem: Problem, replicas: Ints) -> list[str]:
+    """Lists that get shorter than min.insync.replicas, with their topics."""
+    below = cut_below(problem, replication(replicas))
+    if not below.any():
+        return []
+    row = int(np.flatnonzero(below)[0])
+    first = TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row]))
+    return [
+        f"{int(below.sum())} partitions would have fewer replicas than min.insync.replicas: "
+        f"{topics_and_least(problem, below)}, first {first}; producers with acks=all would be refused"
+    ]
+
+
+def _changed(problem: Problem, replicas: Ints) -> Bools:
+    """[partition row] Whether the list is another one, its order included."""
+    changed: Bools = (widened(problem.replicas, replicas.shape[1]) != replicas).any(axis=1)
+    return changed
+
+
+def _count(replicas: Ints, brokers: Bools) -> Ints:
+    """[partition row] Replicas that lie on these brokers."""
+    counts: Ints = ((replicas >= 0) & brokers[np.maximum(replicas, 0)]).sum(axis=1)
+    return counts
+
+
+def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
+    """Topics and brokers that the settings, and through them the policy, keep out and the lists would change."""
+    before, found = widened(problem.replicas, replicas.shape[1]), []
+    held = _changed(problem, replicas) & ~problem.movable
+    if held.any():
+        row = int(np.flatnonzero(held)[0])
+        first = TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row]))
+        found.append(
+            f"{int(held.sum())} partitions may not be changed (topics_in, topics_out, internal topics), first {first}"
+        )
+    found += _unpinned(problem, before, replicas)
+    gained, lost = (replicas >= 0) & ~among(replicas, before), (before >= 0) & ~among(before, replicas)
+    leads = replicas[:, 0] != before[:, 0]
+    touched = [replicas[gained], before[lost], replicas[leads, 0], before[leads, 0]]
+    closed = sum(int(problem.closed[brokers].sum()) for brokers in touched)
+    if closed:
+        ids = np.unique(np.concatenate([brokers[problem.closed[brokers]] for brokers in touched]))
+        found.append(f"brokers_out keeps out {_ids(problem, ids)}, which would gain or lose replicas or leaders")
+    emptied = np.unique(replicas[gained][problem.leaving[replicas[gained]]])
+    if len(emptied):
+        found.append(f"{_ids(problem, emptied)} is to be emptied, and would receive replicas")
+    return found
+
+
+def _unpinned(problem: Problem, before: Ints, replicas: Ints) -> list[str]:
+    """Partitions of `pinned_topics` that would get other brokers, and of `rack_pinned_topics` other racks."""
+    found, domain = [], rack_rule(problem).domain
+    racks = [np.sort(np.where(lists >= 0, domain[np.maximum(lists, 0)], -1), axis=1) for lists in (before, replicas)]
+    # A replica that is added, or that lay on a broker whose rack nobody knows, may be in any rack.
+    known = (racks[0] >= -1).all(axis=1) & (replication(before) == replication(replicas))
+    for setting, rows, was, now in (
+        ("pinned_topics", problem.pinned, np.sort(before, axis=1), np.sort(replicas, axis=1)),
+        ("rack_pinned_topics", problem.rack_pinned & known, *racks),
+    ):
+        moved = np.flatnonzero(rows & (was != now).any(axis=1))
+        if len(moved):
+            first = TopicPartition(problem.topics[problem.topic[moved[0]]], int(problem.partition[moved[0]]))
+            found.append(f"{len(moved)} partitions of {setting} would be moved off theirs, first {first}")
+    return found
+
+
+def _ids(problem: Problem, brokers: Ints) -> str:
+    return f"broker {', '.join(map(str, problem.brokers[brokers].tolist()))}"
+
+
+def _overfull(frame: Frame, replicas: Ints) -> list[str]:
+    """Disks of known size that would be filled beyond their headroom by what they receive."""
+    problem = frame.problem
+    brokers = len(problem.brokers)
+    found = _too_large(problem, replicas)
+    before = replica_loads(problem.replicas, frame.weights, brokers)[:, DISK]
+    after = replica_loads(replicas, frame.weights, brokers)[:, DISK]
+    over = problem.staying & (after > before) & (after > frame.disk_limit * (1 + 1e-9))
+    if not over.any():
+        return found
+    kept: Floats = (after - frame.disk_limit) * frame.scale[DISK] / problem.disk_capacity
+    worst = int(np.where(over, kept, -np.inf).argmax())
+    full = 1 - problem.settings.disk_headroom + float(kept[worst])
+    return [
+        *found,
+        f"the disk of {_ids(problem, np.array([worst]))} would be {share_in_words(full)} full, and "
+        f"disk_headroom leaves {share_in_words(1 - problem.settings.disk_headroom)}",
+    ]
+
+
+def _too_large(problem: Problem, replicas: Ints) -> list[str]:
+    """The first replica that the fullest log dir of its new broker cannot take."""
+    gained = (replicas >= 0) & ~among(replicas, widened(problem.replicas, replicas.shape[1]))
+    room = np.where(replicas >= 0, problem.log_dirs.room[np.maximum(replicas, 0)], np.inf)
+    rows, columns = np.nonzero(gained & (problem.size_bytes[:, None] > room))
+    if not len(rows):
+        return []
+    row, broker = int(rows[0]), int(replicas[rows[0], columns[0]])
+    name = TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row]))
+    return [
+        f"{name} ({int(problem.size_bytes[row]):,} bytes) is larger than {problem.log_dirs.fullest[broker]} of broker "
+        f"{problem.brokers[broker]} takes ({int(problem.log_dirs.room[broker]):,})"
+    ]

@@ -1,0 +1,65 @@
+"""What a limit on bytes affords: the tolerance that the bytes which are left bring every disk within.
+
+The bytes go to the worst brokers first: all are brought to one distance from their share, as near as the limit allows,
+instead of a few into the band that was asked for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.planning.bounds.bands import Bands, band
+from kafka_rebalance.planning.problem.arrays import DISK
+from kafka_rebalance.planning.search.frame import Frame
+from kafka_rebalance.planning.search.placement import Placement
+
+_HALVINGS = 40
+_KEPT_BACK = 0.95  # of the bytes that are left: replicas come in lumps, and what is over is spent in the next round
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Affordable:
+    """The bands of a tolerance, and the bytes that they take in each group of brokers between which replicas move."""
+
+    tolerance: float
+    bands: Bands
+    bytes_by_group: tuple[int, ...]
+
+
+def affordable(frame: Frame, placement: Placement) -> Affordable | None:
+    """The smallest tolerance for which `max_bytes` has bytes enough from here; None where all that is asked fits.
+
+    Job `relieve` takes from brokers down to what it asks of them, or to this tolerance above their share.
+    """
+    limit, unit, relief = placement.budget.max_bytes, frame.scale[DISK], frame.relief
+    if limit is None or unit <= 0:
+        return None
+    left = _KEPT_BACK * max(0, limit - placement.budget.bytes) / unit
+    loads, targets = placement.loads[:, DISK], frame.targets[:, DISK]
+
+    def bands_of(tolerance: float) -> Bands:
+        bands = band(frame.targets, tolerance)
+        if relief is None:
+            return bands
+        return Bands(np.zeros_like(bands.low), np.maximum(bands.high, relief.high))
+
+    def needed(tolerance: float) -> list[float]:
+        """[group] What has to leave the brokers above, or come to those below, whichever is more."""
+        bands = bands_of(tolerance)
+        over = np.maximum(0.0, loads - bands.high[:, DISK])
+        under = np.maximum(0.0, bands.low[:, DISK] - loads)
+        if relief is not None:
+            over[~relief.givers] = 0.0
+        return [max(float(over[some].sum()), float(under[some].sum())) for _, some in placement.groups]
+
+    asked = frame.goal.tolerance if relief is None else -1.0
+    if sum(needed(asked)) <= left:
+        return None
+    here = placement.receivers & (targets > 0)
+    low, high = asked, max(1.0, float((loads[here] / targets[here]).max(initial=0.0)))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if sum(needed(middle)) <= left else (middle, high)
+    return Affordable(high, bands_of(high), tuple(int(share * unit) for share in needed(high)))

@@ -1,0 +1,162 @@
+"""The search for replica moves: in rounds, brokers above their bands give what gains most per weight.
+
+Budgets are steps, never seconds, so that the same input gives the same plan on every machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.planning.bounds.bands import Bands
+from kafka_rebalance.planning.problem.arrays import BYTES_IN, REPLICAS, Bools, Floats, Ints
+from kafka_rebalance.planning.search.placement import GAIN, Placement
+
+_ROUNDS_PER_SLOT = 4
+_PATIENCE = 3  # passes over stuck brokers before the greedy ends
+_MOVED_ALREADY = 0.25  # of its weight: what moves anyway goes elsewhere for nothing, only its room has to be found
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How the search looks around. Measured on clusters of 6 to 1,000 brokers (`make bench`)."""
+
+    costs: tuple[float, float] = (0.15, 0.25)  # of a replica and of its bytes in, beside 1 of the bytes copied
+    cost_power: float = 1.0  # gain is divided by the cost to this power
+    slack: float = 0.01  # how far a broker inside its band may wander on disk, as a share of the mean
+    givers: int = 4  # brokers that give in one round of the greedy
+    takers: int = 48  # brokers that are asked to take in one round
+    replicas: int = 200  # looked at on each of those that give
+    several: int = 8  # replicas that one broker gives or takes in a round, at most
+    polish_steps: int = 2000
+    polish_width: int = 768
+    polish_patience: int = 60  # steps in a row that find nothing, before the polish ends
+    rebuilds: int = 0
+    rebuilt: float = 0.4  # share of the brokers whose moves are taken back and searched anew
+    crowds: bool = False  # whether topics may crowd one broker while they crowd others less
+
+
+def greedy(placement: Placement, bands: Bands, givers: Bools, effort: Effort, rng: np.random.Generator) -> None:
+    """Takes from the brokers furthest above their bands what gains most per weight, until none can give.
+
+    Gain is the fall of the squared distances to the bands (`Placement.changes`), of giver and taker together.
+    """
+    for group, receivers in placement.groups:
+        _greedy(placement, bands, givers & group, receivers, effort, rng)
+
+
+def _greedy(
+    placement: Placement, bands: Bands, givers: Bools, receivers: Ints, effort: Effort, rng: np.random.Generator
+) -> None:
+    stuck = np.zeros(len(givers), dtype=np.int64)
+    level = 0
+    # Several moves from one evaluation may undo a little of each other: the rounds are counted, so that it ends.
+    for _ in range(_ROUNDS_PER_SLOT * int(placement.free.sum()) + 1000):
+        over = np.where(givers & (placement.count > 0), _above(placement.loads, bands.high), 0.0)
+        waiting = np.flatnonzero((over > 0) & (stuck <= level))
+        if not len(waiting):
+            level += 1
+            if level > _PATIENCE or over.max(initial=0.0) <= 0:
+                return
+            continue
+        sources = waiting[np.argsort(-over[waiting], kind="stable")[: effort.givers]]
+        # First to brokers below their band; what is left over then to any.
+        short = np.maximum(0, bands.low - placement.loads).sum(axis=1)
+        under = receivers[short[receivers] > 0]
+        targets = _some(under if level == 0 and len(under) else receivers, effort.takers, rng)
+        if not len(targets):
+            return
+        stuck[_give(placement, bands, sources, targets, effort, rng)] += 1
+
+
+def _above(loads: Floats, high: Floats) -> Floats:
+    excess = np.maximum(0, loads - high)
+    squares: Floats = np.einsum("bk,bk->b", excess, excess)
+    return squares
+
+
+def _some(pool: Ints, most: int, rng: np.random.Generator) -> Ints:
+    return pool if len(pool) <= most else pool[rng.permutation(len(pool))[:most]]
+
+
+def _give(
+    placement: Placement, bands: Bands, sources: Ints, targets: Ints, effort: Effort, rng: np.random.Generator
+) -> Ints:
+    """Moves what gains most per weight from the sources to the targets; returns the sources that had nothing to give.
+
+    Each broker gives or takes one replica, and more only while it is so far from its band that they change little.
+    """
+    slots = placement.sample(sources, effort.replicas, rng)
+    every = slots.ravel()
+    score = placement.changes(every, targets, bands) / _cost(placement, every, effort)[:, None]
+    score = score.reshape(*slots.shape, len(targets))
+    best = score.argmin(axis=1)  # [source, target] which of its replicas
+    value = np.take_along_axis(score, best[:, None, :], axis=1)[:, 0, :]
+    stuck: Ints = sources[value.min(axis=1) >= GAIN]
+    gives = _several(placement, placement.loads[sources] - bands.high[sources], effort)
+    takes = _several(placement, bands.low[targets] - placement.loads[targets], effort)
+    chosen: list[tuple[int, int]] = []
+    rows: set[int] = set()
+    while True:
+        source, target = divmod(int(value.argmin()), len(targets))
+        if value[source, target] >= GAIN:
+            break
+        slot = int(slots[source, best[source, target]])
+        score[source, slots[source] == slot, :] = np.inf
+        if slot // placement.width not in rows:
+            rows.add(slot // placement.width)
+            chosen.append((slot, int(targets[target])))
+            gives[source] -= 1
+            takes[target] -= 1
+        if takes[target] <= 0:
+            score[:, :, target] = np.inf
+            value[:, target] = np.inf
+        if gives[source] <= 0:
+            value[source, :] = np.inf
+        else:
+            best[source] = score[source].argmin(axis=0)
+            value[source] = score[source][best[source], np.arange(len(targets))]
+    if placement.budget.limited and chosen:
+        fits = placement.affordable(*np.array(chosen).T)
+        chosen = [move for move, fit in zip(chosen, fits, strict=True) if fit]
+    _move_all(placement, chosen)
+    return stuck
+
+
+def _cost(placement: Placement, slots: Ints, effort: Effort) -> Floats:
+    """[slot] What moving the replica costs: bytes, and a little for count and rate, lest small ones seem free."""
+    rows = slots // placement.width
+    per_replica, per_rate = effort.costs
+    weights = placement.weights[rows]
+    cost: Floats = placement.copied[rows] + per_replica * weights[:, REPLICAS] + per_rate * weights[:, BYTES_IN]
+    cost **= effort.cost_power
+    cost *= np.where(placement.away(slots), _MOVED_ALREADY, 1.0)
+    return cost
+
+
+def _several(placement: Placement, outside: Floats, effort: Effort) -> Ints:
+    """[broker] How many replicas it may give or take at once: a tenth of the average ones that it is off by."""
+    off = outside.max(axis=1, initial=0.0) / placement.average
+    several: Ints = np.clip(off / 10, 1, effort.several).astype(np.int64)
+    return several
+
+
+def _move_all(placement: Placement, moves: Sequence[tuple[int, int]]) -> None:
+    """Moves of different partitions, as many at once as have different brokers."""
+    waiting = list(moves)
+    while waiting:
+        sources: set[int] = set()
+        targets: set[int] = set()
+        now, later = [], []
+        for slot, target in waiting:
+            source = int(placement.replicas.flat[slot])
+            if source in sources or target in targets:
+                later.append((slot, target))
+                continue
+            sources.add(source)
+            targets.add(target)
+            now.append((slot, target))
+        placement.move(np.array([slot for slot, _ in now]), np.array([target for _, target in now]))
+        waiting = later

@@ -1,0 +1,296 @@
+"""The fewest bytes that bring a small cluster into its bands: a mixed-integer program, solved by HiGHS.
+
+Variables: y[partition, broker], whether the partition has a replica there, for partitions that may move and brokers
+that may receive; what cannot move is a constant. Rows: replica counts, the rack rule, the bands of what replicas weigh,
+disks, limits. Leaders are no part of it: lists are re-ordered afterwards, which copies nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.model.amounts_in_words import share_in_words
+from kafka_rebalance.planning.bounds import solver
+from kafka_rebalance.planning.bounds.bands import Bands, band
+from kafka_rebalance.planning.problem.arrays import (
+    BYTES_IN,
+    DISK,
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    replica_loads,
+    replication,
+)
+from kafka_rebalance.planning.rules.rack_rule import domains_of, rack_rule
+from kafka_rebalance.planning.search.frame import Frame
+
+_JOBS = (
+    "balance",
+    "drain",
+    "repair_racks",
+)  # the others ask for less than balance, or for more than one place a replica
+_VARIABLES = 4_000  # at most; a program of this size takes some seconds
+_WORK = 20_000_000  # nodes times the square of the variables: the fewer variables, the longer it may search
+_GAP = 1e-3  # proven: no plan is cheaper by more than this share
+_RANKS = (1.0, 1.0, 0.01)  # of the REPLICA_METRICS: what being outside a band costs
+_PARTS = (1.0, 2.0, 4.0, np.inf)  # of half a band: what lies beyond it, part by part
+_PRICES = (1.0, 2.0, 4.0, 8.0)  # of each part
+_ROUNDING = 1e-7  # of a mean broker's load
+_TIE = 1e-5  # of the mean partition: what a copy costs besides its bytes
+NOT_SOLVED = (
+    f"The exact optimum is for jobs {', '.join(_JOBS)} without max_leader_changes, for up to {_VARIABLES:,} partitions "
+    "times brokers that receive, and needs highspy."
+)
+_EFFORT: Mapping[str, bool | int | float | str] = {
+    "mip_rel_gap": _GAP,
+    "mip_detect_symmetry": False,
+    "mip_allow_restart": False,  # a restart repeats the costly root, and seldom pays in so few nodes
+    # With two of its three searches below the root, and few cuts, it finds all but half a per cent of what it finds
+    # with all of them, in two thirds of the time (clusters of 6 brokers and 500 partitions).
+    "mip_heuristic_run_rins": False,
+    "mip_pool_soft_limit": 200,
+}
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Optimum:
+    """The cheapest lists found, if there are any, and in words what is proven of them: of their bytes, no more."""
+
+    replicas: Ints | None  # [partition row, position] replicas that stay keep their positions
+    proven: bool
+    note: str
+
+
+def applies(problem: Problem) -> bool:
+    """Whether the program covers what is asked for, is small enough, and can be solved here."""
+    settings = problem.settings
+    covered = settings.job in _JOBS and settings.replication_factor is None and settings.max_leader_changes is None
+    confined = bool(problem.rack_pinned.any()) and not rack_rule(problem).known
+    variables = int(problem.relocatable.sum()) * int(problem.receivers.sum())
+    return covered and not confined and 0 < variables <= _VARIABLES and solver.available()
+
+
+def fewest_bytes(frame: Frame) -> Optimum:
+    """The lists within the tolerance that copy the fewest bytes.
+
+    Where no lists are, those least beyond it, by one replica at most: each broker by what it must, and no other. Where
+    bytes in cannot be had even so, disks and replicas alone: disks outrank them.
+    """
+    program = _Program(frame)
+    tolerance = frame.goal.tolerance
+    asked = band(frame.targets, tolerance)
+    heaviest = np.minimum(frame.weights.max(axis=0), frame.targets.max(axis=0))
+    slack = np.maximum(frame.targets * tolerance, heaviest)
+    widest = Bands(frame.targets - slack, frame.targets + slack)
+    no_bytes_in = Bands(widest.low.copy(), widest.high.copy())
+    no_bytes_in.low[:, BYTES_IN], no_bytes_in.high[:, BYTES_IN] = 0.0, np.inf
+    within = f"within {share_in_words(tolerance)}"
+    impossible = False
+    full = ", nothing going to disks beyond disk_headroom," if program.full.any() else ""
+    later = "; leaders are placed afterwards"
+    for nearest, words in (
+        (asked, within),
+        (widest, f"{within} or one replica"),
+        (no_bytes_in, f"{within} or one replica in disks and replicas, and as near to it as that lets in bytes in,"),
+    ):
+        bands = nearest if nearest is asked else program.least_beyond(asked, nearest)
+        if bands is None:
+            continue
+        found = program.solved(bands)
+        if found.x is not None:
+            least = found.bound / max(found.cost, 1e-12)
+            if found.optimal:
+                note = f"proven: no plan {words} in all but leaders{full} copies fewer bytes{later}"
+                return Optimum(program.lists(found.x > 0.5), True, note)
+            note = (
+                f"the best found and not proven: {100 * (1 - least):.1f} % fewer bytes {words} are not ruled out{later}"
+            )
+            return Optimum(program.lists(found.x > 0.5), False, note)
+        impossible = found.infeasible
+    certain = "there is none" if impossible else "none was found"
+    return Optimum(
+        None, impossible, f"Of plans within {share_in_words(tolerance)} or one replica of every share {certain}."
+    )
+
+
+def _parted(beyond: Floats, steps: Floats) -> Floats:
+    """[part, ...] How much of what lies beyond falls into each part; `steps` is [part, 1, ...], the last is endless."""
+    ends = np.cumsum(steps, axis=0)
+    starts = np.concatenate([np.zeros_like(ends[:1]), ends[:-1]])
+    parts: Floats = np.clip(beyond[None] - starts, 0.0, steps)
+    return parts
+
+
+class _Program:
+    """The rows over y[partition, broker]; the columns are numbered partition by partition."""
+
+    def __init__(self, frame: Frame) -> None:
+        problem = frame.problem
+        self._frame = frame
+        self._partitions = np.flatnonzero(problem.relocatable)
+        self._brokers = np.flatnonzero(problem.receivers)
+        self._lists = problem.replicas[self._partitions]
+        held = (self._lists >= 0) & (problem.receivers | problem.leaving)[np.maximum(self._lists, 0)]
+        self._stays = (self._lists >= 0) & ~held  # on brokers that keep what they have
+        self._has: Bools = (self._lists[:, :, None] == self._brokers).any(axis=1)  # [partition, broker]
+        loads = replica_loads(problem.replicas, frame.weights, len(frame.targets))[:, DISK]
+        self.full: Bools = (loads > frame.disk_limit)[self._brokers]  # disks that are beyond their limit already
+        self._columns = np.arange(self._has.size).reshape(self._has.shape)
+        self._entries: list[tuple[Ints, Ints, Floats]] = []
+        self._low: list[Floats] = []
+        self._high: list[Floats] = []
+        self._rows = 0
+        self._add_lists()
+        self._add_limits()
+
+    def solved(self, bands: Bands) -> solver.Solution:
+        """`bands` are [broker, resource] in the frame's units."""
+        program = self._program(bands)
+        return solver.solve(program, self._effort(len(program.cost)))
+
+    def _effort(self, variables: int) -> Mapping[str, bool | int | float | str]:
+        return {**_EFFORT, "mip_max_nodes": min(2_000, max(1, _WORK // variables**2))}
+
+    def _program(self, bands: Bands) -> solver.Program:
+        """The fewest bytes within the bands."""
+        kept = len(self._entries), len(self._low), self._rows
+        self._add_bands(bands)
+        sizes = self._frame.problem.size_bytes[self._partitions] / self._mean_size()
+        cost = np.where(self._has, 0.0, sizes[:, None] + _TIE).ravel()
+        row, column, value = (np.concatenate(parts) for parts in zip(*self._entries, strict=True))
+        low, high = np.concatenate(self._low), np.concatenate(self._high)
+        del self._entries[kept[0] :], self._low[kept[1] :], self._high[kept[1] :]
+        self._rows = kept[2]
+        whole = np.ones(len(cost), dtype=bool)
+        return solver.Program(cost, self._takes().ravel(), low, high, row, column, value, whole)
+
+    def least_beyond(self, asked: Bands, most: Bands) -> Bands | None:
+        """The bands as wide as they must be, between those that are asked for and the widest; None: there are none.
+
+        What brokers are outside is least in sum, disks and replicas before bytes in: on mixed hardware both may not be
+        had.
+        """
+        program = self._program(most)
+        count, brokers = len(program.cost), self._brokers
+        low, high = (values[brokers] for values in (asked.low, asked.high))
+        beyond = np.stack([np.maximum(0.0, low - most.low[brokers]), np.maximum(0.0, most.high[brokers] - high)])
+        # The further outside, the dearer, so that of what must be outside no broker has most.
+        step = (high - low) / 2
+        steps = np.stack([step * part for part in _PARTS[:-1]] + [np.full(step.shape, np.inf)])[:, None]
+        beyond = _parted(beyond, steps)
+        number = count + np.arange(beyond.size).reshape(beyond.shape)  # [part, below or above, broker, resource]
+        rows, columns, values = [program.rows], [program.columns], [program.values]
+        limits: tuple[list[Floats], list[Floats]] = ([program.low], [program.high])
+        here = len(program.low)
+        for k in range(low.shape[1]):
+            weights, fixed = self._frame.weights[self._partitions, k], self._fixed()[:, k]
+            for side, sign in ((0, 1.0), (1, -1.0)):
+                row = here + np.arange(len(brokers))
+                rows += [np.repeat(row, len(weights)), np.tile(row, len(_PARTS))]
+                columns += [self._columns.T.ravel(), number[:, side, :, k].ravel()]
+                values += [np.tile(weights, len(brokers)), np.full(len(_PARTS) * len(brokers), sign)]
+                limits[0].append(low[:, k] - fixed if side == 0 else np.full(len(brokers), -np.inf))
+                limits[1].append(high[:, k] - fixed if side == 1 else np.full(len(brokers), np.inf))
+                here += len(brokers)
+        price = np.array(_PRICES)[:, None, None, None] * np.broadcast_to(np.array(_RANKS), beyond.shape)
+        found = solver.solve(
+            solver.Program(
+                np.concatenate([np.zeros(count), price.ravel()]),
+                np.concatenate([program.upper, beyond.ravel()]),
+                np.concatenate(limits[0]),
+                np.concatenate(limits[1]),
+                np.concatenate(rows),
+                np.concatenate(columns),
+                np.concatenate(values),
+                np.concatenate([np.ones(count, dtype=bool), np.zeros(beyond.size, dtype=bool)]),
+            ),
+            self._effort(count),
+        )
+        if found.x is None:
+            return None
+        wider = found.x[count:].reshape(beyond.shape).sum(axis=0) + _ROUNDING
+        bands = Bands(asked.low.copy(), asked.high.copy())
+        bands.low[brokers] -= wider[0]
+        bands.high[brokers] += wider[1]
+        return bands
+
+    def lists(self, chosen: Bools) -> Ints:
+        """[partition row, position] The lists of a solution: new replicas take the positions of those that leave."""
+        result = self._frame.problem.replicas.copy()
+        for number, (row, now) in enumerate(zip(self._partitions, chosen.reshape(self._has.shape), strict=True)):
+            there = self._brokers[now]
+            leaves = (result[row] >= 0) & ~self._stays[number] & ~np.isin(result[row], there)
+            result[row, leaves] = self._brokers[now & ~self._has[number]]
+        return result
+
+    def _takes(self) -> Floats:
+        """[partition, broker] 1 where the replica may be: no more on full disks, none too large for the log dirs."""
+        fits = np.repeat(~self.full[None], len(self._partitions), axis=0)
+        largest = self._frame.rule.largest
+        if largest is not None:
+            fits &= self._frame.problem.size_bytes[self._partitions][:, None] <= largest[self._brokers]
+        return (self._has | fits).astype(np.float64)
+
+    def _mean_size(self) -> float:
+        return max(1.0, float(self._frame.problem.size_bytes[self._partitions].mean()))
+
+    def _add(self, columns: Ints, values: Floats | float, low: Floats | float, high: Floats | float) -> None:
+        """One row for each row of `columns`."""
+        count = len(columns)
+        row = np.repeat(np.arange(self._rows, self._rows + count), columns.shape[1])
+        self._entries.append((row, columns.ravel(), np.broadcast_to(values, columns.shape).astype(np.float64).ravel()))
+        self._low.append(np.broadcast_to(low, count).astype(np.float64))
+        self._high.append(np.broadcast_to(high, count).astype(np.float64))
+        self._rows += count
+
+    def _add_lists(self) -> None:
+        """As many replicas as now, one a rack or, from as many replicas as racks on, one at least; confined as now."""
+        frame, problem = self._frame, self._frame.problem
+        rule, counts = frame.rule, replication(self._lists)
+        free = counts - self._stays.sum(axis=1)
+        self._add(self._columns, 1.0, free, free)
+        if not rule.known:
+            return
+        domains = domains_of(rule, self._lists)
+        confined = problem.rack_pinned[self._partitions]
+        rackless = ((domains < 0) & (self._lists >= 0)).any(axis=1)  # on dead brokers: these go to any rack
+        full = counts >= rule.racks
+        at_most = np.where(full, counts - rule.racks + 1, 1)
+        for rack in np.unique(rule.domain[self._brokers]):
+            here, kept = ((those & (domains == rack)).sum(axis=1) for those in (self._lists >= 0, self._stays))
+            least = np.where(confined, here, np.where(full, 1, 0))
+            most = np.where(confined & ~rackless, here, np.where(confined, np.maximum(at_most, here), at_most))
+            columns = self._columns[:, rule.domain[self._brokers] == rack]
+            self._add(columns, 1.0, np.maximum(0, least - kept), np.maximum(0, most - kept))
+
+    def _add_limits(self) -> None:
+        problem = self._frame.problem
+        new = np.flatnonzero(~self._has.ravel())[None]
+        sizes = np.repeat(problem.size_bytes[self._partitions] / self._mean_size(), len(self._brokers))
+        if problem.settings.max_bytes is not None:
+            self._add(new, sizes[new], -np.inf, problem.settings.max_bytes / self._mean_size())
+        if problem.settings.max_replicas is not None:
+            self._add(new, 1.0, -np.inf, float(problem.settings.max_replicas))
+
+    def _fixed(self) -> Floats:
+        """[receiver, resource] What lies there that is no variable's."""
+        frame, brokers = self._frame, len(self._frame.targets)
+        now = replica_loads(frame.problem.replicas, frame.weights, brokers)
+        mine = replica_loads(np.where(self._stays, -1, self._lists), frame.weights[self._partitions], brokers)
+        return (now - mine)[self._brokers]
+
+    def _add_bands(self, bands: Bands) -> None:
+        frame = self._frame
+        now = replica_loads(frame.problem.replicas, frame.weights, len(frame.targets))
+        high, fixed = bands.high.copy(), self._fixed()
+        # A disk that is too full already may stay so, and takes nothing (`_takes`).
+        high[:, DISK] = np.minimum(high[:, DISK], np.maximum(frame.disk_limit, now[:, DISK]))
+        for k in range(high.shape[1]):
+            weights = frame.weights[self._partitions, k]
+            if weights.any():
+                least, most = (values[self._brokers, k] - fixed[:, k] for values in (bands.low, high))
+                self._add(self._columns.T, weights, least, most)

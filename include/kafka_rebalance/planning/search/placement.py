@@ -1,0 +1,249 @@
+"""One assignment while it is being searched: replicas, loads, who holds what, and what may still be spent."""
+
+from __future__ import annotations
+
+from copy import copy
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from kafka_rebalance.planning.bounds.bands import Bands
+from kafka_rebalance.planning.problem.arrays import DISK, Bools, Floats, Ints, replica_loads
+from kafka_rebalance.planning.rules.crowding import Crowding
+from kafka_rebalance.planning.rules.rack_rule import RackRule, allowed, domains_of
+
+GAIN = -1e-12  # a change of the distance smaller than this is rounding
+
+
+@dataclass(slots=True)
+class Budget:
+    """Limits of the settings, and what is spent of them. None: no limit."""
+
+    max_bytes: int | None = None
+    max_replicas: int | None = None
+    max_leader_changes: int | None = None
+    bytes: int = 0
+    replicas: int = 0
+    leader_changes: int = 0
+    reached: set[str] = field(default_factory=set)  # limits that kept back a move that would have gained something
+
+    def exceeded(self) -> tuple[tuple[str, int, int], ...]:
+        """(limit, spent, allowed) of every limit that is already broken."""
+        pairs = (
+            ("max_bytes", self.bytes, self.max_bytes),
+            ("max_replicas", self.replicas, self.max_replicas),
+            ("max_leader_changes", self.leader_changes, self.max_leader_changes),
+        )
+        return tuple((name, spent, limit) for name, spent, limit in pairs if limit is not None and spent > limit)
+
+    @property
+    def limited(self) -> bool:
+        return not (self.max_bytes is None and self.max_replicas is None and self.max_leader_changes is None)
+
+    def refused(self, sizes: Ints, new_copy: Bools, leads: Bools) -> list[tuple[str, Bools]]:
+        """Of each limit, which moves it forbids. A replica that already moved may go elsewhere for nothing."""
+        found = []
+        if self.max_bytes is not None:
+            found.append(("max_bytes", new_copy & (sizes > self.max_bytes - self.bytes)))
+        if self.max_replicas is not None:
+            found.append(("max_replicas", new_copy & (self.replicas >= self.max_replicas)))
+        if self.max_leader_changes is not None:
+            found.append(("max_leader_changes", new_copy & leads & (self.leader_changes >= self.max_leader_changes)))
+        return found
+
+
+def distance(loads: Floats, low: Floats, high: Floats) -> Floats:
+    """Squared distance to the band, summed over the resources (the last axis)."""
+    total: Floats = np.zeros(np.broadcast_shapes(loads.shape, low.shape)[:-1])
+    for k in range(loads.shape[-1]):
+        at = loads[..., k]
+        outside = at - np.minimum(np.maximum(at, low[..., k]), high[..., k])
+        total += outside * outside
+    return total
+
+
+class Placement:
+    """Replicas in slots (row, column), flattened to `row * width + column`; a move gives a slot another broker."""
+
+    def __init__(
+        self,
+        replicas: Ints,
+        origin: Ints,
+        weights: Floats,
+        sizes: Ints,
+        copied: Floats,
+        rule: RackRule,
+        free: Bools,
+        receivers: Bools,
+        disk_limit: Floats,
+        crowding: Crowding,
+        budget: Budget,
+    ) -> None:
+        """`origin` is where each slot's replica was in the snapshot (-1: nowhere), `free` which slots may be moved,
+        `copied` [row] the bytes of a copy in the unit of `weights`, `disk_limit` [broker] in that unit too, `crowding`
+        that of `replicas`.
+        """
+        self.replicas = replicas.copy()
+        self.origin = origin
+        self.weights, self.sizes, self.copied, self.rule = weights, sizes, copied, rule
+        self.receivers, self.disk_limit = receivers, disk_limit
+        self.crowding, self.budget = crowding, budget
+        self.width = replicas.shape[1]
+        self.domains = domains_of(rule, replicas)
+        self.loads = replica_loads(replicas, weights, len(receivers))
+        # A disk beyond its limit keeps what it has.
+        self.home_limit = np.maximum(disk_limit, replica_loads(origin, weights, len(receivers))[:, DISK])
+        self.free = free
+        counts = (replicas >= 0).sum(axis=1)
+        self.average = int(receivers.sum()) / max(1, int(counts.sum()))  # weight of a replica, in every resource
+        # Every rack holds one replica of everything: replicas only change places within their rack.
+        self.tight = rule.known and rule.strict and bool((counts == rule.racks).all())
+        self._list_slots()
+
+    def copy(self) -> Placement:
+        """The same assignment, to be searched on its own."""
+        twin = copy(self)
+        for name in ("replicas", "domains", "loads", "count", "held", "place"):
+            setattr(twin, name, getattr(self, name).copy())
+        twin.crowding = self.crowding.copy()
+        twin.budget = replace(self.budget, reached=set(self.budget.reached))
+        return twin
+
+    @property
+    def groups(self) -> tuple[tuple[Bools, Ints], ...]:
+        """(mask of brokers, those that receive) between which replicas can move: one rack's each, or all."""
+        receivers = np.flatnonzero(self.receivers)
+        if not self.tight:
+            return ((np.ones(len(self.receivers), dtype=bool), receivers),)
+        domain = self.rule.domain
+        return tuple((domain == rack, receivers[domain[receivers] == rack]) for rack in np.unique(domain[receivers]))
+
+    def _list_slots(self) -> None:
+        """Per broker a list of its movable slots, and per slot its place in that list: moves in constant time."""
+        slots = np.flatnonzero((self.free & (self.replicas >= 0)).ravel())
+        holders = self.replicas.ravel()[slots]
+        order = np.argsort(holders, kind="stable")
+        slots, holders = slots[order], holders[order]
+        brokers = len(self.receivers)
+        self.count = np.bincount(holders, minlength=brokers)
+        room = 2 * max(int(self.count.max(initial=0)), len(slots) // max(1, int(self.receivers.sum()))) + 32
+        self.held = np.zeros((brokers, room), dtype=np.int64)
+        self.place = np.zeros(self.replicas.size, dtype=np.int64)
+        starts = np.cumsum(self.count) - self.count
+        self.place[slots] = np.arange(len(slots)) - starts[holders]
+        self.held[holders, self.place[slots]] = slots
+
+    def move(self, slots: Ints, targets: Ints) -> None:
+        """Gives each slot's replica to its target. The caller has asked `changes` whether it may.
+
+        No broker is the source of two of the moves, and none the target of two; rows differ too.
+        """
+        rows, columns = np.divmod(slots, self.width)
+        sources = self.replicas[rows, columns]
+        self._account(slots, rows, columns, sources, targets)
+        last = self.count[sources] - 1
+        moved, gap = self.held[sources, last], self.place[slots]
+        self.held[sources, gap] = moved
+        self.place[moved] = gap
+        self.count[sources] = last
+        if int(self.count[targets].max(initial=0)) >= self.held.shape[1]:
+            self.held = np.hstack([self.held, np.zeros_like(self.held)])
+        at = self.count[targets]
+        self.held[targets, at] = slots
+        self.place[slots] = at
+        self.count[targets] = at + 1
+        self.replicas[rows, columns] = targets
+        self.domains[rows, columns] = self.rule.domain[targets]
+        self.loads[sources] -= self.weights[rows]
+        self.loads[targets] += self.weights[rows]
+        self.crowding.move(rows, sources, targets)
+
+    def _account(self, slots: Ints, rows: Ints, columns: Ints, sources: Ints, targets: Ints) -> None:
+        """Spends the budget: a replica costs when it leaves its first broker, and nothing when it comes home."""
+        home = self.origin.ravel()[slots]
+        change = (targets != home).astype(np.int64) - (sources != home)
+        self.budget.replicas += int(change.sum())
+        self.budget.bytes += int((change * self.sizes[rows]).sum())
+        self.budget.leader_changes += int(change[columns == 0].sum())
+
+    def away(self, slots: Ints) -> Bools:
+        """Which slots' replicas are no longer where they began."""
+        here: Bools = self.replicas.ravel()[slots] != self.origin.ravel()[slots]
+        return here
+
+    def affordable(self, slots: Ints, targets: Ints) -> Bools:
+        """[slot] Whether the limits allow each of these moves, when those before it that they allow are made."""
+        spent = replace(self.budget, reached=set())
+        rows, columns = np.divmod(slots, self.width)
+        homes, fits = self.origin.ravel()[slots], np.ones(len(slots), dtype=bool)
+        leaves_home = ~self.away(slots)
+        for index in np.flatnonzero(leaves_home & (targets != homes)):
+            one = slice(index, index + 1)
+            if any(mask[0] for _, mask in spent.refused(self.sizes[rows[one]], leaves_home[one], columns[one] == 0)):
+                fits[index] = False
+                continue
+            spent.replicas += 1
+            spent.bytes += int(self.sizes[rows[index]])
+            spent.leader_changes += int(columns[index] == 0)
+        return fits
+
+    @property
+    def too_full(self) -> bool:
+        """Whether a disk ends beyond its limit, and beyond what it held at first."""
+        return bool((self.loads[:, DISK] > self.home_limit * (1 + 1e-9))[self.receivers].any())
+
+    def legal(self, slots: Ints, targets: Ints, *, crowd: bool = False, home: bool = False) -> Bools:
+        """[slot, target] Whether rack rule, crowding and disk let the replica go there.
+
+        `targets` is [target], or [slot, 1]. With `crowd` a topic may crowd a broker: what must go has to go somewhere.
+        With `home` the targets are where the replicas were at first: there they lie already, so a disk or a log dir
+        need not have room for them, as long as it ends with no more than at first.
+        """
+        rows, columns = np.divmod(slots, self.width)
+        rule = replace(self.rule, largest=None) if home else self.rule
+        free = allowed(rule, self.replicas, self.domains, rows, columns, targets)
+        if not crowd:
+            free &= self.crowding.allows(rows, self.replicas[rows, columns], targets)
+        limit = self.home_limit * (1 + 1e-9) if home else self.disk_limit
+        free &= self.loads[targets, DISK] + self.weights[rows, DISK, None] <= limit[targets]
+        return free
+
+    def permitted(self, slots: Ints, targets: Ints) -> Bools:
+        """[slot] Whether rack rule and limits let each slot's replica go to its own target."""
+        rows, columns = np.divmod(slots, self.width)
+        free = allowed(self.rule, self.replicas, self.domains, rows, columns, targets[:, None])[:, 0]
+        for _, mask in self.budget.refused(self.sizes[rows], ~self.away(slots), columns == 0):
+            free &= ~mask
+        return free
+
+    def changes(self, slots: Ints, targets: Ints, bands: Bands, *, crowd: bool = False, home: bool = False) -> Floats:
+        """[slot, target] Change of the total distance to the bands; inf where rules, disk or limits forbid the move.
+
+        `targets` is [target], or [slot, 1]; `crowd` and `home` as in `legal`.
+        """
+        rows, columns = np.divmod(slots, self.width)
+        sources = self.replicas[rows, columns]
+        weights, low, high = self.weights[rows], bands.low, bands.high
+        at = self.loads[sources]
+        given = distance(at - weights, low[sources], high[sources]) - distance(at, low[sources], high[sources])
+        there, least, most = self.loads[targets], low[targets], high[targets]
+        change: Floats = given[:, None] - distance(there, least, most)
+        for k in range(weights.shape[1]):
+            # One resource after the other: these are the largest arrays of the search.
+            outside = there[..., k] + weights[:, k, None]
+            outside -= np.clip(outside, least[..., k], most[..., k])
+            outside *= outside
+            change += outside
+        change[~self.legal(slots, targets, crowd=crowd, home=home)] = np.inf
+        if self.budget.limited:
+            for name, mask in self.budget.refused(self.sizes[rows], ~self.away(slots), columns == 0):
+                if (change[mask] < GAIN).any():
+                    self.budget.reached.add(name)
+                change[mask] = np.inf
+        return change
+
+    def sample(self, brokers: Ints, each: int, rng: np.random.Generator) -> Ints:
+        """[broker, draw] Movable slots of these brokers, drawn at random; every broker must hold one."""
+        counts = self.count[brokers]
+        drawn: Ints = self.held[brokers[:, None], (rng.random((len(brokers), each)) * counts[:, None]).astype(np.int64)]
+        return drawn

@@ -1,0 +1,158 @@
+"""Polish: brokers that the greedy left outside their bands take, give or swap replicas until all are inside.
+
+Replicas that move anyway are tried first: that they go to another broker copies nothing more.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kafka_rebalance.planning.bounds.bands import Bands
+from kafka_rebalance.planning.problem.arrays import DISK, Bools, Floats, Ints
+from kafka_rebalance.planning.search.greedy import Effort
+from kafka_rebalance.planning.search.placement import GAIN, Placement, distance
+
+_TAKE, _GIVE, _SWAP = range(3)
+_MOVING = 0.5  # share of the pairs tried that are of replicas which move anyway
+_REFRESHED = 64  # steps after which those are looked up again
+_NO_COPY = 0.05  # of its bytes: what a replica costs that moves anyway or comes home
+_LEAST = 1e-4  # of the mean broker's bytes, added to every cost: below that the balance gained decides
+
+
+def polish(placement: Placement, bands: Bands, givers: Bools, effort: Effort, rng: np.random.Generator) -> None:
+    """Brings the worst brokers into the full band: each step one takes, gives or swaps, cheapest bytes first."""
+    partners = np.flatnonzero(placement.receivers)
+    failures = 0
+    moving = np.zeros(0, dtype=np.int64)
+    for step in range(effort.polish_steps):
+        far = np.where(placement.receivers, distance(placement.loads, bands.low, bands.high), 0.0)
+        if far.max(initial=0.0) <= 1e-10 or failures > effort.polish_patience:
+            return
+        broker = int((far * rng.uniform(0.5, 1.5, len(far))).argmax())
+        if step % _REFRESHED == 0:
+            moving = np.flatnonzero(((placement.replicas != placement.origin) & placement.free).ravel())
+        if not _exchange(placement, bands, broker, partners, moving, givers, effort.polish_width, rng):
+            failures += 1
+        else:
+            failures = 0
+
+
+def _exchange(
+    placement: Placement,
+    bands: Bands,
+    broker: int,
+    partners: Ints,
+    moving: Ints,
+    givers: Bools,
+    width: int,
+    rng: np.random.Generator,
+) -> bool:
+    """The best of `width` random takes, gives and swaps between one broker and others; whether one gained."""
+    if placement.tight:
+        partners = partners[placement.rule.domain[partners] == placement.rule.domain[broker]]
+        moving = moving[placement.domains.ravel()[moving] == placement.rule.domain[broker]]
+    partners = partners[partners != broker]
+    if not len(partners):
+        return False
+    other, theirs, ours = _drawn(placement, broker, partners, moving, width, rng)
+    may_take = (placement.count[other] > 0) & givers[other]
+    may_give = np.full(len(other), bool(placement.count[broker] > 0 and givers[broker]))
+    options = _exchange_options(placement, bands, broker, other, (theirs, may_take), (ours, may_give))
+    kind, index = np.unravel_index(int(options.argmin()), options.shape) if options.size else (0, 0)
+    if not options.size or options[kind, index] > GAIN:
+        return False
+    take, give = int(theirs[index]), int(ours[index])
+    partner = int(other[index])
+    if kind != _GIVE and not _give_one(placement, take, broker):
+        return False
+    if kind != _TAKE and not _give_one(placement, give, partner):
+        if kind == _SWAP:
+            _give_one(placement, take, partner)  # half a swap helps nobody
+        return False
+    return True
+
+
+def _drawn(
+    placement: Placement, broker: int, partners: Ints, moving: Ints, width: int, rng: np.random.Generator
+) -> tuple[Ints, Ints, Ints]:
+    """([pair] the other broker, a slot of its, a slot of ours) at random; the first pairs of what moves anyway."""
+    other = partners[rng.integers(len(partners), size=width)]
+    other = other[placement.count[other] > 0] if placement.count[broker] == 0 else other
+    theirs = placement.held[other, (rng.random(len(other)) * placement.count[other]).astype(np.int64)]
+    first = int(_MOVING * len(other))
+    if len(moving):
+        drawn = moving[rng.integers(len(moving), size=first)]
+        drawn = drawn[placement.replicas.ravel()[drawn] != broker]
+        theirs[: len(drawn)], other[: len(drawn)] = drawn, placement.replicas.ravel()[drawn]
+    if not placement.count[broker]:
+        return other, theirs, theirs
+    held = placement.held[broker, : placement.count[broker]]
+    ours = held[rng.integers(len(held), size=len(other))]
+    if len(held := held[placement.away(held)]):
+        ours[:first] = held[rng.integers(len(held), size=first)]
+    return other, theirs, ours
+
+
+def _exchange_options(
+    placement: Placement,
+    bands: Bands,
+    broker: int,
+    other: Ints,
+    taking: tuple[Ints, Bools],
+    giving: tuple[Ints, Bools],
+) -> Floats:
+    """[take | give | swap, partner] Change of the distance, divided by the bytes that are copied for it."""
+    (theirs, may_take), (ours, may_give) = taking, giving
+    width = placement.width
+    rows_in, rows_out = theirs // width, ours // width
+    weight_in, weight_out = placement.weights[rows_in], placement.weights[rows_out]
+    mine = np.full(len(other), broker)
+    may_take = may_take & placement.permitted(theirs, mine)
+    may_give = may_give & placement.permitted(ours, other)
+    crowds = placement.crowding
+    take_fits = crowds.allows(rows_in, other, mine[:, None])[:, 0]
+    give_fits = crowds.allows(rows_out, mine, other[:, None])[:, 0]
+    # Where two replicas of one topic change places nothing is crowded more.
+    swap_fits = (take_fits & give_fits) | (crowds.topic[rows_in] == crowds.topic[rows_out])
+    cost_in, cost_out = _cost(placement, theirs, mine), _cost(placement, ours, other)
+    loads, low, high = placement.loads, bands.low, bands.high
+    base = distance(loads[other], low[other], high[other]) + distance(loads[broker], low[broker], high[broker])
+
+    def after(gain_here: Floats) -> Floats:
+        here = distance(loads[broker] + gain_here, low[broker], high[broker])
+        there = distance(loads[other] - gain_here, low[other], high[other])
+        change: Floats = here + there - base
+        return change
+
+    def fits(gain_here: Floats) -> Bools:
+        room: Bools = (loads[broker, DISK] + gain_here[:, DISK] <= placement.disk_limit[broker]) | (
+            gain_here[:, DISK] <= 0
+        )
+        room &= (loads[other, DISK] - gain_here[:, DISK] <= placement.disk_limit[other]) | (gain_here[:, DISK] >= 0)
+        return room
+
+    options = []
+    for gain_here, legal, cost in (
+        (weight_in, may_take & take_fits, cost_in),
+        (-weight_out, may_give & give_fits, cost_out),
+        (weight_in - weight_out, may_take & may_give & swap_fits & (rows_in != rows_out), cost_in + cost_out),
+    ):
+        change = np.where(legal & fits(gain_here), after(gain_here), 0.0)
+        options.append(change / (np.maximum(cost, 0.0) + _LEAST))
+    return np.stack(options)
+
+
+def _cost(placement: Placement, slots: Ints, targets: Ints) -> Floats:
+    """[slot] The bytes that are copied more when each goes to its target; less than none when it comes home."""
+    more = (targets != placement.origin.ravel()[slots]).astype(np.float64) - placement.away(slots)
+    cost: Floats = (more + _NO_COPY) * placement.copied[slots // placement.width]
+    return cost
+
+
+def _give_one(placement: Placement, slot: int, target: int) -> bool:
+    """Makes one move if the limits allow it; whether they do."""
+    one, there = np.array([slot]), np.array([target])
+    if placement.budget.limited and not placement.affordable(one, there)[0]:
+        return False
+    placement.move(one, there)
+    return True

@@ -1,0 +1,142 @@
+"""A candidate's moves as columns: read, held against its digest and counted without a Python object for each."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_rebalance.documents.json_files import PROPOSALS
+from kafka_rebalance.documents.storage import Folder
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.digests import canonical_json
+from kafka_rebalance.planning.problem.arrays import Bools, Ints
+from kafka_rebalance.planning.tables.move_rows import LATER_MOVES, MOVES_SCHEMA, move_of, move_row
+from kafka_rebalance.planning.tables.result_tables import PART, parquet_table, read_file
+
+COLUMNS = pa.schema([field for field in MOVES_SCHEMA if field.name != "candidate"])
+
+
+def read_moves(run_folder: Folder, proposals: Mapping[str, Any], name: str) -> pa.Table:
+    """The moves of one candidate of `proposals.json`, in COLUMNS; `read_candidate` gives the same as objects.
+
+    Raises ArtifactError where they are not those that the candidate's digest was taken of.
+    """
+    where = f"{run_folder / 'moves' / PART}"
+    found = parquet_table(read_file(run_folder / "moves", PART), where)
+    missing = [column for column in MOVES_SCHEMA.names if column not in (*found.column_names, *LATER_MOVES)]
+    if missing:
+        raise ArtifactError(f"{where} lacks {', '.join(missing)}. Clear the task that wrote it.")
+    for column in LATER_MOVES:
+        if column not in found.column_names:
+            kind = MOVES_SCHEMA.field(column).type
+            found = found.append_column(column, pa.nulls(found.num_rows, kind))
+    table = found.filter(pc.equal(found["candidate"], name)).select(COLUMNS.names).combine_chunks()
+    entry = next(candidate for candidate in proposals["candidates"] if candidate["name"] == name)
+    digest = moves_digest(name, proposals["snapshot_digest"], proposals["settings"], table)
+    if digest != entry["digest"]:
+        raise ArtifactError(
+            f"The moves of candidate {name!r} in {run_folder} have digest {digest[:8]}, {PROPOSALS} says "
+            f"{str(entry['digest'])[:8]}: one of the files was changed. Nothing was written to the cluster. Plan again."
+        )
+    return table
+
+
+def move_table(moves: Sequence[Move]) -> pa.Table:
+    """The moves as columns."""
+    return pa.Table.from_pylist([move_row("", move) for move in moves], schema=COLUMNS)  # without the candidate
+
+
+def moves_in(table: pa.Table) -> tuple[Move, ...]:
+    """The rows as moves."""
+    return tuple(move_of(row) for row in table.to_pylist())
+
+
+def moves_digest(name: str, snapshot_digest: str, settings: Mapping[str, object], table: pa.Table) -> str:
+    """What `candidate_digest` gives of the same moves: its canonical JSON, put together column by column."""
+    order = by_partition(table, table["batch"].to_numpy())
+    topics = _encoded(table["topic"])
+    quoted = pa.array([canonical_json(topic).decode() for topic in topics.dictionary.to_pylist()], pa.string())
+    rows = pc.binary_join_element_wise(
+        "[",
+        quoted.take(topics.indices),
+        ",",
+        _text(table["partition"]),
+        ",[",
+        _ids(table["before"]),
+        "],[",
+        _ids(table["after"]),
+        "],",
+        _text(table["batch"]),
+        _leads_elsewhere(table),
+        "]",
+        "",
+    ).take(pa.array(order))
+    written = [canonical_json(value).decode("utf-8", "surrogatepass") for value in (name, settings, snapshot_digest)]
+    moves = ",".join(rows.to_pylist())
+    text = f'{{"candidate":{written[0]},"moves":[{moves}],"settings":{written[1]},"snapshot":{written[2]}}}'
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def by_partition(table: pa.Table, *first: Ints) -> Ints:
+    """[row] The rows in the order of `first`, then of topic and partition."""
+    topics = _encoded(table["topic"])
+    names = topics.dictionary.to_pylist()
+    rank = np.empty(len(names), dtype=np.int64)
+    rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    keys = (table["partition"].to_numpy(), rank[topics.indices.to_numpy()], *reversed(first))
+    order: Ints = np.lexsort(keys)
+    return order
+
+
+def changes_leader(table: pa.Table) -> Bools:
+    """[row] Whether another broker leads in the end, as `Move.changes_leader`."""
+    changed: Bools = pc.not_equal(_sources(table), _first(table, "after")).to_numpy(zero_copy_only=False)
+    return changed
+
+
+def _first(table: pa.Table, column: str) -> pa.Array:
+    """[row] The first broker of each list."""
+    return pc.list_element(_whole(table[column]), 0)
+
+
+def _sources(table: pa.Table) -> pa.Array:
+    """[row] Who leads before, as `Move.source`: one of the list, else its first replica."""
+    first, leader = _first(table, "before"), _whole(table["leader"])
+    lists = _whole(table["before"])
+    held = pc.equal(pc.list_flatten(lists), leader.take(pc.list_parent_indices(lists)))
+    rows = pc.unique(pc.list_parent_indices(lists).filter(pc.fill_null(held, False)))
+    leads = pc.is_in(pa.array(range(table.num_rows), rows.type), value_set=rows)
+    return pc.if_else(leads, leader, first)
+
+
+def _leads_elsewhere(table: pa.Table) -> pa.Array:
+    """[row] `,2` where broker 2 leads and is not the first replica, else nothing."""
+    source = _sources(table)
+    return pc.if_else(
+        pc.equal(source, _first(table, "before")), "", pc.binary_join_element_wise(",", source.cast(pa.string()), "")
+    )
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    """One array, also of a column in several chunks or none."""
+    whole = column.combine_chunks()
+    return whole if isinstance(whole, pa.Array) else pa.concat_arrays(column.chunks)
+
+
+def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
+    return _whole(column).dictionary_encode()
+
+
+def _text(column: pa.ChunkedArray) -> pa.Array:
+    return _whole(column).cast(pa.string())
+
+
+def _ids(column: pa.ChunkedArray) -> pa.Array:
+    """`1,2,3` of each list."""
+    return pc.binary_join(_whole(column).cast(pa.list_(pa.string())), ",")

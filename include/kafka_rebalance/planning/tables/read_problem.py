@@ -1,0 +1,141 @@
+"""The snapshot's tables as the arrays that the planner computes on.
+
+Columns are those of the README's "Tables"; columns beyond them are left alone, optional ones may be missing or null.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from kafka_rebalance.documents.storage import Folder
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model.digests import digest_of_bytes
+from kafka_rebalance.model.settings import Settings, matches
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
+from kafka_rebalance.planning.tables.checked_columns import Columns
+from kafka_rebalance.planning.tables.log_dirs import read_dir_contents, read_log_dirs
+from kafka_rebalance.planning.tables.result_tables import BROKERS, PARTITIONS, STATES, parquet_table, read_file
+
+_LARGEST_TOTAL = 2.0**60  # an exbibyte
+
+
+def read_problem(folder: Folder, settings: Settings) -> Problem:
+    """The snapshot as arrays. Raises ArtifactError naming the file and the column that cannot be used."""
+    files = [read_file(folder, BROKERS), read_file(folder, PARTITIONS)]
+    brokers, partitions = (
+        Columns(parquet_table(content, f"{folder / name}"), f"{folder}/{name}")
+        for content, name in zip(files, (BROKERS, PARTITIONS), strict=True)
+    )
+    ids = brokers.integers("broker")
+    brokers.check_keys(ids)
+    topics, topic = partitions.names("topic")
+    partition = partitions.integers("partition")
+    partitions.check_keys(topic, partition)
+    order = np.lexsort((partition, topic))
+    lists, in_isr = partitions.lists("replicas")[order], partitions.optional_lists("isr")[order]
+    named = np.unique(np.concatenate([ids, lists[lists >= 0]]))
+    at = np.searchsorted(named, ids)
+    registered = np.isin(named, ids)
+    size, size_known = partitions.amounts("size_bytes", required=True)
+    _check_total(size[order], lists)
+    excluded = partitions.flags("excluded")[order]
+    state, racks = brokers.texts("state", allowed=STATES), brokers.texts("rack")
+    leaving = np.isin(named, list(settings.leaving))
+    if not settings.drain:
+        # What the settings say of a broker wins over the table.
+        said = np.isin(ids, [*settings.brokers_out, *settings.replace.values()])
+        leaving[at] |= np.array([value == "drain" for value in state], dtype=bool) & ~said
+    stays = registered & ~leaving
+
+    def matched(selects: Callable[[str], bool]) -> Bools:
+        """[partition row] Whether its topic is selected."""
+        chosen: Bools = np.array([selects(name) for name in topics], dtype=bool)[topic[order]]
+        return chosen
+
+    known_of: dict[str, int] = {}
+
+    def stated(column: str) -> Floats:
+        """[broker] by id, NaN where it is not known."""
+        values, known = brokers.amounts(column)
+        spread = np.full(len(named), np.nan)
+        spread[at] = np.where(known, values, np.nan)
+        return spread
+
+    def noted(column: str) -> Floats:
+        """[broker] by id, NaN where it is not known; notes of how many of those that stay it is, where not of all."""
+        values = stated(column)
+        known = ~np.isnan(values[stays])
+        if known.any() and not known.all():
+            known_of[column] = int(known.sum())
+        return values
+
+    def capacity(column: str) -> Floats | None:
+        """[broker] by id, where it is known for every broker that stays."""
+        values = noted(column)
+        return np.where(np.isnan(values), 0.0, values) if stays.any() and not np.isnan(values[stays]).any() else None
+
+    def rates(column: str) -> Floats | None:
+        values, known = partitions.amounts(column)
+        return values[order] if known.any() else None
+
+    replicas = np.where(lists >= 0, np.searchsorted(named, np.maximum(lists, 0)), -1)
+    by_id = dict(zip(ids.tolist(), racks, strict=True))
+    return Problem(
+        settings=settings,
+        snapshot_digest=digest_of_bytes(*files),
+        topics=topics,
+        topic=topic[order],
+        partition=partition[order],
+        replicas=replicas,
+        leader=_leaders(lists, replicas, partitions.optional_ids("leader")[order]),
+        size_bytes=size[order].astype(np.int64),
+        bytes_in=rates("bytes_in_per_second"),
+        bytes_out=rates("bytes_out_per_second"),
+        movable=matched(settings.selects) & ~excluded,
+        pinned=matched(partial(matches, globs=settings.pinned_topics)),
+        rack_pinned=matched(partial(matches, globs=settings.rack_pinned_topics)),
+        in_sync=_in_sync(lists, in_isr),
+        min_insync=partitions.amounts("min_insync_replicas")[0][order].astype(np.int64),
+        unknown_sizes=int((~size_known).sum()),
+        brokers=named,
+        racks=tuple(by_id.get(broker) for broker in named.tolist()),
+        registered=registered,
+        leaving=leaving,
+        closed=np.isin(named, list(settings.brokers_out)),
+        disk_capacity=noted("disk_capacity_bytes"),
+        disk_used=noted("disk_used_bytes"),
+        log_dirs=read_log_dirs(brokers, at, len(named), settings.disk_headroom),
+        dir_contents=read_dir_contents(brokers, partitions, at, order, replicas, size[order]),
+        known_of=known_of,
+        nic_in=capacity("nic_in_bytes_per_second"),
+        nic_out=capacity("nic_out_bytes_per_second"),
+        networks=np.stack([stated("nic_in_bytes_per_second"), stated("nic_out_bytes_per_second")], axis=1),
+    )
+
+
+def _check_total(size: Floats, replicas: Ints) -> None:
+    """Sums of bytes are integers of 64 bits."""
+    total = float((size * (replicas >= 0).sum(axis=1)).sum())
+    if total > _LARGEST_TOTAL:
+        raise ArtifactError(
+            f"The sizes of all replicas add up to {total:g} bytes, which is more than any cluster holds. "
+            "Nothing was planned. Correct column size_bytes."
+        )
+
+
+def _leaders(lists: Ints, replicas: Ints, led_by: Ints) -> Ints:
+    """[row] Index of the broker that leads; the first replica's where nobody is known to, or none of the list does."""
+    leads = (lists == led_by[:, None]) & (led_by[:, None] >= 0)
+    position = np.where(leads.any(axis=1), leads.argmax(axis=1), 0)
+    leaders: Ints = replicas[np.arange(len(replicas)), position]
+    return leaders
+
+
+def _in_sync(replicas: Ints, isr: Ints) -> Bools:
+    """[row, position] Which replicas are in the ISR; all of them where it is not known (Kafka's own is never empty)."""
+    unknown = (isr < 0).all(axis=1, keepdims=True)
+    listed: Bools = (replicas[:, :, None] == isr[:, None, :]).any(axis=2)
+    return (replicas >= 0) & (listed | unknown)

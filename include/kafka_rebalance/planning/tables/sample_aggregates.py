@@ -1,0 +1,128 @@
+"""The ledger's samples of one cluster, aggregated in this process to one row a partition, as `spark.metrics` does.
+
+For the nightly check, which has no Spark: a cluster of 150,000 partitions has four million samples in four weeks.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from kafka_rebalance.planning.problem.arrays import Floats, Ints
+from kafka_rebalance.planning.tables.history_table import EXISTING_SCHEMA, HISTORY_SCHEMA, SAMPLES_SCHEMA
+
+DAYS = 28  # four weeks have each day of the week four times, and forget what the cluster was before
+PERCENTILE = 0.95
+
+
+def aggregated(samples: pa.Table, existing: pa.Table) -> pa.Table:
+    """HISTORY_SCHEMA's columns of the samples (SAMPLES_SCHEMA) of the partitions that exist (EXISTING_SCHEMA).
+
+    What retention will take is left unknown: that needs `lifetime_ms`, and nobody who looks at rates alone has it.
+    """
+    samples, existing = samples.select(SAMPLES_SCHEMA.names), existing.select(EXISTING_SCHEMA.names)
+    sound = pc.and_(pc.is_valid(samples["topic"]), pc.is_valid(samples["partition"]))
+    sound = pc.and_(sound, pc.fill_null(pc.greater_equal(samples["size_bytes"], 0), False))
+    samples = samples.filter(sound)
+    of = _rows_of(samples, existing)
+    czxid, known_czxid = _numbers(samples["topic_czxid"]), _numbers(existing["topic_czxid"])
+    mine = of >= 0
+    same = np.isnan(czxid) | np.isnan(known_czxid[np.maximum(of, 0)]) | (czxid == known_czxid[np.maximum(of, 0)])
+    keep = np.flatnonzero(mine & same)
+    of = of[keep]
+    at = samples["observed_at"].cast(pa.int64()).to_numpy()[keep]
+    end, start, size = (_numbers(samples[name])[keep] for name in ("end_offset", "start_offset", "size_bytes"))
+    order = np.lexsort((size, start, end, at, of))
+    of, at, end, start, size = of[order], at[order], end[order], start[order], size[order]
+    first = np.ones(len(of), dtype=bool)
+    first[1:] = (of[1:] != of[:-1]) | (at[1:] != at[:-1])  # two samples of one time are one
+    of, at, end, start, size = of[first], at[first], end[first], start[first], size[first]
+    return _figures(existing, of, at, end, start, size)
+
+
+def _figures(existing: pa.Table, of: Ints, at: Ints, end: Floats, start: Floats, size: Floats) -> pa.Table:
+    begins = np.flatnonzero(np.r_[True, of[1:] != of[:-1]]) if len(of) else np.zeros(0, dtype=np.int64)
+    ends = np.r_[begins[1:], len(of)] - 1 if len(begins) else begins
+    follows = np.ones(len(of), dtype=bool)
+    follows[begins] = False
+    microseconds, records = np.diff(at, prepend=at[:1]), np.diff(end, prepend=end[:1])
+    held = end - start
+    with np.errstate(divide="ignore", invalid="ignore"):
+        appended = np.where(records == 0, 0.0, np.round(records * size / np.where(held > 0, held, np.nan)))
+    told = follows & (records >= 0) & ~np.isnan(appended) & (microseconds > 0)
+    group = np.searchsorted(begins, np.arange(len(of)), side="right") - 1
+    seconds = np.where(told, microseconds / 1e6, 0.0)
+    intervals = np.bincount(group[told], minlength=len(begins))
+    measured = np.bincount(group, seconds, len(begins))
+    total = np.bincount(group[told], appended[told], len(begins))
+    counts = np.bincount(group, minlength=len(begins))
+    p95 = _percentile(group[told], appended[told] / np.maximum(seconds[told], 1e-9), seconds[told], len(begins))
+    at_table = existing.take(pa.array(of[begins]))
+    time = HISTORY_SCHEMA.field("first_at").type
+    columns = {
+        "topic": at_table["topic"],
+        "partition": at_table["partition"],
+        "samples": pa.array(counts),
+        "first_at": pa.array(at[begins]).cast(time),
+        "last_at": pa.array(at[ends]).cast(time),
+        "first_size_bytes": pa.array(size[begins].astype(np.int64)),
+        "last_size_bytes": pa.array(size[ends].astype(np.int64)),
+        "mean_size_bytes": pa.array(np.bincount(group, size, len(begins)) / np.maximum(counts, 1)),
+        "p95_size_bytes": pa.array(_percentile(group, size, np.ones(len(of)), len(begins))),
+        "intervals": pa.array(intervals),
+        "measured_seconds": pa.array(measured),
+        "mean_bytes_in_per_second": pa.array(total / np.where(measured > 0, measured, 1.0), mask=measured <= 0),
+        "p95_bytes_in_per_second": pa.array(p95, mask=intervals == 0),
+        "lifetime_ms": pa.nulls(len(begins), pa.int64()),
+        "lifetime_bytes": pa.nulls(len(begins), pa.int64()),
+    }
+    return pa.table([columns[name] for name in HISTORY_SCHEMA.names], names=HISTORY_SCHEMA.names).cast(HISTORY_SCHEMA)
+
+
+def _percentile(group: Ints, values: Floats, weights: Floats, groups: int) -> Floats:
+    """[group] The exact percentile as Spark has it: each value counts as often as its weight, a second each."""
+    order = np.lexsort((values, group))
+    group, values = group[order], values[order]
+    times = np.maximum(1, np.round(weights[order])).astype(np.int64)
+    many = np.bincount(group, times, groups).astype(np.int64)
+    before = np.cumsum(many) - many
+    upto = np.cumsum(times)
+    position = np.maximum(many - 1, 0) * PERCENTILE
+    low, high = np.floor(position), np.ceil(position)
+    if not len(values):
+        return np.zeros(groups)
+
+    def at(place: Floats) -> Floats:
+        found: Floats = values[np.minimum(np.searchsorted(upto, before + place, side="right"), len(values) - 1)]
+        return found
+
+    result: Floats = at(low) + (position - low) * (at(high) - at(low))
+    return result
+
+
+def _rows_of(samples: pa.Table, existing: pa.Table) -> Ints:
+    """[sample] Its row among the partitions that exist, -1 where it is of none."""
+    topics = pc.unique(existing["topic"])
+    width = 1 + max(int(pc.max(existing["partition"]).as_py() or 0), int(pc.max(samples["partition"]).as_py() or 0))
+    keys = _keys(existing, topics, width)
+    wanted = _keys(samples, topics, width)
+    if not len(keys):
+        return np.full(len(wanted), -1, dtype=np.int64)
+    order = np.argsort(keys, kind="stable")
+    place = np.minimum(np.searchsorted(keys[order], wanted), len(keys) - 1)
+    rows = order[place]
+    return np.where((wanted >= 0) & (keys[rows] == wanted), rows, -1)
+
+
+def _keys(table: pa.Table, topics: pa.Array, width: int) -> Ints:
+    topic = pc.fill_null(pc.index_in(table["topic"], value_set=topics), -1).to_numpy().astype(np.int64)
+    partition = table["partition"].to_numpy().astype(np.int64)
+    keys: Ints = np.where(topic >= 0, topic * width + partition, -1)
+    return keys
+
+
+def _numbers(column: pa.ChunkedArray) -> Floats:
+    """NaN where null."""
+    values: Floats = pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy().copy()
+    return values

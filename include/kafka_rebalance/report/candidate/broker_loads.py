@@ -1,0 +1,159 @@
+"""Brokers before, during and after a plan: of many, those that matter most; racks where something changes."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from kafka_rebalance.documents.json_object import Document
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.report.candidate.csv_files import cell
+from kafka_rebalance.report.candidate.search_query import PAGE_ROWS, Query
+from kafka_rebalance.report.run.run_report import BrokerChange, Load
+
+MOST_LISTED = 30  # so many brokers are listed whole
+WORST, CHANGED = 10, 10  # of more, these
+CSV_HEAD = (
+    "broker", "rack", "disk_capacity_bytes", "bytes_before", "bytes_at_most", "bytes_after", "leaders_before",
+    "leaders_after", "replicas_before", "replicas_after", "bytes_in_per_second_before", "bytes_in_per_second_after",
+    "nic_in_bytes_per_second", "bytes_out_per_second_before", "bytes_out_per_second_after", "nic_out_bytes_per_second",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class RackChange:
+    """What the brokers of one rack hold together, before and after."""
+
+    rack: str
+    brokers: int
+    before: Load
+    after: Load
+
+
+@dataclass(frozen=True, slots=True)
+class BrokersPage:
+    """What a query finds."""
+
+    query: Query
+    brokers: tuple[BrokerChange, ...]
+    total: int
+
+    @property
+    def pages(self) -> int:
+        return max(1, -(-self.total // PAGE_ROWS))
+
+
+def broker_changes(
+    candidate: str, rows: Iterable[Mapping[str, object]], peaks: Mapping[int, int] | None = None
+) -> tuple[BrokerChange, ...]:
+    """Rows of the table `loads` of one candidate, paired by broker; `peaks` are its bytes at most while it runs."""
+    found: dict[int, dict[str, Document]] = defaultdict(dict)
+    for number, row in enumerate(rows):
+        document = Document.of(f"loads of {candidate}, row {number}", row)
+        found[document.count("broker")][document.text("phase")] = document
+    changes = []
+    for broker, phases in sorted(found.items()):
+        if set(phases) != {"before", "after"}:
+            raise ArtifactError(
+                f"loads: broker {broker} of {candidate} has the phases {sorted(phases)}, not before and after. "
+                "Nothing was written to the cluster. Clear the task plan."
+            )
+        before, after = phases["before"], phases["after"]
+        rack, capacity = after.optional_text("rack"), after.optional_count("disk_capacity_bytes")
+        peak = None if peaks is None else peaks.get(broker)
+        networks = [after.optional_number(f"nic_{way}_bytes_per_second") for way in ("in", "out")]
+        changes.append(BrokerChange(broker, rack, capacity, _load(before), _load(after), peak, *networks))
+    return tuple(changes)
+
+
+def _load(row: Document) -> Load:
+    return Load(
+        row.count("replicas"),
+        row.count("leaders"),
+        row.count("size_bytes"),
+        row.optional_number("bytes_in_per_second"),
+        row.optional_number("bytes_out_per_second"),
+    )
+
+
+def shown(brokers: Sequence[BrokerChange]) -> tuple[BrokerChange, ...]:
+    """All by id; of more than MOST_LISTED the fullest and those that change most, fullest first."""
+    if len(brokers) <= MOST_LISTED:
+        return tuple(brokers)
+    fullest, changed = (_sorted(brokers, sort) for sort in ("fullest", "change"))
+    chosen = {broker.broker for broker in (*fullest[:WORST], *changed[:CHANGED])}
+    return tuple(broker for broker in fullest if broker.broker in chosen)
+
+
+def brokers_page(brokers: Sequence[BrokerChange], query: Query) -> BrokersPage:
+    """The query's page; of one beyond the last, the last."""
+    page = min(query.page, max(1, -(-len(brokers) // PAGE_ROWS)))
+    rows = _sorted(brokers, query.sort)[(page - 1) * PAGE_ROWS : page * PAGE_ROWS]
+    return BrokersPage(replace(query, page=page), tuple(rows), len(brokers))
+
+
+def _sorted(brokers: Sequence[BrokerChange], sort: str) -> list[BrokerChange]:
+    """In the order of BROKER_SORTS. How full is against the capacity; behind come disks of unknown size, by bytes."""
+
+    def rank(broker: BrokerChange) -> tuple[float, float]:
+        if sort == "broker":
+            return 0.0, 0.0
+        if sort == "change":
+            before, after = broker.before, broker.after
+            return -abs(after.size_bytes - before.size_bytes), -abs(after.leaders - before.leaders)
+        capacity = broker.disk_capacity_bytes
+        return float(not capacity), -broker.most_bytes / (capacity or 1)
+
+    return sorted(brokers, key=lambda broker: (*rank(broker), broker.broker))
+
+
+def rack_changes(brokers: Sequence[BrokerChange]) -> tuple[RackChange, ...]:
+    """The racks that hold something else after than before; none where racks are not known."""
+    by_rack: dict[str, list[BrokerChange]] = defaultdict(list)
+    for broker in brokers:
+        if broker.rack is not None:
+            by_rack[broker.rack].append(broker)
+    made = (
+        RackChange(rack, len(own), _sum([one.before for one in own]), _sum([one.after for one in own]))
+        for rack, own in sorted(by_rack.items())
+    )
+    return tuple(
+        rack
+        for rack in made
+        if (rack.before.replicas, rack.before.leaders, rack.before.size_bytes)
+        != (rack.after.replicas, rack.after.leaders, rack.after.size_bytes)
+    )
+
+
+def _sum(loads: Sequence[Load]) -> Load:
+    return Load(
+        sum(load.replicas for load in loads),
+        sum(load.leaders for load in loads),
+        sum(load.size_bytes for load in loads),
+        _total([load.bytes_in_per_second for load in loads]),
+        _total([load.bytes_out_per_second for load in loads]),
+    )
+
+
+def _total(rates: Sequence[float | None]) -> float | None:
+    return None if None in rates else sum(rate or 0.0 for rate in rates)
+
+
+def brokers_csv(brokers: Iterable[BrokerChange]) -> str:
+    """All brokers, one line each; what is unknown is empty."""
+    text = io.StringIO(newline="")
+    writer = csv.writer(text)
+    writer.writerow(CSV_HEAD)
+    for one in brokers:
+        writer.writerow(
+            (
+                one.broker, cell(one.rack or ""), one.disk_capacity_bytes, one.before.size_bytes, one.peak_bytes,
+                one.after.size_bytes, one.before.leaders, one.after.leaders, one.before.replicas, one.after.replicas,
+                one.before.bytes_in_per_second, one.after.bytes_in_per_second, one.nic_in_bytes_per_second,
+                one.before.bytes_out_per_second, one.after.bytes_out_per_second, one.nic_out_bytes_per_second,
+            )
+        )  # fmt: skip
+    return text.getvalue()

@@ -1,0 +1,51 @@
+"""What stays on brokers that are to be emptied, in words, for whoever approves."""
+
+from __future__ import annotations
+
+from kafka_rebalance.documents.json_object import Document
+from kafka_rebalance.documents.proposals.stays_behind import Reason, StaysBehind
+from kafka_rebalance.report.candidate.risk import Named
+from kafka_rebalance.report.units import format_bytes, format_count
+
+_WHY = {
+    Reason.NOT_SELECTED: "topics_in and topics_out of the run, or of the policy, keep these topics out",
+    Reason.INTERNAL: "these topics are Kafka's own, and internal_topics is not ticked",
+    Reason.PINNED: "pinned_topics keeps these replicas where they are",
+    Reason.ONLY_REORDERED: "this candidate only re-orders lists",
+    Reason.NOT_MOVED: "this candidate does not move them",
+}
+
+
+def read_stays_behind(candidate: Document) -> tuple[StaysBehind, ...]:
+    """Of a candidate in proposals.json; nothing where it was planned by a version that did not look at this."""
+    parts = candidate.parts("stays_behind") if "stays_behind" in candidate.content else ()
+    return tuple(
+        StaysBehind(
+            part.count("broker"),
+            Reason(part.text("reason")),
+            part.count("replicas"),
+            part.count("size_bytes"),
+            part.texts("topics"),
+            part.count("topic_count"),
+        )
+        for part in parts
+    )
+
+
+def stays_words(found: tuple[StaysBehind, ...], named: Named) -> str:
+    """A sentence for each broker and reason, and what the verification makes of it; empty where nothing stays."""
+    if not found:
+        return ""
+    said = [f"{_words(one, named)}." for one in found]
+    return " ".join([*said, "The verification fails while such a broker holds anything of topics_in."])
+
+
+def _words(one: StaysBehind, named: Named) -> str:
+    topics = ", ".join(named(topic) for topic in one.topics)
+    more = one.topic_count - len(one.topics)
+    others = f" and {format_count(more)} more" if more else ""
+    replicas = format_count(one.replicas, "replica", "replicas")
+    return (
+        f"Broker {one.broker} keeps {replicas} ({format_bytes(one.size_bytes)}) of "
+        f"{'topic' if one.topic_count == 1 else 'topics'} {topics}{others}: {_WHY[one.reason]}"
+    )

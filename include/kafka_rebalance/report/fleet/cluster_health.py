@@ -1,0 +1,382 @@
+"""The overview of the fleet: values and words for each cluster, out of the folders' documents. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kafka_rebalance.documents.json_object import Document
+from kafka_rebalance.execution.approval_rules import REJECT
+
+NIGHTS = 30  # of the ledger, in the small pictures
+CHECK_OVERDUE = timedelta(hours=36)  # it comes every night
+JANITOR_OVERDUE = timedelta(minutes=15)  # it comes every minute, and has ten for a look
+FINDINGS_SHOWN = 5
+ACTIVE_STATES = frozenset({"queued", "running"})  # of a Dag run
+RESOURCES = {
+    "disk": "Bytes on disk", "replicas": "Replicas", "leaders": "Leaders", "bytes_in": "Bytes in",
+    "leader_bytes_out": "Bytes out of leaders",
+}  # fmt: skip
+TONES = ("bad", "attention", "good")  # worst first
+
+RUN_STATES = {  # state: (tone, words)
+    "planning": ("calm", "being planned"),
+    "unplanned": ("calm", "ended before there was a plan"),
+    "waiting": ("attention", "waits for approval"),
+    "undecided": ("calm", "planned, ended without a decision"),
+    "rejected": ("calm", "rejected"),
+    "expired": ("calm", "expired without an answer"),
+    "approved": ("attention", "approved, not started"),
+    "executing": ("attention", "reassigning"),
+    "broken_off": ("bad", "reassignment started, end not verified"),
+    "behind": ("attention", "in place, replicas not in sync yet"),
+    "verified": ("good", "done and verified"),
+    "failed": ("bad", "verification failed"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """`inside` is one of our pages; the others are Airflow's."""
+
+    words: str
+    url: str
+    inside: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How far a resource's worst broker was from its share, over the checks; shares of the share, oldest first."""
+
+    resource: str
+    at: tuple[datetime, ...]
+    skew: tuple[float, ...]
+    limit: float
+
+    @property
+    def title(self) -> str:
+        return RESOURCES.get(self.resource, self.resource)
+
+    @property
+    def is_past(self) -> bool:
+        return self.skew[-1] > self.limit
+
+    @property
+    def _top(self) -> float:
+        return max(*self.skew, self.limit) * 1.1 or 1.0
+
+    def _height(self, value: float) -> float:
+        return round(28 - 26 * value / self._top, 1)
+
+    @property
+    def points(self) -> str:
+        """Of an SVG's polyline in a box of 120 by 30; time to the right."""
+        if len(self.skew) == 1:
+            return f"2,{self._height(self.skew[0])} 118,{self._height(self.skew[0])}"
+        begin, end = self.at[0].timestamp(), self.at[-1].timestamp()
+        across = [116 * (moment.timestamp() - begin) / (end - begin or 1.0) + 2 for moment in self.at]
+        return " ".join(f"{x:.1f},{self._height(value)}" for x, value in zip(across, self.skew, strict=True))
+
+    @property
+    def limit_height(self) -> float:
+        return self._height(self.limit)
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """What the newest nightly check found."""
+
+    at: datetime
+    text: str
+    past_limit: bool
+    imbalance: float
+    segment_errors: int
+    segment_warnings: int
+    findings: tuple[str, ...]
+    controller: str
+    is_whole: bool = True  # False: brokers or partitions were left out, as the text says
+
+    @property
+    def sentence(self) -> str:
+        return f"{self.text[:1].upper()}{self.text[1:]}."
+
+
+@dataclass(frozen=True, slots=True)
+class CheckRun:
+    """Airflow's newest run of the check's task for this cluster."""
+
+    state: str | None
+    at: datetime | None
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Run:
+    """One rebalance: our own state of it beside Airflow's."""
+
+    run_id: str
+    at: datetime | None
+    state: str
+    airflow_state: str
+    link: Link
+    problem: str = ""  # why our state cannot be told
+
+    @property
+    def tone(self) -> str:
+        return "bad" if self.problem else RUN_STATES[self.state][0]
+
+    @property
+    def words(self) -> str:
+        return self.problem or RUN_STATES[self.state][1]
+
+    @property
+    def contradiction(self) -> str:
+        """What Airflow says where it is not what the run's files say."""
+        if self.state in ("failed", "broken_off") and self.airflow_state == "success":
+            return "Airflow has the run as success, by hand or by a cleared task. What counts is the verification."
+        if self.state == "verified" and self.airflow_state == "failed":
+            return "Airflow has the run as failed, but the cluster is as approved. The failed task's log says why."
+        if self.state == "executing" and self.airflow_state == "queued":
+            return "Airflow has not started the run's next task."
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    subject: str
+    at: datetime | None
+    people: tuple[str, ...]
+    link: Link
+
+
+@dataclass(frozen=True, slots=True)
+class Lease:
+    """Who holds the throttle; or why its lease cannot be read."""
+
+    run: str
+    bytes_per_second: int | None
+    taken_at: datetime | None
+    handed_over_at: datetime | None
+    link: Link | None
+    problem: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Leftover:
+    """Something that the janitor found. `id` is what its Dag's `clean` takes; empty where it cannot clean that."""
+
+    text: str
+    remedy: str
+    id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Janitor:
+    """The janitor's last report."""
+
+    at: datetime | None
+    alerts: tuple[str, ...] = ()
+    warnings: tuple[str, ...] = ()
+    findings: tuple[Leftover, ...] = ()
+    lock: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """Everything the overview says of one cluster."""
+
+    connection_id: str
+    now: datetime
+    check: Check | None = None
+    check_run: CheckRun | None = None
+    trends: tuple[Trend, ...] = ()
+    runs: tuple[Run, ...] = ()
+    approvals: tuple[Approval, ...] = ()
+    lease: Lease | None = None
+    janitor: Janitor | None = None
+    is_frozen: bool = False
+    problems: tuple[str, ...] = ()  # what could not be read, in words
+
+    @property
+    def check_failed(self) -> bool:
+        """Whether Airflow's newest check of this cluster failed, or is the last one too long ago."""
+        return self.check_run is not None and self.check_run.state in ("failed", "upstream_failed")
+
+    @property
+    def check_overdue(self) -> bool:
+        return self.check is not None and self.now - self.check.at > CHECK_OVERDUE
+
+    @property
+    def janitor_overdue(self) -> bool:
+        """Whether the janitor has stopped looking: then nobody tells of copies that nobody follows."""
+        looked = self.janitor.at if self.janitor is not None else None
+        return looked is not None and self.now - looked > JANITOR_OVERDUE
+
+    @property
+    def _bad(self) -> list[str]:
+        said = []
+        if self.problems:
+            said.append("not everything could be read")
+        if self.janitor is not None and self.janitor.alerts:
+            said.append("the janitor needs somebody")
+        if self.janitor_overdue:
+            said.append("the janitor does not look after it any more")
+        if self.lease is not None and self.lease.problem:
+            said.append("its throttle lease cannot be read")
+        if self.check_failed:
+            said.append("the last check failed")
+        if self.runs and self.runs[0].tone == "bad":
+            said.append(self.runs[0].words if not self.runs[0].problem else "its last run cannot be read")
+        if self.check is not None and self.check.segment_errors:
+            said.append("errors in segment settings")
+        return said
+
+    @property
+    def _attention(self) -> list[str]:
+        said = []
+        if self.approvals:
+            said.append("waits for approval")
+        if self.is_frozen:
+            said.append("frozen")
+        if self.check is None and not self.problems:
+            said.append("not checked yet")
+        elif self.check_overdue:
+            said.append("the last check is long ago")
+        if self.check is not None and self.check.past_limit:
+            said.append("past its limit")
+        if self.check is not None and not self.check.is_whole:
+            said.append("not everything was measured")
+        if self.runs and self.runs[0].state in ("approved", "executing"):
+            said.append(self.runs[0].words)
+        if self.janitor is None and not self.problems:
+            said.append("the janitor has not looked yet")
+        elif self.janitor is not None and (self.janitor.findings or self.janitor.warnings):
+            said.append("the janitor found something")
+        return said
+
+    @property
+    def tone(self) -> str:
+        return "bad" if self._bad else "attention" if self._attention else "good"
+
+    @property
+    def health(self) -> str:
+        """In a few words, what is worst first."""
+        said = "; ".join([*self._bad, *self._attention]) or "balanced, nothing to do"
+        return said[0].upper() + said[1:]
+
+
+@dataclass(frozen=True, slots=True)
+class Overview:
+    """The page. `problem` says why there is no list of clusters, or what else holds for all of them."""
+
+    now: datetime
+    clusters: tuple[Cluster, ...]
+    problems: tuple[str, ...] = ()
+    freeze_link: Link | None = None
+    all_frozen: bool = False
+
+    @property
+    def counts(self) -> tuple[tuple[str, int], ...]:
+        """How many clusters there are of each tone, worst first."""
+        words = {"bad": "for somebody to act on", "attention": "to look at", "good": "fine"}
+        tones = [cluster.tone for cluster in self.clusters]
+        return tuple((words[tone], tones.count(tone)) for tone in TONES if tone in tones)
+
+
+def worst_first(clusters: Sequence[Cluster]) -> tuple[Cluster, ...]:
+    """By health, then in the Variable's order."""
+    return tuple(sorted(clusters, key=lambda cluster: TONES.index(cluster.tone)))
+
+
+def read_check(verdict: Mapping[str, object]) -> Check:
+    """verdict.json. Raises ArtifactError naming the key that cannot be used."""
+    document = Document.of("verdict.json", verdict)
+    segments = document.optional_part("segments")
+    found = segments.parts("findings") if segments is not None else ()
+    return Check(
+        at=document.time("observed_at"),
+        text=document.text("text"),
+        past_limit=document.number("imbalance") > document.number("limit") or document.number("rack_violations") > 0,
+        imbalance=document.number("imbalance"),
+        segment_errors=document.optional_count("segment_errors") or 0,
+        segment_warnings=document.optional_count("segment_warnings") or 0,
+        findings=tuple(_finding(one) for one in found[:FINDINGS_SHOWN]),
+        controller=_controller(document.optional_part("controller")),
+        is_whole="is_whole" not in verdict or document.flag("is_whole"),
+    )
+
+
+def _finding(found: Document) -> str:
+    return f"{found.text('severity').capitalize()}: {found.text('words', found.text('text'))}"
+
+
+def _controller(part: Document | None) -> str:
+    if part is None:
+        return "none was elected"
+    host, since = part.optional_text("host"), part.optional_time("since")
+    words = f"broker {part.count('broker')}" + (f" ({host})" if host else "")
+    queued = part.optional_part("queued")
+    waiting = sum(queued.part(kind).count("count") for kind in queued.content) if queued is not None else 0
+    return (
+        words
+        + (f", {waiting} requests queued" if waiting else "")
+        + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else "")
+    )
+
+
+def trends(observations: Sequence[tuple[datetime, str, float, float]]) -> tuple[Trend, ...]:
+    """One for each resource out of (time, resource, skew, limit), in any order; in the order of RESOURCES."""
+    by_resource: dict[str, list[tuple[datetime, float, float]]] = {}
+    for at, resource, skew, limit in observations:
+        by_resource.setdefault(resource, []).append((at, skew, limit))
+    known = [*RESOURCES, *sorted(set(by_resource) - set(RESOURCES))]
+    return tuple(
+        Trend(name, tuple(at for at, _, _ in rows), tuple(skew for _, skew, _ in rows), rows[-1][2])
+        for name in known
+        if (rows := sorted(by_resource.get(name, ())))
+    )
+
+
+def read_janitor(report: Mapping[str, object]) -> Janitor | None:
+    """The janitor's report; None where it is empty."""
+    if not report:
+        return None
+    document = Document.of("the janitor's report", report)
+    return Janitor(
+        at=document.optional_time("looked_at"),
+        alerts=document.texts("alerts"),
+        warnings=document.texts("warnings"),
+        findings=tuple(
+            Leftover(one.text("text"), one.text("remedy"), one.text("id") if one.flag("can_be_cleaned") else "")
+            for one in document.parts("findings")
+        ),
+        lock=document.optional_text("lock"),
+    )
+
+
+def run_state(
+    *,
+    airflow_state: str,
+    is_planned: bool,
+    is_waiting: bool,
+    decision: Mapping[str, object] | None,
+    is_started: bool,
+    verification: Mapping[str, object] | None,
+) -> str:
+    """Our own state of a run, a key of RUN_STATES: what its files say, and Airflow's word only for what is not over."""
+    active = airflow_state in ACTIVE_STATES
+    if verification is not None:
+        again = active and verification.get("again") is True
+        passed = Document.of("verification.json", verification).flag("passed")
+        return "verified" if passed else "behind" if again else "failed"
+    if decision is None:
+        if is_waiting or active:
+            return "waiting" if is_waiting else "planning"
+        return "undecided" if is_planned else "unplanned"
+    choice = Document.of("decision.json", decision).optional_text("choice")
+    if choice is None or choice == REJECT:
+        return "expired" if choice is None else "rejected"
+    if is_started:
+        return "executing" if active else "broken_off"
+    return "approved" if active else "undecided"

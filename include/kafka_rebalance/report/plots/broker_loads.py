@@ -1,0 +1,287 @@
+"""Brokers before and after as small SVGs. The same values give the same bytes; numbers stand in the page's table too.
+
+matplotlib draws; colours are CSS variables inside the SVG, so that the picture follows the reader's light or dark mode
+even as an <img>, where nothing of the page reaches it. Before and after differ in shape as well as in colour.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+import re
+import threading
+import unicodedata
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, partial
+from typing import Any
+
+from kafka_rebalance.report.run.run_report import BrokerChange, Load
+
+BROKERS_SHOWN = 30  # one by one; more than that as a distribution
+_POINTS = 61  # of the line of a distribution
+_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
+_WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 5.3, 0.27, 0.62  # 72 CSS pixels an inch: a point becomes a pixel
+
+_LABEL_COLUMNS, _COLUMN_INCHES = 20, 0.097  # a label's letters, and how wide one is in a wide font of 11 pixels
+
+# Placeholders that matplotlib writes, and what each stands for: (variable, light, dark). Okabe and Ito's colours.
+_COLOURS = {
+    "#010101": ("ink", "#3a3f45", "#c9ced4"),
+    "#020202": ("line", "#d5d9de", "#3b4149"),
+    "#030303": ("before", "#b35900", "#e8a04c"),
+    "#040404": ("after", "#0067a8", "#62b5ee"),
+}
+INK, LINE, BEFORE, AFTER = _COLOURS
+STYLE = {
+    "svg.fonttype": "none",  # text stays text: small, sharp, and in the reader's own font
+    "svg.hashsalt": "kafka-rebalance",  # ids must not differ from one drawing to the next
+    "font.size": 11,
+    "text.color": INK,
+    "axes.edgecolor": LINE,
+    "axes.labelcolor": INK,
+    "xtick.color": INK,
+    "ytick.color": INK,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
+}
+drawing = threading.Lock()  # matplotlib's settings are global, and the web app renders in several threads
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One broker in a plot; values in the unit of the whole plot's input (bytes, bytes per second or a count)."""
+
+    label: str
+    before: float
+    after: float
+
+
+@dataclass(frozen=True, slots=True)
+class Plot:
+    """A picture, drawn when it is asked for, and in words what it shows. `note` is said beside the title."""
+
+    title: str
+    note: str
+    svg: Callable[[], str] = field(compare=False)
+    description: str
+    is_spread: bool = False  # over the brokers, instead of one by one
+
+    @property
+    def source(self) -> str:
+        """The picture itself for the `src` of an <img>."""
+        return as_source(self.svg())
+
+
+@dataclass(frozen=True, slots=True)
+class Resource:
+    """What is plotted of a load. `kind` is bytes, rate or count."""
+
+    title: str
+    kind: str
+    value: Callable[[Load], float | None]
+
+
+RESOURCES = (
+    Resource("Bytes on disk", "bytes", lambda load: load.size_bytes),
+    Resource("Leaders", "count", lambda load: load.leaders),
+    Resource("Replicas", "count", lambda load: load.replicas),
+    Resource("Bytes in", "rate", lambda load: load.bytes_in_per_second),
+)
+
+
+def broker_plots(brokers: Sequence[BrokerChange]) -> tuple[Plot, ...]:
+    """One plot for each resource that is known of every broker; of many brokers, how it is spread over them."""
+    plots = []
+    for resource in RESOURCES:
+        rows = []
+        for broker in brokers:
+            before, after = resource.value(broker.before), resource.value(broker.after)
+            if before is None or after is None:
+                break
+            rows.append(Row(_label(broker), before, after))
+        else:
+            if rows:
+                plots.append(_plot(resource, rows, _even_share(brokers, [row.after for row in rows])))
+    return tuple(plots)
+
+
+def _label(broker: BrokerChange) -> str:
+    """Racks are free text, and SVG text does not wrap: what is too long loses its end, never the broker's id."""
+    label = f"{broker.broker}  {broker.rack or ''}".rstrip()
+    if _columns(label) <= _LABEL_COLUMNS:
+        return label
+    while _columns(label) > _LABEL_COLUMNS - 1:
+        label = label[:-1]
+    return label + "…"
+
+
+def _columns(text: str) -> int:
+    """How wide the text is, in digits; the letters of East Asian scripts are twice as wide."""
+    return sum(2 if unicodedata.east_asian_width(letter) in "WF" else 1 for letter in text)
+
+
+def _even_share(brokers: Sequence[BrokerChange], after: Sequence[float]) -> float | None:
+    """The mean over brokers that hold something in the end; None where capacities differ: shares then differ too.
+
+    Where one of them is unknown, shares are equal.
+    """
+    staying = [value for broker, value in zip(brokers, after, strict=True) if broker.after.replicas]
+    sizes = {broker.disk_capacity_bytes for broker in brokers if broker.after.replicas}
+    if not staying or (len(sizes) > 1 and None not in sizes):
+        return None
+    return sum(staying) / len(staying)
+
+
+def _plot(resource: Resource, rows: Sequence[Row], even: float | None) -> Plot:
+    scale, unit = scale_of(resource.kind, max(max(row.before, row.after) for row in rows))
+    before, after = sorted(row.before / scale for row in rows), sorted(row.after / scale for row in rows)
+    title = resource.title + (f" ({unit})" if unit else "")
+    if len(rows) > BROKERS_SHOWN:
+        low, high = f"{before[0]:.3g}–{before[-1]:.3g}", f"{after[0]:.3g}–{after[-1]:.3g}"
+        description = (
+            f"{resource.title} of {len(rows):,} brokers, from the least to the most: before {_course(before, unit)}, "
+            f"after {_course(after, unit)}."
+        )
+        svg = partial(
+            draw_distribution, _thinned(before), _thinned(after), resource.title.lower(), even and even / scale
+        )
+        return Plot(title, f"all {len(rows):,} brokers: {low} before, {high} after", svg, description, True)
+    description = (
+        f"{resource.title} by broker: before {before[0]:.3g} to {before[-1]:.3g}{_suffix(unit)}, "
+        f"after {after[0]:.3g} to {after[-1]:.3g}{_suffix(unit)}. The numbers are in the table below."
+    )
+    svg = partial(draw, tuple(rows), scale, resource.kind == "count", even)
+    return Plot(title, "", svg, description)
+
+
+def _course(ordered: Sequence[float], unit: str) -> str:
+    tenth, half, nine = (ordered[round(share * (len(ordered) - 1))] for share in (0.1, 0.5, 0.9))
+    return (
+        f"{ordered[0]:.3g} at least, {tenth:.3g} at a tenth of them, {half:.3g} at half, {nine:.3g} at nine tenths, "
+        f"{ordered[-1]:.3g}{_suffix(unit)} at most"
+    )
+
+
+def _thinned(ordered: Sequence[float]) -> tuple[float, ...]:
+    """As many of the values, evenly spread and with both ends, as the eye can tell apart."""
+    last = len(ordered) - 1
+    return tuple(ordered[round(place * last / (_POINTS - 1))] for place in range(_POINTS))
+
+
+def as_source(svg: str) -> str:
+    """The picture for the `src` of an <img>."""
+    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
+
+
+def _suffix(unit: str) -> str:
+    return f" {unit}" if unit else ""
+
+
+def scale_of(kind: str, largest: float) -> tuple[float, str]:
+    """One unit for the whole axis, so that the eye compares lengths and not units."""
+    if kind == "count":
+        return 1.0, ""
+    step = 0
+    while largest >= 1024 and step < len(_BINARY) - 1:
+        largest, step = largest / 1024, step + 1
+    return float(1024**step), _BINARY[step] + ("/s" if kind == "rate" else "")
+
+
+@lru_cache(maxsize=128)
+def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -> str:
+    """The SVG: a line from before (hollow) to after (filled) for each broker, and the even share, dashed.
+
+    Values are divided by `scale`; `whole` ones get whole ticks.
+    """
+    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    height = _FRAME_INCHES + _ROW_INCHES * len(rows)
+    with drawing, mpl.rc_context(STYLE):
+        figure = Figure(figsize=(_WIDTH_INCHES, height))
+        canvas = FigureCanvasSVG(figure)
+        left = max(0.235, (max(_columns(row.label) for row in rows) * _COLUMN_INCHES + 0.1) / _WIDTH_INCHES)
+        axes = figure.add_axes((left, 0.32 / height, 0.97 - left, 1 - _FRAME_INCHES / height))
+        at = range(len(rows))
+        before, after = [row.before / scale for row in rows], [row.after / scale for row in rows]
+        if even is not None:
+            axes.axvline(even / scale, color=INK, linewidth=0.8, linestyle=(0, (3, 3)), zorder=1)
+            axes.annotate(
+                "even share", (even / scale, 1.0), xycoords=("data", "axes fraction"), xytext=(0, 3),
+                textcoords="offset points", ha="center", va="bottom", fontsize=10,
+            )  # fmt: skip
+        axes.hlines(list(at), before, after, color=AFTER, linewidth=1.6, alpha=0.45, zorder=2)
+        axes.plot(
+            before, list(at), linestyle="none", marker="o", markersize=6, markerfacecolor="none",
+            markeredgecolor=BEFORE, markeredgewidth=1.6, zorder=3,
+        )  # fmt: skip
+        axes.plot(
+            after, list(at), linestyle="none", marker="D", markersize=4.6, markerfacecolor=AFTER,
+            markeredgecolor=AFTER, zorder=4,
+        )  # fmt: skip
+        axes.set_yticks(list(at), [row.label for row in rows], parse_math=False)  # racks are not formulas
+        axes.set_ylim(len(rows) - 0.4, -0.6)  # the first broker on top
+        most = max([*before, *after, 1e-9])
+        axes.set_xlim(-0.03 * most, 1.06 * most)  # room for the marker of a broker that holds nothing
+        axes.xaxis.set_major_locator(MaxNLocator(5, integer=whole))
+        axes.grid(axis="x", color=LINE, linewidth=0.6)
+        return finished(canvas, axes)
+
+
+@lru_cache(maxsize=64)
+def draw_distribution(before: tuple[float, ...], after: tuple[float, ...], what: str, even: float | None) -> str:
+    """The SVG: the brokers from the least to the most, before dashed and after solid, and the even share."""
+    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    with drawing, mpl.rc_context(STYLE):
+        figure = Figure(figsize=(_WIDTH_INCHES, 2.6))
+        canvas = FigureCanvasSVG(figure)
+        axes = figure.add_axes((0.11, 0.18, 0.86, 0.72))
+        share = [100 * place / (len(before) - 1) for place in range(len(before))]
+        if even is not None:
+            axes.axhline(even, color=INK, linewidth=0.8, linestyle=(0, (1.5, 2.5)), zorder=1)
+        axes.plot(share, before, color=BEFORE, linestyle=(0, (5, 2)), linewidth=1.8, zorder=2)
+        axes.plot(share, after, color=AFTER, linewidth=1.8, zorder=3)
+        axes.set_xlim(0, 100)
+        axes.set_ylim(0, 1.06 * max([*before, *after, 1e-9]))
+        axes.set_xlabel(f"% of brokers, by {what}")
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.grid(axis="y", color=LINE, linewidth=0.6)
+        return finished(canvas, axes)
+
+
+def finished(canvas: Any, axes: Any) -> str:
+    """The drawn figure as SVG in the page's two modes: nothing behind it, and of its frame the axis below alone."""
+    axes.set_axisbelow(True)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)
+    canvas.figure.patch.set_visible(False)
+    axes.patch.set_visible(False)
+    target = io.StringIO()
+    canvas.print_svg(target, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    return themed(target.getvalue())
+
+
+def themed(svg: str) -> str:
+    """From the <svg> tag on, in CSS pixels, with placeholders turned into variables of the two modes."""
+    svg = svg[svg.index("<svg") :]
+    svg = re.sub(r'(width|height)="([\d.]+)pt"', lambda m: f'{m[1]}="{float(m[2]):g}"', svg, count=2)
+    svg = re.sub(r"font: [^;\"]*?([\d.]+px)[^;\"]*|font-size: ([\d.]+px); font-family: [^;\"]*", _font, svg)
+    for placeholder, (name, _, _) in _COLOURS.items():
+        svg = svg.replace(placeholder, f"var(--{name})")
+    light = "".join(f"--{name}:{colour};" for name, colour, _ in _COLOURS.values())
+    dark = "".join(f"--{name}:{colour};" for name, _, colour in _COLOURS.values())
+    style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
+    return re.sub(r"(<svg[^>]*>)", lambda m: m[1] + style, svg, count=1)
+
+
+def _font(match: re.Match[str]) -> str:
+    """The reader's own font instead of matplotlib's list of names."""
+    return f"font-size: {match[1] or match[2]}; font-family: system-ui, sans-serif"

@@ -1,0 +1,151 @@
+"""The candidates as a small SVG: what each copies, against how far from even it leaves the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
+
+from kafka_rebalance.report.plots.broker_loads import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished, scale_of
+from kafka_rebalance.report.run.run_report import CandidateReport
+from kafka_rebalance.report.units import format_bytes, format_share
+
+FEWEST = 4  # below, the table alone says it better
+_WIDTH_INCHES, _HEIGHT_INCHES = 5.3, 2.9
+_NAME_POINTS = 10
+TODAY = "today"
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """`off` is the distance of the furthest broker from its fair share, of any resource, as a share of that share."""
+
+    name: str
+    copied_bytes: int
+    off: float
+
+
+def candidates_plot(candidates: Sequence[CandidateReport]) -> Plot | None:
+    """None where there are few candidates, or where the scores of one are not known."""
+    possible = [candidate for candidate in candidates if candidate.status != "infeasible"]
+    if len(possible) < FEWEST:
+        return None
+    points = []
+    for candidate in possible:
+        off = off_share(candidate)
+        if off is None:
+            return None
+        points.append(Point(candidate.name, candidate.moved_bytes, off))
+    before = _off([score.before for score in possible[0].scores])
+    today = () if before is None else (Point(TODAY, 0, before),)
+    best = front(points)
+    named = ", ".join(f"{p.name} {format_bytes(p.copied_bytes)} and {format_share(p.off)}" for p in (*today, *points))
+    return Plot(
+        "Bytes copied against what is left uneven",
+        "the line joins candidates that none betters in both",
+        partial(draw_candidates, (*today, *points), tuple(point.name for point in best)),
+        f"Bytes copied, and how far the furthest broker is from its fair share in the end: {named}. None betters "
+        f"{', '.join(point.name for point in best)} in both.",
+    )
+
+
+def off_share(candidate: CandidateReport) -> float | None:
+    """How far the furthest broker is from its fair share in the end, as a share of it; None where it is not known."""
+    return _off([score.after for score in candidate.scores])
+
+
+def _off(ranges: Sequence[tuple[float | None, float | None]]) -> float | None:
+    known = [max(1 - low, high - 1) for low, high in ranges if low is not None and high is not None]
+    return max(known) if known and len(known) == len(ranges) else None
+
+
+def front(points: Sequence[Point]) -> tuple[Point, ...]:
+    """Those that no other is at least as good as in both, and better in one; by bytes."""
+    best = [
+        one
+        for one in points
+        if not any(
+            (other.copied_bytes, other.off) != (one.copied_bytes, one.off)
+            and other.copied_bytes <= one.copied_bytes
+            and other.off <= one.off
+            for other in points
+        )
+    ]
+    return tuple(sorted(best, key=lambda one: one.copied_bytes))
+
+
+class _Names:
+    """Finds a place beside each point for its name, where it covers no point and no other name.
+
+    In pixels, of which the figure has as many to the inch as there are points in one.
+    """
+
+    def __init__(self, points: Sequence[tuple[float, float]]) -> None:
+        self._taken = [(x - 4, y - 4, x + 4, y + 4) for x, y in points]
+
+    def place(self, name: str, at: tuple[float, float]) -> tuple[tuple[float, float], str, str]:
+        """(offset, horizontal and vertical alignment)"""
+        width, height, (x, y) = len(name) * 0.62 * _NAME_POINTS, 1.2 * _NAME_POINTS, at
+        found = [
+            ((0.0, 7.0), "center", "bottom", (x - width / 2, y + 6, x + width / 2, y + 6 + height)),
+            ((0.0, -7.0), "center", "top", (x - width / 2, y - 6 - height, x + width / 2, y - 6)),
+            ((8.0, 0.0), "left", "center", (x + 7, y - height / 2, x + 7 + width, y + height / 2)),
+            ((-8.0, 0.0), "right", "center", (x - 7 - width, y - height / 2, x - 7, y + height / 2)),
+        ]
+        offset, across, up, box = min(found, key=lambda one: sum(_overlap(one[3], taken) for taken in self._taken))
+        self._taken.append(box)
+        return offset, across, up
+
+
+_Box = tuple[float, float, float, float]
+
+
+def _overlap(one: _Box, other: _Box) -> float:
+    """The area that both cover."""
+    width = min(one[2], other[2]) - max(one[0], other[0])
+    height = min(one[3], other[3]) - max(one[1], other[1])
+    return max(0.0, width) * max(0.0, height)
+
+
+@lru_cache(maxsize=64)
+def draw_candidates(points: tuple[Point, ...], best: tuple[str, ...]) -> str:
+    """The SVG: a filled diamond for each of `best`, joined, and a hollow circle for each other."""
+    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    scale, unit = scale_of("bytes", max(point.copied_bytes for point in points))
+    with drawing, mpl.rc_context(STYLE):
+        figure = Figure(figsize=(_WIDTH_INCHES, _HEIGHT_INCHES), dpi=72)
+        canvas = FigureCanvasSVG(figure)
+        axes = figure.add_axes((0.12, 0.17, 0.85, 0.76))
+        joined = sorted((point for point in points if point.name in best), key=lambda point: point.copied_bytes)
+        axes.plot(
+            [point.copied_bytes / scale for point in joined], [100 * point.off for point in joined],
+            color=AFTER, linewidth=1.2, alpha=0.5, zorder=2,
+        )  # fmt: skip
+        most, top = max(point.copied_bytes for point in points) / scale or 1.0, max(100 * p.off for p in points) or 1.0
+        axes.set_xlim(-0.14 * most, 1.14 * most)
+        axes.set_ylim(-0.12 * top, 1.16 * top)
+        places = [(point.copied_bytes / scale, 100 * point.off) for point in points]
+        names = _Names([tuple(at) for at in axes.transData.transform(places)])
+        for point, at in zip(points, places, strict=True):
+            on_front = point.name in best
+            axes.plot(
+                *at, linestyle="none", marker="D" if on_front else "o", markersize=5.5 if on_front else 6.5, zorder=3,
+                markerfacecolor=AFTER if on_front else "none", markeredgecolor=AFTER if on_front else BEFORE,
+                markeredgewidth=1.4,
+            )  # fmt: skip
+            offset, across, up = names.place(point.name, tuple(axes.transData.transform(at)))
+            axes.annotate(
+                point.name, at, xytext=offset, textcoords="offset points", fontsize=_NAME_POINTS, ha=across, va=up,
+                parse_math=False,
+            )  # fmt: skip
+        axes.set_xlabel(f"bytes copied ({unit})")
+        axes.set_ylabel("furthest broker off its share (%)")
+        axes.xaxis.set_major_locator(MaxNLocator(5))
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.grid(color=LINE, linewidth=0.6)
+        axes.tick_params(labelcolor=INK)
+        return finished(canvas, axes)

@@ -1,0 +1,72 @@
+"""The fullest disks over the batches of a candidate, as a small SVG in the style of the other plots."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache, partial
+
+from kafka_rebalance.report.plots.broker_loads import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished
+from kafka_rebalance.report.run.run_report import DiskCourse
+from kafka_rebalance.report.units import format_share
+
+_WIDTH_INCHES, _HEIGHT_INCHES = 5.3, 2.4
+# Told apart by dashes as well as by colour.
+_LINES = ((AFTER, (0, ())), (BEFORE, (0, (5, 2))), (INK, (0, (1.5, 1.5))), (AFTER, (0, (6, 2, 1.5, 2))))
+
+Course = tuple[int, tuple[tuple[float, float], ...]]  # (broker, ((batches that are over, % of its disk), ...))
+
+
+def disk_plot(disks: Sequence[DiskCourse]) -> Plot | None:
+    """How full each disk is at the peak of each batch; None where no capacity is known, or no batch copies."""
+    last = max((disk.steps[-1][0] for disk in disks), default=0)
+    if last < 2:
+        return None  # the table says it better
+    sized = [(disk, disk.capacity_bytes) for disk in disks[: len(_LINES)] if disk.capacity_bytes]
+    courses: list[Course] = [(disk.broker, _points(disk, capacity, last)) for disk, capacity in sized]
+    if not courses:
+        return None
+    fullest = max(percent for _, points in courses for _, percent in points) / 100
+    brokers = ", ".join(str(broker) for broker, _ in courses)
+    return Plot(
+        "Share of disk in use (%)",
+        "by broker, of the disks that get fullest",
+        partial(draw_disks, tuple(courses), last),
+        f"Disks of brokers {brokers} over {last} batches: {format_share(fullest)} full at most. The numbers are in the "
+        "table below.",
+    )
+
+
+def _points(disk: DiskCourse, capacity_bytes: int, last: int) -> tuple[tuple[float, float], ...]:
+    """The corners of the line: at its peak during each batch that changes the disk, level in between."""
+    points, now = [], float(disk.steps[0][2])
+    for batch, peak, after in disk.steps[1:]:
+        points += [(batch - 1, now), (batch - 1, peak), (batch, peak), (batch, after)]
+        now = after
+    return tuple((over, 100 * size / capacity_bytes) for over, size in [(0, disk.steps[0][2]), *points, (last, now)])
+
+
+@lru_cache(maxsize=64)
+def draw_disks(courses: tuple[Course, ...], last: int) -> str:
+    """The SVG: a line of steps for each broker."""
+    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    with drawing, mpl.rc_context(STYLE):
+        figure = Figure(figsize=(_WIDTH_INCHES, _HEIGHT_INCHES))
+        canvas = FigureCanvasSVG(figure)
+        axes = figure.add_axes((0.1, 0.2, 0.87, 0.62))
+        for (broker, points), (colour, dashes) in zip(courses, _LINES, strict=False):
+            over, percent = zip(*points, strict=True)
+            axes.plot(over, percent, color=colour, linestyle=dashes, linewidth=1.4, label=str(broker))
+        axes.set_xlim(0, last)
+        most = max(percent for _, points in courses for _, percent in points)
+        axes.set_ylim(0, 1.06 * most or 1)  # the highest line is not cut in half
+        axes.set_xlabel("batches done")
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+        axes.yaxis.set_major_locator(MaxNLocator(5))
+        axes.grid(axis="y", color=LINE, linewidth=0.6)
+        axes.legend(loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=len(courses), frameon=False, fontsize=9.5,
+                    handlelength=2.2, columnspacing=1.2, labelcolor=INK)  # fmt: skip
+        return finished(canvas, axes)

@@ -1,0 +1,62 @@
+"""Who receives and who sends when, as a small SVG in the style of the other plots."""
+
+from __future__ import annotations
+
+from functools import lru_cache, partial
+
+from kafka_rebalance.report.candidate.timetable import Timetable
+from kafka_rebalance.report.plots.broker_loads import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished
+
+_WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 5.3, 0.34, 0.75
+_UNITS = (  # (from, seconds of one, name)
+    (7200.0, 3600.0, "hours of copying"),
+    (120.0, 60.0, "minutes of copying"),
+    (0.0, 1.0, "seconds of copying"),
+)
+
+Lane = tuple[int, tuple[float, ...], tuple[float, ...]]  # broker, and [slot] shares of the throttle in and out
+
+
+def timetable_plot(timetable: Timetable, seconds: float | None) -> Plot | None:
+    """The brokers with most to do; None where nothing is copied. `seconds`: of all copying, None: unknown."""
+    if not timetable.brokers:
+        return None
+    lanes = tuple((one.broker, one.received, one.sent) for one in timetable.brokers)
+    length, unit = 100.0, "% of the copying"
+    if seconds:
+        length, unit = next((seconds / of_one, name) for least, of_one, name in _UNITS if seconds >= least)
+    which = "" if len(lanes) == timetable.broker_count else f" of {timetable.broker_count:,}, those with most to do"
+    return Plot(
+        "Who receives (above) and sends (below) when",
+        f"by broker{which}; a full lane is the throttle",
+        partial(draw_lanes, lanes, length, unit),
+        f"What {len(lanes)} brokers receive and send while it runs, as shares of the throttle. The numbers are in the "
+        "table below.",
+    )
+
+
+@lru_cache(maxsize=64)
+def draw_lanes(lanes: tuple[Lane, ...], length: float, unit: str) -> str:
+    """The SVG: of each broker a lane, what comes in above its line, what goes out below it."""
+    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+    from matplotlib.ticker import MaxNLocator
+
+    height = _FRAME_INCHES + _ROW_INCHES * len(lanes)
+    with drawing, mpl.rc_context(STYLE):
+        figure = Figure(figsize=(_WIDTH_INCHES, height))
+        canvas = FigureCanvasSVG(figure)
+        axes = figure.add_axes((0.11, 0.5 / height, 0.86, 1 - _FRAME_INCHES / height))
+        for row, (_, received, sent) in enumerate(lanes):
+            for shares, way, colour in ((received, -1, AFTER), (sent, 1, BEFORE)):
+                edges = [length * slot / len(shares) for slot in range(len(shares) + 1)]
+                tops = [row + way * 0.44 * min(1.0, share) for share in shares]
+                axes.stairs(tops, edges, baseline=row, fill=True, color=colour, linewidth=0)
+            axes.axhline(row, color=LINE, linewidth=0.6)
+        axes.set_yticks(range(len(lanes)), [str(broker) for broker, _, _ in lanes])
+        axes.set_ylim(len(lanes) - 0.5, -0.5)  # the first broker on top
+        axes.set_xlim(0, length)
+        axes.set_xlabel(unit, color=INK)
+        axes.xaxis.set_major_locator(MaxNLocator(6))
+        return finished(canvas, axes)

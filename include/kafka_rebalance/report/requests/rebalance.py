@@ -1,0 +1,324 @@
+"""The approval request's text: what a person reads in Airflow's Required Actions, or in a chat message.
+
+Airflow renders the body as markdown (GFM) after Jinja. Everything that comes from the cluster or from a person is put
+into a code span in which nothing is markup: GFM turns even an escaped `www.` into a link, and topics may be named so.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+
+from kafka_rebalance.documents.rejection import Rejection
+from kafka_rebalance.documents.segments import SegmentFinding
+from kafka_rebalance.execution.approval_rules import BUTTONS
+from kafka_rebalance.report.candidate.fullest_log_dirs import fullest_words
+from kafka_rebalance.report.candidate.risk import about, way_back_words
+from kafka_rebalance.report.run.approver_facts import KAFKA_ELECTS, STAYS_BEHIND, Brief, brief
+from kafka_rebalance.report.run.run_report import METRICS, CandidateReport, ControllerReport, RunReport
+from kafka_rebalance.report.run.why_recommended import further_runs_words, less_even_words, recommendation_words
+from kafka_rebalance.report.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_factor,
+    format_job,
+    format_share,
+    format_time,
+)
+
+BODY_BYTES = 8192
+MOVES_SHOWN = 15
+FINDINGS_SHOWN = 5
+GROUPS_SHOWN = 6
+_HARMLESS = re.compile(r"(?!\d+[.)](?: |$))[^\W_](?:[^\W_]|(?<=[^\W_])_(?=[^\W_])|[ .,:;()%'’–→+/=…-])*")
+_SUBJECT_CHARACTERS = 200
+
+
+def approval_subject(report: RunReport) -> str:
+    """One line of plain text: which cluster, how much, what is recommended."""
+    focus = report.focus
+    if focus is None:
+        return _plain(f"Kafka {report.connection_id}: no candidate to approve", _SUBJECT_CHARACTERS)
+    is_best = focus.name == report.recommended
+    best = f"Recommended: {focus.name} · {focus.digest[:8]}" if is_best else "Nothing is recommended"
+    return _plain(
+        f"Kafka {report.connection_id}: {format_job(report.settings.job)}? "
+        f"{format_count(focus.partitions, 'partition', 'partitions')}, "
+        f"{format_bytes(focus.moved_bytes) if focus.moved_bytes else 'nothing'} to copy. {best}",
+        _SUBJECT_CHARACTERS,
+    )
+
+
+def approval_body(report: RunReport, *, link: str = "", picture: str = "") -> str:
+    """Markdown of at most 8 KiB: why, the verdict, what can go wrong, candidates, limits, the largest moves, digest.
+
+    `link` and `picture` are our own addresses of the report and of its first picture, percent-encoded.
+    """
+    end = "".join(f"\n\n{part}" for part in _end(report, link))
+    room = BODY_BYTES - len(end.encode())
+    for shown in range(MOVES_SHOWN, -1, -1):
+        body = _body(report, shown, picture)
+        if len(body.encode()) <= room:
+            return body + end
+    rest = "\n\nThe rest is on the run's tab Rebalance."
+    cut = body.encode()[: room - len(rest.encode())].decode(errors="ignore")
+    return cut[: cut.rindex("\n")].rstrip() + rest + end  # whole lines only, so that no code span stays open
+
+
+def _end(report: RunReport, link: str) -> list[str]:
+    """What no body may be without, however long it is."""
+    focus = report.focus
+    digest = [f"**Digest** of {code(focus.name, 40)}: {code(focus.digest, 80)}"] if focus is not None else []
+    return [*digest, f"[Open the full report]({link})"] if link else digest
+
+
+def _body(report: RunReport, moves_shown: int, picture: str) -> str:
+    who = code(report.requested_by, 80) if report.requested_by else "a schedule, or someone unknown"
+    parts = [
+        f"**Cluster** {code(report.connection_id, 120)} · {code(report.cluster_id, 60)} · "
+        f"{format_count(report.brokers, 'broker', 'brokers')}, "
+        f"{format_count(report.partitions, 'partition', 'partitions')}, "
+        f"{format_bytes(report.cluster_bytes)} · as of {format_time(report.observed_at)}",
+        f"**Asked by** {who} · **Reason** {code(report.reason, 400) if report.reason else 'none given'}",
+    ]
+    focus = report.focus
+    if focus is None:
+        parts.append("There is no candidate to approve.")
+    else:
+        said = brief(report, lambda name: code(name, 60))
+        parts += [*_why(said), *_figures(report, focus), *_stakes(report, said), _candidates(report), _limits(report)]
+        if picture and focus.brokers:
+            parts.append(f"![Bytes on disk of each broker, before and after {focus.title}]({picture})")
+        parts += [*_scores(focus), *_racks_and_groups(focus), *_segments(report)]
+    if report.controller is not None:
+        parts.append(_controller(report.controller))
+    if report.history is not None:
+        parts.append(f"**Bytes in** {report.history}")
+    if focus is not None:
+        parts += _moves(focus, moves_shown)
+    return "\n\n".join(parts)
+
+
+def _why(said: Brief) -> list[str]:
+    lines = [f"**Why** {' '.join(said.why)}"] if said.why else []
+    return [*lines, f"**If nothing is done** {' '.join(said.otherwise)}"] if said.otherwise else lines
+
+
+def _stakes(report: RunReport, said: Brief) -> list[str]:
+    """The window, the worst case, what clients may feel, what waits meanwhile, and what was rejected before."""
+    facts = dict(said.verdict)
+    lines = [f"**Window** {facts['Window']}"] if "Window" in facts else []
+    lines += [f"**Worst case** {' '.join(said.worst)}"] if said.worst else []
+    lines += [f"**{name}** {facts[name]}" for name in (STAYS_BEHIND, KAFKA_ELECTS) if name in facts]
+    cost = [f"{name.lower()}: {text}" for name, text in said.cost]
+    lines += [f"**Cost to clients** {' · '.join(cost)}"] if cost else []
+    stakes = report.focus.stakes if report.focus is not None else None
+    if stakes is not None and stakes.topics:
+        internal = (
+            f", among them {' and '.join(code(topic, 40) for topic in stakes.internal)}" if stakes.internal else ""
+        )
+        lines.append(
+            f"**Meanwhile** {format_count(stakes.topics, 'topic', 'topics')} can be neither expanded nor "
+            f"deleted{internal} · the way back from the end {way_back_words(stakes)}"
+        )
+    return [*lines, *_rejected(report.deciding.rejection)]
+
+
+def _rejected(rejection: Rejection | None) -> list[str]:
+    if rejection is None:
+        return []
+    who = code(rejection.by, 80) if rejection.by else "somebody"
+    note = f": {code(rejection.note, 200)}" if rejection.note else ""
+    changed = []
+    if rejection.then is not None:
+        then, now = rejection.then, rejection.now
+        changed.append(f"{format_bytes(then.bytes)} to copy then, {format_bytes(now.bytes)} now")
+        if then.highest is not None and now.highest is not None:
+            high = f"{format_factor(then.highest)} → {format_factor(now.highest)}"
+            changed.append(f"bytes on disk of the highest broker {high} of its share")
+    changed += [f"broker {_ids(rejection.came)} came"] if rejection.came else []
+    changed += [f"broker {_ids(rejection.went)} went"] if rejection.went else []
+    if rejection.same_moves is not None:
+        changed.append(f"{format_share(rejection.same_moves)} of the moves are the same")
+    since = f" · since then: {', '.join(changed)}" if changed else ""
+    return [f"**Rejected before** by {who} on {format_time(rejection.at)}{note}{since}"]
+
+
+def _controller(controller: ControllerReport) -> str:
+    where = f" on {code(controller.host, 120)}" if controller.host else ""
+    found = format_count(controller.elections, "election", "elections") + " meanwhile"
+    settled = found if controller.elections else "settled"
+    queued = ", ".join(f"{format_count(queue.count)} {queue.what}" for queue in controller.queued)
+    return (
+        f"**Controller** broker {controller.broker}{where} since {format_time(controller.since)} · epoch "
+        f"{controller.epoch}, {settled} · {queued or 'nothing'} queued"
+    )
+
+
+def _candidates(report: RunReport) -> str:
+    lines = [
+        "| Candidate | Copies | Least possible | Partitions | Leader changes | Batches | About | Status |",
+        "|:--|--:|--:|--:|--:|--:|--:|:--|",
+    ]
+    for candidate in report.candidates:
+        mark = " (recommended)" if candidate.name == report.recommended else ""
+        note = f": {sentence(candidate.note, 120)}" if candidate.note else ""
+        note += ", **not offered**" if candidate.name in report.stopped else ""
+        note += ", **less even than now**" if candidate.less_even is not None else ""
+        lines.append(
+            f"| {code(f'{candidate.name} · {candidate.digest[:8]}', 60)}{mark} | {format_bytes(candidate.moved_bytes)} "
+            f"| {format_bytes(candidate.moved_bytes_bound)} | {format_count(candidate.partitions)} "
+            f"| {format_count(candidate.leader_changes)} | {format_count(candidate.batches)} "
+            f"| {format_duration(candidate.planned_seconds)} | {code(candidate.status, 20)}{note} |"
+        )
+    return "\n".join([*lines, *_aside(report)])
+
+
+def _aside(report: RunReport) -> list[str]:
+    """A line below the table on what has no button, and how to get one."""
+    if not report.aside:
+        return []
+    names = ", ".join(code(name, 40) for name in report.aside)
+    return ["", f"No button for {names}: start a run that names it in `candidates`, with at most {BUTTONS} of them."]
+
+
+def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
+    """The verdict: why this one, its bytes beside the bound, time and disks."""
+    lines = [" ".join(sentence(said, 320) for said in recommendation_words(report))]
+    lines += [f"**Warning** {sentence(warning, 240)}"] if (warning := less_even_words(focus)) else []
+    lines += [sentence(more, 320)] if (more := further_runs_words(report, focus)) else []
+    said = [sentence(report.bound_of(focus), 160)] if report.bound_of(focus) else []
+    if focus.planned_seconds is not None:
+        least = None if focus.least_seconds is None else format_duration(focus.least_seconds)
+        finishes = report.finishes_in(focus)
+        said.append(
+            f"takes {about(focus.planned_seconds)}"
+            + (f" by the plan, finishes in {finishes}" if finishes else "")
+            + (f", at least {least}" if least not in (None, format_duration(focus.planned_seconds)) else "")
+        )
+    if focus.peak_disk_fraction is not None:
+        said.append(f"fullest disk meanwhile {format_share(focus.peak_disk_fraction)}")
+    log_dir = fullest_words(focus.log_dirs.listed, lambda path: code(path, 60))
+    said += [f"fullest log dir meanwhile {log_dir}"] if log_dir else []
+    if said:
+        lines.append(f"**{focus.title}** " + " · ".join(said))
+    return [line for line in lines if line]
+
+
+def _racks_and_groups(focus: CandidateReport) -> list[str]:
+    lines = [f"Racks: {sentence('; '.join(focus.rack_limits[:2]), 240)}"] if focus.rack_limits else []
+    groups = [f"- {sentence(group.text, 160)}" for group in focus.groups[:GROUPS_SHOWN]]
+    return [*lines, "\n".join(groups)] if groups else lines
+
+
+def _scores(focus: CandidateReport) -> list[str]:
+    found = []
+    for score in focus.scores:
+        before, after = score.before[1], score.after[1]
+        if before is not None and after is not None:
+            found.append(f"{METRICS[score.metric].lower()} {format_factor(before)} → {format_factor(after)}")
+    if not found:
+        return []
+    before, after = focus.crowded_replicas
+    crowded = "" if before is None or after is None else f" · {_crowd(before, after)}"
+    return [
+        f"**Highest broker against its fair share** (1.00 is even), {code(focus.name, 40)}: {', '.join(found)}{crowded}"
+    ]
+
+
+def _crowd(before: int, after: int) -> str:
+    return f"replicas that crowd a broker with their topic: {format_count(before)} → {format_count(after)}"
+
+
+def _limits(report: RunReport) -> str:
+    if report.policy is None:
+        return "**No policy file**: this cluster is read-only. Nothing of this can be executed."
+    lines = ["| Limit | Allowed | Used |", "|:--|:--|--:|"]
+    lines += [f"| {use.name} | {use.allowed} | {use.used} |" for use in report.limits]
+    return "\n".join(lines)
+
+
+def _segments(report: RunReport) -> list[str]:
+    """One line where all is well; else what stops copies, then the cluster's findings and the candidate's own."""
+    segments, focus = report.segments, report.focus
+    if segments is None or focus is None:
+        return []
+    own = segments.candidates.get(focus.name)
+    stops, changes = (own.stops, own.findings) if own else ((), ())
+    what = [
+        f"{format_count(segments.topics, 'topic', 'topics')} on "
+        f"{format_count(segments.brokers, 'broker', 'brokers')}: {format_count(segments.errors, 'error', 'errors')}, "
+        f"{format_count(segments.warnings, 'warning', 'warnings')}"
+    ]
+    if segments.stopped:
+        names = ", ".join(code(name, 40) for name in segments.stopped)
+        what.append(f"**not offered** for approval, since a new replica could not follow: {names}")
+    lines = [f"**Segment settings** · {' · '.join(what)}"]
+    every = [*stops, *changes, *segments.findings]
+    lines += [_finding(finding) for finding in every[:FINDINGS_SHOWN]]
+    if every[FINDINGS_SHOWN:]:
+        lines.append("- the others are in the report")
+    return ["\n".join(lines)]
+
+
+def _finding(finding: SegmentFinding) -> str:
+    more = f" and {finding.topic_count - 3} more" if finding.topic_count > 3 else ""
+    where = [f"topic {', '.join(finding.topics[:3])}{more}"] if finding.topics else []
+    where += [f"broker {_ids(finding.brokers)}"] if finding.brokers else []
+    return (
+        f"- {finding.severity}, {code(', '.join(where) or 'all brokers', 160)}: {sentence(finding.text, 240)} "
+        f"({code(finding.source, 160)}). {sentence(finding.remedy, 240)}"
+    )
+
+
+def _moves(focus: CandidateReport, shown: int) -> list[str]:
+    moves = focus.largest_moves[:shown]
+    if not moves:
+        return []
+    lines = [
+        f"**Largest {len(moves)} of {format_count(focus.partitions, 'move', 'moves')}**, {code(focus.name, 40)}",
+        "",
+        "| Partition | Copies | Replicas | Batch | Reason |",
+        "|:--|--:|:--|--:|:--|",
+    ]
+    for move in moves:
+        before, after = _ids(move.before), _ids(move.after)
+        lines.append(
+            f"| {code(str(move.topic_partition), 120)} | {format_bytes(move.bytes_to_copy)} | {before} → {after} "
+            f"| {move.batch} | {sentence(move.reason, 120) if move.reason else ''} |"
+        )
+    return ["\n".join(lines)]
+
+
+def _ids(replicas: tuple[int, ...]) -> str:
+    return ", ".join(map(str, replicas))
+
+
+def sentence(text: str, most: int) -> str:
+    """A sentence of ours, as text where nothing in it can be markup, else as `code`: it may hold a name of the cluster.
+
+    An underscore within a word is none, nor is a dot, unless it makes a link of it (`www.`) or a list (`1. `).
+    """
+    plain = _plain(text, most).strip()
+    is_text = plain and _HARMLESS.fullmatch(plain) and "www." not in plain.lower() and "//" not in plain
+    return plain if is_text else code(text, most)
+
+
+def code(text: str, most: int) -> str:
+    """The text as a code span in which nothing can end the span, the table's cell, or start a template.
+
+    Kafka allows none of these characters in a name, so what is replaced was hostile or a person's own words.
+    """
+    plain = _plain(text, most).replace("`", "'").replace("|", "¦").strip()
+    return f"`{plain}`" if plain else "`(empty)`"
+
+
+def _plain(text: str, most: int) -> str:
+    """One line without control, format (bidirectional) or surrogate characters, and nothing for Jinja to start at."""
+    visible = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
+    line = " ".join(visible.split())
+    for opening in ("{{", "{%", "{#"):
+        while opening in line:
+            line = line.replace(opening, f"{opening[0]} {opening[1]}")
+    return line if len(line) <= most else line[: most - 1] + "…"

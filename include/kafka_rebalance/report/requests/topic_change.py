@@ -1,0 +1,218 @@
+"""What `kafka_topics` says: lists as kafka-topics prints them, and the text of an approval request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kafka_rebalance.report.requests.rebalance import code
+from kafka_rebalance.report.units import format_bytes, format_count, format_factor, format_share
+
+_SHOWN = 12
+
+
+def list_lines(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """One name a line, as `kafka-topics --list`."""
+    return tuple(
+        f"{entry['topic']} - marked for deletion" if entry["marked_for_deletion"] else entry["topic"]
+        for entry in entries
+    )
+
+
+def describe_lines(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+    """As `kafka-topics --describe`, with the size of each partition's leader replica and what is wrong with it."""
+    lines = []
+    for entry in entries:
+        configs = ",".join(f"{key}={value}" for key, value in entry["configs"].items())
+        deletion = "\tMarkedForDeletion:true" if entry["marked_for_deletion"] else ""
+        lines.append(
+            f"Topic:{entry['topic']}\tPartitionCount:{entry['partition_count']}\t"
+            f"ReplicationFactor:{entry['replication_factor']}\tConfigs:{configs}{deletion}\t"
+            f"Size:{format_bytes(entry['size_bytes'])}\tUnderReplicated:{entry['under_replicated']}\t"
+            f"Unavailable:{entry['unavailable']}"
+        )
+        lines += [_partition_line(entry["topic"], partition) for partition in entry["partitions"]]
+    return tuple(lines)
+
+
+def _partition_line(topic: str, partition: Mapping[str, Any]) -> str:
+    leader = "none" if partition["leader"] is None else partition["leader"]
+    marks = [name.replace("_", " ") for name in ("unavailable", "under_replicated") if partition[name]]
+    marks += [f"{name} {_ids(partition[name])}" for name in ("adding", "removing") if partition[name]]
+    return (
+        f"\tTopic: {topic}\tPartition: {partition['partition']}\tLeader: {leader}\tReplicas: "
+        f"{_ids(partition['replicas'])}\tIsr: {_ids(partition['isr'])}\tSize: {format_bytes(partition['size_bytes'])}"
+        + (f"\t{', '.join(marks)}" if marks else "")
+    )
+
+
+def change_lines(document: Mapping[str, Any]) -> tuple[str, ...]:
+    """What will be written, and what it costs, for a log."""
+    change = document["change"]
+    lines = [
+        f"partition {partition}: replicas {_ids(held)}"
+        for partition, held in list(_in_order(change["new_partitions"]))[:_SHOWN]
+    ]
+    if len(change["new_partitions"]) > _SHOWN:
+        lines.append(f"and {len(change['new_partitions']) - _SHOWN} more partitions")
+    lines += [
+        f"config {key}: {_value(change['configs_before'].get(key))} -> {_value(value)}"
+        for key, value in change["config_changes"].items()
+    ]
+    lines += [_cost(cost) for cost in document["costs"]]
+    return (*lines, *(f"note: {note}" for note in document["notes"]))
+
+
+def approval_subject(document: Mapping[str, Any]) -> str:
+    """One line of plain text: what happens to which topic."""
+    change = document["change"]
+    return f"Kafka {document['connection_id']}: {_headline(change, change['topic'])}?"
+
+
+def approval_body(document: Mapping[str, Any], forecast: Mapping[str, Any] | None) -> str:
+    """Markdown: what will be written, what it costs, and what it does to keys and consumers."""
+    change = document["change"]
+    who = code(document["requested_by"], 80) if document["requested_by"] else "a schedule, or someone unknown"
+    reason = code(document["reason"], 400) if document["reason"] else "none given"
+    parts = [
+        f"**{_headline(change, code(change['topic'], 120))}** on {code(document['connection_id'], 120)} · "
+        f"{code(change['cluster_id'], 60)}",
+        f"**Asked by** {who} · **Reason** {reason}",
+    ]
+    if change["action"] == "delete":
+        parts.append(_deletion(document))
+    if forecast is not None:
+        parts.append("\n".join(f"- {code(line, 400)}" for line in forecast_lines(forecast)))
+    if change["new_partitions"]:
+        parts.append(_partitions(change))
+        parts += _costs(document["costs"])
+    if change["config_changes"]:
+        parts.append(_configs(change))
+    if document["notes"]:
+        parts.append("\n".join(f"- {code(note, 300)}" for note in document["notes"]))
+    parts.append(f"**Digest** {code(document['digest'], 80)}")
+    return "\n\n".join(parts)
+
+
+def _headline(change: Mapping[str, Any], topic: str) -> str:
+    if change["action"] == "delete":
+        return f"delete {topic} with its {format_count(change['partitions_before'], 'partition', 'partitions')}"
+    done = []
+    if change["new_partitions"]:
+        after = change["partitions_before"] + len(change["new_partitions"])
+        done.append(f"{change['partitions_before']} to {after} partitions")
+    if change["config_changes"]:
+        done.append(format_count(len(change["config_changes"]), "config", "configs"))
+    return f"alter {topic}: {' and '.join(done) or 'nothing'}"
+
+
+def _deletion(document: Mapping[str, Any]) -> str:
+    size, groups = document["size_bytes"], document["groups"]
+    used = (
+        f"{format_count(len(groups), 'consumer group', 'consumer groups')} of it: "
+        + ", ".join(code(group, 60) for group in groups[:_SHOWN])
+        if groups
+        else "no consumer group has members or offsets for it"
+        if groups is not None
+        else "whether consumers use it could not be read"
+    )
+    return (
+        f"**All of its data is lost**: {format_bytes(size)} in one replica of each partition. "
+        f"{used[0].upper()}{used[1:]}. There is no way back."
+    )
+
+
+def _partitions(change: Mapping[str, Any]) -> str:
+    rows = list(_in_order(change["new_partitions"]))
+    lines = ["| New partition | Replicas, preferred leader first |", "|--:|:--|"]
+    lines += [f"| {partition} | {_ids(held)} |" for partition, held in rows[:_SHOWN]]
+    if len(rows) > _SHOWN:
+        lines.append(f"| … | {len(rows) - _SHOWN} more |")
+    return "\n".join(lines)
+
+
+def _costs(costs: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not costs:
+        return []
+    lines = ["| Broker | Replicas | Leaders | Expected | Disk after |", "|--:|--:|--:|--:|--:|"]
+    lines += [
+        f"| {cost['broker']} | +{cost['replicas']} | +{cost['leaders']} | {format_bytes(cost['bytes'])} "
+        f"| {format_share(cost['disk_fraction_after'])} |"
+        for cost in costs[:_SHOWN]
+    ]
+    if len(costs) > _SHOWN:
+        lines.append(f"| … | {len(costs) - _SHOWN} more brokers | | | |")
+    return ["\n".join(lines)]
+
+
+def _configs(change: Mapping[str, Any]) -> str:
+    lines = ["| Config | Now | After |", "|:--|:--|:--|"]
+    lines += [
+        f"| {code(key, 80)} | {code(_value(change['configs_before'].get(key)), 120)} | {code(_value(value), 120)} |"
+        for key, value in change["config_changes"].items()
+    ]
+    return "\n".join(lines)
+
+
+def forecast_lines(forecast: Mapping[str, Any]) -> tuple[str, ...]:
+    """What an expansion does to keys and consumers, one sentence each: what matters most first."""
+    keys, groups = forecast["keys"], forecast["groups"]
+    lines = [
+        f"{format_share(keys['moved_keys'])} of all keys change their partition from {keys['before']} to "
+        f"{keys['after']} partitions (exactly {keys['moved_keys_exact']}); their order across the change is lost",
+        keys["text"],
+    ]
+    chosen = keys["chosen"]
+    if chosen is not None and keys["skew_before"] is not None:
+        lines.append(
+            f"fullest partition over the mean: {format_factor(keys['skew_before'])} now, "
+            f"{format_factor(chosen['skew'])} with {chosen['partitions']}; {format_share(chosen['moved_rows'])} of the "
+            "sampled rows move"
+        )
+    lines += [
+        f"better: {count['partitions']} partitions, {format_factor(count['skew'])} times the mean, "
+        f"{format_share(count['moved_keys'])} of the keys move"
+        for count in keys["better"]
+    ]
+    if groups is None:
+        lines.append(f"consumer groups: {forecast['groups_unread']}")
+    else:
+        lines += [_group_line(group) for group in groups[:_SHOWN]] or ["no consumer group reads this topic"]
+        if len(groups) > _SHOWN:
+            lines.append(f"and {len(groups) - _SHOWN} more consumer groups, in forecast.json")
+    return tuple(lines)
+
+
+def _group_line(group: Mapping[str, Any]) -> str:
+    if not group["members"]:
+        return f"group {group['group']}: no members now, its offsets stay"
+    text = f"group {group['group']}: {format_count(group['members'], 'member', 'members')}, {group['assignor']}"
+    for under in group["assignors"]:
+        mark = " (in use)" if under["in_use"] else ""
+        text += (
+            f"; {under['assignor']}{mark} imbalance {format_factor(under['imbalance_before'])} to "
+            f"{format_factor(under['imbalance_after'])}, idle {under['idle_before']} to {under['idle_after']}"
+        )
+    if group["no_longer_matching"]:
+        others = ", ".join(group["no_longer_matching"][:_SHOWN])
+        text += f"; {others} had as many partitions and will not: a join of both by key breaks"
+    return text
+
+
+def _cost(cost: Mapping[str, Any]) -> str:
+    return (
+        f"broker {cost['broker']}: {cost['replicas']} replicas, {cost['leaders']} of them leaders, "
+        f"{format_bytes(cost['bytes'])} expected, disk {format_share(cost['disk_fraction_after'])} after"
+    )
+
+
+def _in_order(partitions: Mapping[str, Sequence[int]]) -> Iterable[tuple[int, Sequence[int]]]:
+    return sorted((int(partition), held) for partition, held in partitions.items())
+
+
+def _ids(brokers: Sequence[int]) -> str:
+    return ",".join(map(str, brokers))
+
+
+def _value(value: str | None) -> str:
+    return "not set" if value is None else value

@@ -1,0 +1,77 @@
+"""What became of a run: what was promised when it was approved, beside what happened."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from kafka_rebalance.report.run.how_far import Execution
+from kafka_rebalance.report.run.run_report import CandidateReport, RunReport
+from kafka_rebalance.report.units import (
+    format_bytes,
+    format_count,
+    format_duration,
+    format_rate,
+    format_share,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """One line; `note` is what else there is to say, or empty."""
+
+    what: str
+    predicted: str
+    actual: str
+    note: str = ""
+
+
+def compared(report: RunReport) -> tuple[Compared, ...]:
+    """Of a run that is over; empty where nothing was requested, and without lines that nobody knows."""
+    focus = report.focus
+    if focus is None or not report.execution.batches or report.verification is None:
+        return ()
+    return tuple(_lines(report, focus))
+
+
+def _copied(focus: CandidateReport, execution: Execution) -> Compared:
+    """Measured where it was, and as planned elsewhere: the note says which."""
+    unmeasured = len(execution.unmeasured)
+    copied, note = execution.arrived_bytes, ""
+    if all(batch.measured_bytes is None for batch in execution.done):
+        copied, note = execution.bytes_copied, "by the planned sizes: nobody measured it" if unmeasured else ""
+    elif unmeasured:
+        batches = format_count(unmeasured, "batch by its planned size", "batches by their planned sizes")
+        note = f"{batches}, the others measured on the new replicas as they ended"
+    else:
+        note = "measured on the new replicas as each batch ended"
+    return Compared("Bytes copied", format_bytes(focus.moved_bytes), format_bytes(copied), note)
+
+
+def _lines(report: RunReport, focus: CandidateReport) -> Iterator[Compared]:
+    execution, throttle = report.execution, report.execution.throttle
+    approved = report.decision.throttle_bytes_per_second if report.decision else None
+    began, ended = execution.began_at, execution.ended_at
+    planned = focus.planned_seconds
+    if planned is not None and began and ended:
+        expected = report.finishes_in(focus)
+        yield Compared(
+            "Time",
+            format_duration(planned),
+            format_duration((ended - began).total_seconds()),
+            f"expected was {expected}" if expected else "",
+        )
+    yield _copied(focus, execution)
+    left = f"{format_count(len(report.left_out), 'move', 'moves')} left out" if report.left_out else ""
+    in_place = format_count(execution.partitions_done)
+    yield Compared("Partitions in place", format_count(focus.partitions), in_place, left)
+    yield Compared("Batches", format_count(focus.batches), format_count(len(execution.done)))
+    fullest = execution.progress.fullest_disk if execution.progress else None
+    if focus.peak_disk_fraction is not None:
+        known = f"broker {fullest[0]}, with all else that lies there" if fullest else "brokers tell it from 3.3 on"
+        seen = format_share(fullest[1]) if fullest else "not known"
+        yield Compared("Fullest disk meanwhile", format_share(focus.peak_disk_fraction), seen, known)
+    if approved is not None and throttle is not None:
+        changes = format_count(len(throttle.changes), "change", "changes") if throttle.changes else ""
+        now = format_rate(throttle.bytes_per_second)
+        yield Compared("Throttle of one broker", format_rate(approved), now, changes and f"{changes} meanwhile")

@@ -1,0 +1,390 @@
+"""The values one run's page is made of. Bytes, seconds and bytes per second throughout; None is unknown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+from kafka_rebalance.documents.proposals.recommendation import Recommendation
+from kafka_rebalance.documents.proposals.stays_behind import StaysBehind
+from kafka_rebalance.documents.segments import SegmentReport
+from kafka_rebalance.execution.approval_rules import OFFERED, on_buttons
+from kafka_rebalance.execution.time_window import with_controller
+from kafka_rebalance.model.amounts_in_words import bound_in_words
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.report.candidate.fullest_log_dirs import LogDirPeaks
+from kafka_rebalance.report.candidate.limits_used import LimitUse
+from kafka_rebalance.report.candidate.risk import Stakes
+from kafka_rebalance.report.candidate.timetable import Timetable
+from kafka_rebalance.report.run.deciding import Deciding
+from kafka_rebalance.report.run.how_far import Execution
+from kafka_rebalance.report.run.past_runs import Estimate
+
+REJECT = "Reject"
+METRICS = {  # in the order of the page; keys are those of the table `scores`
+    "disk": "Bytes on disk",
+    "bytes_in": "Bytes in",
+    "leader_bytes_out": "Bytes out of leaders",
+    "leaders": "Leaders",
+    "replicas": "Replicas",
+}
+
+
+TITLES = {  # of the candidates; any other name is its own
+    "leaders_only": "Leaders only",
+    "light": "Light",
+    "balanced": "Balanced",
+    "optimal": "Optimal",
+    "as_kafka": "As Kafka's tool",
+    "given": "Given",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Score:
+    """Lowest and highest broker as multiples of the fair share; 1.0 and 1.0 is even. None where unknown."""
+
+    metric: str
+    before: tuple[float | None, float | None]
+    after: tuple[float | None, float | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one broker holds. Bytes of its replicas, bytes a second that come in and go out (None where unknown)."""
+
+    replicas: int
+    leaders: int
+    size_bytes: int
+    bytes_in_per_second: float | None
+    bytes_out_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChange:
+    broker: int
+    rack: str | None
+    disk_capacity_bytes: int | None
+    before: Load
+    after: Load
+    peak_bytes: int | None = None  # while both copies of what moves are there; None: unknown
+    nic_in_bytes_per_second: float | None = None  # what its network takes; None: unknown
+    nic_out_bytes_per_second: float | None = None
+
+    @property
+    def most_bytes(self) -> int:
+        """On its disk: before, after or in between."""
+        return max(self.before.size_bytes, self.after.size_bytes, self.peak_bytes or 0)
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """Moves that take from one broker or bring to it, in a sentence."""
+
+    text: str
+    moves: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class DiskCourse:
+    """One disk while the batches run: (batch, bytes at its peak, bytes after it), batch 0 is before the first."""
+
+    broker: int
+    capacity_bytes: int | None
+    steps: tuple[tuple[int, int, int], ...]
+
+    @property
+    def fullest(self) -> tuple[int, int]:
+        """(bytes at the highest peak, the first batch that has it)"""
+        batch, peak, _ = max(self.steps, key=lambda step: (step[1], -step[0]))
+        return peak, batch
+
+
+@dataclass(frozen=True, slots=True)
+class FurtherRuns:
+    """An estimate of what it takes, beyond this run, until the cluster is within the tolerance."""
+
+    runs: int
+    bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class LessEven:
+    """The metric in which a plan ends less even than the cluster is: (lowest, highest) broker before and after."""
+
+    metric: str
+    before: tuple[float, float]
+    after: tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateReport:
+    """One candidate: what `proposals.json` says of it, its brokers, and its largest moves by bytes to copy."""
+
+    name: str
+    digest: str
+    status: str
+    note: str
+    moved_bytes: int
+    moved_bytes_bound: int | None
+    cross_rack_bytes: int | None
+    moved_replicas: int
+    leader_changes: int
+    rack_violations: int | None
+    crowded_replicas: tuple[int | None, int | None]  # before and after: of a topic, beyond its even spread and one
+    batches: int
+    makespan_seconds: float | None  # copying alone, at the throttle that was approved, or found for it
+    makespan_bound_seconds: float | None  # likewise; no plan copies for less
+    peak_disk_fraction: float | None
+    controller_bytes: int | None  # of znodes that the controller rewrites for one batch, at most
+    scores: tuple[Score, ...]
+    brokers: tuple[BrokerChange, ...]
+    partitions: int  # that change
+    largest_moves: tuple[Move, ...]
+    most_partitions_in_a_batch: int
+    most_leader_changes_in_a_batch: int
+    groups: tuple[GroupReport, ...]  # the moves by broker
+    rack_limits: tuple[str, ...]  # how even the racks let brokers be
+    fullest_disks: tuple[DiskCourse, ...]
+    stakes: Stakes | None = None  # None: the plan is of a version that did not look at this
+    log_dirs: LogDirPeaks = field(default_factory=LogDirPeaks)
+    timetable: Timetable = field(default_factory=Timetable)
+    further_runs: FurtherRuns | None = None  # None: `max_bytes` did not stop it short of the tolerance
+    less_even: LessEven | None = None
+    stays_behind: tuple[StaysBehind, ...] = ()  # on brokers that are to be emptied
+
+    @property
+    def planned_seconds(self) -> float | None:
+        """From the first request to the last end, with what the controller needs for each batch."""
+        return self.seconds_of(1.0, self.batches)
+
+    def seconds_of(self, share: float, batches: int) -> float | None:
+        """How long so many batches take that do this share of the copying."""
+        return None if self.makespan_seconds is None else with_controller(share * self.makespan_seconds, batches)
+
+    @property
+    def least_seconds(self) -> float | None:
+        """Below which no plan of as many batches stays."""
+        bound = self.makespan_bound_seconds
+        return None if bound is None else with_controller(bound, self.batches)
+
+    @property
+    def title(self) -> str:
+        """The name in plain words."""
+        note = self.note.lower()
+        proven = self.name == "optimal" and "proven" in note and "not proven" not in note
+        return TITLES.get(self.name, self.name) + (" (fewest bytes proven)" if proven else "")
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A person's answer. `choice` is None for a request that ended without one; `by` and `at` are None then too."""
+
+    choice: str | None
+    digest: str
+    by: str | None
+    at: datetime | None
+    note: str
+    throttle_bytes_per_second: float | None
+
+    @property
+    def is_approval(self) -> bool:
+        return self.choice is not None and self.choice != REJECT
+
+
+@dataclass(frozen=True, slots=True)
+class CheckReport:
+    name: str
+    subject: str
+    expectation: str
+    finding: str
+    passed: bool
+    warns: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Verification:
+    """The checks, failed ones first, then those that warn."""
+
+    passed: bool
+    at: datetime | None
+    checks: tuple[CheckReport, ...]
+    again: bool = False  # it failed only since a replica is not in sync now, which the next try may find otherwise
+
+
+@dataclass(frozen=True, slots=True)
+class Queue:
+    """Requests of one kind that wait for the controller: how many, and the names of the first."""
+
+    what: str
+    count: int
+    first: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ControllerReport:
+    """The controller when the snapshot was taken; `epochs_read` are the two by which it was found settled."""
+
+    broker: int
+    host: str | None
+    since: datetime | None
+    epoch: int
+    kraft_epoch: int
+    epochs_read: tuple[int, int]
+    queues: tuple[Queue, ...]
+
+    @property
+    def elections(self) -> int:
+        """Between the two reads."""
+        return self.epochs_read[1] - self.epochs_read[0]
+
+    @property
+    def queued(self) -> tuple[Queue, ...]:
+        """The queues in which something waits."""
+        return tuple(queue for queue in self.queues if queue.count)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOutMove:
+    """One approved move that is not made, since its partition was no longer as approved."""
+
+    partition: str
+    before: tuple[int, ...]
+    after: tuple[int, ...]
+    bytes: int
+    why: tuple[str, ...]
+    at: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class RunReport:
+    """Everything the page and the approval request say about one run."""
+
+    connection_id: str
+    cluster_id: str
+    dag_id: str
+    run_id: str
+    observed_at: datetime
+    requested_by: str | None
+    reason: str
+    brokers: int
+    partitions: int
+    cluster_bytes: int
+    controller: ControllerReport | None  # None: the run is of a version that did not note it
+    settings: Settings
+    policy: Policy | None
+    limits: tuple[LimitUse, ...]  # of the candidate in focus
+    candidates: tuple[CandidateReport, ...]
+    recommended: str | None
+    ranking: tuple[str, ...]  # candidates, in the order in which they are offered; empty where the plan does not say
+    recommendation: Recommendation | None  # None: the plan does not say why
+    segments: SegmentReport | None  # None: the audit is not written yet
+    decision: Decision | None
+    execution: Execution
+    verification: Verification | None
+    history: str | None  # where bytes in come from, in words; None: planned without the ledger's samples
+    problems: tuple[str, ...]  # what contradicts itself in the folder, in words
+    left_out: tuple[LeftOutMove, ...] = ()
+    estimate: Estimate | None = None  # None: the run is of a version that made none
+    deciding: Deciding = field(default_factory=Deciding)
+
+    @property
+    def is_planned(self) -> bool:
+        return bool(self.candidates)
+
+    @property
+    def focus(self) -> CandidateReport | None:
+        """The candidate the page is about: the approved one, else the recommended one, else the first."""
+        chosen = self.decision.choice if self.decision else None
+        for name in (chosen, self.recommended):
+            for candidate in self.candidates:
+                if candidate.name == name:
+                    return candidate
+        return self.candidates[0] if self.candidates else None
+
+    def bound_of(self, candidate: CandidateReport) -> str:
+        """What the candidate copies beside what no plan stays below, in words."""
+        is_even = candidate.status == "ok" and candidate.name in ("balanced", "optimal")
+        tolerance = self.settings.tolerance if is_even else None
+        return bound_in_words(candidate.moved_bytes, candidate.moved_bytes_bound, tolerance)
+
+    def throttle_of(self, candidate: CandidateReport) -> float | None:
+        """Bytes a second and broker: as approved, else as found for this candidate, else as asked for."""
+        if self.decision is not None and self.decision.throttle_bytes_per_second is not None:
+            return self.decision.throttle_bytes_per_second
+        cost = self.deciding.costs.get(candidate.name)
+        auto = cost.auto_bytes_per_second if cost is not None else None
+        return auto if auto is not None else self.settings.throttle_bytes_per_second
+
+    def planned_seconds(self, candidate: CandidateReport, bytes_per_second: float | None) -> float | None:
+        """The plan's time at another throttle of one broker than `throttle_of`; None where it is not known."""
+        copying = self._copying_seconds(candidate, bytes_per_second)
+        return None if copying is None else with_controller(copying, candidate.batches)
+
+    def seconds_left(self, candidate: CandidateReport, bytes_per_second: float | None) -> float | None:
+        """Of `planned_seconds`, what is left of the bytes and of the batches."""
+        copying, progress = self._copying_seconds(candidate, bytes_per_second), self.execution.progress
+        if copying is None or progress is None or progress.batches_left is None:
+            return self.planned_seconds(candidate, bytes_per_second)
+        return with_controller(copying * progress.plan.share_left, progress.batches_left)
+
+    def _copying_seconds(self, candidate: CandidateReport, bytes_per_second: float | None) -> float | None:
+        planned = self.throttle_of(candidate)
+        if candidate.makespan_seconds is None or planned is None or not bytes_per_second:
+            return candidate.makespan_seconds
+        return candidate.makespan_seconds * planned / bytes_per_second
+
+    def finishes_in(self, candidate: CandidateReport) -> str:
+        """The range of time in which such a plan ends here, in words; empty where nothing can be said."""
+        return self.estimate.finishes_in(candidate.planned_seconds) if self.estimate else ""
+
+    @property
+    def state(self) -> str:
+        """Where the run stands; the words for each are in `page.STATES`."""
+        if self.verification is not None:
+            return "verified" if self.verification.passed else "behind" if self.verification.again else "failed"
+        if self.decision is not None:
+            if not self.decision.is_approval:
+                return "expired" if self.decision.choice is None else "rejected"
+            return "executing" if self.execution.batches else "approved"
+        if not self.is_planned:
+            return "planning"
+        if self.policy is None:
+            return "read-only"
+        return "stopped" if self.is_stopped else "waiting"
+
+    @property
+    def stopped(self) -> tuple[str, ...]:
+        """Candidates that are not offered: with today's segment settings a copy could not follow."""
+        return self.segments.stopped if self.segments else ()
+
+    @property
+    def aside(self) -> tuple[str, ...]:
+        """Candidates that could be approved, and that the request has no button for."""
+        names = [c.name for c in self.candidates if c.status in OFFERED and c.name not in self.stopped]
+        offered = on_buttons(names, self.ranking or (self.recommended or "",))
+        return tuple(name for name in names if name not in offered)
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether nothing is left to approve but what moves nothing."""
+        moving = {c.name for c in self.candidates if c.partitions and c.status != "infeasible"}
+        return bool(self.stopped) and moving <= set(self.stopped)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether nothing of the run has reached the cluster, and something still may."""
+        return self.state in ("planning", "waiting", "approved")
+
+    @property
+    def changes_by_itself(self) -> bool:
+        """Whether the page of a run that is going on is about to change without anybody's answer."""
+        return self.state in ("planning", "approved", "executing", "behind")
+
+    @property
+    def waits_for_people(self) -> bool:
+        """Whether the page of a run that is going on changes when somebody answers."""
+        return self.state in ("waiting", "stopped")

@@ -1,0 +1,197 @@
+"""What the page says of a run that moves partitions, beyond its files: the time left, its history, and silence."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from kafka_rebalance.execution.eta import ASSUMED, EtaRange, rest_range
+from kafka_rebalance.execution.follow.move_progress import Phase
+from kafka_rebalance.report.run.how_far import BATCH_DONE, BatchReport, Happening
+from kafka_rebalance.report.run.run_report import RunReport
+from kafka_rebalance.report.run.time_window import WindowWords, window_now
+from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_range, format_rate
+
+# Who follows a batch, or waits for the next one, notes that it looked every 15 s at least; the way from worker to
+# triggerer and back takes Airflow some seconds more.
+SILENT = timedelta(seconds=60)
+MOVING = ("moving", "settling")  # states of progress.json in which the end can be told
+PACE_SHARE = 0.05  # of the plan's time: before so much is done, a run's own pace tells nothing
+BATCHES_SHOWN, EVENTS_SHOWN, EVENTS_KEPT = 10, 8, 100
+
+
+@dataclass(frozen=True, slots=True)
+class LiveWords:
+    """`rest` and `ends` are empty where no end can be told; `silence` where somebody follows the run."""
+
+    rest: str
+    ends: str
+    basis: str
+    silence: str
+    is_in_place: bool  # every batch is, and the run goes on to its verification
+    window: WindowWords | None
+    planned: str  # how large the batch under way was to be, where its partitions are not as large now
+    phases: tuple[tuple[str, int], ...]  # that have partitions, in the order in which a partition goes through them
+    batches: tuple[BatchReport, ...]  # the newest and what did not end well, by number
+    batches_before: int  # that are in place, and not among these
+    events: tuple[Happening, ...]  # newest first
+
+
+def live_words(report: RunReport, now: datetime | None, *, is_active: bool = True) -> LiveWords:
+    """`now` is None where nobody is there to see the run: in the file. A run that is not active is over for Airflow."""
+    left = _rest(report) if is_active else None
+    is_in_place = is_active and _is_in_place(report)
+    shown = _batches(report.execution.batches)
+    return LiveWords(
+        rest=format_range(left.low, left.high) if left else "",
+        ends=_ends(report, left) if left else "",
+        basis=_basis(left) if left else "",
+        silence=_ended(report) if not is_active else _silence(report, now) if now else "",
+        is_in_place=is_in_place,
+        window=window_now(report, left, now) if is_active and not is_in_place else None,
+        planned=_planned(report),
+        phases=_phases(report),
+        batches=shown,
+        batches_before=len(report.execution.batches) - len(shown),
+        events=tuple(sorted(_events(report), key=lambda one: one.at, reverse=True))[:EVENTS_KEPT],
+    )
+
+
+def _rest(report: RunReport) -> EtaRange | None:
+    """By the plan's time for what is left, at the throttle that is set now, and by the pace so far."""
+    progress, focus, throttle = report.execution.progress, report.focus, report.execution.throttle
+    if progress is None or progress.state not in MOVING or focus is None:
+        return None
+    rate = throttle.bytes_per_second if throttle else None
+    whole, by_plan = report.planned_seconds(focus, rate), report.seconds_left(focus, rate)
+    share, at_pace = by_plan / whole if by_plan and whole else progress.plan.share_left, None
+    if share <= 0:
+        return None
+    began = report.execution.began_at
+    if began is not None and 1 - share >= PACE_SHARE:
+        at_pace = (progress.updated_at - began).total_seconds() * share / (1 - share)
+    return rest_range(by_plan, at_pace, report.estimate.ratios if report.estimate else ())
+
+
+def _ends(report: RunReport, left: EtaRange) -> str:
+    """`2026-05-03 15:32–15:41 UTC`, counted from the last look."""
+    assert report.execution.progress is not None
+    seen = report.execution.progress.updated_at.astimezone(UTC)
+    first, last = (seen + timedelta(seconds=seconds) for seconds in (left.low, left.high))
+    same_day = first.date() == last.date()
+    return f"{first:%Y-%m-%d %H:%M}–{last:{'%H:%M' if same_day else '%Y-%m-%d %H:%M'}} UTC"
+
+
+def _basis(left: EtaRange) -> str:
+    if left.is_measured:
+        return f"by the plan, {left.runs} earlier runs here, and this run so far"
+    low, high = ASSUMED
+    return f"by this run so far, and {low}–{high} times the plan: too few earlier runs here to tell more"
+
+
+def _planned(report: RunReport) -> str:
+    progress = report.execution.progress
+    if progress is None or progress.batch_count is None or not progress.batch_count.bytes_total:
+        return ""
+    planned = next((batch.bytes for batch in report.execution.batches if batch.number == progress.batch), None)
+    if planned is None or format_bytes(planned) == format_bytes(progress.batch_count.bytes_total):
+        return ""
+    return f"as large as its partitions are now; {format_bytes(planned)} by the plan"
+
+
+def _phases(report: RunReport) -> tuple[tuple[str, int], ...]:
+    counts = dict(report.execution.progress.phases) if report.execution.progress else {}
+    order = [*(str(phase) for phase in Phase), *counts]
+    return tuple((phase, counts[phase]) for phase in dict.fromkeys(order) if counts.get(phase))
+
+
+def _silence(report: RunReport, now: datetime) -> str:
+    progress = report.execution.progress
+    last = progress.updated_at if progress else report.execution.began_at
+    if report.state != "executing" or last is None or now - last < SILENT:
+        return ""
+    if report.execution.stop is not None or _is_in_place(report):
+        return ""  # the tasks behind reassign note nothing here
+    return (
+        f"No news for {format_duration((now - last).total_seconds())}: nobody follows this run now. Copies that are "
+        "under way go on by themselves, under their throttle. See the log of the task reassign, and whether the "
+        "triggerer and the workers are up."
+    )
+
+
+def _is_in_place(report: RunReport) -> bool:
+    """By batches.json, or by a last look that saw the last batch end: the one is written a little after the other."""
+    execution = report.execution
+    if report.state != "executing" or execution.progress is None:
+        return False
+    plan, is_over = execution.progress.plan, execution.progress.state == BATCH_DONE
+    done = max(plan.partitions_done if is_over else 0, sum(batch.partitions for batch in execution.done))
+    return 0 < plan.partitions_total <= done
+
+
+def _ended(report: RunReport) -> str:
+    """Of a run that Airflow has ended; empty unless it left a reassignment that was not verified."""
+    throttle = report.execution.throttle
+    if report.state != "executing":
+        return ""
+    said = [
+        "The run has ended, and nobody follows its batches any more: this is how it stood when somebody last looked."
+    ]
+    if throttle is not None and throttle.released_at is None:
+        said.append(
+            f"Copies that are under way go on by themselves, under their throttle of "
+            f"{format_rate(throttle.bytes_per_second)}. The Dag kafka_throttle_janitor takes it off after the last one."
+        )
+    said.append("To go on with the approved plan, clear the task hold_throttle with what follows it.")
+    return " ".join(said)
+
+
+def _batches(batches: tuple[BatchReport, ...]) -> tuple[BatchReport, ...]:
+    newest = {batch.number for batch in batches[-BATCHES_SHOWN:]}
+    return tuple(batch for batch in batches if batch.number in newest or batch.state != "done")
+
+
+def _events(report: RunReport) -> Iterator[Happening]:
+    """The run's history, out of every file that says when something happened."""
+    decision, execution = report.decision, report.execution
+    if decision is not None and decision.is_approval and decision.at is not None:
+        yield Happening(decision.at, f"{decision.by or 'Somebody'} approved {decision.choice}")
+    yield from _of_throttle(report)
+    for batch in execution.batches:
+        if batch.created_at is not None:
+            what = f"{format_count(batch.partitions, 'partition', 'partitions')}, {format_bytes(batch.bytes)} to copy"
+            yield Happening(batch.created_at, f"Batch {batch.number} requested: {what}")
+        if batch.finished_at is not None:
+            yield Happening(batch.finished_at, f"Batch {batch.number} in place")
+    if execution.progress is not None:
+        yield from execution.progress.events
+    yield from execution.asked
+    if execution.stop is not None:
+        yield execution.stop
+    for at in sorted({one.at for one in report.left_out}):
+        count = sum(one.at == at for one in report.left_out)
+        yield Happening(at, f"{format_count(count, 'approved move', 'approved moves')} left out")
+    checks = report.verification
+    if checks is not None and checks.at is not None:
+        failed = sum(not check.passed for check in checks.checks)
+        said = "every check passed" if checks.passed else f"{format_count(failed, 'check', 'checks')} failed"
+        yield Happening(checks.at, f"Verified: {said}")
+
+
+def _of_throttle(report: RunReport) -> Iterator[Happening]:
+    throttle = report.execution.throttle
+    if throttle is None:
+        return
+    if throttle.taken_at is not None:
+        where = format_count(throttle.brokers, "broker", "brokers")
+        rate = format_rate(throttle.approved_bytes_per_second)
+        yield Happening(throttle.taken_at, f"Throttle of {rate} set on {where}")
+    for at, rate_then, by in throttle.changes:
+        yield Happening(at, f"{by} set the throttle to {format_rate(rate_then)}")
+    if throttle.handed_over_at is not None:
+        yield Happening(throttle.handed_over_at, "Throttle left to the Dag kafka_throttle_janitor: copies still run")
+    if throttle.suspended_at is not None:
+        yield Happening(throttle.suspended_at, "Throttle put back until the next batch, which has waited for long")
+    if throttle.released_at is not None:
+        yield Happening(throttle.released_at, "Throttle taken off; what was set before is back")

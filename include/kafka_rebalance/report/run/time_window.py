@@ -1,0 +1,119 @@
+"""Whether a run that was approved will be over within its window, and what is not begun where it will not."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+
+from kafka_rebalance.execution.eta import EtaRange, eta_range
+from kafka_rebalance.execution.time_window import Window, seconds_for
+from kafka_rebalance.report.run.how_far import Progress
+from kafka_rebalance.report.run.run_report import RunReport
+from kafka_rebalance.report.units import format_count, format_time
+
+
+@dataclass(frozen=True, slots=True)
+class WindowWords:
+    """`tone` is that of a paragraph of the page: quiet, ask or problem."""
+
+    text: str
+    tone: str = "quiet"
+
+
+@dataclass(frozen=True, slots=True)
+class _Left:
+    """What is left from `at` on: seconds in all, and as predicted for the batch under way and for each later one.
+
+    `later` None: not noted, by a version before, or since nothing was requested yet.
+    """
+
+    at: datetime
+    low: float
+    high: float
+    this: float = 0.0
+    later: tuple[float, ...] | None = None
+
+
+def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -> WindowWords | None:
+    """None where the run has no window, or nothing more will be begun. `rest`: seconds that are left from the last look
+    on, where batches move; `now` is None where nobody is there to see the run.
+    """
+    window, execution = report.deciding.window, report.execution
+    if report.state not in ("approved", "executing") or execution.stop is not None or window == Window():
+        return None
+    left = _left(report, rest, now)
+    said = []
+    if window.not_before is not None and (left is None or left.at <= window.not_before):
+        said.append(f"begins {format_time(window.not_before)} at the earliest")
+    tone = "quiet"
+    if window.finish_by is not None:
+        until = f"until {format_time(window.finish_by)}"
+        words, tone = _held_against(window, window.finish_by, left) if left is not None else ("", tone)
+        said.append(f"{until}: {words}" if words else until)
+    return WindowWords(f"Window {'; '.join(said)}.", tone) if said else None
+
+
+def _held_against(window: Window, finish_by: datetime, left: _Left) -> tuple[str, str]:
+    """(what is to be said, its tone)"""
+    first, last = (left.at + timedelta(seconds=seconds) for seconds in (left.low, left.high))
+    few, many = (_not_begun(window, left, seconds) for seconds in (left.low, left.high))
+    if last <= finish_by and not many:
+        return f"the run will be over in time, by {format_time(last)} at the latest", "quiet"
+    is_sure = first > finish_by or bool(few)
+    how = "cannot be over in time" if is_sure else "may not be over in time"
+    return f"the run {how}. {_fate(few, many, left.later)}", "problem" if is_sure else "ask"
+
+
+def _not_begun(window: Window, left: _Left, seconds: float) -> int:
+    """Of the later batches, where what is left takes so long in all."""
+    if not left.later:
+        return 0
+    pace = seconds / (left.this + sum(left.later))
+    return window.not_begun(left.later, left.at + timedelta(seconds=left.this * pace), pace)
+
+
+def _fate(few: int, many: int, later: Sequence[float] | None) -> str:
+    if later is None:
+        return "Batches that would end later are not begun"
+    if not many:
+        return "No batch is held back by it: what has begun goes on to its end"
+    left = "The batch that is left" if len(later) == 1 else "The batches that are left"
+    if few == len(later):
+        return f"{left} will not be begun, and what was to move stays where it is"
+    if len(later) == 1:
+        return f"{left} may not be begun"
+    number = format_count(many) if few == many else f"{format_count(few)} to {format_count(many)}"
+    number = number if few else f"up to {format_count(many)}"
+    return f"Of the {format_count(len(later))} batches that are left {number} will not be begun"
+
+
+def _left(report: RunReport, rest: EtaRange | None, now: datetime | None) -> _Left | None:
+    """None where nobody knows how long the plan takes."""
+    progress, focus = report.execution.progress, report.focus
+    window, decision = report.deciding.window, report.decision
+    throttle = report.execution.throttle
+    if focus is None:
+        return None
+    rate = throttle.bytes_per_second if throttle is not None else report.throttle_of(focus)
+    if rest is not None and progress is not None:
+        batch = progress.batch_count
+        this = _seconds(int((progress.busiest_bytes or 0) * (batch.share_left if batch is not None else 0.0)), rate)
+        return _Left(progress.updated_at, rest.low, rest.high, this, _later(progress, rate))
+    by_plan = report.seconds_left(focus, rate)
+    if by_plan is None:
+        return None
+    found = eta_range(by_plan, report.estimate.ratios if report.estimate else ())
+    seen = [now, progress.updated_at if progress else None, decision.at if decision else None, window.not_before]
+    at = max([one for one in seen if one is not None], default=report.observed_at)
+    return _Left(at, found.low, found.high, 0.0, _later(progress, rate) if progress is not None else None)
+
+
+def _later(progress: Progress, rate: float | None) -> tuple[float, ...] | None:
+    if progress.later_busiest is None:
+        return None
+    return tuple(_seconds(busiest, rate) for busiest in progress.later_busiest)
+
+
+def _seconds(busiest: int, rate: float | None) -> float:
+    return seconds_for(busiest, rate) if rate else seconds_for(0, 1.0)

@@ -1,0 +1,157 @@
+"""Why a candidate is recommended, or why none is, in sentences; what its neighbours would give, and what is left."""
+
+from __future__ import annotations
+
+from kafka_rebalance.documents.json_object import Document
+from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
+from kafka_rebalance.report.run.run_report import METRICS, TITLES, CandidateReport, FurtherRuns, LessEven, RunReport
+from kafka_rebalance.report.units import format_bytes, format_count, format_factor, format_share
+
+_NOBODY = {
+    Why.NOTHING_CHANGES: "none of the planner's own candidates changes anything",
+    Why.WITHIN_ALREADY: "the job is done already, and the brokers are within the tolerance",
+    Why.NOT_POSSIBLE: "the job cannot be done. The notes of the candidates say why",
+    Why.NOTHING_NEARER: "no candidate brings the cluster nearer to what was asked for",
+    Why.GIVEN_IS_LESS_EVEN: "the planner's own candidates change nothing, and the given plan ends less even than the "
+    "cluster is now",
+    Why.GIVEN_FALLS_SHORT: "the planner's own candidates change nothing, and the given plan does not do the job",
+}
+_UNDONE = {  # by job: what one thing is that is left to do, and what several are
+    "drain": ("replica stays on brokers that are to be emptied", "replicas stay on brokers that are to be emptied"),
+    "replace": ("replica stays on brokers that are replaced", "replicas stay on brokers that are replaced"),
+    "replication_factor": ("partition keeps another factor", "partitions keep another factor"),
+    "relieve": ("disk stays above relieve_above", "disks stay above relieve_above"),
+}
+
+
+def read_recommendation(plan: Document) -> Recommendation | None:
+    """Of proposals.json; None where another version made it, which says nothing or has other reasons."""
+    part = plan.optional_part("recommendation")
+    if part is None or part.text("why") not in tuple(Why):
+        return None
+    furthest = part.optional_part("furthest")
+    return Recommendation(
+        part.optional_text("candidate"),
+        Why(part.text("why")),
+        part.number("tolerance"),
+        (furthest.number("before"), furthest.number("after")) if furthest else None,
+        part.count("undone"),
+        part.count("rack_violations"),
+        _beside(part.optional_part("cheaper")),
+        _beside(part.optional_part("more_even")),
+    )
+
+
+def _beside(part: Document | None) -> Beside | None:
+    if part is None:
+        return None
+    return Beside(part.text("candidate"), part.count("bytes"), part.number("furthest"))
+
+
+def recommendation_words(report: RunReport) -> tuple[str, ...]:
+    """Which candidate to take and why, then what its neighbours would give; nothing where there is no plan."""
+    found = report.recommendation
+    chosen = next((candidate for candidate in report.candidates if candidate.name == report.recommended), None)
+    if chosen is None:
+        return (f"Nothing is recommended: {_NOBODY[found.why]}.",) if found is not None and found.why in _NOBODY else ()
+    gain = _gain(chosen)
+    if found is None:
+        return (f"{chosen.title} is recommended" + (f": {gain}." if gain else "."),)
+    said = [f"{chosen.title} is recommended: {_because(found, chosen)}."]
+    said += [f"{gain[0].upper()}{gain[1:]}."] if gain else []
+    said += _left(found, report.settings.job)
+    said += [_neighbour("cheaper", found.cheaper)] if found.cheaper is not None else []
+    return (*said, *([_neighbour("more even", found.more_even)] if found.more_even is not None else []))
+
+
+def _because(found: Recommendation, chosen: CandidateReport) -> str:
+    asked, copies = format_share(found.tolerance), format_bytes(chosen.moved_bytes)
+    before, after = found.furthest or (0.0, 0.0)
+    if found.why is Why.CHEAPEST:
+        within = f"within {asked}" + (" or one replica" if after > found.tolerance + 5e-4 else "")
+        return f"of the candidates that do the job {within}, it copies the fewest bytes"
+    if found.why is Why.FEWEST_BYTES:
+        return (
+            "fewest bytes are preferred (prefer), and of the candidates that do the job it copies the fewest. It "
+            f"leaves the worst broker {format_share(after)} off its share, where {asked} were asked for"
+        )
+    if found.why is Why.NEAREST:
+        return (
+            f"no candidate does the job within {asked}, and this one comes nearest. For {copies} copied, the worst "
+            f"broker goes from {format_share(before)} to {format_share(after)} off its share"
+        )
+    return "the planner's own candidates change nothing, and it ends as even as the cluster is now"
+
+
+def _gain(chosen: CandidateReport) -> str:
+    """How the highest broker comes down, of the resource of which it does so most."""
+    known = [(s.metric, s.before[1], s.after[1]) for s in chosen.scores if s.before[1] and s.after[1]]
+    if not known:
+        return ""
+    metric, before, after = max(known, key=lambda one: (one[1] or 0) - (one[2] or 0))
+    if (before or 0) - (after or 0) < 0.005:  # a broker that is emptied, racks that are repaired: no load falls
+        return ""
+    return (
+        f"for {format_bytes(chosen.moved_bytes)} copied, the highest broker goes from {before:.2f} to {after:.2f} of "
+        f"its share of {METRICS[metric].lower()}"
+    )
+
+
+def _left(found: Recommendation, job: str) -> list[str]:
+    said = []
+    if found.undone and job in _UNDONE:
+        said.append(f"{format_count(found.undone, *_UNDONE[job])}.")
+    if found.rack_violations:
+        said.append(
+            f"{format_count(found.rack_violations, 'partition still breaks', 'partitions still break')} the rack rule."
+        )
+    return said
+
+
+def _neighbour(kind: str, other: Beside) -> str:
+    title = TITLES.get(other.candidate, other.candidate)
+    return (
+        f"{title} is the next {kind} one: it copies {format_bytes(other.bytes)} and leaves the worst broker "
+        f"{format_share(other.furthest)} off its share."
+    )
+
+
+def read_further_runs(part: Document) -> FurtherRuns | None:
+    """Of a candidate in proposals.json; None where no limit on bytes stopped it."""
+    found = part.optional_part("further_runs")
+    return None if found is None else FurtherRuns(found.count("runs"), found.count("bytes"))
+
+
+def read_less_even(part: Document) -> LessEven | None:
+    """Of a candidate in proposals.json; None where it ends as even as the cluster is, or that is not known."""
+    found = part.optional_part("less_even")
+    if found is None:
+        return None
+    before, after = (found.part(phase) for phase in ("before", "after"))
+    return LessEven(
+        found.text("metric"),
+        (before.number("lowest"), before.number("highest")),
+        (after.number("lowest"), after.number("highest")),
+    )
+
+
+def further_runs_words(report: RunReport, candidate: CandidateReport) -> str:
+    """How many more runs with the same limit bring the cluster within the tolerance; empty where none is needed."""
+    more, limit = candidate.further_runs, report.settings.max_bytes
+    if more is None or limit is None:
+        return ""
+    runs = format_count(more.runs, "more run", "more runs")
+    return (
+        f"max_bytes ({format_bytes(limit)}) stops this run short. By estimate {runs} of that size are needed to be "
+        f"within {format_share(report.settings.tolerance)}: {format_bytes(more.bytes)} are left to copy at least."
+    )
+
+
+def less_even_words(candidate: CandidateReport) -> str:
+    """The warning of a plan that ends less even than the cluster is; empty for others."""
+    worse = candidate.less_even
+    if worse is None:
+        return ""
+    before, after = (f"{format_factor(low)}–{format_factor(high)}" for low, high in (worse.before, worse.after))
+    name = METRICS.get(worse.metric, worse.metric).lower()
+    return f"This plan ends less even than the cluster is now: {name} {before} of the fair share become {after}."

@@ -1,0 +1,44 @@
+"""Whether brokers that were to be emptied hold nothing any more, of any topic of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from kafka_rebalance.model.partition import TopicAssignment
+from kafka_rebalance.model.settings import matches
+from kafka_rebalance.verification.check_result import Check
+
+TOPICS_NAMED = 5
+
+
+def check_emptied(
+    brokers: Iterable[int], assignments: Mapping[str, TopicAssignment], topics_in: Sequence[str]
+) -> tuple[Check, ...]:
+    """`emptied` for each of these brokers. `assignments` are of all topics of the cluster, not of the plan's alone:
+    internal topics, topics made meanwhile, and what the policy keeps out count too.
+
+    A run that was asked for some topics alone (`topics_in`, globs) empties the broker of these: others are a warning.
+    """
+    return tuple(_check(broker, assignments, topics_in) for broker in sorted(brokers))
+
+
+def _check(broker: int, assignments: Mapping[str, TopicAssignment], topics_in: Sequence[str]) -> Check:
+    held = {
+        topic: count
+        for topic, assignment in sorted(assignments.items())
+        if (count := sum(broker in replicas for replicas in assignment.partitions.values()))
+    }
+    asked = {topic: count for topic, count in held.items() if matches(topic, topics_in)}
+    subject, expectation = f"broker {broker}", "it holds no replica of any topic"
+    if asked:
+        return Check("emptied", subject, expectation, f"it holds {_named(asked)}", False)
+    if held:
+        finding = f"it still holds {_named(held)}, which topics_in leaves aside"
+        return Check("emptied", subject, expectation, finding, True, "warning")
+    return Check("emptied", subject, expectation, "it holds no replica", True)
+
+
+def _named(held: Mapping[str, int]) -> str:
+    named = ", ".join(f"{topic} ({count})" for topic, count in list(held.items())[:TOPICS_NAMED])
+    more = f" and {len(held) - TOPICS_NAMED} more topics" if len(held) > TOPICS_NAMED else ""
+    return f"{sum(held.values())} replicas of {named}{more}"

@@ -1,0 +1,141 @@
+"""Whether segments roll as they should on the brokers that hold the moved partitions, and as they did before.
+
+What was wrong at the snapshot was shown to the approver: if it still is, it passes with a warning. What became wrong
+since then fails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.verification.check_result import Check
+from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
+from kafka_rebalance.verification.segments.roll_rules import RULES, TopicData, broken_rules
+from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, ids
+from kafka_rebalance.verification.segments.settings_audit import (
+    UNKNOWN,
+    Settings,
+    differences,
+    known_settings,
+    new_sources,
+    unloadable_topics,
+)
+from kafka_rebalance.verification.segments.unloadable_configs import IGNORED, UNLOADABLE, stored_findings
+
+KNOWN = "as shown before the approval: "
+_EXPECTATIONS = {
+    **{rule.name: rule.expectation for rule in RULES},
+    UNLOADABLE: "values that brokers can load",
+    IGNORED: "names that brokers know",
+    UNKNOWN: "settings known on every broker that holds it",
+}
+# Of what may be a warning before anything moves.
+_FAILS = frozenset((UNKNOWN, *(rule.name for rule in RULES if rule.stops_copies)))
+
+
+def check_segments(moves: Sequence[Move], before: ClusterConfigs, now: ClusterConfigs) -> tuple[Check, ...]:
+    """For each moved topic `segment_settings_sound`, `segment_settings_unchanged`, and, if it gained a broker,
+    `segment_settings_same_on_new_broker`.
+
+    The brokers looked at are those that hold a moved partition now; for one that could not be asked nothing passes.
+    `before` and `now` hold all of them, and the moved topics.
+    """
+    checks: list[Check] = []
+    for topic in sorted({move.topic_partition.topic for move in moves}):
+        of_topic = [move for move in moves if move.topic_partition.topic == topic]
+        holders = sorted({broker for move in of_topic for broker in move.after})
+        touched = {broker for move in of_topic for broker in (*move.before, *move.after)}
+        data = TopicData(max(move.size_bytes for move in of_topic), before.append_bytes.get(topic, 0))
+        then, wrong_then = _look(topic, touched, holders, before, data)
+        here, wrong_now = _look(topic, touched, holders, now, data)
+        checks += _sound(topic, holders, wrong_now, {_what(found) for found in wrong_then})
+        checks.append(_unchanged(topic, [broker for broker in holders if (topic, broker) in here], then, here))
+        if any(move.added for move in of_topic):
+            checks.append(_same_on_new_broker(topic, of_topic, then, here))
+    return tuple(checks)
+
+
+def _look(
+    topic: str, touched: Iterable[int], holders: Iterable[int], configs: ClusterConfigs, data: TopicData
+) -> tuple[Settings, tuple[SegmentFinding, ...]]:
+    """What applies on the brokers touched, and what is wrong on those that hold it, each broker for itself."""
+    of_topic = ClusterConfigs({topic: configs.topics.get(topic, {})}, configs.brokers)
+    stored = stored_findings(of_topic)
+    unloadable = unloadable_topics(stored)
+    settings, _ = known_settings([(topic, broker) for broker in touched], of_topic, unloadable)
+    found = list(stored)
+    for broker in holders:
+        values, unknown = known_settings([(topic, broker)], of_topic, unloadable)
+        found += [*unknown, *(finding for _, finding in broken_rules(values, {topic: data}))]
+    return settings, tuple(found)
+
+
+def _what(finding: SegmentFinding) -> tuple[str, tuple[int, ...], str]:
+    """What makes two findings the same; the level that a value comes from may have changed."""
+    return finding.rule, finding.brokers, finding.text
+
+
+def _sound(
+    topic: str,
+    holders: Sequence[int],
+    wrong: Sequence[SegmentFinding],
+    known: set[tuple[str, tuple[int, ...], str]],
+) -> Iterable[Check]:
+    """One check for each broken rule, naming the brokers; one passed check if all rules hold."""
+    name = "segment_settings_sound"
+    told: dict[tuple[str, str, bool], list[SegmentFinding]] = {}
+    for finding in wrong:
+        told.setdefault((finding.rule, finding.text, _what(finding) in known), []).append(finding)
+    for (rule, text, was_known), findings in told.items():
+        brokers = [broker for finding in findings for broker in finding.brokers]
+        finding = findings[0]
+        where = f" on broker {ids(brokers)}" if brokers else ""
+        words = f"{KNOWN if was_known else ''}{text}{where} ({finding.source})"
+        is_error = finding.severity == "error" or rule in _FAILS
+        if was_known or not is_error:
+            yield Check(name, topic, _EXPECTATIONS[rule], words, True, "warning")
+        else:
+            yield Check(name, topic, _EXPECTATIONS[rule], words, False)
+    if not wrong:
+        finding_text = f"all {len(RULES)} rules hold on broker {ids(holders)}"
+        yield Check(name, topic, "every rule for segment settings holds", finding_text, True)
+
+
+def _unchanged(topic: str, brokers: Sequence[int], then: Settings, now: Settings) -> Check:
+    """The same broker, then and now."""
+    changes = []
+    for broker in brokers:
+        before, here = then.get((topic, broker)), now[topic, broker]
+        if before is None:
+            changes.append(f"unknown at the snapshot on broker {broker}")
+        elif before != here:
+            changes.append(f"{differences(before, here)} on broker {broker} ({new_sources(before, here)})")
+    finding = "; ".join(changes) or (
+        f"as at the snapshot on broker {ids(brokers)}" if brokers else "nothing to compare"
+    )
+    return Check("segment_settings_unchanged", topic, "the same settings as at the snapshot", finding, not changes)
+
+
+def _same_on_new_broker(topic: str, moves: Sequence[Move], then: Settings, now: Settings) -> Check:
+    """A partition's effective settings can change merely because it moved: brokers may have other static values.
+
+    Where the snapshot had both sides as they are now, the approver was shown it.
+    """
+    found, all_known = [], True
+    for move in moves:
+        origins = [then[topic, broker] for broker in move.before if (topic, broker) in then]
+        for broker in move.added:
+            here, where = now.get((topic, broker)), f"partition {move.topic_partition.partition}, broker {broker}"
+            if here is None or not origins:
+                found.append(f"{where}: unknown {'here' if origins else 'on the old brokers'}, so not compared")
+                all_known = False
+            elif here not in origins:
+                found.append(f"{where}: {differences(origins[0], here)} ({new_sources(origins[0], here)})")
+                all_known = all_known and then.get((topic, broker)) == here
+    finding = "; ".join(found) if found else "the same as on a broker that held the partition before"
+    expectation = "a partition rolls on its new brokers as it did on its old ones"
+    name = "segment_settings_same_on_new_broker"
+    if found and all_known:
+        return Check(name, topic, expectation, f"{KNOWN}{finding}", True, "warning")
+    return Check(name, topic, expectation, finding, not found)

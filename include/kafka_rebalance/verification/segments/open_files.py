@@ -1,0 +1,146 @@
+"""Open files and memory maps that replicas cost a broker, before, during and after a move.
+
+An estimate from sizes and settings. Each segment has its .log file open and two memory maps (offset and time index;
+from 2.4 on a map is made with its first use, so there may be fewer). Connections need descriptors besides.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from kafka_rebalance.errors import KafkaRuleError, ReadError
+from kafka_rebalance.kafka.segment_roll import UNLIMITED, EffectiveRollSettings
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
+from kafka_rebalance.verification.segments.roll_rules import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
+from kafka_rebalance.verification.segments.segment_finding import SegmentFinding
+
+MAX_MAP_COUNT = 65_530  # Linux' default of vm.max_map_count, which no broker reports
+LEAST_BATCH_BYTES = 61  # DefaultRecordBatch.RECORD_BATCH_OVERHEAD: no segment but the active one holds less
+
+
+class Placed(NamedTuple):
+    """One partition as the snapshot has it; bytes of one replica."""
+
+    topic_partition: TopicPartition
+    replicas: tuple[int, ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class OpenFiles:
+    """Of all replicas on a broker. `index_bytes`: preallocated for active segments, address space and apparent size."""
+
+    segments: int = 0
+    index_bytes: int = 0
+
+    @property
+    def memory_maps(self) -> int:
+        return 2 * self.segments
+
+    def __add__(self, other: OpenFiles) -> OpenFiles:
+        return OpenFiles(self.segments + other.segments, self.index_bytes + other.index_bytes)
+
+    def __sub__(self, other: OpenFiles) -> OpenFiles:
+        return OpenFiles(self.segments - other.segments, self.index_bytes - other.index_bytes)
+
+    def to_mapping(self) -> dict[str, int]:
+        return {"segments": self.segments, "memory_maps": self.memory_maps, "index_bytes": self.index_bytes}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFiles:
+    """`during` counts every moving partition on its old and its new brokers, as if all batches ran at once."""
+
+    broker: int
+    before: OpenFiles
+    during: OpenFiles
+    after: OpenFiles
+
+    def to_mapping(self) -> dict[str, object]:
+        return {
+            "broker": self.broker,
+            "before": self.before.to_mapping(),
+            "during": self.during.to_mapping(),
+            "after": self.after.to_mapping(),
+        }
+
+
+def replica_files(size_bytes: int, values: EffectiveRollSettings, append_bytes: int = 0) -> OpenFiles:
+    """Of one replica: max(bytes / segment.bytes, retention.ms / segment.ms) + 1 segments, the active one last.
+
+    By time there are no more than appends, each of `append_bytes` at least.
+    """
+    by_size = -(-size_bytes // values.segment_bytes)
+    by_time = 0
+    if values.deletes and values.retention_ms != UNLIMITED:
+        by_time = min(-(-values.retention_ms // values.roll_ms), size_bytes // max(LEAST_BATCH_BYTES, append_bytes))
+    index_bytes = values.segment_index_bytes
+    preallocated = sum(index_bytes - index_bytes % entry for entry in (OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES))
+    return OpenFiles(max(by_size, by_time) + 1, preallocated)
+
+
+def files_now(placed: Iterable[Placed], configs: ClusterConfigs) -> dict[int, OpenFiles]:
+    """By broker. A replica whose settings are not known counts nothing: that is a finding of its own."""
+    files: dict[int, OpenFiles] = {broker: OpenFiles() for broker in configs.brokers}
+    for partition in placed:
+        for broker in partition.replicas:
+            files[broker] = files.get(broker, OpenFiles()) + _replica(
+                partition.topic_partition.topic, broker, partition.size_bytes, configs
+            )
+    return files
+
+
+def files_of_moves(
+    now: Mapping[int, OpenFiles], moves: Sequence[Move], configs: ClusterConfigs
+) -> tuple[BrokerFiles, ...]:
+    """Every broker before, during and after these moves, by id."""
+    gained: dict[int, OpenFiles] = defaultdict(OpenFiles)
+    lost: dict[int, OpenFiles] = defaultdict(OpenFiles)
+    for move in moves:
+        for files, brokers in ((gained, move.added), (lost, move.removed)):
+            for broker in brokers:
+                files[broker] += _replica(move.topic_partition.topic, broker, move.size_bytes, configs)
+    return tuple(
+        BrokerFiles(broker, before, before + gained[broker], before + gained[broker] - lost[broker])
+        for broker, before in sorted({**dict.fromkeys(gained, OpenFiles()), **now}.items())
+    )
+
+
+def too_many_maps(files: Iterable[BrokerFiles]) -> tuple[SegmentFinding, ...]:
+    """Brokers that need more memory maps than Linux gives a process unless told otherwise."""
+    return tuple(
+        SegmentFinding(
+            "too_many_maps",
+            "warning",
+            (),
+            (found.broker,),
+            f"about {_maps(found)}; Linux gives a process {MAX_MAP_COUNT}",
+            "2 a segment; max(bytes / segment.bytes, retention.ms / segment.ms) + 1 segments a replica",
+            "Raise vm.max_map_count and the limit of open files on its machine, or segment.bytes and segment.ms.",
+        )
+        for found in files
+        if found.during.memory_maps > MAX_MAP_COUNT
+    )
+
+
+def _maps(files: BrokerFiles) -> str:
+    if files.before == files.during == files.after:
+        return f"{files.before.memory_maps} memory maps"
+    return (
+        f"{files.before.memory_maps} memory maps now, {files.during.memory_maps} while it receives copies, "
+        f"{files.after.memory_maps} afterwards"
+    )
+
+
+def _replica(topic: str, broker: int, size_bytes: int, configs: ClusterConfigs) -> OpenFiles:
+    if broker not in configs.brokers:
+        return OpenFiles()
+    try:
+        return replica_files(size_bytes, configs.roll_settings(topic, broker), configs.append_bytes.get(topic, 0))
+    except (KafkaRuleError, ReadError):
+        return OpenFiles()

@@ -1,0 +1,247 @@
+"""The rules for segment settings that are right by the code of Kafka's Log, LogSegment and their indexes.
+
+Deliberately absent, because they are wrong: that a topic with little traffic is never deleted (an expired active
+segment is rolled and removed), a roll storm or a new retention clock after a copy (both follow the records'
+timestamps), and equal segment lists on all replicas (boundaries differ by chunk sizes and jitter). Absent because
+only the records could tell: timestamps in the future, and old and new ones in turn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from kafka_rebalance.kafka.segment_roll import (
+    CHECK_INTERVAL_MS,
+    REPLICA_FETCH_MAX_BYTES,
+    UNLIMITED,
+    EffectiveRollSettings,
+)
+from kafka_rebalance.verification.check_result import Severity
+from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, grouped, sources_of
+
+OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES = 8, 12
+# Below two entries of the time index, whose last slot is reserved for the roll, it is full from the start.
+LEAST_INDEX_BYTES = 2 * TIME_ENTRY_BYTES
+DEFAULT_ROLL_MS = 604_800_000
+_SPANS = ((86_400_000, "d"), (3_600_000, "h"), (60_000, "min"), (1000, "s"), (1, "ms"))
+_MILLENNIUM_MS = 1000 * 365 * 86_400_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicData:
+    """What is known of a topic's data: bytes of its largest partition, and the least bytes of an ordinary append."""
+
+    largest_partition_bytes: int = 0
+    append_bytes: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """`problem` says in words how the settings break it, or None. `keys` are the settings it looks at.
+
+    One that `stops_copies` leaves a new replica unable to follow, so a plan that would make one is not offered.
+    """
+
+    name: str
+    severity: Severity
+    keys: tuple[str, ...]
+    expectation: str
+    remedy: str
+    problem: Callable[[EffectiveRollSettings, TopicData], str | None]
+    stops_copies: bool = False
+
+
+def _no_time_index(values: EffectiveRollSettings, _: TopicData) -> str | None:
+    """AbstractIndex: "Invalid max index size" where not one entry fits."""
+    if values.segment_index_bytes >= TIME_ENTRY_BYTES:
+        return None
+    return f"segment.index.bytes is {values.segment_index_bytes}: no segment can be created, a time index needs 12"
+
+
+def _index_full_at_once(values: EffectiveRollSettings, _: TopicData) -> str | None:
+    if not TIME_ENTRY_BYTES <= values.segment_index_bytes < LEAST_INDEX_BYTES:
+        return None
+    return f"segment.index.bytes is {values.segment_index_bytes}: the time index is full at once, every append rolls"
+
+
+def _index_full_first(values: EffectiveRollSettings, data: TopicData) -> str | None:
+    """At most one entry comes in for each append, and for each index.interval.bytes."""
+    entries = -(-values.segment_bytes // max(1, values.index_interval_bytes, data.append_bytes)) + 1
+    needed = TIME_ENTRY_BYTES * entries
+    if not LEAST_INDEX_BYTES <= values.segment_index_bytes < needed:
+        return None
+    return (
+        f"segment.index.bytes is {values.segment_index_bytes}, a full segment of {values.segment_bytes} bytes can need "
+        f"{needed}: it may roll before it is full"
+    )
+
+
+def _jitter_too_big(values: EffectiveRollSettings, _: TopicData) -> str | None:
+    """Jitter is drawn below min(segment.jitter.ms, segment.ms) (LogConfig.randomSegmentJitter)."""
+    if values.segment_jitter_ms < values.segment_ms:
+        return None
+    return f"segment.jitter.ms {values.segment_jitter_ms} reaches segment.ms {values.segment_ms}: it may roll at once"
+
+
+def _batch_too_big(values: EffectiveRollSettings, _: TopicData) -> str | None:
+    if values.segment_bytes >= values.max_message_bytes:
+        return None
+    return (
+        f"segment.bytes is {values.segment_bytes}, max.message.bytes {values.max_message_bytes}: batches between the "
+        "two are refused"
+    )
+
+
+def _chunk_too_big(values: EffectiveRollSettings, _: TopicData) -> str | None:
+    """A chunk above segment.bytes makes a follower's append throw; in 2.0 its fetcher thread ends with it."""
+    if values.segment_bytes >= values.replica_fetch_max_bytes:
+        return None
+    return (
+        f"segment.bytes is {values.segment_bytes}, {REPLICA_FETCH_MAX_BYTES} {values.replica_fetch_max_bytes}: a new "
+        "replica can receive more at once than a segment takes, and its fetcher stops, for other topics too"
+    )
+
+
+def _roll_after_retention(values: EffectiveRollSettings, _: TopicData) -> str | None:
+    """Segments go by their newest record, so the oldest lives for the retention and the segment's span."""
+    if not values.deletes or values.retention_ms == UNLIMITED or values.roll_ms <= values.retention_ms:
+        return None
+    return (
+        f"retention.ms is {span(values.retention_ms)}, but a segment may span {span(values.roll_ms)}: a record can "
+        f"stay for {span(effective_retention_ms(values))}"
+    )
+
+
+def effective_retention_ms(values: EffectiveRollSettings) -> int:
+    """The longest that a record can stay by time: retention, the segment's span, the next check, the delayed delete."""
+    return (
+        values.retention_ms + values.roll_ms + values.retention_check_interval_ms + values.file_delete_delay_ms
+    )  # fmt: skip
+
+
+def _retention_below_a_segment(values: EffectiveRollSettings, _: TopicData) -> str | None:
+    if not values.deletes or not UNLIMITED < values.retention_bytes < values.segment_bytes:
+        return None
+    return (
+        f"retention.bytes is {values.retention_bytes}, segment.bytes {values.segment_bytes}: a partition keeps up to "
+        f"{values.retention_bytes + values.segment_bytes} bytes, and a single segment is not trimmed"
+    )
+
+
+def _never_compacted(values: EffectiveRollSettings, data: TopicData) -> str | None:
+    """The active segment is never compacted, and rolls only with an append; with Kafka's default week it is let be."""
+    if values.deletes or "compact" not in values.cleanup_policy or values.roll_ms <= DEFAULT_ROLL_MS:
+        return None
+    if not 0 < data.largest_partition_bytes < values.segment_bytes:
+        return None
+    return (
+        f"no partition reaches segment.bytes {values.segment_bytes}, and a segment may span {span(values.roll_ms)}: "
+        "what is in the active segment is never compacted"
+    )
+
+
+RULES: tuple[Rule, ...] = (
+    Rule(
+        "no_time_index",
+        "error",
+        ("segment.index.bytes",),
+        f"segment.index.bytes at least {LEAST_INDEX_BYTES}",
+        "Raise segment.index.bytes; Kafka's default is 10485760.",
+        _no_time_index,
+        stops_copies=True,
+    ),
+    Rule(
+        "index_full_at_once",
+        "error",
+        ("segment.index.bytes",),
+        f"segment.index.bytes at least {LEAST_INDEX_BYTES}",
+        "Raise segment.index.bytes; Kafka's default is 10485760.",
+        _index_full_at_once,
+    ),
+    Rule(
+        "jitter_reaches_roll",
+        "error",
+        ("segment.jitter.ms", "segment.ms"),
+        "jitter below segment.ms",
+        "Lower segment.jitter.ms well below segment.ms.",
+        _jitter_too_big,
+    ),
+    Rule(
+        "batches_refused",
+        "error",
+        ("segment.bytes", "max.message.bytes"),
+        "segment.bytes not below max.message.bytes, or large batches are refused",
+        "Raise segment.bytes to max.message.bytes, or lower max.message.bytes.",
+        _batch_too_big,
+    ),
+    Rule(
+        "chunks_refused",
+        "warning",
+        ("segment.bytes", REPLICA_FETCH_MAX_BYTES),
+        "segment.bytes not below replica.fetch.max.bytes, or a new replica's fetcher can stop",
+        "Raise segment.bytes to at least replica.fetch.max.bytes (or lower that in server.properties and restart the "
+        "broker) before any replica of the topic is copied there.",
+        _chunk_too_big,
+        stops_copies=True,
+    ),
+    Rule(
+        "index_full_first",
+        "warning",
+        ("segment.index.bytes", "segment.bytes", "index.interval.bytes"),
+        "indexes large enough for a full segment",
+        "Raise segment.index.bytes, or index.interval.bytes.",
+        _index_full_first,
+    ),
+    Rule(
+        "roll_after_retention",
+        "warning",
+        ("retention.ms", "segment.ms", CHECK_INTERVAL_MS, "file.delete.delay.ms"),
+        "segments roll within the retention time",
+        "Where records must be gone in time, lower segment.ms.",
+        _roll_after_retention,
+    ),
+    Rule(
+        "retention_below_a_segment",
+        "warning",
+        ("retention.bytes", "segment.bytes"),
+        "retention.bytes not below segment.bytes",
+        "Lower segment.bytes, or count one more segment a partition.",
+        _retention_below_a_segment,
+    ),
+    Rule(
+        "never_compacted",
+        "warning",
+        ("cleanup.policy", "segment.bytes", "segment.ms"),
+        "a compacted topic's active segment rolls",
+        "Lower segment.ms; a topic that receives nothing more rolls only with its next record.",
+        _never_compacted,
+    ),
+)
+
+
+def broken_rules(
+    settings: Mapping[tuple[str, int], EffectiveRollSettings], data: Mapping[str, TopicData]
+) -> Iterable[tuple[Rule, SegmentFinding]]:
+    """Every rule that the settings, by topic and broker, break; topics and brokers with the same values together."""
+    unknown = TopicData()
+    for rule in RULES:
+        hits = (
+            (text, sources_of(values, rule.keys), topic, broker)
+            for (topic, broker), values in settings.items()
+            if (text := rule.problem(values, data.get(topic, unknown))) is not None
+        )
+        for finding in grouped(rule.name, rule.severity, rule.remedy, hits):
+            yield rule, finding
+
+
+def span(ms: int) -> str:
+    """The two largest units: `7 d`, `1 h 30 min`, `250 ms`."""
+    if ms >= _MILLENNIUM_MS:
+        return "more than 1000 years"
+    parts = []
+    for size, unit in _SPANS:
+        count, ms = divmod(ms, size)
+        if count:
+            parts.append(f"{count} {unit}")
+    return " ".join(parts[:2]) or "0 ms"

@@ -1,0 +1,245 @@
+"""The audit of segment settings: of a cluster as it is, and of what moves would make of it."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_rebalance.errors import KafkaRuleError, ReadError
+from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings, source_words
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
+from kafka_rebalance.verification.segments.open_files import (
+    BrokerFiles,
+    OpenFiles,
+    Placed,
+    files_now,
+    files_of_moves,
+    too_many_maps,
+)
+from kafka_rebalance.verification.segments.roll_rules import TopicData, broken_rules
+from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, grouped, ids, in_order
+from kafka_rebalance.verification.segments.unloadable_configs import UNLOADABLE, stored_findings, throttles_left
+
+Settings = dict[tuple[str, int], EffectiveRollSettings]  # by topic and broker
+
+FIELDS = {  # what decides how a topic rolls and is kept -> field of EffectiveRollSettings
+    "segment.bytes": "segment_bytes",
+    "segment.ms": "segment_ms",
+    "segment.jitter.ms": "segment_jitter_ms",
+    "segment.index.bytes": "segment_index_bytes",
+    "index.interval.bytes": "index_interval_bytes",
+    "max.message.bytes": "max_message_bytes",
+    "retention.ms": "retention_ms",
+    "retention.bytes": "retention_bytes",
+    "cleanup.policy": "cleanup_policy",
+    "file.delete.delay.ms": "file_delete_delay_ms",
+    "max.compaction.lag.ms": "max_compaction_lag_ms",
+}
+UNKNOWN = "settings_unknown"
+_NO_TOPIC = ""  # has no overrides: what the broker applies by itself
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentAudit:
+    """How many topics and brokers were looked at, and what was found, errors first."""
+
+    topics: int
+    brokers: int
+    findings: tuple[SegmentFinding, ...]
+
+    @property
+    def errors(self) -> int:
+        return sum(finding.severity == "error" for finding in self.findings)
+
+    @property
+    def warnings(self) -> int:
+        return len(self.findings) - self.errors
+
+    def to_mapping(self, most: int) -> dict[str, Any]:
+        """Plain JSON values; of the findings no more than `most`, all of them counted."""
+        return {
+            "topics": self.topics,
+            "brokers": self.brokers,
+            "errors": self.errors,
+            "warnings": self.warnings,
+            "findings": [finding.to_mapping() for finding in self.findings[:most]],
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class MovesAudit:
+    """What moves would meet: `stops` is why a copy could not follow, so that they are not offered for approval."""
+
+    stops: tuple[SegmentFinding, ...]
+    findings: tuple[SegmentFinding, ...]
+    files: tuple[BrokerFiles, ...]
+
+    def to_mapping(self, most: int) -> dict[str, Any]:
+        """Plain JSON values; of each list of findings no more than `most`, all of them counted."""
+        return {
+            "stops": [finding.to_mapping() for finding in self.stops[:most]],
+            "stop_count": len(self.stops),
+            "findings": [finding.to_mapping() for finding in self.findings[:most]],
+            "finding_count": len(self.findings),
+            "files": [files.to_mapping() for files in self.files],
+        }
+
+
+def audit_cluster(placed: Sequence[Placed], configs: ClusterConfigs) -> SegmentAudit:
+    """Every finding about the cluster as it is. Nothing is in motion: a snapshot of a moving cluster is refused."""
+    stored = stored_findings(configs)
+    pairs = {(partition.topic_partition.topic, broker) for partition in placed for broker in partition.replicas}
+    settings, unknown = known_settings(pairs, configs, unloadable_topics(stored))
+    now = files_now(placed, configs)
+    standing = (BrokerFiles(broker, files, files, files) for broker, files in sorted(now.items()))
+    findings = (
+        *stored,
+        *unknown,
+        *(finding for _, finding in broken_rules(settings, topic_data(placed, configs))),
+        *_brokers_differ({topic for topic, _ in pairs}, configs),
+        *throttles_left(configs),
+        *too_many_maps(standing),
+    )
+    return SegmentAudit(len({topic for topic, _ in pairs}), len(configs.brokers), in_order(findings))
+
+
+def audit_moves(moves: Sequence[Move], now: Mapping[int, OpenFiles], configs: ClusterConfigs) -> MovesAudit:
+    """What is to be known before these moves are approved. `now`: open files by broker, of `files_now`."""
+    files = files_of_moves(now, moves, configs)
+    return MovesAudit(
+        stops=copies_stopped(moves, configs),
+        findings=in_order((*_rolls_otherwise(moves, configs), *too_many_maps(files))),
+        files=files,
+    )
+
+
+def copies_stopped(moves: Sequence[Move], configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
+    """Why a broker could not follow with a replica that these moves give it; nothing where all can.
+
+    What is not known does not pass. Below 2.1 a chunk that a follower refuses ends its fetcher thread, and with it the
+    copies of other topics from the same broker.
+    """
+    receiving: dict[str, set[int]] = defaultdict(set)
+    for move in moves:
+        if move.added:
+            receiving[move.topic_partition.topic].update(move.added)
+    pairs = {(topic, broker) for topic, brokers in receiving.items() for broker in brokers}
+    of_topics = dataclasses.replace(configs, topics={topic: configs.topics.get(topic, {}) for topic in receiving})
+    stored = [finding for finding in stored_findings(of_topics) if finding.rule == UNLOADABLE and finding.topics]
+    settings, unknown = known_settings(pairs, configs, unloadable_topics(stored))
+    broken = (finding for rule, finding in broken_rules(settings, {}) if rule.stops_copies)
+    return in_order(dataclasses.replace(finding, severity="error") for finding in (*stored, *unknown, *broken))
+
+
+def known_settings(
+    pairs: Iterable[tuple[str, int]], configs: ClusterConfigs, unloadable: Collection[str]
+) -> tuple[Settings, tuple[SegmentFinding, ...]]:
+    """What applies to each topic and broker, and findings for those of which it is not known.
+
+    Topics whose stored config does not load are left out: that is a finding already, and on them applies what a broker
+    loaded last.
+    """
+    settings: Settings = {}
+    down, silent = [], []
+    for topic, broker in sorted(pairs):
+        if topic in unloadable:
+            continue
+        if broker not in configs.brokers:
+            down.append(("the broker does not answer, so its settings are not known", "no answer", topic, broker))
+            continue
+        try:
+            settings[topic, broker] = configs.roll_settings(topic, broker)
+        except (ReadError, KafkaRuleError) as unusable:
+            silent.append((str(unusable).partition(". ")[0], "its own answer", topic, broker))
+    return settings, (
+        *grouped(UNKNOWN, "warning", "Look again when it answers.", down),
+        *grouped(UNKNOWN, "error", "Let the Kafka user describe the configs of the cluster.", silent),
+    )
+
+
+def topic_data(placed: Iterable[Placed], configs: ClusterConfigs) -> dict[str, TopicData]:
+    largest: dict[str, int] = {}
+    for partition in placed:
+        topic = partition.topic_partition.topic
+        largest[topic] = max(largest.get(topic, 0), partition.size_bytes)
+    return {topic: TopicData(size, configs.append_bytes.get(topic, 0)) for topic, size in largest.items()}
+
+
+def unloadable_topics(findings: Iterable[SegmentFinding]) -> frozenset[str]:
+    return frozenset(topic for finding in findings if finding.rule == UNLOADABLE for topic in finding.topics)
+
+
+def differences(then: EffectiveRollSettings, now: EffectiveRollSettings) -> str:
+    """`segment.ms 604800000 -> 3600000`, one for each setting that differs."""
+    return ", ".join(
+        f"{key} {_text(getattr(then, field))} -> {_text(getattr(now, field))}"
+        for key, field in FIELDS.items()
+        if getattr(then, field) != getattr(now, field)
+    )
+
+
+def new_sources(then: EffectiveRollSettings, now: EffectiveRollSettings) -> str:
+    """Where the values that differ come from now: `segment.ms: log.roll.ms (broker static)`."""
+    return "; ".join(
+        f"{key}: {source_words(now.sources.get(key, 'unknown'))}"
+        for key, field in FIELDS.items()
+        if getattr(then, field) != getattr(now, field)
+    )
+
+
+def _rolls_otherwise(moves: Sequence[Move], configs: ClusterConfigs) -> Iterable[SegmentFinding]:
+    """A partition's effective settings can change merely because it moved: brokers may have other static values."""
+    hits = []
+    for move in moves:
+        topic = move.topic_partition.topic
+        wanted = {(topic, broker) for broker in (*move.before, *move.added)}
+        settings, _ = known_settings(wanted, configs, ())
+        origins = [settings[topic, broker] for broker in move.before if (topic, broker) in settings]
+        for broker in move.added:
+            here = settings.get((topic, broker))
+            if here is not None and origins and here not in origins:
+                hits.append((differences(origins[0], here), new_sources(origins[0], here), topic, broker))
+    return grouped(
+        "rolls_otherwise",
+        "warning",
+        "Set the value on the topic, or make server.properties equal, where it should stay as it is.",
+        hits,
+    )
+
+
+def _brokers_differ(topics: Collection[str], configs: ClusterConfigs) -> Iterable[SegmentFinding]:
+    own = {}
+    for broker in sorted(configs.brokers):
+        try:
+            own[broker] = configs.roll_settings(_NO_TOPIC, broker)
+        except (ReadError, KafkaRuleError):
+            continue  # a finding of its own, for the topics on it
+    for key, field in FIELDS.items():
+        values, sources = defaultdict(list), defaultdict(list)
+        for broker, settings in own.items():
+            values[_text(getattr(settings, field))].append(broker)
+            sources[source_words(settings.sources.get(key, "unknown"))].append(broker)
+        affected = tuple(sorted(topic for topic in topics if key not in configs.topics.get(topic, {})))
+        if len(values) > 1 and affected:
+            yield SegmentFinding(
+                "brokers_differ",
+                "warning",
+                affected,
+                tuple(own),
+                f"{key} is {_by_broker(values)}",
+                _by_broker(sources),
+                f"Make the brokers equal, or set {key} on the topics: where it is not set, it changes with every move.",
+            )
+
+
+def _by_broker(words: Mapping[str, Sequence[int]]) -> str:
+    """`604800000 on broker 1, 2; 3600000 on broker 3`."""
+    return "; ".join(f"{text} on broker {ids(brokers)}" for text, brokers in words.items())
+
+
+def _text(value: object) -> str:
+    return ",".join(map(str, value)) if isinstance(value, tuple) else str(value)

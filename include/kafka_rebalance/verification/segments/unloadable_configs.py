@@ -1,0 +1,163 @@
+"""What is stored in ZooKeeper and brokers cannot load or do not heed, and throttles that nobody needs any more.
+
+Tools check what they write, people who write znodes by hand do not. Seen on brokers of 2.0.1, 2.8.2 and 3.9.2: while
+a topic's value does not load, brokers that run keep the old one, one that is given a replica of the topic refuses it
+(and its controller then loses leader elections with it), and one that starts does not come up. A name they do not know
+is ignored. A broker's own value that does not load is ignored, below 2.8 with all others of its znode.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+from kafka_rebalance.errors import KafkaRuleError
+from kafka_rebalance.kafka.segment_roll import BROKER_KEYS, TOPIC_KEYS
+from kafka_rebalance.kafka.throttles import LIST_KEYS, RATE_KEYS
+from kafka_rebalance.kafka.topics import check_topic_config, check_topic_config_names
+from kafka_rebalance.verification.check_result import Severity
+from kafka_rebalance.verification.segments.cluster_configs import DEFAULT_BROKER, ClusterConfigs
+from kafka_rebalance.verification.segments.segment_finding import SegmentFinding
+
+UNLOADABLE, IGNORED, THROTTLE_LEFT = "unloadable", "ignored", "throttle_left"
+_LONG_MAX = 2**63 - 1
+# The coarser forms, and what is a broker's own, are read from server.properties alone.
+_STATIC_ONLY = frozenset(
+    key for key in BROKER_KEYS if key not in TOPIC_KEYS or key.endswith((".hours", ".minutes"))
+)  # fmt: skip
+_BROKER_NAMES = {topic_key: name for name, topic_key in reversed(TOPIC_KEYS.items()) if name not in _STATIC_ONLY}
+_OWN_RULES: dict[str, Callable[[int], bool]] = {  # KafkaConfig asks for more than LogConfig
+    "log.index.size.max.bytes": lambda value: value >= 4,
+    "log.retention.ms": lambda value: value == -1 or value >= 1,
+}
+_REMOVE = "Remove it with kafka-configs, and set what was meant."
+_Check = Callable[[str, str, str], tuple[str, str] | None]
+_SHOWN = 160  # characters of a value or message
+
+
+def topic_config_problem(key: str, value: str, version: str) -> tuple[str, str] | None:
+    """(rule, words) where `/config/topics/T` must not hold this, None where brokers of that version take it."""
+    if key in TOPIC_KEYS:
+        return IGNORED, f"{key} is a broker's name, which means nothing here; a topic's is {TOPIC_KEYS[key]}"
+    try:
+        check_topic_config_names([key], version=version)
+    except KafkaRuleError:
+        return IGNORED, f"{_shown(key)} is no topic config of Kafka {version}, so it means nothing"
+    try:
+        check_topic_config(key, value, version=version)
+    except KafkaRuleError as refused:
+        return UNLOADABLE, _shown(refused.kafka_message)
+    return None
+
+
+def broker_config_problem(key: str, value: str, version: str) -> tuple[str, str] | None:
+    """The same for `/config/brokers/N`, for keys that decide rolling, retention or throttles; others are let be."""
+    if key in _BROKER_NAMES:
+        return IGNORED, f"{key} is a topic's name, which means nothing here; a broker's is {_BROKER_NAMES[key]}"
+    if key in _STATIC_ONLY:
+        return IGNORED, f"{key} is read from server.properties alone, so it means nothing here"
+    if key in RATE_KEYS and not (value.strip().isdecimal() and int(value) <= _LONG_MAX):
+        return UNLOADABLE, f"Invalid value {_shown(value)} for configuration {key}: not whole bytes a second"
+    if key in TOPIC_KEYS and topic_config_problem(TOPIC_KEYS[key], value, version):
+        return UNLOADABLE, f"Invalid value {_shown(value)} for configuration {key}"
+    if key in _OWN_RULES and not _OWN_RULES[key](int(value)):
+        return UNLOADABLE, f"Invalid value {_shown(value)} for configuration {key}"
+    return None
+
+
+def stored_findings(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
+    """Every config of a topic or broker in ZooKeeper that brokers cannot load or do not heed."""
+    version = configs.version
+    topics: dict[tuple[str, str], list[str]] = {}
+    for topic, values in sorted(configs.topics.items()):
+        for found in _problems(values, topic_config_problem, version):
+            topics.setdefault(found, []).append(topic)
+    return (
+        *(
+            SegmentFinding(
+                rule,
+                _severity(rule),
+                tuple(names),
+                (),
+                text,
+                "/config/topics",
+                "Correct it with kafka-configs: until then the topic cannot be copied, nor a broker that has it start."
+                if rule == UNLOADABLE
+                else _REMOVE,
+            )
+            for (rule, text), names in topics.items()
+        ),
+        *(
+            SegmentFinding(
+                rule,
+                _severity(rule),
+                (),
+                () if broker == DEFAULT_BROKER else (broker,),
+                text,
+                f"/config/{entity_of(broker)}",
+                "Correct it with kafka-configs: it does not apply, and below 2.8 nothing else of this znode does."
+                if rule == UNLOADABLE
+                else _REMOVE,
+            )
+            for broker, values in sorted(configs.dynamic.items())
+            for rule, text in _problems(values, broker_config_problem, version)
+        ),
+    )
+
+
+def throttles_left(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
+    """Throttle keys that are set although nothing moves: they slow later catch-up, and nobody is told."""
+    remedy = "Remove it with kafka-configs: it slows every later catch-up."
+    if configs.lock_holder is not None:
+        remedy = (
+            f"The run {configs.lock_holder} holds the cluster and takes it back at its end; if that run is over, clear "
+            "its task release_throttle."
+        )
+    on_topics = {key: [topic for topic, values in configs.topics.items() if values.get(key)] for key in LIST_KEYS}
+    on_brokers: dict[tuple[str, str], list[int]] = {}
+    for broker, values in sorted(configs.dynamic.items()):
+        for key in RATE_KEYS:
+            if key in values:
+                on_brokers.setdefault((key, values[key]), []).append(broker)
+    return (
+        *(
+            SegmentFinding(
+                THROTTLE_LEFT, "warning", tuple(sorted(topics)), (), f"{key} is set", "/config/topics", remedy
+            )
+            for key, topics in on_topics.items()
+            if topics
+        ),
+        *(
+            SegmentFinding(
+                THROTTLE_LEFT,
+                "warning",
+                (),
+                tuple(broker for broker in brokers if broker != DEFAULT_BROKER),
+                f"{key} is {_shown(value)}",
+                ", ".join(f"/config/{entity_of(broker)}" for broker in brokers[:3]) + (" …" if brokers[3:] else ""),
+                remedy,
+            )
+            for (key, value), brokers in on_brokers.items()
+        ),
+    )
+
+
+def entity_of(broker: int) -> str:
+    """`brokers/1`, or `brokers/<default>`."""
+    return "brokers/<default>" if broker == DEFAULT_BROKER else f"brokers/{broker}"
+
+
+def _problems(values: Mapping[str, str], check: _Check, version: str) -> Iterator[tuple[str, str]]:
+    for key, value in sorted(values.items()):
+        problem = check(key, value, version)
+        if problem is not None:
+            yield problem
+
+
+def _severity(rule: str) -> Severity:
+    return "error" if rule == UNLOADABLE else "warning"
+
+
+def _shown(text: str) -> str:
+    """Cut, and on one line: whoever writes znodes by hand can write anything."""
+    text = "".join(character if character.isprintable() else " " for character in text)
+    return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

@@ -1,0 +1,90 @@
+"""Whether the throttles are as they were before the run, and none is left."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+
+from kafka_rebalance.errors import KafkaRuleError
+from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS, parse_throttled_replicas
+from kafka_rebalance.verification.check_result import Check
+
+
+def check_throttles(
+    prior: Mapping[str, Mapping[str, str | None]],
+    ours: Mapping[str, Mapping[str, str]],
+    now: Mapping[str, Mapping[str, str]],
+    own_rates: Collection[str] = (),
+) -> tuple[Check, ...]:
+    """`throttle` for each key of each entity that the run throttled: equal to what was recorded before it.
+
+    `prior` and `ours` are the lease's (`prior`, `wanted`), `now` is entity -> key -> value. A value that is neither is
+    somebody else's change during the run: it passes with a warning, unless entries or a rate of ours are still in it.
+    `own_rates`: every rate that the run has set, also before the one of now.
+    """
+    return tuple(
+        _throttle(entity, key, before, ours.get(entity, {}).get(key), now.get(entity, {}).get(key), own_rates)
+        for entity, values in prior.items()
+        for key, before in values.items()
+    )
+
+
+def check_unrecorded(standing: Iterable[tuple[str, str, str]]) -> tuple[Check, ...]:
+    """A failed `throttle` for each (entity, key, value) that the run sets and that stands though no lease is left."""
+    return tuple(
+        Check(
+            "throttle",
+            f"{entity} {key}",
+            "nothing that this run sets",
+            f"{value!r}, as this run sets it, and no lease tells what was there before",
+            False,
+        )
+        for entity, key, value in standing
+    )
+
+
+def check_left(now: Mapping[str, Mapping[str, str]], judged: Iterable[Check]) -> tuple[Check, ...]:
+    """A warning `throttle_left` for each throttle key that is still set: it slows every later catch-up.
+
+    Not where a check of `judged` has failed for it already. An empty list holds nothing back.
+    """
+    told = {check.subject for check in judged if not check.passed}
+    return tuple(
+        Check(
+            "throttle_left",
+            f"{entity} {key}",
+            "no throttle once nothing moves",
+            f"{values[key]!r} is set, and not by this run; if nobody needs it, remove it with kafka-configs",
+            True,
+            "warning",
+        )
+        for entity, values in sorted(now.items())
+        for key in THROTTLE_KEYS
+        if values.get(key) and f"{entity} {key}" not in told
+    )
+
+
+def _throttle(
+    entity: str, key: str, before: str | None, ours: str | None, now: str | None, own_rates: Collection[str]
+) -> Check:
+    subject = f"{entity} {key}"
+    expectation = "not set, as before" if before is None else f"{before!r}, as before"
+    finding = "not set" if now is None else repr(now)
+    if now == before:
+        return Check("throttle", subject, expectation, finding, True)
+    if key in LIST_KEYS:
+        try:
+            left = set(_entries(now, key)) & (set(_entries(ours, key)) - set(_entries(before, key)))
+        except KafkaRuleError as unreadable:
+            return Check("throttle", subject, expectation, str(unreadable), False)
+        if left:
+            return Check(
+                "throttle", subject, expectation, f"{finding}: {len(left)} of this run's entries are left", False
+            )
+    elif now is not None and (now == ours or now in own_rates):
+        which = "the rate" if now == ours else "an earlier rate"
+        return Check("throttle", subject, expectation, f"{finding}, still {which} of this run", False)
+    return Check("throttle", subject, expectation, f"{finding}, changed by somebody else", True, "warning")
+
+
+def _entries(value: str | None, key: str) -> tuple[str, ...]:
+    return () if value is None else parse_throttled_replicas(value, key)

@@ -1,0 +1,238 @@
+"""The one place that deletes `/admin/reassign_partitions` (to cancel below 2.4) and `/controller` (to cancel below 2.4,
+and for another controller to read a request anew that the present one has lost sight of).
+
+To cancel, both deletions and the request for the original lists are one ZooKeeper transaction, conditional on
+everything that was looked at before: request, controller epoch, and each partition's list and in-sync replicas. So
+there is no moment at which the request is gone and the controller is not, nor one in which another request could slip
+in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.errors import WriteError
+from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, Fate, Way, check_consent, has_fate, plan_cancel
+from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, entry_states
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.replica_list import replica_list_problem
+from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.znode_writes import acl_like, commit, repeat
+from kafka_rebalance.zookeeper.znodes import (
+    decode_controller,
+    decode_controller_epoch,
+    decode_reassignment,
+    encode_reassignment,
+    paths,
+)
+
+
+def ask_for_original_lists(
+    client: KazooClient, plan: CancelPlan, consent: str, asked: Collection[int] | None = None
+) -> tuple[Move, ...]:
+    """Takes the plan's moves in flight back, and returns them; none where nothing is in flight. `asked`: see
+    `plan_cancel`.
+
+    Deletes `/admin/reassign_partitions`, creates it with the original lists, and deletes `/controller`. Raises
+    ApprovalError without the plan's consent, and WriteError, with nothing written, where the plan is one for 2.4+, the
+    request names anything that is not the plan's, or a partition must not be taken back as it is now.
+    """
+    if plan.way is not Way.ZNODE:
+        raise WriteError(
+            f"{paths.REASSIGN_PARTITIONS} is only replaced below 2.4; from 2.4 on Kafka's API cancels. Nothing was "
+            "written."
+        )
+    check_consent(plan, consent)
+    topics = {move.topic_partition.topic for move in plan.moves}
+
+    def attempt() -> tuple[Move, ...]:
+        # Before the view: a znode that changes between the two reads has another version, and nothing is written.
+        found = _read(client, plan.moves)
+        view = read_cluster_view(client, topics)
+        _check_cluster(plan, view)
+        steps = plan_cancel(plan.moves, view, Way.ZNODE, asked=asked)
+        back = tuple(step.move for step in has_fate(steps, Fate.BACK))
+        for step in has_fate(steps, Fate.BLOCKED):
+            raise _refused(f"{step.move.topic_partition} {step.note}")
+        if not back:
+            return ()
+        # A request for some of the partitions would leave the interim lists of the others for good.
+        for step in has_fate(steps, Fate.ENDING, Fate.RETURNING):
+            raise _refused(f"{step.move.topic_partition} {step.note or 'is on its way back already'}")
+        data = encode_reassignment({move.topic_partition: move.before for move in back})
+        for move in back:
+            problem = replica_list_problem(move.before, view.brokers)
+            if problem:
+                raise _refused(f"{move.topic_partition}: {problem} (original replicas {list(move.before)})")
+        _check_request(found[paths.REASSIGN_PARTITIONS], back)
+        _replace(client, found, back, data)
+        return back
+
+    return repeat(paths.REASSIGN_PARTITIONS, attempt)
+
+
+def _read(client: KazooClient, moves: Sequence[Move]) -> dict[str, Znode | None]:
+    """What the transaction depends on."""
+    sync(client)
+    partitions = [move.topic_partition for move in moves]
+    topics = dict.fromkeys(paths.topic_path(tp.topic) for tp in partitions)
+    wanted = [paths.REASSIGN_PARTITIONS, paths.CONTROLLER, paths.CONTROLLER_EPOCH]
+    return read_znodes(client, [*wanted, *topics, *map(paths.state_path, partitions)])
+
+
+def _check_cluster(plan: CancelPlan, view: ClusterView) -> None:
+    if view.cluster_id != plan.cluster_id:
+        raise _refused(f"this is cluster {view.cluster_id}, the plan is of {plan.cluster_id}")
+    marked = [tp for tp, partition in view.partitions.items() if partition.in_motion]
+    if marked:
+        raise _refused(f"{min(marked)} shows that the controller is of 2.4 or later")
+
+
+def _check_request(znode: Znode | None, back: Sequence[Move]) -> None:
+    if znode is None:  # somebody deleted it: the controller goes on from memory, which its successor does not have
+        return
+    ours = {move.topic_partition: move.after for move in back}
+    for topic_partition, replicas in sorted(decode_reassignment(znode[0]).items()):
+        if ours.get(topic_partition) != replicas:
+            raise _refused(
+                f"it also asks for {topic_partition} on {list(replicas)}, which is not in flight for this run"
+            )
+
+
+def _replace(client: KazooClient, found: dict[str, Znode | None], back: Sequence[Move], data: bytes) -> None:
+    controller, epoch = found[paths.CONTROLLER], found[paths.CONTROLLER_EPOCH]
+    if controller is None or epoch is None:
+        raise _refused(f"there is no controller ({paths.CONTROLLER} is absent), so one is being elected")
+    request = found[paths.REASSIGN_PARTITIONS]
+    transaction = client.transaction()
+    # The epoch is set at each election: its version says that the controller is the one that was there.
+    transaction.check(paths.CONTROLLER_EPOCH, epoch[1].version)
+    topics = dict.fromkeys(paths.topic_path(move.topic_partition.topic) for move in back)
+    for path in (*topics, *(paths.state_path(move.topic_partition) for move in back)):
+        znode = found[path]
+        if znode is None:
+            raise _refused(f"{path} does not exist")
+        transaction.check(path, znode[1].version)
+    acl = acl_like(client, paths.DELETE_TOPICS)
+    if request is not None:
+        transaction.delete(paths.REASSIGN_PARTITIONS, request[1].version)
+    transaction.create(paths.REASSIGN_PARTITIONS, data, acl)
+    transaction.delete(paths.CONTROLLER, controller[1].version)
+    commit(client, paths.REASSIGN_PARTITIONS, transaction)
+
+
+def _refused(why: str) -> WriteError:
+    return WriteError(
+        f"{paths.REASSIGN_PARTITIONS} was not replaced: {why}. Nothing was written. Start a new run of "
+        "kafka_rebalance_cancel when that has changed."
+    )
+
+
+def plan_election(client: KazooClient) -> tuple[ElectionPlan, ClusterView] | None:
+    """The election of another controller over what is requested now, and the cluster; None where nothing is requested.
+
+    Raises WriteError where there is no controller, or one of a KRaft quorum.
+    """
+    holder = cluster_lock.read(client)
+    sync(client)
+    found = read_znodes(client, _ELECTION)  # before the view, as above
+    request = found[paths.REASSIGN_PARTITIONS]
+    if request is None:
+        return None
+    broker, epoch = _controller(found)
+    view = _view_of(client, request)
+    states = entry_states(view)
+    asked = view.reassignments or {}
+    controller = found[paths.CONTROLLER]
+    assert controller is not None  # `_controller` has raised
+    plan = ElectionPlan(
+        view.cluster_id,
+        broker,
+        epoch,
+        controller[1].czxid,
+        request[1].czxid,
+        {tp: (replicas, states[tp]) for tp, replicas in asked.items()},
+        "" if holder is None else holder.name,
+    )
+    return plan, view
+
+
+def elect_controller(client: KazooClient, plan: ElectionPlan, consent: str) -> bool:
+    """Deletes `/controller`, so that the brokers elect another one; False where the plan's controller is not there any
+    more: then nothing is deleted.
+
+    Raises ApprovalError without the plan's consent, and WriteError, with nothing deleted, where cluster, request or the
+    state of a requested partition are not those of the plan, a partition is moving, or another run holds the cluster.
+    """
+    check_consent(plan, consent)
+
+    def attempt() -> bool:
+        # First: whoever takes the cluster after this has raised the fence, and nothing is deleted.
+        fence = cluster_lock.read_fence(client)
+        holder = cluster_lock.read(client)
+        found = read_znodes(client, _ELECTION)
+        controller = found[paths.CONTROLLER]
+        if controller is None or controller[1].czxid != plan.controller_czxid:
+            return False
+        broker, epoch = _controller(found)
+        if (broker, epoch) != (plan.broker, plan.epoch):
+            return False
+        if holder is not None and holder.name != plan.holder:
+            raise _not_elected(f"the cluster is now held by run {holder.name}")
+        request, epoch_znode = found[paths.REASSIGN_PARTITIONS], found[paths.CONTROLLER_EPOCH]
+        assert epoch_znode is not None  # `_controller` has raised
+        if request is None or request[1].czxid != plan.request_czxid:
+            raise _not_elected(f"{paths.REASSIGN_PARTITIONS} is gone, or another one than was shown")
+        _check_as_shown(plan, _view_of(client, request))
+        transaction = client.transaction()
+        for path, version in fence.versions.items():
+            transaction.check(path, version)
+        transaction.check(paths.CONTROLLER_EPOCH, epoch_znode[1].version)
+        transaction.check(paths.REASSIGN_PARTITIONS, request[1].version)
+        transaction.delete(paths.CONTROLLER, controller[1].version)
+        commit(client, paths.CONTROLLER, transaction)
+        return True
+
+    return repeat(paths.CONTROLLER, attempt)
+
+
+_ELECTION = (paths.REASSIGN_PARTITIONS, paths.CONTROLLER, paths.CONTROLLER_EPOCH)
+
+
+def _view_of(client: KazooClient, request: Znode) -> ClusterView:
+    return read_cluster_view(client, {tp.topic for tp in decode_reassignment(request[0])})
+
+
+def _controller(found: dict[str, Znode | None]) -> tuple[int, int]:
+    """(broker, epoch)"""
+    controller, epoch = found[paths.CONTROLLER], found[paths.CONTROLLER_EPOCH]
+    if controller is None or epoch is None:
+        raise _not_elected("there is none now, so the brokers are electing one")
+    decoded = decode_controller(controller[0], decode_controller_epoch(epoch[0]))
+    if decoded.kraft_epoch >= 0:
+        raise _not_elected(f"a KRaft controller owns the cluster (epoch {decoded.kraft_epoch})")
+    return decoded.broker, decoded.epoch
+
+
+def _check_as_shown(plan: ElectionPlan, view: ClusterView) -> None:
+    if view.cluster_id != plan.cluster_id:
+        raise _not_elected(f"this is cluster {view.cluster_id}, approved was the election on {plan.cluster_id}")
+    states = entry_states(view)
+    now = {tp: (replicas, states[tp]) for tp, replicas in (view.reassignments or {}).items()}
+    if now != dict(plan.requested):
+        changed = sorted(tp for tp in now.keys() | plan.requested.keys() if now.get(tp) != plan.requested.get(tp))
+        raise _not_elected(f"{changed[0]} is no longer as it was shown")
+    if moving := sorted(tp for tp, state in states.items() if state is EntryState.MOVING):
+        raise _not_elected(f"{moving[0]} is moving")
+
+
+def _not_elected(why: str) -> WriteError:
+    return WriteError(
+        f"No other controller was elected: {why}. {paths.CONTROLLER} was not deleted. Start a new run of "
+        "kafka_rebalance_cancel when that has changed."
+    )

@@ -1,0 +1,357 @@
+"""The writes of topics: creation, more partitions, configs, deletion. What belongs together is one transaction.
+
+Kafka's own tool writes a new topic's config and assignment one after the other (AdminZkClient): a crash leaves a
+config without topic, two creators can mix theirs. Here both happen or neither, and so do a change of configs and the
+notification of it.
+
+Every function may be called again after it failed, and finds out what its earlier attempt did. A change that is not
+the one that was approved is refused with StaleProposalError, a broken rule of Kafka with KafkaRuleError, and what
+would harm the cluster, or whose outcome stays unknown, with WriteError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from kazoo.client import KazooClient, TransactionRequest
+
+from kafka_rebalance.errors import ClusterNotReadyError, KafkaRuleError, StaleProposalError, WriteError
+from kafka_rebalance.kafka.topics import (
+    check_added_replicas,
+    check_assigned_brokers,
+    check_deletable,
+    check_more_partitions,
+    check_new_topic,
+    check_topic_configs,
+)
+from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity, TopicPartition
+from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
+from kafka_rebalance.zookeeper.cluster_lock import Fence
+from kafka_rebalance.zookeeper.writer import Outcome, add_config
+from kafka_rebalance.zookeeper.znode_writes import acl_like, commit, repeat
+from kafka_rebalance.zookeeper.znodes import (
+    decode_config,
+    decode_controller,
+    decode_partition_state,
+    decode_reassignment,
+    decode_topic,
+    encode_added_partitions,
+    encode_config,
+    encode_topic,
+    paths,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Created:
+    """How a topic came to be there."""
+
+    outcome: Outcome
+    orphaned_config: Mapping[str, str] | None = None  # replaced: a tool's crash had left it without a topic
+
+
+@dataclass(frozen=True, slots=True)
+class Deletion:
+    """How far a deletion is. It is finished when assignment, config and marker of the topic are all gone."""
+
+    marked: bool
+    topic_left: bool
+    config_left: bool
+
+    @property
+    def is_finished(self) -> bool:
+        return not (self.marked or self.topic_left or self.config_left)
+
+    @property
+    def is_refused(self) -> bool:
+        """The marker is gone and the topic is not: the brokers run with delete.topic.enable=false."""
+        return self.topic_left and not self.marked
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """The znodes of one topic, and what is requested of the controller with it."""
+
+    topic: str
+    znode: Znode | None
+    assignment: TopicAssignment | None
+    config: Znode | None
+    is_marked: bool
+    is_reassigned: bool
+
+
+def create_topic(
+    client: KazooClient,
+    topic: str,
+    assignment: Mapping[int, Sequence[int]],
+    configs: Mapping[str, str],
+    *,
+    version: str,
+    registered: Collection[int],
+) -> Created:
+    """Creates a topic with exactly this assignment and these configs, both in one step.
+
+    `assignment`: broker ids by partition, the preferred leader first. `version`: Kafka's, decides what it accepts as
+    config and what it writes. `registered`: the brokers that are registered now. A topic that is there already with
+    the same assignment and configs is an earlier attempt of ours. A config that is there without its topic is
+    replaced, and told. Success says that the topic was requested; `read_unfinished` tells when its partitions are led.
+
+    Raises KafkaRuleError for what Kafka refuses, a topic of that name included; WriteError.
+    """
+    others = [name for name in read_children(client, paths.TOPICS) if name != topic]
+    check_new_topic(topic, assignment, configs, existing=others, version=version)
+    check_assigned_brokers(assignment, registered)
+    data, config_data = encode_topic(topic, assignment, version=version), encode_config(configs)
+    wanted = {partition: tuple(replicas) for partition, replicas in assignment.items()}
+    orphan: Mapping[str, str] | None = None  # kept for an attempt that finds what the one before it has made
+
+    def attempt() -> Created:
+        nonlocal orphan
+        now = _read(client, topic)
+        if now.is_marked:
+            raise WriteError(_text(topic, "a topic of that name is being deleted", "Wait until its deletion has ended"))
+        if now.assignment is not None:
+            if now.assignment.partitions == wanted and _config_of(now) == configs and now.config is not None:
+                return Created(Outcome.ALREADY_THERE, orphan)
+            raise KafkaRuleError(f"Topic '{topic}' already exists.", "Nothing was written. Take another name.")
+        transaction = client.transaction()
+        path = paths.config_path(f"topics/{topic}")
+        if now.config is None:
+            transaction.create(path, config_data, acl=acl_like(client, path.rpartition("/")[0]))
+        else:
+            transaction.set_data(path, config_data, version=now.config[1].version)
+        transaction.create(paths.topic_path(topic), data, acl=acl_like(client, paths.TOPICS))
+        orphan = None if now.config is None else _config_of(now)
+        commit(client, paths.topic_path(topic), transaction)
+        return Created(Outcome.CREATED, orphan)
+
+    return repeat(paths.topic_path(topic), attempt)
+
+
+def add_partitions(
+    client: KazooClient,
+    topic: str,
+    added: Mapping[int, Sequence[int]],
+    *,
+    expected: TopicIdentity,
+    registered: Collection[int],
+    fence: Fence | None = None,
+) -> None:
+    """Adds exactly these partitions to the topic that `expected` identifies; every other field of it stays.
+
+    Writes the version of the znode that was read, so that it never undoes a change of the controller's. Where the
+    same partitions are there already, an earlier attempt was ours. `read_unfinished` tells when they are led, and
+    whether a controller that moved the topic at that moment has dropped them. `fence`: nothing is written once somebody
+    else has taken the cluster since, who may be about to move the topic.
+
+    Raises StaleProposalError where the topic is not the one, or not in the version, that `expected` says;
+    KafkaRuleError for what Kafka refuses; WriteError where it is being reassigned or deleted, or the list does not fit.
+    """
+    wanted = {partition: tuple(replicas) for partition, replicas in added.items()}
+
+    def attempt() -> None:
+        now = _read(client, topic)
+        znode, assignment = _check_identity(now, expected)
+        _check_not_deleted(now)
+        if wanted and wanted.items() <= assignment.partitions.items():
+            return
+        _check_not_reassigned(now)
+        if expected.znode_version not in (None, znode[1].version):
+            raise StaleProposalError(
+                f"topic {topic}: its znode is at version {znode[1].version}, the snapshot read "
+                f"{expected.znode_version}: partitions were added or lists rewritten. Nothing was written. "
+                "Start a new Dag run."
+            )
+        check_more_partitions(topic, assignment.partitions, len(assignment.partitions) + len(wanted))
+        check_added_replicas(topic, assignment.partitions, wanted, registered)
+        data = encode_added_partitions(topic, znode[0], wanted)
+        transaction = client.transaction()
+        _check_fence(transaction, fence)
+        transaction.set_data(paths.topic_path(topic), data, znode[1].version)
+        commit(client, paths.topic_path(topic), transaction)
+
+    repeat(paths.topic_path(topic), attempt)
+
+
+def set_topic_configs(
+    client: KazooClient,
+    topic: str,
+    changes: Mapping[str, str | None],
+    *,
+    version: str,
+    expected: TopicIdentity,
+) -> None:
+    """Sets configs of a topic, keeps all others, and tells the brokers, in one step. None removes a key.
+
+    `version`: Kafka's, decides what it accepts; like its tool (AdminZkClient.changeTopicConfig) it looks at all configs
+    that the topic will have, so that what others left there may have to be removed first. Repeating it does no harm;
+    brokers are told even where nothing changes, which is the cure where another tool did not tell them.
+
+    Raises StaleProposalError where the topic is not the one that `expected` identifies, KafkaRuleError for what Kafka
+    refuses, WriteError.
+    """
+    if not changes:
+        raise WriteError(f"config of topic {topic}: no change is named. Nothing was written.")
+    entity = f"topics/{topic}"
+    path = paths.config_path(entity)
+
+    def attempt() -> None:
+        now = _read(client, topic)
+        znode, _ = _check_identity(now, expected)
+        _check_not_deleted(now)
+        config = _config_of(now)
+        merged = {key: value for key, value in {**config, **changes}.items() if value is not None}
+        check_topic_configs(merged, version=version, existing=config)
+        transaction = client.transaction()
+        # Kafka would give the config of a topic that goes away meanwhile to the next one of that name.
+        transaction.check(paths.topic_path(topic), znode[1].version)
+        add_config(client, transaction, entity, now.config, merged)
+        commit(client, path, transaction)
+
+    repeat(path, attempt)
+
+
+def delete_topic(client: KazooClient, topic: str, *, expected: TopicIdentity, fence: Fence | None = None) -> Outcome:
+    """Asks the controller to delete the topic that `expected` identifies. `read_deletion` tells when it is gone.
+    `fence` as in `add_partitions`.
+
+    ALREADY_THERE: it was marked, or is gone, by an earlier attempt. Raises KafkaRuleError for an internal topic,
+    StaleProposalError where the topic is another one, WriteError where it is being reassigned.
+    """
+    check_deletable(topic)
+    marker = paths.deletion_path(topic)
+
+    def attempt() -> Outcome:
+        now = _read(client, topic)
+        if now.znode is None:
+            return Outcome.ALREADY_THERE
+        znode, _ = _check_identity(now, expected)
+        if now.is_marked:
+            return Outcome.ALREADY_THERE
+        _check_not_reassigned(now)
+        transaction = client.transaction()
+        _check_fence(transaction, fence)
+        transaction.check(paths.topic_path(topic), znode[1].version)
+        transaction.create(marker, b"", acl=acl_like(client, paths.DELETE_TOPICS))
+        commit(client, marker, transaction)
+        return Outcome.CREATED
+
+    return repeat(marker, attempt)
+
+
+def read_deletion(client: KazooClient, topic: str, *, expected: TopicIdentity) -> Deletion:
+    """What is still there of the topic that `expected` identifies; another one of its name, made since, is not it.
+
+    Deletion waits while a replica is on a broker that is down. Raises ReadError, CorruptZnodeError.
+    """
+    now = _read(client, topic)
+    if now.assignment is not None and _identity_problem(now, expected) is not None:
+        return Deletion(marked=False, topic_left=False, config_left=False)
+    return Deletion(now.is_marked, topic_left=now.znode is not None, config_left=now.config is not None)
+
+
+def read_unfinished(
+    client: KazooClient, topic: str, partitions: Mapping[int, Sequence[int]], *, expected: TopicIdentity | None = None
+) -> dict[int, str]:
+    """Which of these new partitions are not there yet, and why. Empty: each is stored as asked for, and led.
+
+    `expected` identifies a topic that was expanded; None for one that was created. Raises StaleProposalError where it
+    was deleted and made again, ReadError, CorruptZnodeError.
+    """
+    now = _read(client, topic)
+    if now.assignment is None:
+        return dict.fromkeys(partitions, "the topic does not exist")
+    if expected is not None:
+        _check_identity(now, expected)
+    states = {partition: paths.state_path(TopicPartition(topic, partition)) for partition in partitions}
+    znodes = read_znodes(client, states.values())
+    unfinished: dict[int, str] = {}
+    for partition, replicas in partitions.items():
+        stored, state = now.assignment.partitions.get(partition), znodes[states[partition]]
+        if stored is None:
+            unfinished[partition] = "the topic's znode does not list it"
+        elif stored != tuple(replicas):
+            unfinished[partition] = f"its replicas are {list(stored)}, not {list(replicas)}"
+        elif state is None:
+            unfinished[partition] = "the controller has not initialised it"
+        elif decode_partition_state(state[0], TopicPartition(topic, partition)).leader < 0:
+            unfinished[partition] = "it has no leader"
+    return unfinished
+
+
+def _read(client: KazooClient, topic: str) -> _Now:
+    """Raises ReadError, CorruptZnodeError; ClusterNotReadyError where a KRaft controller owns the cluster."""
+    topic_path, config_path = paths.topic_path(topic), paths.config_path(f"topics/{topic}")
+    marker = paths.deletion_path(topic)
+    sync(client)
+    # In this order, and answered in it: a reassignment that is gone has ended in the topic's znode that is read after
+    # it; of a deletion the marker goes last, so without it no deletion that these znodes still tell of is under way.
+    znodes = read_znodes(client, [paths.CONTROLLER, paths.REASSIGN_PARTITIONS, topic_path, config_path, marker])
+    controller, requested, znode = (znodes[path] for path in (paths.CONTROLLER, paths.REASSIGN_PARTITIONS, topic_path))
+    if controller is not None and decode_controller(controller[0], 0).kraft_epoch >= 0:
+        raise ClusterNotReadyError(
+            "A KRaft controller owns the cluster: it is being migrated from ZooKeeper. Nothing was written. "
+            "Change topics through the Kafka API instead."
+        )
+    assignment = None if znode is None else decode_topic(znode[0], topic)
+    asked = {} if requested is None else decode_reassignment(requested[0])
+    in_motion = assignment is not None and bool(assignment.adding or assignment.removing)
+    return _Now(
+        topic=topic,
+        znode=znode,
+        assignment=assignment,
+        config=znodes[config_path],
+        is_marked=znodes[marker] is not None,
+        is_reassigned=in_motion or any(key.topic == topic for key in asked),
+    )
+
+
+def _config_of(now: _Now) -> dict[str, str]:
+    return {} if now.config is None else decode_config(now.config[0], f"topics/{now.topic}")
+
+
+def _check_identity(now: _Now, expected: TopicIdentity) -> tuple[Znode, TopicAssignment]:
+    """The topic's znode and assignment. Raises StaleProposalError where it is not the topic of the snapshot."""
+    problem = _identity_problem(now, expected)
+    if problem is not None or now.znode is None or now.assignment is None:
+        raise StaleProposalError(
+            f"topic {now.topic}: {problem or 'it does not exist'}. Nothing was written. Start a new Dag run."
+        )
+    return now.znode, now.assignment
+
+
+def _identity_problem(now: _Now, expected: TopicIdentity) -> str | None:
+    """Of the topic itself; `znode_version` tells of its lists, which do not concern every change."""
+    if now.znode is None or now.assignment is None:
+        return "it was deleted"
+    if expected.czxid is None and expected.topic_id is None:
+        return "the snapshot does not tell which topic it is"
+    czxid, topic_id = now.znode[1].czxid, now.assignment.topic_id
+    if expected.czxid not in (None, czxid):
+        return f"it was deleted and made again (creation zxid {czxid}, approved {expected.czxid})"
+    if expected.topic_id not in (None, topic_id):
+        return f"it was deleted and made again (topic id {topic_id}, approved {expected.topic_id})"
+    return None
+
+
+def _check_fence(transaction: TransactionRequest, fence: Fence | None) -> None:
+    for path, version in fence.versions.items() if fence is not None else ():
+        transaction.check(path, version)
+
+
+def _check_not_deleted(now: _Now) -> None:
+    if now.is_marked:
+        raise WriteError(
+            _text(now.topic, "it is being deleted", "Start a new Dag run if a topic of that name is needed")
+        )
+
+
+def _check_not_reassigned(now: _Now) -> None:
+    if now.is_reassigned:
+        # The controller would write its own list of partitions over ours, or act on replicas of a topic that is gone.
+        raise WriteError(_text(now.topic, "it is being reassigned", "Wait until that has ended, then clear this task"))
+
+
+def _text(subject: str, problem: str, remedy: str) -> str:
+    return f"{subject}: {problem}. Nothing was written. {remedy}."

@@ -1,0 +1,86 @@
+"""Znodes of dynamic configs, and the notification by which brokers learn of a change."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kafka_rebalance.errors import WriteError
+from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.znodes.json_fields import (
+    INT_MAX,
+    compact_json,
+    corrupt,
+    is_topic_name,
+    parse_object,
+    parse_object_field,
+    parse_version,
+    show,
+)
+
+_LONG_MAX = 2**63 - 1
+_RATE = re.compile(r"[0-9]{1,19}", re.ASCII)
+# ThrottledReplicaListValidator: `*`, or partition:broker pairs, or nothing.
+_REPLICA_LIST = re.compile(r"\*|(?:[0-9]{1,10}:[0-9]{1,10}(?:\s*,\s*[0-9]{1,10}:[0-9]{1,10})*)?", re.ASCII)
+_RATE_KEYS = frozenset({"leader.replication.throttled.rate", "follower.replication.throttled.rate"})
+_LIST_KEYS = frozenset({"leader.replication.throttled.replicas", "follower.replication.throttled.replicas"})
+
+
+def decode_config(data: bytes | None, entity: str = "ENTITY") -> dict[str, str]:
+    """`/config/topics/T`, `/config/brokers/N` (ConfigEntityZNode); an empty znode holds no config, as for Kafka.
+
+    `entity` ("topics/T", "brokers/N") is for the error text. Raises CorruptZnodeError: a value that is not a text
+    breaks the loading of configs on the brokers.
+    """
+    if not data:
+        return {}
+    path = paths.config_path(entity)
+    fields = parse_object(path, data)
+    parse_version(path, fields)
+    config = parse_object_field(path, "config", fields.get("config"))
+    values = {key: value for key, value in config.items() if isinstance(value, str)}
+    if len(values) < len(config):
+        # The value itself stays out of the text: a broker's dynamic config may hold a password.
+        wrong = sorted(show(key) for key in config.keys() - values.keys())
+        raise corrupt(path, f"every value must be a text; {', '.join(wrong[:5])} is not")
+    return values
+
+
+def encode_config(config: Mapping[str, str]) -> bytes:
+    """The document of one entity, keys in the order given. Raises WriteError where a key or value is not a text."""
+    for key, value in config.items():
+        if not isinstance(key, str) or not key or not isinstance(value, str):
+            raise WriteError(f"config {show(key)} is not a text with a text as value. Nothing was written.")
+    return compact_json({"version": 1, "config": dict(config)})
+
+
+def encode_config_change(entity: str) -> bytes:
+    """The notification for `/config/changes/config_change_`: without it brokers see a change after a restart only."""
+    return compact_json({"version": 2, "entity_path": entity})
+
+
+def throttle_problem(entity: str, changes: Mapping[str, str | None]) -> str | None:
+    """Why these changes must not be written, or None. A rebalance writes the throttle keys alone.
+
+    `entity` is `brokers/N` or `topics/T`; a value of None removes the key. Rates are whole bytes a second
+    (DynamicConfig.Broker), replica lists `partition:broker` pairs or `*` (ThrottledReplicaListValidator).
+    """
+    kind, _, name = entity.partition("/")
+    if kind == "brokers" and re.fullmatch(r"0|[1-9][0-9]{0,9}", name, re.ASCII) and int(name) <= INT_MAX:
+        allowed = _RATE_KEYS
+    elif kind == "topics" and is_topic_name(name):
+        allowed = _LIST_KEYS
+    else:
+        return f"{show(entity)} is neither brokers/ID nor topics/NAME"
+    for key, value in changes.items():
+        if key not in allowed:
+            return f"{show(key)} is not a throttle of {kind}; they are {', '.join(sorted(allowed))}"
+        if value is None:
+            continue
+        if not isinstance(value, str):
+            return f"{key} must be a text, not {show(value)}"
+        if key in _RATE_KEYS and not (_RATE.fullmatch(value) and int(value) <= _LONG_MAX):
+            return f"{key} must be whole bytes a second, not {show(value)}"
+        if key in _LIST_KEYS and not _REPLICA_LIST.fullmatch(value):
+            return f"{key} must be partition:broker pairs or *, not {show(value)}"
+    return None

@@ -1,0 +1,109 @@
+"""Znodes of the cluster itself: broker registrations, controller, controller epoch, cluster id."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+
+from kafka_rebalance.model.cluster_view import BrokerRegistration, Controller, Endpoint
+from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.znodes.json_fields import (
+    corrupt,
+    parse_integer,
+    parse_list,
+    parse_milliseconds,
+    parse_object,
+    parse_object_field,
+    parse_text,
+    parse_version,
+    show,
+)
+
+# EndPoint.scala: `LISTENER://host:port`, IPv6 in brackets, an empty host means all interfaces.
+_ENDPOINT = re.compile(r"([^:/]+)://\[?([0-9a-zA-Z\-%._:]*)\]?:(-?[0-9]{1,10})", re.ASCII)
+_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+_PORT_MAX = 65535
+
+
+def decode_broker(broker_id: int, data: bytes | None, czxid: int | None = None) -> BrokerRegistration:
+    """`/brokers/ids/N`, versions 1 to 5 and later (BrokerIdZNode). Raises CorruptZnodeError.
+
+    `host` and `port` at top level are read in version 1 only: later they are null and -1 on a secured cluster.
+    """
+    path = paths.broker_path(broker_id)
+    fields = parse_object(path, data)
+    version = parse_version(path, fields, required=True)
+    rack = fields.get("rack")
+    if rack is not None and not isinstance(rack, str):
+        raise corrupt(path, f"rack must be a text, not {show(rack)}")
+    return BrokerRegistration(
+        broker=broker_id,
+        endpoints=_plaintext(path, fields) if version == 1 else _endpoints(path, fields),
+        rack=rack,
+        version=version,
+        timestamp_ms=parse_milliseconds(path, "timestamp", fields.get("timestamp")),
+        jmx_port=parse_integer(path, "jmx_port", fields.get("jmx_port", -1), least=-1),
+        czxid=czxid,
+    )
+
+
+def _plaintext(path: str, fields: Mapping[str, object]) -> tuple[Endpoint, ...]:
+    host = fields.get("host")
+    if not isinstance(host, str):
+        raise corrupt(path, f"host must be a text, not {show(host)}")
+    return (Endpoint("PLAINTEXT", host, _port(path, fields.get("port")), "PLAINTEXT"),)
+
+
+def _endpoints(path: str, fields: Mapping[str, object]) -> tuple[Endpoint, ...]:
+    protocols = fields.get("listener_security_protocol_map")
+    by_listener = None if protocols is None else parse_object_field(path, "listener_security_protocol_map", protocols)
+    return tuple(_endpoint(path, text, by_listener) for text in parse_list(path, "endpoints", fields.get("endpoints")))
+
+
+def _endpoint(path: str, text: object, protocols: Mapping[str, object] | None) -> Endpoint:
+    match = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
+    if match is None:
+        raise corrupt(path, f"an endpoint must read LISTENER://host:port, not {show(text)}")
+    listener, host, port = match.groups()
+    # Before version 4 there is no map and the listener is named like its protocol.
+    protocol = listener if protocols is None else protocols.get(listener)
+    if protocol not in _PROTOCOLS:
+        raise corrupt(path, f"listener {show(listener)} has the unknown security protocol {show(protocol)}")
+    return Endpoint(listener, host, _port(path, int(port)), str(protocol))
+
+
+def _port(path: str, value: object) -> int:
+    port = parse_integer(path, "port", value)
+    if port > _PORT_MAX:
+        raise corrupt(path, f"port must be at most {_PORT_MAX}, not {port}")
+    return port
+
+
+def decode_controller(data: bytes | None, epoch: int) -> Controller:
+    """`/controller`, versions 1 and 2 (ControllerZNode), with the number in `/controller_epoch`.
+
+    Raises CorruptZnodeError. Broker -1 means that there is no controller.
+    """
+    fields = parse_object(paths.CONTROLLER, data)
+    parse_version(paths.CONTROLLER, fields)
+    kraft_epoch = fields.get("kraftControllerEpoch")
+    return Controller(
+        broker=parse_integer(paths.CONTROLLER, "brokerid", fields.get("brokerid"), least=-1),
+        epoch=epoch,
+        since_ms=parse_milliseconds(paths.CONTROLLER, "timestamp", fields.get("timestamp")),
+        kraft_epoch=-1
+        if kraft_epoch is None
+        else parse_integer(paths.CONTROLLER, "kraftControllerEpoch", kraft_epoch, least=-1),
+    )
+
+
+def decode_controller_epoch(data: bytes | None) -> int:
+    """`/controller_epoch`: a decimal number as text, not JSON. Raises CorruptZnodeError."""
+    if not data or not re.fullmatch(rb"[0-9]{1,10}", data):
+        raise corrupt(paths.CONTROLLER_EPOCH, f"a decimal number is expected, not {show(data)}")
+    return parse_integer(paths.CONTROLLER_EPOCH, "the epoch", int(data))
+
+
+def decode_cluster_id(data: bytes | None) -> str:
+    """`/cluster/id` (ClusterIdZNode), whose version is a text. Raises CorruptZnodeError."""
+    return parse_text(paths.CLUSTER_ID, "id", parse_object(paths.CLUSTER_ID, data).get("id"))

@@ -1,0 +1,114 @@
+"""The class path of a Kafka version, from the cache; fetched once."""
+
+import fcntl
+import importlib.util
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.metadata import version as installed_version
+from pathlib import Path
+
+from local_cluster.errors import LocalClusterError
+from local_cluster.jars.fetch import fetch
+from local_cluster.jars.locked_jars import SPARK_SOURCE, TOOLS, VERSIONS, Jar, lock_path, read_lock, sha256_of
+from local_cluster.machine.cache import cache_folder
+
+Progress = Callable[[str], None]
+
+
+def quiet(_line: str) -> None:
+    """Progress nobody wants to see."""
+
+
+def kafka_jars(version: str, progress: Progress = quiet) -> tuple[Path, ...]:
+    """Every jar that ZooKeeper and a broker of this version need, each with the sha256 of the project's lock file."""
+    if version not in VERSIONS:
+        raise LocalClusterError(
+            f"Kafka {version!r} is none of the versions with a lock file: {', '.join(VERSIONS)}. Nothing was started."
+        )
+    return cached_jars(read_lock(lock_path(version)), cache_folder() / "jars" / version, progress)
+
+
+def tools_jars(version: str, progress: Progress = quiet) -> tuple[Path, ...]:
+    """What Kafka's own command line tools need beside `kafka_jars`: a jar since they have one of their own."""
+    if version not in TOOLS:
+        return ()
+    lock = f"tools-{version}"
+    return cached_jars(read_lock(lock_path(lock)), cache_folder() / "jars" / lock, progress)
+
+
+def spark_source_jars(progress: Progress = quiet) -> tuple[Path, ...]:
+    """What the Spark of the pyspark wheel reads Kafka with, for `spark-submit --jars`."""
+    spark = installed_version("pyspark")
+    if spark not in SPARK_SOURCE:
+        raise LocalClusterError(
+            f"Spark {spark} is none of those with a lock file for its Kafka source: {', '.join(SPARK_SOURCE)}. "
+            "Nothing was fetched. Add it to SPARK_SOURCE and make its lock (python -m local_cluster.jars.locked_jars)."
+        )
+    lock = f"spark-{spark}"
+    return cached_jars(read_lock(lock_path(lock)), cache_folder() / "jars" / lock, progress)
+
+
+def cached_jars(jars: Sequence[Jar], folder: Path, progress: Progress = quiet) -> tuple[Path, ...]:
+    """The jars in `folder`; what is missing is fetched first. A jar with another sha256 is refused and left there."""
+    folder.mkdir(parents=True, exist_ok=True)
+    if _missing(jars, folder):
+        with _only_one(folder):
+            missing = _missing(jars, folder)
+            if missing:
+                _fetch_into(missing, folder, progress)
+    paths = tuple(folder / jar.file_name for jar in jars)
+    for jar, path in zip(jars, paths, strict=True):
+        _check(jar, path, f"{path} was left as it is. Remove that file to have it fetched again.")
+    return paths
+
+
+def py4j_jar() -> Path:
+    """Java's side of py4j: from the py4j wheel, else from the pyspark wheel."""
+    from py4j.java_gateway import find_jar_path
+
+    found = find_jar_path()
+    if found:
+        return Path(found)
+    wheel = importlib.util.find_spec("pyspark")
+    jars = sorted((Path(wheel.origin).parent / "jars").glob("py4j-*.jar")) if wheel and wheel.origin else []
+    if not jars:
+        raise LocalClusterError(
+            "py4j's jar is neither in the py4j nor in the pyspark wheel. Nothing was started. "
+            "Install requirements.txt, or use one_jvm=False."
+        )
+    return jars[-1]
+
+
+def _missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
+    return [jar for jar in jars if not (folder / jar.file_name).exists()]
+
+
+def _fetch_into(jars: Sequence[Jar], folder: Path, progress: Progress) -> None:
+    progress(f"Fetching {len(jars)} jars from Maven Central into {folder} (once) …")
+    # Beside the final place, so that each rename is atomic and a half-fetched jar is never found.
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as scratch:
+        staging = Path(scratch)
+        fetch(jars, staging)
+        for jar in jars:
+            _check(jar, staging / jar.file_name, "It was not put into the cache, and nothing else was changed.")
+        for jar in jars:
+            os.replace(staging / jar.file_name, folder / jar.file_name)
+
+
+def _check(jar: Jar, path: Path, remedy: str) -> None:
+    found = sha256_of(path)
+    if found != jar.sha256:
+        raise LocalClusterError(
+            f"{jar.name} has sha256 {found}, the lock file says {jar.sha256}: it is not the jar this project was "
+            f"tested with, and was not used. {remedy}"
+        )
+
+
+@contextmanager
+def _only_one(folder: Path) -> Iterator[None]:
+    """Held by one process at a time; let go by the kernel when that process ends, however it ends."""
+    with folder.with_name(folder.name + ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield

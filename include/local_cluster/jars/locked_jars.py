@@ -1,0 +1,123 @@
+"""The jars of each Kafka version, by name and sha256.
+
+A lock file has one line a jar, `sha256  group:artifact:version`, sorted by name. It is the whole class path: nothing is
+resolved when a cluster starts. `python -m local_cluster.jars.locked_jars VERSION` resolves the dependencies of `ROOTS`
+anew and prints a lock file; `… tools-3.9.2` does so for Kafka's tools, `… spark-4.2.0` for what Spark reads Kafka with.
+"""
+
+import hashlib
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from local_cluster.errors import LocalClusterError
+
+DEFAULT_VERSION = "3.9.2"
+
+# What a version is resolved from. Kafka 2.0.1 asks for ZooKeeper 3.4, whose client cannot read the addresses of newer
+# Javas (UnresolvedAddressException); 3.5.9 talks to it.
+ROOTS: dict[str, tuple[str, ...]] = {
+    "3.9.2": ("org.apache.kafka:kafka_2.13:3.9.2", "org.slf4j:slf4j-reload4j:1.7.36"),
+    "2.8.2": ("org.apache.kafka:kafka_2.13:2.8.2", "org.slf4j:slf4j-reload4j:1.7.36"),
+    "2.0.1": (
+        "org.apache.kafka:kafka_2.12:2.0.1",
+        "org.apache.zookeeper:zookeeper:3.5.9",
+        "org.slf4j:slf4j-log4j12:1.7.25",
+    ),
+}
+VERSIONS = tuple(ROOTS)
+
+# kafka-topics, kafka-reassign-partitions and others have a jar of their own since 3.3; below, they are in the core jar.
+# Alone, beside the jars of the same version: its dependencies beyond those serve Kafka Connect.
+TOOLS = {"3.9.2": "org.apache.kafka:kafka-tools:3.9.2"}
+
+# Spark's Kafka source and what of its dependencies Spark's own jars lack. The token provider has a release of its own
+# for each of Spark's, but mirrors of Maven Central exist that stop at 4.0.0; the source runs with that one.
+SPARK_SOURCE = {
+    "4.2.0": (
+        "org.apache.commons:commons-pool2:2.13.1",
+        "org.apache.kafka:kafka-clients:3.9.2",
+        "org.apache.spark:spark-sql-kafka-0-10_2.13:4.2.0",
+        "org.apache.spark:spark-token-provider-kafka-0-10_2.13:4.0.0",
+    )
+}
+
+# Locks of exactly these jars, without their dependencies.
+ALONE = {f"tools-{version}": (tools,) for version, tools in TOOLS.items()} | {
+    f"spark-{version}": names for version, names in SPARK_SOURCE.items()
+}
+
+_LINE = re.compile(r"([0-9a-f]{64})  ([\w.-]+):([\w.-]+):([\w.-]+)")
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Jar:
+    """One jar of a lock file."""
+
+    group: str
+    artifact: str
+    version: str
+    sha256: str
+
+    @property
+    def name(self) -> str:
+        """`group:artifact:version`, as Maven and Ivy know it."""
+        return f"{self.group}:{self.artifact}:{self.version}"
+
+    @property
+    def file_name(self) -> str:
+        return f"{self.artifact}-{self.version}.jar"
+
+
+def lock_path(version: str) -> Path:
+    """The project's lock file of a Kafka version, or of a name in `ALONE`."""
+    return Path(__file__).with_name("locks") / f"kafka-{version}.lock"
+
+
+def read_lock(path: Path) -> tuple[Jar, ...]:
+    """The jars of a lock file, in its order."""
+    jars = []
+    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+        found = _LINE.fullmatch(line)
+        if found is None:
+            raise LocalClusterError(
+                f"{path}, line {number} is not `sha256  group:artifact:version`: {line!r}. "
+                "Nothing was fetched. Put the file back as it is in the repository."
+            )
+        jars.append(Jar(group=found[2], artifact=found[3], version=found[4], sha256=found[1]))
+    return tuple(jars)
+
+
+def write_lock(jars: Sequence[Jar]) -> str:
+    """A lock file's text."""
+    return "".join(f"{jar.sha256}  {jar.name}\n" for jar in sorted(jars, key=lambda jar: jar.name))
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def main() -> None:
+    from local_cluster.jars.fetch import fetch, resolve
+
+    version = sys.argv[1] if len(sys.argv) > 1 else DEFAULT_VERSION
+    if version in ROOTS:
+        jars = resolve(ROOTS[version])
+    elif version in ALONE:
+        wanted = [
+            Jar(group, artifact, number, "") for group, artifact, number in (name.split(":") for name in ALONE[version])
+        ]
+        with tempfile.TemporaryDirectory(prefix="local-cluster-") as folder:
+            fetch(wanted, Path(folder))
+            jars = tuple(replace(jar, sha256=sha256_of(Path(folder) / jar.file_name)) for jar in wanted)
+    else:
+        sys.exit(f"Kafka {version} is none of {', '.join((*VERSIONS, *ALONE))}. Nothing was resolved.")
+    sys.stdout.write(write_lock(jars))
+
+
+if __name__ == "__main__":
+    main()

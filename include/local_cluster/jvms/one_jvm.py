@@ -1,0 +1,136 @@
+"""ZooKeeper and all brokers in one JVM, driven by py4j: fast, small, and no broker of it can be killed."""
+
+import os
+import signal
+from collections.abc import Collection, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+from local_cluster.errors import LocalClusterError
+from local_cluster.jvms.gateway import MAIN, open_gateway
+from local_cluster.jvms.layout import Properties
+from local_cluster.jvms.runtime import Runtime
+from local_cluster.jvms.server_settings import ZOOKEEPER_TICK_MS, Peer
+from local_cluster.machine.processes import Guard, Process, last_lines, start_process
+
+
+class OneJvm:
+    """The layout that is fast; see `Layout`."""
+
+    def __init__(self, folder: Path, runtime: Runtime, guard: Guard) -> None:
+        self._folder = folder
+        self._log = folder / "kafka.log"
+        self._output = folder / "jvm.out"
+        self._servers: dict[int, Any] = {}
+        command = runtime.command("1g", folder, self._log, MAIN)
+        self._process: Process = start_process(command, self._output, guard, hold_stdin=True, env=os.environ)
+        self._gateway: Any = open_gateway(self._output, self.check_alive)
+
+    def start_zookeepers(self, ports: Mapping[int, int], ensemble: Mapping[int, Peer]) -> None:
+        """The only one: an ensemble needs JVMs of its own, as `LocalCluster` says before anything is started."""
+        (port,) = ports.values()
+        data = self._folder / "zookeeper"
+        data.mkdir(exist_ok=True)
+        jvm = self._gateway.jvm
+        file = jvm.java.io.File(str(data))
+        server = jvm.org.apache.zookeeper.server.ZooKeeperServer(file, file, ZOOKEEPER_TICK_MS)
+        connections = jvm.org.apache.zookeeper.server.NIOServerCnxnFactory()
+        connections.configure(jvm.java.net.InetSocketAddress("127.0.0.1", port), 0)
+        connections.startup(server)
+
+    def start_brokers(self, properties: Mapping[int, Properties]) -> None:
+        # A py4j call blocks its thread, and each thread has a thread of its own in the JVM.
+        with ThreadPoolExecutor(max_workers=len(properties)) as pool:
+            servers = pool.map(self._start_broker, properties.values())
+            self._servers.update(zip(properties, servers, strict=True))
+
+    def stop_broker(self, broker: int) -> None:
+        server = self._servers.pop(broker)
+        server.shutdown()
+        server.awaitShutdown()
+
+    def kill_zookeeper(self, server: int) -> None:
+        raise _shared(f"ZooKeeper {server}", "killed")
+
+    def freeze_zookeeper(self, server: int) -> None:
+        raise _shared(f"ZooKeeper {server}", "frozen")
+
+    def thaw_zookeeper(self, server: int) -> None:
+        raise _shared(f"ZooKeeper {server}", "frozen")
+
+    def kill_broker(self, broker: int) -> None:
+        raise _shared(f"Broker {broker}", "killed", " stop_broker, or")
+
+    def freeze_broker(self, broker: int) -> None:
+        raise _shared(f"Broker {broker}", "frozen")
+
+    def thaw_broker(self, broker: int) -> None:
+        raise _shared(f"Broker {broker}", "frozen")
+
+    def is_running(self, broker: int) -> bool:
+        return broker in self._servers and self._process.is_alive()
+
+    def check_alive(self, brokers: Collection[int] = ()) -> None:
+        if not self._process.is_alive():
+            raise LocalClusterError(f"The cluster's JVM ended by itself. {last_lines(self._log)} {self._say()}")
+
+    def exit(self) -> None:
+        """End the JVM in the ordinary way, which takes longer than `close`."""
+        self._gateway.close()
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        if not self._process.wait():
+            raise LocalClusterError(f"The JVM did not end. {self._say()}")
+
+    def close(self) -> None:
+        self._gateway.close()
+        self._process.end(signal.SIGKILL)
+
+    def _say(self) -> str:
+        return last_lines(self._output)
+
+    def _start_broker(self, values: Properties) -> Any:
+        from py4j.protocol import Py4JJavaError
+
+        jvm = self._gateway.jvm
+        properties = jvm.java.util.Properties()
+        for key, value in values.items():
+            properties.setProperty(key, value)
+        try:
+            server = self._new_server(jvm.kafka.server.KafkaConfig.fromProps(properties))
+            server.startup()
+        except Py4JJavaError as error:
+            raise LocalClusterError(
+                f"Broker {values['broker.id']} did not start: {error.java_exception}. {last_lines(self._log)}"
+            ) from error
+        return server
+
+    def _new_server(self, config: Any) -> Any:
+        """A KafkaServer, whose constructor ends in (…, Option, Seq) in 2.0 and in (…, Option, boolean) later."""
+        jvm = self._gateway.jvm
+        constructor = jvm.java.lang.Class.forName("kafka.server.KafkaServer").getConstructors()[0]
+        arguments: list[Any] = []
+        for parameter in constructor.getParameterTypes():
+            name = parameter.getName()
+            if name.endswith("KafkaConfig"):
+                arguments.append(config)
+            elif name == "boolean":
+                arguments.append(False)
+            elif name == "scala.Option":
+                arguments.append(jvm.scala.Option.empty())
+            elif "Seq" in name:
+                arguments.append(getattr(getattr(jvm.scala.collection.immutable, "Nil$"), "MODULE$"))
+            else:
+                arguments.append(jvm.org.apache.kafka.common.utils.Time.SYSTEM)
+        array = self._gateway.new_array(jvm.java.lang.Object, len(arguments))
+        for index, argument in enumerate(arguments):
+            array[index] = argument
+        return constructor.newInstance(array)
+
+
+def _shared(what: str, done: str, otherwise: str = "") -> LocalClusterError:
+    return LocalClusterError(
+        f"{what} shares its JVM with the whole cluster and cannot be {done}; it still runs. "
+        f"Use{otherwise} LocalCluster(one_jvm=False)."
+    )

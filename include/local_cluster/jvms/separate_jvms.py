@@ -1,0 +1,125 @@
+"""ZooKeeper and every broker in a JVM of its own: one can be killed."""
+
+import os
+import signal
+from collections.abc import Callable, Collection, Mapping
+from pathlib import Path
+
+from local_cluster.errors import LocalClusterError
+from local_cluster.jvms.layout import Properties
+from local_cluster.jvms.runtime import Runtime
+from local_cluster.jvms.server_settings import Peer, write_properties, zookeeper_properties
+from local_cluster.machine.processes import Guard, Process, ProcessId, last_lines, start_process
+
+ZOOKEEPER = "zookeeper"
+
+
+def zookeeper_name(server: int, ensemble: Collection[int]) -> str:
+    """The only one has no number."""
+    return f"{ZOOKEEPER}-{server}" if ensemble else ZOOKEEPER
+
+
+def broker_name(broker: int) -> str:
+    return f"broker-{broker}"
+
+
+class SeparateJvms:
+    """The layout that can kill; see `Layout`. Without a guard the JVMs outlive this process.
+
+    `runtime` is asked for when something is started: ending a cluster must not need it.
+    """
+
+    def __init__(
+        self,
+        folder: Path,
+        runtime: Callable[[], Runtime],
+        guard: Guard | None,
+        *,
+        running: Mapping[str, ProcessId] | None = None,
+    ) -> None:
+        self._folder = folder
+        self._runtime = runtime
+        self._guard = guard
+        self._ensemble: Mapping[int, Peer] = {}
+        self.on_change: Callable[[], None] = lambda: None
+        self._processes = {name: Process(identity) for name, identity in (running or {}).items()}
+
+    @property
+    def running(self) -> dict[str, ProcessId]:
+        """What was started and not stopped, by name."""
+        return {name: process.identity for name, process in self._processes.items()}
+
+    def start_zookeepers(self, ports: Mapping[int, int], ensemble: Mapping[int, Peer]) -> None:
+        self._ensemble = ensemble
+        for server, port in ports.items():
+            name = zookeeper_name(server, ensemble)
+            data = self._folder / name
+            if ensemble:
+                data.mkdir(exist_ok=True)
+                (data / "myid").write_text(f"{server}\n", encoding="utf-8")
+            config = self._folder / ("zoo.cfg" if not ensemble else f"zoo-{server}.cfg")
+            config.write_text(zookeeper_properties(data, port, ensemble), encoding="utf-8")
+            self._start(name, "96m", "org.apache.zookeeper.server.quorum.QuorumPeerMain", config)
+
+    def kill_zookeeper(self, server: int) -> None:
+        self._end(zookeeper_name(server, self._ensemble), signal.SIGKILL)
+
+    def freeze_zookeeper(self, server: int) -> None:
+        self._processes[zookeeper_name(server, self._ensemble)].identity.send(signal.SIGSTOP)
+
+    def thaw_zookeeper(self, server: int) -> None:
+        self._processes[zookeeper_name(server, self._ensemble)].identity.send(signal.SIGCONT)
+
+    def start_brokers(self, properties: Mapping[int, Properties]) -> None:
+        for broker, values in properties.items():
+            name = broker_name(broker)
+            config = write_properties(self._folder / f"{name}.properties", values)
+            self._start(name, "256m", "kafka.Kafka", config)
+
+    def stop_broker(self, broker: int) -> None:
+        self._end(broker_name(broker), signal.SIGTERM)
+
+    def kill_broker(self, broker: int) -> None:
+        self._end(broker_name(broker), signal.SIGKILL)
+
+    def freeze_broker(self, broker: int) -> None:
+        self._processes[broker_name(broker)].identity.send(signal.SIGSTOP)
+
+    def thaw_broker(self, broker: int) -> None:
+        self._processes[broker_name(broker)].identity.send(signal.SIGCONT)
+
+    def is_running(self, broker: int) -> bool:
+        process = self._processes.get(broker_name(broker))
+        return process is not None and process.is_alive()
+
+    def check_alive(self, brokers: Collection[int] = ()) -> None:
+        zookeepers = [name for name in self._processes if name.startswith(ZOOKEEPER)]
+        for name in (*zookeepers, *map(broker_name, brokers)):
+            if name in self._processes and not self._processes[name].is_alive():
+                raise LocalClusterError(
+                    f"{name} ended by itself. {last_lines(self._folder / f'{name}.log')} "
+                    f"{last_lines(self._folder / f'{name}.out')}"
+                )
+
+    def close(self) -> None:
+        for process in self._processes.values():
+            process.identity.send(signal.SIGKILL)
+        for name in list(self._processes):
+            self._end(name, signal.SIGKILL)
+
+    def _start(self, name: str, heap: str, main_class: str, config: Path) -> None:
+        log = self._folder / f"{name}.log"
+        command = self._runtime().command(heap, self._folder, log, [main_class, str(config)])
+        output = self._folder / f"{name}.out"
+        self._processes[name] = start_process(command, output, self._guard, env=os.environ)
+        self.on_change()
+
+    def _end(self, name: str, number: signal.Signals) -> None:
+        process = self._processes[name]
+        if not process.end(number):
+            raise LocalClusterError(
+                f"{name} (pid {process.identity.pid}) still runs 30 s after {number.name}. "
+                f"It was left so. {last_lines(self._folder / f'{name}.log')}"
+            )
+        del self._processes[name]
+        self.on_change()

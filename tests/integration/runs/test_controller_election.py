@@ -1,0 +1,142 @@
+"""A request that does not end needs another controller: it outlives its topic on 2.8, or the controller has lost
+ZooKeeper's answer to the write of an ISR. The controller is elected as approved.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+from kazoo.client import KazooClient
+
+from kafka_rebalance.admin.replica_sizes import read_replica_sizes
+from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
+from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
+from kafka_rebalance.zookeeper.znodes import paths
+from local_cluster import LocalCluster
+from support.runs.cancel_run import CancelRun
+from support.runs.rebalance_run import InProcessRun
+from support.waiting import wait
+
+MEGABYTE = 1_000_000
+SLOW, FAST = 1 * MEGABYTE, 50 * MEGABYTE  # bytes per second
+SIZE = 16 * MEGABYTE  # more than a quota lets through at once
+LISTS = {0: (2, 1), 1: (1, 2)}
+
+
+@pytest.fixture
+def zookeeper(cluster: LocalCluster) -> Iterator[KazooClient]:
+    with open_client(ZooKeeperConnection(cluster.zookeeper)) as client:
+        yield client
+
+
+def drain(run: InProcessRun, topic: str, rate: int) -> None:
+    run.plan(topics_in=[topic], job="drain", drain=[2])
+    run.approve("light", rate)
+
+
+@pytest.mark.parametrize("cluster", ["2.8.2"], indirect=True)
+def test_a_request_that_outlives_its_topic_is_cleared_and_the_next_rebalance_runs(
+    cluster: LocalCluster,
+    zookeeper: KazooClient,
+    fresh_topic_name: Callable[[], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    deleted, other = fresh_topic_name(), fresh_topic_name()
+    for topic in (deleted, other):
+        cluster.create_topic(topic, LISTS)
+        cluster.produce(topic, dict.fromkeys(LISTS, SIZE))
+    following = InProcessRun(tmp_path, cluster, monkeypatch, "following")
+    drain(following, other, FAST)
+
+    run = InProcessRun(tmp_path, cluster, monkeypatch)
+    drain(run, deleted, SLOW)
+    run.hold()
+    batch = run.request()
+    assert batch is not None
+    wait(
+        "the copies have begun",
+        lambda: all(p.adding for p in read_cluster_view(zookeeper, [deleted]).partitions.values()),
+    )
+    zookeeper.create(paths.deletion_path(deleted))
+    wait(
+        "the topic is gone",
+        lambda: not any(map(zookeeper.exists, (paths.topic_path(deleted), paths.deletion_path(deleted)))),
+    )
+    assert zookeeper.exists(paths.REASSIGN_PARTITIONS) is not None, "the request outlives its topic"
+    before = check_controller_stable(zookeeper, lambda: None).controller
+
+    canceller = CancelRun(monkeypatch)
+    assert canceller.request("elect_controller")["next"] == "approve_election"
+    assert {entry[-1] for entry in canceller.document["plan"]["requested"]} == {"gone"}
+    assert canceller.document["run"].startswith("kafka_rebalance/one"), "the run holds the cluster, and keeps it"
+    assert check_controller_stable(zookeeper, lambda: None).controller == before, "asking changes nothing"
+    canceller.answer("elect_controller", consent=canceller.document["consent"])
+    found = canceller.elect_controller()
+    assert (found["deleted"], found["epoch"], found["request"]) == (True, before.epoch + 1, "cleared")
+    assert canceller.elect_controller() == {**found, "deleted": False}
+    assert zookeeper.exists(paths.REASSIGN_PARTITIONS) is None
+    with pytest.raises(AirflowFailException, match="it was deleted"):
+        run.reassign()  # what it was approved to move is gone
+    run.release()
+
+    following.hold()
+    following.reassign()
+    assert following.finish()["passed"] is True
+    assert all(2 not in p.replicas for p in read_cluster_view(zookeeper, [other]).partitions.values())
+
+
+@pytest.mark.parametrize("cluster", ["2.8.2", "3.9.2"], indirect=True)
+def test_a_move_that_the_controller_does_not_end_is_ended_by_another(
+    cluster: LocalCluster,
+    zookeeper: KazooClient,
+    fresh_topic_name: Callable[[], str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """As when ZooKeeper has written an ISR, and its answer to the controller was lost (seen on 3.9.2): the controller's
+    version of the state is an old one, so it refuses the leader's ISR, and does not see the one that is written.
+    """
+    topic = fresh_topic_name()
+    cluster.create_topic(topic, LISTS)
+    cluster.produce(topic, dict.fromkeys(LISTS, SIZE))
+    run = InProcessRun(tmp_path, cluster, monkeypatch)
+    drain(run, topic, 3 * SLOW)
+    run.hold()
+    assert run.request() is not None
+    stuck, other = TopicPartition(topic, 0), TopicPartition(topic, 1)
+
+    def now(tp: TopicPartition) -> PartitionView:
+        return read_cluster_view(zookeeper, [topic]).partitions[tp]
+
+    wait("the copies have begun", lambda: bool(now(stuck).adding))
+    state, (new,) = paths.state_path(stuck), now(stuck).adding
+    zookeeper.set(state, zookeeper.get(state)[0])  # a version that the controller does not know of
+    wait("the other partition has ended", lambda: 2 not in now(other).replicas)
+    connection = KafkaConnection(cluster.bootstrap_servers)
+
+    def copied() -> bool:
+        held = read_replica_sizes(connection, {new, now(stuck).leader}, [stuck]).replicas[stuck]
+        return held.get(new) == held[now(stuck).leader]
+
+    wait("the copy is whole", copied)
+    written = json.loads(zookeeper.get(state)[0])
+    zookeeper.set(state, json.dumps({**written, "isr": [*written["isr"], new]}).encode())
+    before = check_controller_stable(zookeeper, lambda: None).controller
+
+    canceller = CancelRun(monkeypatch)
+    assert canceller.request("elect_controller")["next"] == "approve_election"
+    assert {entry[-1] for entry in canceller.document["plan"]["requested"]} == {"in_sync"}
+    canceller.answer("elect_controller", consent=canceller.document["consent"])
+    found = canceller.elect_controller()
+    assert (found["deleted"], found["epoch"], found["request"]) == (True, before.epoch + 1, "cleared")
+    run.reassign()
+    run.release()
+    assert run.finish()["passed"] is True
+    assert set(now(stuck).isr) == set(now(stuck).replicas) == {1, new}

@@ -1,0 +1,21 @@
+"""On which versions of Kafka a test of a shared cluster runs, where one of each would show nothing more.
+
+What differs lies between 2.0.1 and the two others: those keep a topic's id, and which replicas a move adds and removes,
+in its znode, and carry a request out by the same steps. What is decided before anything is written shows on any one
+version; each has some, so that their groups end at about the same time. At least one test of every kind of run, from
+the request to its verification, stays on all three.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from local_cluster.jars.locked_jars import VERSIONS
+
+
+def _on(*versions: str) -> pytest.MarkDecorator:
+    return pytest.mark.parametrize("cluster", versions, indirect=True)
+
+
+NEWEST, MIDDLE, OLDEST = map(_on, VERSIONS)
+BOTH_KINDS = _on(VERSIONS[0], VERSIONS[-1])

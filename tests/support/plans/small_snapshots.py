@@ -1,0 +1,53 @@
+"""Snapshots for the planner, written out as replica lists: `[[1, 2, 3], [2, 3, 1]]`."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.planner import prepare, propose
+from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.tables.result_tables import write_snapshot
+
+Rows = list[dict[str, Any]]
+
+
+def broker_rows(ids: Sequence[int], racks: Mapping[int, str] | None = None, **columns: Mapping[int, Any]) -> Rows:
+    """One row a broker; `columns` are {column: {broker: value}}."""
+    return [
+        {"broker": broker, "rack": (racks or {}).get(broker)}
+        | {column: values[broker] for column, values in columns.items() if broker in values}
+        for broker in ids
+    ]
+
+
+def partition_rows(
+    lists: Sequence[Sequence[int]], *, topic: str = "orders", size: int = 1000, **columns: Sequence[Any]
+) -> Rows:
+    """One row a partition, numbered from 0; `columns` are {column: values by partition}."""
+    return [
+        {"topic": topic, "partition": number, "replicas": list(replicas), "size_bytes": size}
+        | {column: values[number] for column, values in columns.items()}
+        for number, replicas in enumerate(lists)
+    ]
+
+
+def problem_of(brokers: Rows, partitions: Rows, **settings: Any) -> Problem:
+    """The problem as it is read from written tables, checked."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_snapshot(Path(folder), brokers, partitions)
+        return prepare(Path(folder), Settings.from_mapping(settings))
+
+
+def plan_of(brokers: Rows, partitions: Rows, name: str = "balanced", **settings: Any) -> Plan:
+    return propose(problem_of(brokers, partitions, **settings), name)
+
+
+def lists_after(plan: Plan, partitions: Rows) -> dict[tuple[str, int], tuple[int, ...]]:
+    """Every partition's list once the plan has run."""
+    lists = {(row["topic"], row["partition"]): tuple(row["replicas"]) for row in partitions}
+    return lists | {tuple(move.topic_partition): move.after for move in plan.candidate.moves}

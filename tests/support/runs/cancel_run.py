@@ -1,0 +1,133 @@
+"""One run of `kafka_rebalance_cancel` without Airflow's processes: the tasks' own functions and the real approval.
+
+Simulated are Airflow's XCom and the person who answers. The cluster is that of the rebalance, real or simulated.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.workflow.approval import DigestApprovalOperator
+from kafka_rebalance.workflow.cancel import controller_election
+from kafka_rebalance.workflow.cancel import request as cancel_request
+from kafka_rebalance.workflow.cancel import tasks as cancel
+from kafka_rebalance.workflow.cancel.approval import CONSENT, CancelApprovalOperator, RateApprovalOperator
+from kafka_rebalance.zookeeper.znodes import encode_reassignment
+from support.kafka.cancelled_moves import cancel_by_api, fail_over
+from support.runs.asked_run import AskedRun
+from support.runs.rebalance_run import CONNECTION
+from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun
+from support.zookeeper.fake_zookeeper import REASSIGN
+
+BEFORE = {topic: {p: list(replicas) for p, replicas in lists.items()} for topic, lists in TOPICS.items()}
+
+
+def cancellable_cluster(monkeypatch: pytest.MonkeyPatch, version: str) -> SimulatedCluster:
+    """With what a controller of that version does when it is told to cancel; it goes on while somebody waits."""
+    made = SimulatedCluster(monkeypatch, TOPICS, version)
+    fail_over(made.fake, made.controller)
+    edge = "kafka_rebalance.admin.running_reassignments"
+    monkeypatch.setattr(f"{edge}.can_cancel", lambda _: version != "2.0")
+    monkeypatch.setattr(
+        f"{edge}.cancel_reassignments", lambda _, partitions: cancel_by_api(made.fake, made.controller, partitions)
+    )
+    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: made.step())
+    for room in ("tasks", "controller_election"):
+        monkeypatch.setattr(f"kafka_rebalance.workflow.cancel.{room}.time", clock)
+        monkeypatch.setattr(f"kafka_rebalance.workflow.cancel.{room}.SETTLE_SECONDS", 5)
+    return made
+
+
+def begin(run: SimulatedRun, cluster: SimulatedCluster, steps: int = 1) -> int:
+    """The first batch, requested and so many stages on its way."""
+    run.hold()
+    batch = run.request()
+    assert batch == 1
+    for _ in range(steps):
+        assert cluster.step()
+    return batch
+
+
+def lost_request(cluster: SimulatedCluster, asked: Mapping[TopicPartition, Sequence[int]]) -> None:
+    """A request of which the controller does not think any more; the next one reads it."""
+    cluster.fake.create(REASSIGN, encode_reassignment(asked))
+    cluster.controller._taken = cluster.fake.znodes[REASSIGN].czxid
+
+
+def lists(cluster: SimulatedCluster) -> dict[str, dict[int, list[int]]]:
+    return {topic: cluster.replicas(topic) for topic in TOPICS}
+
+
+def release(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    """What the cancelled run's own teardown does."""
+    run.release()
+    assert cluster.leftovers() == []
+
+
+class CancelRun(AskedRun):
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, run_id: str = "cancel", by: str = "olive") -> None:
+        super().__init__(monkeypatch, "kafka_rebalance_cancel", ("cancel", "verify"), run_id, by)
+
+    @property
+    def document(self) -> dict[str, Any]:
+        return json_files.read_json(self.folder, json_files.CANCEL)
+
+    def fates(self) -> dict[str, str]:
+        return {step["partition"]: step["fate"] for step in self.document["steps"]}
+
+    def request(self, action: str, **params: Any) -> dict[str, Any]:
+        instance = SimpleNamespace(xcom_push=self._push)
+        return cancel_request.request({"kafka_conn_id": CONNECTION, "action": action, **params}, self.dag_run, instance)
+
+    def ask(self) -> DigestApprovalOperator:
+        """`approve`, or `approve_rate`, up to the moment at which it waits."""
+        made = RateApprovalOperator if self.document["action"] == "set_throttle" else CancelApprovalOperator
+        operator = made(task_id="approve", run_folder=str(self.folder), nonce=self.xcom["nonce"])
+        operator.execute(self._context)
+        return operator
+
+    def answer(self, choice: str = "cancel_now", *, consent: str | None = None, user: str = "uma") -> None:
+        operator = self.ask()
+        event = {
+            "chosen_options": [next(option for option in operator.options if option.startswith(choice))],
+            "params_input": {"note": None} | ({CONSENT: consent} if CONSENT in operator.params else {}),
+            "responded_at": datetime.now(UTC),
+            "responded_by_user": {"id": user, "name": user},
+        }
+        operator.execute_complete(self._context, event)
+
+    def approved(self) -> None:
+        """Asked for, and approved by uma with the sentence that it asks for, if any."""
+        self.request("cancel_now")
+        self.answer(consent=self.document["consent"])
+
+    def stop(self) -> dict[str, Any]:
+        return cancel.stop(str(self.folder), self.dag_run)
+
+    def set_throttle(self) -> dict[str, Any]:
+        return cancel.set_throttle(str(self.folder), self.dag_run)
+
+    def raise_throttle(self, rate: int) -> dict[str, Any]:
+        """Asked for, approved by uma, and set."""
+        assert self.request("set_throttle", throttle_bytes_per_second=rate)["next"] == "approve_rate"
+        self.answer("set_throttle")
+        return cancel.raise_throttle(self.xcom["decision"], self.dag_run)
+
+    def elect_controller(self) -> dict[str, Any]:
+        return controller_election.elect_controller(self.xcom["decision"], self.dag_run)
+
+    def cancel(self) -> dict[str, Any]:
+        return cancel.cancel(self.xcom["decision"], self.dag_run)
+
+    def verify(self) -> dict[str, Any]:
+        """verification.json; raises where a check failed."""
+        cancel.verify(self.xcom["decision"], self.dag_run)
+        return json_files.read_json(self.folder, json_files.VERIFICATION)

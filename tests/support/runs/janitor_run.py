@@ -1,0 +1,78 @@
+"""The janitor on a simulated cluster, and what Airflow answers it; simulated, too."""
+
+from __future__ import annotations
+
+import dataclasses
+from datetime import UTC, datetime, timedelta
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowRuntimeError, ErrorType
+from airflow.sdk.execution_time.comms import ErrorResponse
+from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.workflow.throttle import janitor, leases
+from support.runs.rebalance_run import CONNECTION
+from support.runs.simulated_cluster import SimulatedRun
+
+SIMULATED = "simulated-cluster-0001"
+
+
+class Airflow:
+    """What the API server answers; a run without a state does not exist."""
+
+    def __init__(self) -> None:
+        self.states = {"one": "running"}
+        self.paused = False
+        self.away = False
+
+    def dagrun_state(self, dag_id: str, run_id: str) -> str:
+        if self.away or run_id not in self.states:
+            status = None if self.away else 404
+            raise AirflowRuntimeError(ErrorResponse(error=ErrorType.API_SERVER_ERROR, detail={"status_code": status}))
+        return self.states[run_id]
+
+    @classmethod
+    def answering(cls, monkeypatch: pytest.MonkeyPatch) -> Airflow:
+        """One that tasks of this process ask; the janitor looks once and does not wait for another look."""
+        made = cls()
+        monkeypatch.setattr(RuntimeTaskInstance, "get_dagrun_state", staticmethod(made.dagrun_state))
+        monkeypatch.setattr(
+            RuntimeTaskInstance, "get_dag", staticmethod(lambda dag_id: SimpleNamespace(is_paused=made.paused))
+        )
+        monkeypatch.setattr(janitor, "WATCH_SECONDS", 0)
+        return made
+
+
+def tend(by: str | None = None, **params: Any) -> dict[str, Any]:
+    given = {"kafka_conn_id": CONNECTION if params else None, "clean": [], "break_lock": None, **params}
+    return janitor.tend(CONNECTION, given, SimpleNamespace(triggering_user_name=by))
+
+
+def silent(run: SimulatedRun, seconds: float) -> None:
+    """As if nobody had done anything for so long."""
+    at = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
+    lease = leases.read_open(SIMULATED)
+    assert lease is not None
+    leases.write(dataclasses.replace(lease, taken_at=at))
+    for name, key in ((json_files.BATCHES, "batches"), (json_files.PROGRESS, None)):
+        if (run.folder / name).exists():
+            document = json_files.read_json(run.folder, name)
+            for batch in document.get("batches", []) if key else []:
+                batch["created_at"] = at
+            if key is None:
+                document["updated_at"] = at
+            document.pop("format_version")
+            json_files.write_json(run.folder, name, document)
+    janitor._write_report(
+        CONNECTION, {"followed": {"signs": signs_of(run), "since": at, "looked_at": datetime.now(UTC).isoformat()}}
+    )
+
+
+def signs_of(run: SimulatedRun) -> list[str]:
+    """What the janitor has seen of the run so far, as the lease and the folder tell it."""
+    lease = leases.read_open(SIMULATED)
+    assert lease is not None
+    return [str(sign) for sign in (lease.taken_at, *janitor._signs(lease))]

@@ -1,0 +1,167 @@
+"""One run of `kafka_rebalance` without Airflow's processes: the tasks' own functions, called in the Dag's order.
+
+The cluster is real, and so are planner, tables, throttle, batches and checks. Simulated are Airflow's XCom, the answer
+to the approval, and the triggerer, whose looks are taken here.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import TaskDeferred
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning import planner
+from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow.approval import offered_digests, stopped_candidates
+from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.reassignment.following import BatchFollower
+from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
+from kafka_rebalance.workflow.throttle import throttling
+from local_cluster import LocalCluster
+
+CONNECTION = "kafka_in_process"
+POLICY = "approvers: [uma]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 100000000\n"
+LOOK_SECONDS = 0.2
+
+Event = dict[str, Any]
+
+
+def set_up_airflow(
+    monkeypatch: pytest.MonkeyPatch, folder: Path, cluster: LocalCluster, connection_id: str, policy: str
+) -> None:
+    """The cluster's Airflow connection, its policy, and a folder for runs."""
+    connection = {
+        "conn_type": "kafka_zookeeper",
+        "host": cluster.zookeeper,
+        "extra": {"bootstrap_servers": cluster.bootstrap_servers},
+    }
+    monkeypatch.setenv(f"AIRFLOW_CONN_{connection_id.upper()}", json.dumps(connection))
+    monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
+    monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
+    monkeypatch.setattr("kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS", 0.1)
+    (folder / "policies").mkdir(exist_ok=True)
+    (folder / "policies" / f"{connection_id}.yaml").write_text(policy)
+
+
+class InProcessRun:
+    """Steps are called in order; each may be called again, as a cleared or retried task would be."""
+
+    def __init__(
+        self, folder: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, run_id: str = "one"
+    ) -> None:
+        set_up_airflow(monkeypatch, folder, cluster, CONNECTION, POLICY)
+        self.dag_run = SimpleNamespace(
+            dag_id="kafka_rebalance", run_id=run_id, triggering_user_name="olive", run_type="manual"
+        )
+        self.xcom: dict[str, Any] = {}
+        self.decision: dict[str, Any] = {}
+        self.stay_seconds = 0.0  # `reassign` defers each batch
+        self.deferred: TaskDeferred | None = None  # of the last call of `reassign`
+        self.said: list[str] = []  # what the last call of `follow` has logged so far
+
+    @property
+    def folder(self) -> Path:
+        return Path(self.xcom["run_folder"])
+
+    def plan(self, **params: Any) -> dict[str, Any]:
+        """Snapshot and proposals; returns proposals.json."""
+        instance = SimpleNamespace(xcom_push=self.xcom.__setitem__)
+        tasks.snapshot({"kafka_conn_id": CONNECTION, **params}, self.dag_run, instance)
+        settings = Settings.from_mapping(json_files.read_json(self.folder, json_files.SETTINGS))
+        planner.run(self.folder / json_files.SNAPSHOT_FOLDER, self.folder, settings)
+        tasks.render_report(str(self.folder), self.dag_run)
+        return json_files.read_json(self.folder, json_files.PROPOSALS)
+
+    def approve(self, choice: str, throttle_bytes_per_second: int) -> None:
+        """What `approve` leaves behind when uma picks a candidate."""
+        proposals = json_files.read_json(self.folder, json_files.PROPOSALS)
+        snapshot = json_files.read_json(self.folder, json_files.SNAPSHOT)
+        digest = offered_digests(proposals, stopped_candidates(self.folder, proposals))[choice]
+        decision = {
+            "choice": choice,
+            "digest": digest,
+            "snapshot_digest": proposals["snapshot_digest"],
+            "policy_digest": snapshot["policy_digest"],
+            "approved_by": {"id": "3", "name": "uma"},  # as FAB has them
+            "approved_at": datetime.now(UTC).isoformat(),
+            "note": "",
+            "throttle_bytes_per_second": throttle_bytes_per_second,
+        }
+        decision_digest = json_files.write_json(self.folder, json_files.DECISION, decision)
+        self.decision = {
+            "choice": choice,
+            "digest": digest,
+            "decision_digest": decision_digest,
+            "run_folder": str(self.folder),
+            "nonce": self.xcom["nonce"],
+        }
+
+    def hold(self) -> None:
+        throttling.hold(self.decision, self.dag_run)
+
+    def request(self) -> int | None:
+        """One call of `reassign`: the batch it follows from then on, None when all are in place."""
+        return self._deferred(lambda operator: operator.execute({"dag_run": self.dag_run}))
+
+    def resume(self, event: Event) -> int | None:
+        """`reassign` woken by the trigger's event: the next batch, or None."""
+        return self._deferred(lambda operator: operator.resume({"dag_run": self.dag_run}, event))
+
+    def follow(
+        self, batch: int, *, stall_seconds: float = 60, until: Callable[[], bool] = lambda: False
+    ) -> tuple[Event | None, list[str]]:
+        """The trigger's looks at one batch, until it fires or `until` holds; with what it logged."""
+        self.said = said = []
+        follower = BatchFollower(
+            read_connection(CONNECTION), str(self.folder), self.decision["choice"], batch, stall_seconds
+        )
+        deadline = time.monotonic() + 120
+        try:
+            while time.monotonic() < deadline:
+                event = follower.look(time.time(), said.append)
+                if event is not None or until():
+                    return event, said
+                time.sleep(LOOK_SECONDS)
+        finally:
+            follower.close()
+        raise TimeoutError(f"batch {batch} is not over: {said[-3:]}")
+
+    def reassign(self) -> int:
+        """All batches, one after the other; returns how many were followed."""
+        batch, followed = self.request(), 0
+        while batch is not None:
+            event, _ = self.follow(batch)
+            assert event is not None
+            batch, followed = self.resume(event), followed + 1
+        return followed
+
+    def release(self) -> dict[str, Any]:
+        return throttling.release(self.decision, self.dag_run)
+
+    def finish(self) -> dict[str, Any]:
+        """Elections, release, verification and record; returns verification.json."""
+        tasks.elect_leaders(self.decision, self.dag_run)
+        self.release()
+        tasks.verify(self.decision, self.dag_run)
+        tasks.record(self.decision, self.dag_run)
+        return json_files.read_json(self.folder, json_files.VERIFICATION)
+
+    def _deferred(self, call: Callable[[ReassignOperator], None]) -> int | None:
+        self.deferred = None
+        operator = ReassignOperator(task_id="reassign", decision=self.decision, stay_seconds=self.stay_seconds)
+        try:
+            call(operator)
+        except TaskDeferred as deferred:
+            self.deferred = deferred
+            batch: int | None = getattr(deferred.trigger, "batch", None)
+            return batch
+        return None

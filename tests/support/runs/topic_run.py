@@ -1,0 +1,78 @@
+"""One run of `kafka_topics` without Airflow's processes: the tasks' own functions and the real approval operator.
+
+The cluster is real. Simulated are Airflow's XCom and the person who answers; the Spark job that samples keys has tests
+of its own.
+"""
+
+from __future__ import annotations
+
+import itertools
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.workflow.topics import tasks as topics
+from kafka_rebalance.workflow.topics.approval import TopicApprovalOperator
+from local_cluster import LocalCluster
+from support.runs.asked_run import AskedRun
+from support.runs.rebalance_run import set_up_airflow
+
+CONNECTION = "kafka_topics_run"
+POLICY = "approvers: [uma]\n"
+_NUMBERS = itertools.count(1)
+
+
+class TopicRun(AskedRun):
+    def __init__(
+        self, folder: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, policy: str = POLICY
+    ) -> None:
+        set_up_airflow(monkeypatch, folder, cluster, CONNECTION, policy)
+        run_id = f"run-{next(_NUMBERS)}"  # a run of its own, not a later attempt of the one before
+        super().__init__(monkeypatch, "kafka_topics", ("write", "verify"), run_id, "olive")
+        self.operator: TopicApprovalOperator | None = None
+
+    @property
+    def change(self) -> dict[str, Any]:
+        return json_files.read_json(self.folder, json_files.TOPIC)["change"]
+
+    def request(self, **params: Any) -> dict[str, Any]:
+        instance = SimpleNamespace(xcom_push=self._push)
+        return topics.request({"kafka_conn_id": CONNECTION, "sample_rows": 0, **params}, self.dag_run, instance)
+
+    def ask(self) -> TopicApprovalOperator:
+        """`forecast`, and `approve` up to the moment at which it waits, or goes on where nobody is asked."""
+        topics.forecast(str(self.folder), self.dag_run)
+        self.operator = TopicApprovalOperator(task_id="approve", run_folder=str(self.folder), nonce=self.xcom["nonce"])
+        self.operator.execute(self._context)
+        return self.operator
+
+    def answer(self, choice: str, user: str = "uma") -> None:
+        operator = self.operator or self.ask()
+        event = {
+            "chosen_options": [next(option for option in operator.options if option.startswith(choice))],
+            "params_input": {"note": None},
+            "responded_at": datetime.now(UTC),
+            "responded_by_user": {"id": user, "name": user},
+        }
+        operator.execute_complete(self._context, event)
+
+    def write(self) -> dict[str, Any]:
+        return topics.write(self.xcom["decision"], self.dag_run)
+
+    def verify(self) -> dict[str, int]:
+        return topics.verify(self.xcom["decision"], self.dag_run)
+
+    def carry_out(self, **params: Any) -> dict[str, Any]:
+        """From the request to the verification, approved by uma; returns verification.json."""
+        asked = self.request(**params)
+        assert asked["next"] != topics.END
+        self.ask()
+        if "decision" not in self.xcom:
+            self.answer(params["action"])
+        self.write()
+        self.verify()
+        return json_files.read_json(self.folder, json_files.VERIFICATION)

@@ -1,0 +1,178 @@
+"""What becomes of a coordinator's answer. Answers are as kafka-python decodes them from brokers."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from types import SimpleNamespace
+
+import pytest
+from kafka.errors import CoordinatorLoadInProgressError, GroupAuthorizationFailedError, NodeNotReadyError
+
+from kafka_rebalance.admin import clients, group_members
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.consumer_groups import GroupMember
+
+KAFKA = KafkaConnection("127.0.0.1:9092")
+
+
+def member(name, subscription, assigned=()):
+    return {
+        "member_id": f"{name}-uuid",
+        "client_id": name,
+        "client_host": "/10.0.0.1",
+        "member_metadata": subscription,
+        "member_assignment": {
+            "assigned_partitions": [{"topic": topic, "partitions": list(ids)} for topic, ids in assigned],
+            "user_data": "",
+        }
+        if subscription != ""
+        else "",
+    }
+
+
+def described(name, state, *members, assignor="range", error=None):
+    return {
+        "group_id": name,
+        "group_state": state,
+        "protocol_type": "consumer",
+        "protocol_data": assignor if state == "Stable" else "",
+        "members": list(members),
+        "error": error,
+    }
+
+
+class Client:
+    """Each call takes the next answer; an exception is raised, the last answer stays."""
+
+    log_dirs = ("/data",)
+
+    def __init__(self, listed, *descriptions, committed=None):
+        self.listed, self.descriptions = list(listed), list(descriptions)
+        self.committed = committed or {}
+        self.asked = []
+
+    def describe_log_dirs(self, topics):
+        return [{"broker": broker, "log_dirs": self.log_dirs} for broker in (1, 2)]
+
+    def list_groups(self):
+        return self._next(self.listed)
+
+    def describe_groups(self, names):
+        self.asked.append(tuple(names))
+        return self._next(self.descriptions)
+
+    def list_group_offsets(self, specs):
+        return {
+            name: {
+                asked: SimpleNamespace(offset=self.committed.get((name, asked.partition), -1)) for asked in partitions
+            }
+            for name, partitions in specs.items()
+        }
+
+    def _next(self, answers):
+        answer = answers.pop(0) if len(answers) > 1 else answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+
+@pytest.fixture
+def answering(monkeypatch):
+    """Lets the module meet this client; patience is over at once, except where a test gives some."""
+
+    def use(client, patience=0.0):
+        @contextmanager
+        def opened(kafka):
+            yield client
+
+        monkeypatch.setattr(group_members, "open_kafka_python", opened)
+        monkeypatch.setattr(group_members, "_SETTLE_SECONDS", patience)
+        monkeypatch.setattr(group_members, "_PAUSE_SECONDS", 0.0)
+        return client
+
+    return use
+
+
+def listing(*names, protocol="consumer"):
+    return [{"group_id": name, "protocol_type": protocol} for name in names]
+
+
+def test_a_subscription_that_cannot_be_decoded_gives_way_to_the_assigned_topics(answering):
+    odd = member("a", b"\x00", [("u", [0]), ("t", [1, 0])])
+    answering(Client([listing("g")], {"g": described("g", "Stable", odd)}))
+    (found,) = group_members.read_groups(KAFKA, "t", [0, 1])
+    assert found.members == (GroupMember("a-uuid", "a", "10.0.0.1", ("t", "u"), (("t", 0), ("t", 1), ("u", 0)), None),)
+
+
+def test_a_group_that_settles_is_asked_again_and_alone(answering):
+    done = member("a", {"topics": ["t"]})
+    client = answering(
+        Client(
+            [listing("calm", "g")],
+            {"calm": described("calm", "Empty"), "g": described("g", "PreparingRebalance", member("a", ""))},
+            {"g": described("g", "Stable", done)},
+        ),
+        patience=30,
+    )
+    (found,) = group_members.read_groups(KAFKA, "t", [0])
+    assert (found.group, found.state, found.members[0].topics) == ("g", "Stable", ("t",))
+    assert client.asked == [("calm", "g"), ("g",)]
+
+
+def test_a_group_that_does_not_settle_is_given_since_it_may_read_the_topic(answering):
+    answering(Client([listing("g")], {"g": described("g", "CompletingRebalance", member("a", ""))}))
+    (found,) = group_members.read_groups(KAFKA, "t", [0])
+    assert (found.state, found.assignor, found.members[0].topics) == ("CompletingRebalance", "", ())
+
+
+def test_groups_of_other_topics_and_of_other_protocols_are_left_out(answering):
+    client = answering(
+        Client(
+            [listing("connect-sink", protocol="connect") + listing("other", "left") + listing("simple", protocol="")],
+            {
+                "other": described("other", "Stable", member("a", {"topics": ["u"]}, [("u", [0])])),
+                "left": described("left", "Empty"),
+                "simple": described("simple", "Empty"),
+            },
+            committed={("simple", 1): 7},
+        )
+    )
+    assert [(found.group, found.committed) for found in group_members.read_groups(KAFKA, "t", [0, 1])] == [
+        ("simple", (1,))
+    ]
+    assert client.asked == [("left", "other", "simple")]
+
+
+def test_a_coordinator_that_is_loading_is_asked_again(answering):
+    answering(Client([CoordinatorLoadInProgressError(), listing()]), patience=30)
+    assert group_members.read_groups(KAFKA, "t", [0]) == ()
+
+
+@pytest.mark.parametrize(
+    ("client", "said"),
+    [
+        (Client([GroupAuthorizationFailedError()]), "Grant it Describe on the cluster"),
+        (Client([NodeNotReadyError()]), "cannot be read"),
+        (Client([CoordinatorLoadInProgressError()]), "cannot be read"),
+        (Client([listing("g")], {"g": described("g", "Dead", error="GroupAuthorizationFailedError")}), "group g"),
+        (Client([listing("g")], GroupAuthorizationFailedError()), "may not read about consumer group g"),
+    ],
+)
+def test_what_cannot_be_read_is_not_an_absence_of_groups(answering, client, said):
+    answering(client)
+    with pytest.raises(ReadError, match=said):
+        group_members.read_groups(KAFKA, "t", [0])
+
+
+def test_brokers_that_may_leave_out_groups_are_not_asked_for_them(answering):
+    client = answering(Client([AssertionError("asked")]))
+    client.log_dirs = ()
+    with pytest.raises(ReadError, match="leave out consumer groups without saying so"):
+        group_members.read_groups(KAFKA, "t", [0])
+
+
+def test_brokers_that_do_not_answer_are_an_error(monkeypatch):
+    monkeypatch.setattr(clients, "REQUEST_SECONDS", 0.2)
+    with pytest.raises(ReadError, match=r"127\.0\.0\.1:1 "):
+        group_members.read_groups(KafkaConnection("127.0.0.1:1"), "t", [0])

@@ -1,0 +1,293 @@
+"""Answers of brokers, and what each failure is called. The clients' answers are those of their own classes."""
+
+from concurrent.futures import Future
+from contextlib import contextmanager
+
+import pytest
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka.admin import ConfigEntry, ConfigSource, OffsetSpec
+from kafka.errors import NodeNotReadyError
+
+from kafka_rebalance.admin import effective_configs, replica_sizes
+from kafka_rebalance.admin import offsets as metadata
+from kafka_rebalance.admin.effective_configs import ConfigValue
+from kafka_rebalance.admin.replica_sizes import LogDir
+from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.model.partition import TopicPartition
+
+KAFKA = KafkaConnection("127.0.0.1:9092")
+
+
+def settled(value=None, error=None):
+    future = Future()
+    if error is None:
+        future.set_result(value)
+    else:
+        future.set_exception(error)
+    return future
+
+
+# --- sizes ---
+
+
+def log_dir(path="/data", *, error=0, **fields):
+    return {"error_code": error, "log_dir": path, "topics": [], **fields}
+
+
+def topic(name, *partitions):
+    return {
+        "name": name,
+        "partitions": [
+            {"partition_index": index, "partition_size": size, "offset_lag": 0, "is_future_key": future}
+            for index, size, future in partitions
+        ],
+    }
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """What each broker answers; an exception is raised."""
+    by_broker = {}
+
+    class Client:
+        def describe_topics(self):
+            return []
+
+        def describe_log_dirs(self, asked, brokers):
+            (broker,) = brokers
+            if isinstance(by_broker[broker], Exception):
+                raise by_broker[broker]
+            return [{"broker": broker, "log_dirs": by_broker[broker]}]
+
+    @contextmanager
+    def opened(kafka):
+        yield Client()
+
+    monkeypatch.setattr(replica_sizes, "open_kafka_python", opened)
+    return by_broker
+
+
+def test_a_log_dir_that_has_failed_is_told_beside_the_sizes_of_the_others(answers):
+    answers[1] = [log_dir("/a", error=56), log_dir("/b", topics=[topic("orders", (0, 50, False))])]
+    answers[2] = [log_dir("/a")]
+    found = replica_sizes.read_replica_sizes(KAFKA, [1, 2], [TopicPartition("orders", 0)])
+    assert found.offline == {1: ("/a",)}
+    assert found.replicas == {("orders", 0): {1: 50}}
+
+
+def test_sizes_are_by_partition_and_broker_and_future_replicas_are_left_out(answers):
+    answers[1] = [
+        log_dir("/a", topics=[topic("orders", (0, 100, False), (1, 7, True))], total_bytes=1000, usable_bytes=600),
+        log_dir("/b", topics=[topic("orders", (1, 50, False))], total_bytes=-1, usable_bytes=-1),
+    ]
+    answers[2] = [log_dir("/a", topics=[topic("orders", (0, 90, False))])]
+    disks = replica_sizes.read_log_dirs(KAFKA, [1, 2])
+    assert disks.replicas == {("orders", 0): {1: 100, 2: 90}, ("orders", 1): {1: 50}}
+    assert disks.paths == {("orders", 0): {1: "/a", 2: "/a"}, ("orders", 1): {1: "/b"}}
+    assert disks.log_dirs == {
+        1: (LogDir("/a", 1000, 600, replicas=2), LogDir("/b", replicas=1)),
+        2: (LogDir("/a", replicas=1),),
+    }
+
+
+def test_an_offline_directory_is_there_without_totals(answers):
+    answers[1] = [log_dir("/a", error=56), log_dir("/b", topics=[topic("t", (0, 5, False))])]
+    disks = replica_sizes.read_log_dirs(KAFKA, [1])
+    assert disks.log_dirs[1] == (LogDir("/a", online=False), LogDir("/b", replicas=1))
+    assert disks.replicas == {("t", 0): {1: 5}}
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        (NodeNotReadyError(), "NodeNotReadyError"),
+        ([], "no log directory"),
+        ([log_dir("/a", error=31)], "error 31"),
+    ],
+)
+def test_a_broker_whose_sizes_cannot_be_read_is_named(answers, answer, said):
+    answers[1], answers[2] = [log_dir()], answer
+    with pytest.raises(ReadError, match=f"Broker 2.*{said}"):
+        replica_sizes.read_log_dirs(KAFKA, [1, 2])
+
+
+@pytest.mark.parametrize("answer", [NodeNotReadyError(), [], [log_dir("/a"), log_dir("/b", error=31)]])
+def test_of_the_rest_a_broker_whose_sizes_cannot_be_read_is_absent(answers, answer, caplog):
+    answers[1], answers[2] = [log_dir(topics=[topic("t", (0, 5, False))])], answer
+    disks = replica_sizes.read_log_dirs(KAFKA, [1, 2], of_the_rest=True)
+    assert set(disks.log_dirs) == {1}
+    assert disks.replicas == {("t", 0): {1: 5}}
+    assert "Broker 2" in caplog.text
+
+
+def test_of_the_rest_somebody_has_to_tell_sizes(answers):
+    answers[1] = answers[2] = NodeNotReadyError()
+    with pytest.raises(ReadError, match="Broker 2"):
+        replica_sizes.read_log_dirs(KAFKA, [1, 2], of_the_rest=True)
+
+
+def test_no_broker_is_asked_where_none_is_wanted(answers):
+    assert replica_sizes.read_log_dirs(KAFKA, []).replicas == {}
+
+
+# --- configs ---
+
+
+class Admin:
+    """confluent-kafka's admin client: futures by what was asked for."""
+
+    def __init__(self, broker_configs=None, offsets=None, cluster=None):
+        self.broker_configs, self.offsets, self.cluster = broker_configs or {}, offsets or {}, cluster
+        self.asked, self.specs = [], []
+
+    def describe_configs(self, resources, **options):
+        (resource,) = resources  # librdkafka takes one broker a request
+        self.asked.append(resource.name)
+        return {resource: self.broker_configs[int(resource.name)]}
+
+    def list_offsets(self, wanted, **options):
+        self.asked.append(len(wanted))
+        self.specs += wanted.values()
+        return {key: self.offsets[(key.topic, key.partition)] for key in wanted}
+
+    def describe_cluster(self, **options):
+        return self.cluster
+
+
+def entry(name, value, source, *, sensitive=False):
+    return ConfigEntry(name, value, source=source, is_sensitive=sensitive)
+
+
+def use(monkeypatch, module, admin):
+    monkeypatch.setattr(module, "open_admin", lambda kafka: admin)
+    return admin
+
+
+def test_effective_configs_say_where_each_comes_from(monkeypatch):
+    found = [
+        entry("log.roll.ms", "5", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
+        entry("log.roll.hours", "168", 5),  # a plain number, as librdkafka gives it
+        entry("log.retention.ms", None, ConfigSource.DEFAULT_CONFIG),
+        entry("log.segment.bytes", "1000", ConfigSource.DYNAMIC_BROKER_CONFIG),
+        entry("replica.fetch.max.bytes", "9", ConfigSource.STATIC_BROKER_CONFIG),
+        entry("ssl.key.password", None, ConfigSource.STATIC_BROKER_CONFIG, sensitive=True),
+    ]
+    use(monkeypatch, effective_configs, Admin({1: settled({item.name: item for item in found})}))
+    assert effective_configs.read_broker_configs(KAFKA, [1]) == {
+        1: {
+            "log.roll.ms": ConfigValue("5", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
+            "log.roll.hours": ConfigValue("168", "DEFAULT_CONFIG"),
+            "log.retention.ms": ConfigValue(None, "DEFAULT_CONFIG"),
+            "log.segment.bytes": ConfigValue("1000", "DYNAMIC_BROKER_CONFIG"),
+            "replica.fetch.max.bytes": ConfigValue("9", "STATIC_BROKER_CONFIG"),
+        }
+    }
+
+
+def test_all_brokers_are_asked_before_the_first_answer_is_waited_for(monkeypatch):
+    admin = use(monkeypatch, effective_configs, Admin({2: settled({})}))
+
+    class Last(Future):
+        def result(self, timeout=None):
+            assert admin.asked == ["1", "2"]
+            return {}
+
+    admin.broker_configs[1] = Last()
+    assert effective_configs.read_broker_configs(KAFKA, [1, 2]) == {1: {}, 2: {}}
+
+
+@pytest.mark.parametrize(
+    ("failure", "said"),
+    [(KafkaException(KafkaError(KafkaError._TIMED_OUT)), "_TIMED_OUT"), (TimeoutError(), "no answer")],
+)
+def test_a_broker_that_does_not_tell_its_configs_is_named(monkeypatch, failure, said):
+    use(monkeypatch, effective_configs, Admin({1: settled({}), 2: settled(error=failure)}))
+    with pytest.raises(ReadError, match=f"Broker 2.*{said}"):
+        effective_configs.read_broker_configs(KAFKA, [1, 2])
+
+
+def test_of_the_rest_a_broker_that_does_not_tell_its_configs_is_absent(monkeypatch, caplog):
+    use(monkeypatch, effective_configs, Admin({1: settled({}), 2: settled(error=TimeoutError())}))
+    assert effective_configs.read_broker_configs(KAFKA, [1, 2], of_the_rest=True) == {1: {}}
+    assert "Broker 2 does not tell its configs (no answer)" in caplog.text
+
+
+def test_of_the_rest_somebody_has_to_tell_configs(monkeypatch):
+    use(monkeypatch, effective_configs, Admin({1: settled(error=TimeoutError())}))
+    with pytest.raises(ReadError, match="Broker 1"):
+        effective_configs.read_broker_configs(KAFKA, [1], of_the_rest=True)
+
+
+# --- offsets and cluster id ---
+
+
+class Offset:
+    def __init__(self, offset):
+        self.offset = offset
+
+
+def test_end_offsets_of_all_partitions_are_one_request(monkeypatch):
+    admin = use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(7)), ("t", 1): settled(Offset(0))}))
+    partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert metadata.read_end_offsets(KAFKA, partitions) == {("t", 0): 7, ("t", 1): 0}
+    assert admin.asked == [2]
+
+
+def test_first_offsets_are_asked_for_as_earliest(monkeypatch):
+    admin = use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(3))}))
+    assert metadata.read_start_offsets(KAFKA, [TopicPartition("t", 0)]) == {("t", 0): 3}
+    assert [type(spec) for spec in admin.specs] == [type(OffsetSpec.earliest())]
+
+
+def test_without_partitions_no_broker_is_asked(monkeypatch):
+    assert metadata.read_end_offsets(KafkaConnection("127.0.0.1:1"), []) == {}
+
+
+def test_partitions_whose_offset_cannot_be_read_are_named(monkeypatch):
+    failed = settled(error=KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE)))
+    use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(7)), ("t", 1): failed}))
+    monkeypatch.setattr(metadata, "_SETTLE_SECONDS", 0.0)
+    with pytest.raises(ReadError, match=r"1 partitions.*t-1 \(LEADER_NOT_AVAILABLE"):
+        metadata.read_end_offsets(KAFKA, [TopicPartition("t", 0), TopicPartition("t", 1)])
+
+
+def test_of_the_rest_partitions_whose_offset_cannot_be_read_are_absent(monkeypatch, caplog):
+    failed = settled(error=KafkaException(KafkaError(KafkaError._TIMED_OUT)))
+    use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(7)), ("t", 1): failed}))
+    partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert metadata.read_end_offsets(KAFKA, partitions, of_the_rest=True) == {("t", 0): 7}
+    assert metadata.read_start_offsets(KAFKA, partitions, of_the_rest=True) == {("t", 0): 7}
+    assert "1 partitions cannot be read, first t-1 (_TIMED_OUT" in caplog.text
+
+
+def test_a_leader_that_brokers_do_not_tell_yet_is_asked_for_again(monkeypatch):
+    unknown = settled(error=KafkaException(KafkaError(KafkaError._NOENT)))
+    admin = use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(7)), ("t", 1): unknown}))
+    # The pause is the moment in which the brokers learn of it.
+    monkeypatch.setattr(metadata.time, "sleep", lambda _: admin.offsets.update({("t", 1): settled(Offset(3))}))
+    partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
+    assert metadata.read_end_offsets(KAFKA, partitions) == {("t", 0): 7, ("t", 1): 3}
+    assert admin.asked == [2, 1]
+
+
+def test_what_may_not_be_read_is_not_asked_for_again(monkeypatch):
+    refused = settled(error=KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
+    admin = use(monkeypatch, metadata, Admin(offsets={("t", 0): refused}))
+    with pytest.raises(ReadError, match=r"t-0 \(TOPIC_AUTHORIZATION_FAILED"):
+        metadata.read_end_offsets(KAFKA, [TopicPartition("t", 0)])
+    assert admin.asked == [1]
+
+
+def test_the_cluster_id_is_the_brokers(monkeypatch):
+    class Cluster:
+        cluster_id = "abc"
+
+    use(monkeypatch, metadata, Admin(cluster=settled(Cluster())))
+    assert metadata.read_cluster_id(KAFKA) == "abc"
+
+
+def test_brokers_that_tell_no_cluster_id_are_named_by_their_address(monkeypatch):
+    use(monkeypatch, metadata, Admin(cluster=settled(error=KafkaException(KafkaError(KafkaError._TRANSPORT)))))
+    with pytest.raises(ReadError, match=r"127\.0\.0\.1:9092.*_TRANSPORT"):
+        metadata.read_cluster_id(KAFKA)

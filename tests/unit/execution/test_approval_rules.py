@@ -1,0 +1,93 @@
+"""Which answers to an approval request count."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_rebalance.errors import ApprovalError
+from kafka_rebalance.execution.approval_rules import REJECT, Answer, Requester, check_answer, eligible_approvers, labels
+from kafka_rebalance.model.policy import Policy
+
+DIGESTS = {"balanced": "9f3a1c2e" + "0" * 56, "light": "77aa0011" + "0" * 56}
+OLIVE = Requester(name="olive", automatic=False)
+NIGHTLY = Requester(name=None, automatic=True)
+NOBODY_KNOWS = Requester(name=None, automatic=False)
+
+
+def policy(*approvers: object, **more: object) -> Policy:
+    return Policy.from_mapping({"approvers": list(approvers), **more}, "test.yaml")
+
+
+def answer(option: str, user_id: str | None, name: str | None = None, throttle: int | None = None) -> Answer:
+    return Answer(option, user_id, name if name is not None else user_id, throttle)
+
+
+def test_a_label_carries_the_first_eight_characters_of_the_digest_and_reject_comes_last() -> None:
+    assert labels(DIGESTS) == ("balanced · 9f3a1c2e", "light · 77aa0011", "Reject")
+
+
+def test_an_approver_who_is_not_the_requester_chooses_a_candidate() -> None:
+    assert check_answer(answer("light · 77aa0011", "uma"), DIGESTS, policy("uma", "olive"), OLIVE) == "light"
+
+
+def test_an_answer_for_another_digest_fails_closed() -> None:
+    with pytest.raises(ApprovalError, match="cleared task shows the request of the plan before"):
+        check_answer(answer("balanced · 00000000", "uma"), DIGESTS, policy("uma"), OLIVE)
+
+
+def test_the_requester_is_not_among_the_approvers() -> None:
+    assert [person.id for person in eligible_approvers(policy("uma", "olive"), OLIVE)] == ["uma"]
+    with pytest.raises(ApprovalError, match="only uma may give it"):
+        check_answer(answer("balanced · 9f3a1c2e", "olive"), DIGESTS, policy("uma", "olive"), OLIVE)
+
+
+def test_the_requester_may_approve_where_the_policy_says_so() -> None:
+    allowed = policy("olive", requester_may_approve=True)
+    assert check_answer(answer("balanced · 9f3a1c2e", "olive"), DIGESTS, allowed, OLIVE) == "balanced"
+
+
+def test_names_are_held_against_names_where_ids_differ() -> None:
+    """FAB stores id "3" for the user whose name is olive; the requester is only known as olive."""
+    fab = policy({"id": "3", "name": "olive"}, {"id": "4", "name": "uma"})
+    assert [person.id for person in eligible_approvers(fab, OLIVE)] == ["4"]
+    with pytest.raises(ApprovalError):
+        check_answer(answer("balanced · 9f3a1c2e", "3", "olive"), DIGESTS, fab, OLIVE)
+    assert check_answer(answer("balanced · 9f3a1c2e", "4", "uma"), DIGESTS, fab, OLIVE) == "balanced"
+
+
+def test_the_stored_name_counts_even_where_the_policy_names_the_id_only() -> None:
+    """With ids only, the policy cannot tell that id 3 is olive; what Airflow stored with the answer can."""
+    with pytest.raises(ApprovalError, match="olive started this run"):
+        check_answer(answer("balanced · 9f3a1c2e", "3", "olive"), DIGESTS, policy("3", "4"), OLIVE)
+
+
+def test_an_id_that_looks_like_the_requesters_name_is_not_the_requester() -> None:
+    fab = policy({"id": "olive", "name": "someone else"}, {"id": "4", "name": "uma"})
+    assert check_answer(answer("balanced · 9f3a1c2e", "olive", "someone else"), DIGESTS, fab, OLIVE) == "balanced"
+
+
+def test_an_unknown_requester_is_nobodys_friend() -> None:
+    assert eligible_approvers(policy("uma"), NOBODY_KNOWS) == ()
+    with pytest.raises(ApprovalError, match="who started the run is not known"):
+        check_answer(answer("balanced · 9f3a1c2e", "uma"), DIGESTS, policy("uma"), NOBODY_KNOWS)
+
+
+def test_a_run_that_no_person_started_may_be_approved_by_any_approver() -> None:
+    assert check_answer(answer("balanced · 9f3a1c2e", "uma"), DIGESTS, policy("uma"), NIGHTLY) == "balanced"
+
+
+@pytest.mark.parametrize("user", [None, "vera"])
+def test_an_answer_of_somebody_else_does_not_count(user: str | None) -> None:
+    with pytest.raises(ApprovalError, match="does not count"):
+        check_answer(answer("balanced · 9f3a1c2e", user), DIGESTS, policy("uma"), OLIVE)
+
+
+def test_the_requester_may_reject_what_they_started() -> None:
+    assert check_answer(answer(REJECT, "olive"), DIGESTS, policy("uma", "olive"), OLIVE) == REJECT
+
+
+def test_a_throttle_outside_the_policy_is_refused() -> None:
+    limited = policy("uma", min_throttle_bytes_per_second=1_000_000, max_throttle_bytes_per_second=5_000_000)
+    with pytest.raises(ApprovalError, match="outside the policy"):
+        check_answer(answer("light · 77aa0011", "uma", throttle=6_000_000), DIGESTS, limited, OLIVE)
+    assert check_answer(answer("light · 77aa0011", "uma", throttle=5_000_000), DIGESTS, limited, OLIVE) == "light"

@@ -1,0 +1,126 @@
+"""The least rate with which copies can end, and the rate of `auto`."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_rebalance.errors import ThrottleRateError
+from kafka_rebalance.execution.throttle.auto_rate import (
+    LeastRate,
+    Traffic,
+    auto_rate,
+    check_rate,
+    least_rate,
+    network_uses,
+    traffic,
+)
+from kafka_rebalance.model.connection import BrokerCapacity
+from kafka_rebalance.model.policy import Approver, Policy
+from support.kafka.small_clusters import move, tp
+
+MB = 1_000_000
+POLICY = Policy((Approver("uma", "uma"),), min_throttle_bytes_per_second=MB, max_throttle_bytes_per_second=100 * MB)
+
+
+def written(**rates: float) -> dict:
+    """`t_0=5` -> {t-0: 5}"""
+    return {tp(name.replace("_", "-")): rate for name, rate in rates.items()}
+
+
+@pytest.mark.parametrize(
+    ("moves", "rates", "least", "why"),
+    [
+        ([move("t-0", [1, 2], [1, 3])], {}, 1, "nothing is known"),
+        # broker 1 sends to its follower 2, which is in sync and counts all the same, and to 3
+        ([move("t-0", [1, 2], [1, 3])], {"t_0": 100.0}, 201, "broker 1 gives out 200"),
+        ([move("t-0", [1], [3]), move("u-0", [2], [3])], {"t_0": 70.0, "u_0": 60.0}, 131, "broker 3 takes in 130"),
+        # what only changes its order is not throttled, so it does not count
+        ([move("t-0", [1, 2], [2, 1])], {"t_0": 100.0}, 1, "nothing"),
+        # of a later batch only the followers that are there fetch
+        (
+            [move("t-0", [1, 2], [1, 3]), move("u-0", [1, 2], [1, 3], batch=2)],
+            {"t_0": 100.0, "u_0": 10.0},
+            211,
+            "broker 1 gives out 210 B/s of what is written to partitions that move, in batch 1",
+        ),
+        # what was received stays listed until the end
+        (
+            [move("t-0", [1], [3]), move("u-0", [2], [3], batch=2)],
+            {"t_0": 70.0, "u_0": 60.0},
+            131,
+            "broker 3 takes in 130 B/s of what is written to partitions that move, in batch 2",
+        ),
+        # a leader that is new is not listed as one
+        ([move("t-0", [1], [2]), move("u-0", [2], [4], batch=2)], {"t_0": 500.0, "u_0": 1.0}, 501, "in batch 1"),
+    ],
+)
+def test_the_least_rate_is_just_above_what_is_written_where_that_is_most(moves, rates, least, why) -> None:
+    found = least_rate(moves, written(**rates))
+    assert found.bytes_per_second == least
+    assert why in found.reason
+
+
+def test_the_network_with_least_left_comes_first_by_its_tighter_way_and_unknown_ones_not_at_all() -> None:
+    network = BrokerCapacity(None, 100.0 * MB, 50.0 * MB)
+    capacities = {1: network, 2: network, 3: BrokerCapacity(None, 100.0 * MB, None)}
+    uses = network_uses([1, 2, 3, 4], capacities, {1: Traffic(10.0 * MB, 10.0 * MB), 2: Traffic(70.0 * MB, 1.0 * MB)})
+    assert [(use.broker, use.way, round(use.free)) for use in uses] == [(2, "in", 10 * MB), (1, "out", 30 * MB)]
+
+
+def test_a_rate_below_the_least_is_refused_with_the_number() -> None:
+    least = LeastRate(2_000_001, "broker 3 takes in 1.91 MiB/s")
+    check_rate(2_000_001, least, POLICY)
+    with pytest.raises(ThrottleRateError, match=r"2000000 bytes/s is below the least of 2000001 bytes/s .*broker 3"):
+        check_rate(2_000_000, least, POLICY)
+
+
+@pytest.mark.parametrize("rate", [MB - 1, 100 * MB + 1])
+def test_a_rate_outside_the_policys_range_is_refused(rate) -> None:
+    with pytest.raises(ThrottleRateError, match=r"outside the policy's 1000000 to 100000000 bytes/s"):
+        check_rate(rate, LeastRate(1, ""), POLICY)
+
+
+def test_traffic_is_what_producers_followers_and_consumers_move() -> None:
+    leaders = {tp("t-0"): (1, 2), tp("t-1"): (2, 1), tp("u-0"): (3,)}
+    found = traffic(leaders, written(t_0=10.0, t_1=20.0, u_0=5.0), {tp("t-0"): 100.0})
+    assert found == {1: Traffic(30.0, 110.0), 2: Traffic(30.0, 40.0), 3: Traffic(5.0, 5.0)}
+
+
+def network(*, inward: float, outward: float) -> BrokerCapacity:
+    return BrokerCapacity(nic_in_bytes_per_second=inward, nic_out_bytes_per_second=outward)
+
+
+def test_auto_is_what_the_busiest_network_has_left() -> None:
+    capacities = {1: network(inward=125 * MB, outward=125 * MB), 2: network(inward=125 * MB, outward=50 * MB)}
+    now = {1: Traffic(20.0 * MB, 30.0 * MB), 2: Traffic(20.0 * MB, 10.0 * MB)}
+    rate, why = auto_rate([1, 2], capacities, now, LeastRate(1, ""), POLICY)
+    assert rate == 30 * MB
+    assert why == "broker 2 has 28.6 MiB/s left: 80 % of the 47.7 MiB/s its network takes out, less 9.54 MiB/s in use"
+
+
+@pytest.mark.parametrize(
+    ("free", "least", "rate"),
+    [(500 * MB, 1, 100 * MB), (0.1 * MB, 1, MB), (-5 * MB, 1, MB), (2 * MB, 3 * MB, 3 * MB), (5 * MB, 3 * MB, 5 * MB)],
+)
+def test_auto_keeps_to_the_policy_and_to_what_is_written(free, least, rate) -> None:
+    capacities = {1: network(inward=1000 * MB, outward=1000 * MB)}
+    now = {1: Traffic(800.0 * MB - free, 0.0)}
+    assert auto_rate([1], capacities, now, LeastRate(least, "reason"), POLICY)[0] == rate
+
+
+def test_auto_without_a_measurement_is_the_policys_least_and_says_why() -> None:
+    capacities = {1: network(inward=1000 * MB, outward=1000 * MB)}
+    rate, why = auto_rate([1], capacities, None, LeastRate(1, ""), POLICY)
+    assert (rate, why) == (MB, "the least, since no traffic was measured yet")
+
+
+@pytest.mark.parametrize("capacity", [None, BrokerCapacity(), BrokerCapacity(nic_in_bytes_per_second=5.0)])
+def test_auto_is_refused_where_a_network_is_unknown(capacity) -> None:
+    capacities = {1: network(inward=1.0, outward=1.0)} | ({} if capacity is None else {2: capacity})
+    with pytest.raises(ThrottleRateError, match="needs the network of broker 2"):
+        auto_rate([1, 2], capacities, {}, LeastRate(1, ""), POLICY)
+
+
+def test_auto_is_refused_where_the_policys_highest_would_not_do() -> None:
+    with pytest.raises(ThrottleRateError, match=r"below the least of 100000001 bytes/s"):
+        auto_rate([1], {1: network(inward=1.0, outward=1.0)}, {}, LeastRate(100 * MB + 1, "busy"), POLICY)

@@ -1,0 +1,109 @@
+"""What must hold before anything is planned, and again before each write."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from kafka_rebalance.errors import ClusterNotReadyError
+from kafka_rebalance.execution.check.cluster_ready import check_cluster_ready, readiness_findings
+from kafka_rebalance.model.cluster_view import Controller
+from support.kafka.small_clusters import CLUSTER_ID, partition, tp, view
+
+HEALTHY = {"t-0": partition([1, 2]), "t-1": partition([2, 3]), "u-0": partition([3, 1])}
+
+
+def test_a_healthy_cluster_is_ready():
+    check_cluster_ready(view(HEALTHY))
+    check_cluster_ready(view(HEALTHY), expected_cluster_id=CLUSTER_ID)
+    check_cluster_ready(view({}))
+
+
+@pytest.mark.parametrize(
+    ("wrong", "subject", "words"),
+    [
+        ({"cluster_id": "other"}, "cluster other", f"the connection expects cluster {CLUSTER_ID}"),
+        ({"controller": None}, "/controller", "there is no controller"),
+        ({"controller": Controller(9, 4)}, "controller 9", "not a registered broker"),
+        ({"controller": Controller(3000, 4, kraft_epoch=0)}, "/controller", "a KRaft controller owns the cluster"),
+        ({"reassignments": {}}, "/admin/reassign_partitions", "it is empty, and still blocks"),
+        ({"reassignments": {tp("t-0"): (3, 4)}}, "/admin/reassign_partitions", "under way (t-0)"),
+        ({"elections": frozenset()}, "/admin/preferred_replica_election", "it is empty"),
+        ({"elections": frozenset({tp("t-1")})}, "/admin/preferred_replica_election", "under way (t-1)"),
+        ({"deletions": frozenset({"old"})}, "/admin/delete_topics", "topics are being deleted (old)"),
+    ],
+)
+def test_each_condition_that_forbids_a_plan_is_found(wrong, subject, words):
+    (finding,) = readiness_findings(view(HEALTHY, **wrong), expected_cluster_id=CLUSTER_ID)
+    assert finding.subject == subject
+    assert words in finding.problem
+    assert finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("states", "subject", "words"),
+    [
+        ({"t-0": partition([4, 1, 2], [1, 2], adding=[4])}, "topic znodes", "being added or removed (t-0)"),
+        ({"t-0": partition([1, 2], removing=[2])}, "topic znodes", "being added or removed (t-0)"),
+        ({"t-0": partition([1, 2], leader=-1)}, "1 partition without a live leader", "t-0"),
+        ({"t-0": partition([1, 2], leader=9)}, "1 partition without a live leader", "t-0"),
+        ({"t-0": dataclasses.replace(partition([1]), state=None)}, "1 partition without a live leader", "t-0"),
+        ({"t-0": partition([1, 9], [1])}, "broker 9", "not registered and holds 1 replica (t-0)"),
+    ],
+)
+def test_each_condition_of_a_partition_that_forbids_a_plan_is_found(states, subject, words):
+    (finding,) = readiness_findings(view(HEALTHY | states))
+    assert finding.subject == subject
+    assert words in finding.problem
+
+
+def test_a_request_of_what_is_gone_alone_is_not_waited_for():
+    asked = {tp("old-0"): (3, 4), tp("t-0"): (1, 4)}
+    gone, again = frozenset(asked), frozenset({tp("t-0")})
+    (finding,) = readiness_findings(view(HEALTHY, reassignments=asked, requested_gone=gone, requested_again=again))
+    assert "asks only for partitions that are gone" in finding.problem
+    assert "does not end by itself" in finding.problem
+    assert "Restart the broker that is controller (broker 1)" in finding.remedy
+    assert "kafka_rebalance_cancel with action elect_controller" in finding.remedy
+    assert "moves the new partitions of the topics that were made again: t-0 to [1, 4]" in finding.remedy
+    assert "Wait for its end" not in str(finding)
+    (finding,) = readiness_findings(view(HEALTHY, reassignments=asked, requested_gone=frozenset({tp("old-0")})))
+    assert "Wait for its end" in finding.remedy
+
+
+def test_all_findings_are_told_at_once_with_what_to_do():
+    wrong = view(HEALTHY | {"t-0": partition([1, 9], leader=-1)}, controller=None, reassigning={})
+    with pytest.raises(ClusterNotReadyError) as refused:
+        check_cluster_ready(wrong, expected_cluster_id="another")
+    lines = str(refused.value).splitlines()
+    assert "nothing was planned or written" in lines[0]
+    assert [line.split(":")[0] for line in lines[1:]] == [
+        f"- cluster {CLUSTER_ID}",
+        "- /controller",
+        "- /admin/reassign_partitions",
+        "- 1 partition without a live leader",
+        "- broker 9",
+    ]
+
+
+def test_many_partitions_are_counted_and_ten_are_named():
+    states = {f"t-{n}": partition([1], leader=-1) for n in range(23)}
+    (finding,) = readiness_findings(view(states))
+    assert finding.subject == "23 partitions without a live leader"
+    assert finding.problem == ", ".join(f"t-{n}" for n in range(10)) + " and 13 more"
+
+
+@pytest.mark.parametrize(("may_be_down", "down"), [((), [8, 9]), ((9,), [8]), ((8, 9), []), ((8, 9, 4), [])])
+def test_a_broker_may_be_down_only_if_it_is_to_be_emptied(may_be_down, down):
+    states = HEALTHY | {"t-0": partition([1, 8], [1]), "t-1": partition([2, 9], [2])}
+    findings = readiness_findings(view(states), may_be_down=may_be_down)
+    assert [finding.subject for finding in findings] == [f"broker {broker}" for broker in down]
+
+
+def test_other_topics_may_be_ill_if_only_some_are_asked_about():
+    states = HEALTHY | {"u-0": partition([9], leader=-1)}
+    ill = view(states, deletions=frozenset({"v"}))
+    check_cluster_ready(ill, topics={"t"})
+    assert len(readiness_findings(ill)) == 3
+    assert len(readiness_findings(ill, topics={"u", "v"})) == 3

@@ -1,0 +1,112 @@
+"""Room on disks: a broker as a whole, by its capacity and headroom, and each of its log dirs."""
+
+from __future__ import annotations
+
+import pytest
+
+from kafka_rebalance.execution.check.disk_room import DiskNow, LogDirNow, ReplicasNow, without_room
+from kafka_rebalance.model.candidate import Batch
+from support.kafka.small_clusters import move, tp
+
+GB = 10**9
+
+
+def found(batches, disks, sizes=None, lying=None, paths=None, headroom=0.1):
+    numbered = [Batch(number, tuple(moves), "digest") for number, moves in enumerate(batches, 1)]
+    return list(without_room(numbered, ReplicasNow(sizes or {}, lying or {}, paths or {}), disks, headroom))
+
+
+def copies(count, size=GB, start=0):
+    return [move(f"t-{number}", [1, 2], [1, 3], size=size) for number in range(start, start + count)]
+
+
+# --- brokers -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("used", "capacity", "approved", "full"),
+    [
+        (5 * GB, 10 * GB, 0, False),  # 90 %, and no byte more
+        (5 * GB + 1, 10 * GB, 0, True),
+        (50 * GB, None, 0, False),  # nobody knows how large it is
+        (5.4 * GB, 10 * GB, 9.4 * GB, False),  # the approver has read 94 %
+        (5.49 * GB, 10 * GB, 9.4 * GB, False),  # a little was written since
+        (5.6 * GB, 10 * GB, 9.4 * GB, True),
+        (7 * GB, 10 * GB, 20 * GB, True),  # nobody approves more than the disk has
+    ],
+)
+def test_a_disk_is_filled_to_its_headroom_or_to_what_was_approved(used, capacity, approved, full):
+    disk = DiskNow(used_bytes=int(used), capacity_bytes=capacity, approved_peak_bytes=int(approved))
+    findings = found([copies(4)], {3: disk})
+    assert [one.subject for one in findings] == ["broker 3"] * full
+
+
+def test_a_batch_has_the_room_that_the_one_before_it_makes():
+    away = [move("a-0", [3, 2], [1, 2], size=5 * GB)]
+    disks = {1: DiskNow(0, 10 * GB), 3: DiskNow(5 * GB, 10 * GB)}
+    lying = {tp("a-0"): {3: 5 * GB, 2: 5 * GB}}
+    assert found([away, copies(8)], disks, lying=lying) == []
+    findings = found([copies(8), away], disks, lying=lying)
+    assert [str(one)[:10] for one in findings] == ["broker 3: "]
+    assert "Batch 1 brings 7.45 GiB" in findings[0].problem
+
+
+def test_what_was_copied_already_is_counted_once():
+    lying = {tp(f"t-{number}"): {1: GB, 3: GB // 2} for number in range(4)}
+    disks = {3: DiskNow(used_bytes=7 * GB, capacity_bytes=10 * GB)}
+    sizes = {tp(f"t-{number}"): GB for number in range(4)}
+    assert found([copies(4)], disks, sizes, lying) == []
+    assert found([copies(4)], disks, sizes) != []
+    there = {tp_: {1: GB, 3: GB} for tp_ in lying}
+    assert found([copies(4)], {3: DiskNow(11 * GB, 10 * GB)}, sizes, there) == [], "nothing comes any more"
+
+
+# --- log directories -----------------------------------------------------------------------------------------------
+
+
+def dirs(*described):
+    return DiskNow(0, log_dirs=[LogDirNow(f"/d{number}", *one) for number, one in enumerate(described)])
+
+
+@pytest.mark.parametrize(
+    ("described", "copies", "full"),
+    [
+        ([(10 * GB, 5)], [4, 4], []),
+        ([(10 * GB, 5)], [6, 6], ["/d0"]),
+        ([(None, 5)], [600], []),  # before 3.3 nobody knows
+        # all go to the directory with the fewest, however full it is
+        ([(1 * GB, 0), (100 * GB, 50)], [1, 1], ["/d0"]),
+        ([(100 * GB, 0), (0, 50)], [1, 1], []),
+        # one each, in whichever order
+        ([(3 * GB, 7), (9 * GB, 7)], [3, 3], []),
+        ([(3 * GB, 7), (9 * GB, 7)], [4, 3], ["/d0"]),
+        # the first fills up to the second's count, then the last may go either way
+        ([(9 * GB, 5), (1 * GB, 6)], [2, 2], ["/d1"]),
+        ([(9 * GB, 4), (1 * GB, 6)], [2, 2], []),
+    ],
+)
+def test_replicas_go_where_the_fewest_are_and_not_where_there_is_room(described, copies, full):
+    moves = [move(f"t-{number}", [1, 2], [1, 3]) for number in range(len(copies))]
+    sizes = {tp(f"t-{number}"): size * GB for number, size in enumerate(copies)}
+    findings = found([moves], {3: dirs(*described)}, sizes)
+    assert [finding.problem.split()[2] for finding in findings] == full
+    assert all(finding.subject == "broker 3" and "Make room there" in finding.remedy for finding in findings)
+
+
+def test_the_plans_size_counts_where_the_size_now_is_not_known():
+    assert found([copies(1, 2 * GB)], {3: dirs((GB, 0))}, {tp("t-0"): None})
+
+
+def test_a_replica_that_is_there_already_fills_the_log_dir_that_it_lies_in():
+    sizes, lying, paths = {tp("t-0"): 4 * GB}, {tp("t-0"): {1: 4 * GB, 3: GB}}, {tp("t-0"): {3: "/d1"}}
+    assert found([copies(1)], {3: dirs((0, 0), (3 * GB, 9))}, sizes, lying, paths) == []
+    assert found([copies(1)], {3: dirs((9 * GB, 0), (2 * GB, 9))}, sizes, lying, paths)[0].problem.split()[2] == "/d1"
+
+
+def test_a_log_directory_that_is_offline_stops_a_broker_that_receives():
+    bad = DiskNow(0, log_dirs=[LogDirNow("/d0", GB, 0), LogDirNow("/bad", None, 0, online=False)])
+    findings = found([copies(1, 1)], {3: bad})
+    assert "log directory /bad is offline, and the broker is to receive 1 replicas" in findings[0].problem
+    assert found([copies(1, 1)], {2: bad}) == [], "broker 2 sends alone"
+    there, where = {tp("t-0"): {3: 1}}, {tp("t-0"): {3: "/d0"}}
+    assert found([copies(1, 1)], {3: bad}, lying=there, paths=where) == [], "nothing comes any more"

@@ -1,0 +1,137 @@
+"""The change of a topic: its digest, what this house forbids, and when it is no longer the one that was shown."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+
+import pytest
+
+from kafka_rebalance.errors import ArtifactError, StaleProposalError
+from kafka_rebalance.execution.topics.house_rules import TopicChange, check_still, house_problems, replicas_added
+from kafka_rebalance.model.partition import TopicIdentity
+from kafka_rebalance.model.policy import Policy
+
+RACKS = {1: "a", 2: "b", 3: "a", 4: "b"}
+CREATED = TopicChange(
+    action="create",
+    topic="orders",
+    cluster_id="abc",
+    kafka_version="2.8-IV1",
+    new_partitions={0: (1, 2), 1: (2, 3)},
+    replication_factor=2,
+    config_changes={"retention.ms": "5"},
+)
+EXPANDED = TopicChange(
+    action="alter",
+    topic="orders",
+    cluster_id="abc",
+    kafka_version="3.9-IV0",
+    new_partitions={2: (1, 2)},
+    partitions_before=2,
+    replication_factor=2,
+    configs_before={"retention.ms": "5", "segment.bytes": "100"},
+    config_changes={"retention.ms": None, "flush.ms": "7"},
+    identity=TopicIdentity(3, 44, "id"),
+)
+
+
+def problems(change, *, racks=RACKS, replicas=None, min_insync_replicas=1, **policy):
+    return house_problems(
+        change,
+        policy=Policy.from_mapping({"approvers": ["uma"], **policy}, "test"),
+        racks=racks,
+        replicas=replicas or {},
+        min_insync_replicas=min_insync_replicas,
+    )
+
+
+@pytest.mark.parametrize("change", [CREATED, EXPANDED])
+def test_a_change_reads_back_as_written_with_the_same_digest(change):
+    back = TopicChange.from_mapping(json.loads(json.dumps(change.to_mapping())))
+    assert back == change
+    assert back.digest == change.digest
+
+
+def test_anything_that_would_be_written_otherwise_changes_the_digest():
+    changed = {
+        "action": "delete",
+        "topic": "other",
+        "cluster_id": "x",
+        "kafka_version": "2.0-IV1",
+        "new_partitions": {2: (2, 1)},
+        "partitions_before": 9,
+        "replication_factor": 1,
+        "configs_before": {},
+        "config_changes": {"flush.ms": "8"},
+        "identity": TopicIdentity(4, 44, "id"),
+    }
+    assert set(changed) == {field.name for field in dataclasses.fields(TopicChange)}
+    digests = {dataclasses.replace(EXPANDED, **{key: value}).digest for key, value in changed.items()}
+    assert len(digests | {EXPANDED.digest}) == len(changed) + 1
+
+
+@pytest.mark.parametrize("given", [{}, {"new_partitions": 3, "identity": None}, {**EXPANDED.to_mapping(), "more": 1}])
+def test_a_file_that_holds_no_change_is_an_error_of_the_file(given):
+    with pytest.raises(ArtifactError, match="Nothing was written"):
+        TopicChange.from_mapping(given)
+
+
+def test_the_topic_afterwards_has_the_old_and_the_new():
+    assert EXPANDED.partitions_after == 3
+    assert EXPANDED.configs_after == {"flush.ms": "7", "segment.bytes": "100"}
+    assert dataclasses.replace(EXPANDED, action="delete").partitions_after == 0
+    assert dataclasses.replace(EXPANDED, new_partitions={}, config_changes={}).changes_nothing
+
+
+def test_a_sound_creation_breaks_no_rule_of_the_house():
+    assert problems(CREATED) == ()
+
+
+def test_more_replicas_than_racks_are_refused_with_the_reason():
+    wide = dataclasses.replace(CREATED, replication_factor=3, new_partitions={0: (1, 2, 3)})
+    assert "replication factor 3 is above the 2 racks" in problems(wide)[0]
+    assert problems(wide, racks=dict.fromkeys(RACKS)) == ()
+    assert problems(wide, racks={**RACKS, 5: None}) == ()
+
+
+@pytest.mark.parametrize(("least", "factor", "refused"), [(1, 1, False), (1, 2, False), (2, 2, True), (2, 1, True)])
+def test_producers_must_survive_one_broker_that_is_down(least, factor, refused):
+    change = dataclasses.replace(CREATED, replication_factor=factor)
+    assert bool(problems(change, min_insync_replicas=least)) is refused
+    assert problems(dataclasses.replace(EXPANDED, replication_factor=factor), min_insync_replicas=least) == ()
+
+
+def test_the_policy_limits_topics_and_brokers():
+    assert "partitions_per_topic 1" in problems(CREATED, partitions_per_topic=1)[0]
+    assert (
+        "broker 1, 2, 3 would hold more replicas"
+        in problems(CREATED, replicas_per_broker=1, replicas={1: 1, 3: 1, 2: 0})[0]
+    )
+    assert "kept out by the policy's topics_out 'ord*'" in problems(EXPANDED, topics_out=["ord*"])[0]
+    assert "broker 2 is kept out" in problems(CREATED, brokers_out=[2])[0]
+    internal = dataclasses.replace(EXPANDED, topic="__consumer_offsets")
+    assert "internal" in problems(internal)[0]
+    assert problems(internal, internal_topics=True) == ()
+
+
+def test_throttle_lists_are_left_to_reassignments():
+    change = dataclasses.replace(EXPANDED, config_changes={"leader.replication.throttled.replicas": "0:1"})
+    assert "belong to reassignments" in problems(change)[0]
+
+
+def test_replicas_are_counted_by_broker():
+    assert replicas_added(CREATED.new_partitions) == {1: 1, 2: 2, 3: 1}
+
+
+def test_values_that_somebody_else_changed_meanwhile_make_it_stale():
+    still = {"retention.ms": "5", "segment.bytes": "999"}
+    check_still(EXPANDED, configs_now=still, registered=[1, 2])
+    with pytest.raises(StaleProposalError, match=r"retention.ms is now '6', shown was '5'.*Nothing was written"):
+        check_still(EXPANDED, configs_now={**still, "retention.ms": "6"}, registered=[1, 2])
+    with pytest.raises(StaleProposalError, match="broker 2 is not registered any more"):
+        check_still(EXPANDED, configs_now=still, registered=[1])
+
+
+def test_values_that_an_attempt_of_ours_already_changed_do_not():
+    check_still(EXPANDED, configs_now={"flush.ms": "7", "segment.bytes": "100"}, registered=[1, 2])

@@ -1,0 +1,168 @@
+"""Where a run stands, re-derived from ZooKeeper alone."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_rebalance.errors import ExecutionError
+from kafka_rebalance.execution.run_position import check_position, position
+from support.kafka.controller_steps import steps
+from support.kafka.small_clusters import batches, move, partition, tp, view
+
+OLD, NEW, UNION = partition([1, 2]), partition([2, 3]), partition([2, 3, 1], [1, 2], 1)
+MARKED = partition([2, 3, 1], [1, 2], 1, adding=[3], removing=[1])
+PLAN = batches(
+    move("t-0", [1, 2], [2, 3], batch=1),
+    move("t-1", [1, 2], [2, 3], batch=1),
+    move("t-2", [1, 2], [2, 3], batch=2),
+)
+TO = [2, 3]
+ANYTHING = view({})  # of what is requested, nothing is gone
+
+
+def where(t0, t1, t2, reassigning=None, asked=(1, 2), **others):
+    return position(PLAN, view({"t-0": t0, "t-1": t1, "t-2": t2} | others, reassigning=reassigning), asked)
+
+
+def moves_of(batch):
+    return None if batch is None else [str(one.topic_partition) for one in batch.moves]
+
+
+@pytest.mark.parametrize(
+    ("states", "reassigning", "expected"),  # batches done, the one in flight, what is next, what was refused
+    [
+        ((OLD, OLD, OLD), None, ((), None, ["t-0", "t-1"], ())),
+        ((OLD, OLD, OLD), {"t-0": TO, "t-1": TO}, ((), 1, None, ())),
+        ((UNION, OLD, OLD), {"t-0": TO, "t-1": TO}, ((), 1, None, ())),
+        ((MARKED, MARKED, OLD), {"t-0": TO, "t-1": TO}, ((), 1, None, ())),
+        ((MARKED, NEW, OLD), None, ((), 1, None, ())),  # moved through the API, or the znode was deleted
+        ((UNION, NEW, OLD), None, ((), 1, None, ())),
+        ((NEW, NEW, OLD), {"t-0": TO}, ((), 1, None, ())),  # the last write is outstanding
+        ((NEW, NEW, OLD), None, ((1,), None, ["t-2"], ())),
+        ((NEW, NEW, OLD), {"t-2": TO}, ((1,), 2, None, ())),
+        ((NEW, NEW, NEW), None, ((1, 2), None, None, ())),
+        # one dropped by the controller while the other runs, or has ended
+        ((UNION, OLD, OLD), {"t-0": TO}, ((), 1, None, ("t-1",))),
+        ((NEW, OLD, OLD), None, ((), None, ["t-1"], ("t-1",))),
+        # a batch that was dropped as a whole looks like one that was never requested
+        ((OLD, OLD, NEW), None, ((2,), None, ["t-0", "t-1"], ())),
+        # a target that went away after the move: verification's matter, nothing is written again
+        ((partition([2, 3], [2], 2), NEW, OLD), None, ((1,), None, ["t-2"], ())),
+    ],
+)
+def test_the_position_follows_from_the_znodes(states, reassigning, expected):
+    done, in_flight, following, refused = expected
+    now = where(*states, reassigning)
+    assert now.done == done
+    assert (now.in_flight.number if now.in_flight else None) == in_flight
+    assert moves_of(now.next) == following
+    assert now.refused == tuple(map(tp, refused))
+    assert now.foreign == ()
+    assert now.finished == (len(done) == 2)
+    check_position(now, ANYTHING)
+
+
+@pytest.mark.parametrize(
+    ("states", "reassigning", "touched"),
+    [
+        ((OLD, OLD, OLD), None, set()),
+        ((UNION, OLD, OLD), {"t-0": TO, "t-1": TO}, {1}),
+        ((NEW, OLD, OLD), None, {1}),
+        ((NEW, NEW, OLD), None, {1}),
+        ((NEW, NEW, OLD), {"t-2": TO}, {1, 2}),
+    ],
+)
+def test_begun_batches_are_those_that_were_asked_for_and_of_which_there_is_a_trace(states, reassigning, touched):
+    assert where(*states, reassigning).begun == touched
+    assert where(*states, reassigning, asked=()).begun == set()
+
+
+def test_the_rest_of_a_partly_refused_batch_keeps_number_and_digest():
+    following = where(NEW, OLD, OLD).next
+    assert following is not None
+    assert (following.number, following.candidate_digest) == (1, PLAN[0].candidate_digest)
+
+
+@pytest.mark.parametrize(
+    ("states", "reassigning", "others", "words"),
+    [
+        ((OLD, OLD, OLD), {"u-0": [4]}, {"u-0": OLD}, "u-0 to [4], which this run was not approved to move"),
+        ((OLD, OLD, OLD), {"t-0": [4, 1]}, {}, "t-0 to [4, 1], approved is [2, 3]"),
+        ((OLD, OLD, OLD), {"t-0": [3, 2]}, {}, "t-0 to [3, 2], approved is [2, 3]"),
+        ((OLD, OLD, OLD), {}, {}, "is there and empty"),
+        ((partition([4, 1, 2], [1, 2], adding=[4], removing=[2]), OLD, OLD), None, {}, "t-0 to [4, 1], approved"),
+        ((OLD, OLD, OLD), None, {"u-0": MARKED}, "u-0 to [2, 3], which this run was not approved to move"),
+        ((UNION, OLD, UNION), {"t-0": TO, "t-2": TO}, {}, "batches 1, 2 are in motion at once"),
+    ],
+)
+def test_somebody_elses_reassignment_stops_everything(states, reassigning, others, words):
+    now = where(*states, reassigning, **others)
+    assert not now.finished
+    assert now.in_flight is None or "at once" in words  # somebody else's move is not ours to follow
+    with pytest.raises(ExecutionError) as stopped:
+        check_position(now, ANYTHING)
+    assert words in str(stopped.value)
+    assert "Nothing was written" in str(stopped.value)
+
+
+def test_a_long_list_of_foreign_moves_is_cut():
+    foreign = {f"u-{n}": [4] for n in range(25)}
+    now = where(OLD, OLD, OLD, foreign, **dict.fromkeys(foreign, OLD))
+    with pytest.raises(ExecutionError, match="and 15 more"):
+        check_position(now, ANYTHING)
+
+
+def test_a_partition_that_is_gone_is_neither_done_nor_in_flight():
+    now = position(PLAN, view({"t-0": NEW, "t-2": OLD}), {1})
+    assert now.done == ()
+    assert moves_of(now.next) == ["t-1"]  # the check before the write refuses it
+
+
+LISTS = st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True)
+
+
+@given(
+    st.lists(st.tuples(LISTS, LISTS, st.integers(1, 3)).filter(lambda m: m[0] != m[1]), min_size=1, max_size=6),
+    st.booleans(),
+    st.data(),
+)
+def test_a_resume_at_any_moment_never_writes_what_runs_or_is_done(drawn, marks, data):
+    """Batches before one are done, it is somewhere in its steps, those after it are untouched."""
+    moves = [move(f"t-{n}", before, after, batch=batch) for n, (before, after, batch) in enumerate(drawn)]
+    plan = batches(*moves)
+    current = data.draw(st.sampled_from([batch.number for batch in plan]))
+    created = data.draw(st.booleans())
+    states, listed = {}, {}
+    for one in moves:
+        name = str(one.topic_partition)
+        if one.batch == current and created:
+            step = data.draw(st.sampled_from(list(steps(one.before, one.after, marks=marks))))
+            states[name] = step.partition
+            if step.listed:
+                listed[name] = one.after
+        else:
+            states[name] = partition(one.after if one.batch < current else one.before)
+    cluster = view(states, brokers=range(1, 7), reassigning=listed or None)
+    now = position(plan, cluster, range(1, current + 1))
+    assert now.foreign == ()
+    assert now.refused == ()
+    if listed:
+        assert now.in_flight is not None
+        assert now.in_flight.number == current
+        assert now.next is None
+    else:
+        assert now.in_flight is None
+        ended = [batch.number for batch in plan if batch.number < current or (batch.number == current and created)]
+        assert now.done == tuple(ended)
+        left = [batch for batch in plan if batch.number not in ended]
+        assert now.next == (left[0] if left else None)
+
+
+def test_a_request_of_what_is_gone_is_no_reassignment_that_ends():
+    gone = view({}, reassigning={"old-0": [4]}, requested_gone=frozenset({tp("old-0")}))
+    now = where(OLD, OLD, OLD, {"old-0": [4]})
+    with pytest.raises(ExecutionError, match=r"does not end by itself.*action elect_controller") as stopped:
+        check_position(now, gone)
+    assert "Let it end" not in str(stopped.value)

@@ -1,0 +1,89 @@
+"""When a batch is looked at again, how long one should take, and whether one may still begin."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from kafka_rebalance.errors import SettingsError
+from kafka_rebalance.execution.time_window import (
+    CONTROLLER_SECONDS,
+    Window,
+    predicted_seconds,
+    read_window,
+    seconds_to_next_look,
+)
+from support.kafka.small_clusters import move
+
+NOW = datetime(2026, 11, 21, 22, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("age", "quiet", "eta", "expected"),
+    [
+        (0, 0, 3600, 0.5),  # a young batch
+        (600, 600, 3600, 15),  # the middle of a long copy
+        (600, 600, 60, 6),
+        (600, 600, 3, 0.5),  # near its end
+        (600, 0, None, 0.5),  # a partition just went on, and nobody knows for how long the others will not
+        (600, 60, None, 6),
+        (9000, 9000, None, 15),  # waits for a broker
+    ],
+)
+def test_a_batch_is_looked_at_often_when_it_is_young_or_near_its_end(age, quiet, eta, expected):
+    assert seconds_to_next_look(0.5, 15, age_seconds=age, quiet_seconds=quiet, eta_seconds=eta) == expected
+
+
+@given(*[st.floats(0, 1e6)] * 2, st.none() | st.floats(0, 1e9))
+def test_the_bounds_hold(age, quiet, eta):
+    assert 2 <= seconds_to_next_look(2, 30, age_seconds=age, quiet_seconds=quiet, eta_seconds=eta) <= 30
+
+
+def test_a_batch_takes_as_long_as_its_busiest_broker():
+    moves = [move("t-0", [1, 2], [3, 2], size=600), move("t-1", [1, 2], [4, 2], size=400)]
+    assert predicted_seconds(moves, 10) == 100 + CONTROLLER_SECONDS, "broker 1 sends both"
+    assert predicted_seconds([move("t-0", [1, 2], [2, 1], size=600)], 10) == CONTROLLER_SECONDS, "copies nothing"
+
+
+def test_a_window_says_when_a_batch_may_begin():
+    window = read_window({"not_before": "2026-11-21T23:00:00+00:00", "finish_by": "2026-11-22T02:00:00+01:00"})
+    assert window.waits_until(NOW) == NOW + timedelta(hours=1)
+    at = NOW + timedelta(hours=2)
+    assert window.waits_until(at) is None
+    assert window.closed_for(3600, at) is None
+    assert "would end after finish_by, 2026-11-22T02:00:00+01:00" in (window.closed_for(3601, at) or "")
+    assert read_window(window.to_mapping()) == window
+    assert read_window({}) == read_window({"not_before": "", "finish_by": None}) == Window()
+
+
+@pytest.mark.parametrize(
+    ("minutes", "pace", "not_begun"),
+    [
+        (60, 1.0, 0),  # the last one ends with the window
+        (59, 1.0, 1),
+        (60, 1.5, 1),  # each takes half as long again: the third begins after 45 min, and may not
+        (60, 0.5, 0),
+        (20, 1.0, 3),  # the second is too long, so the third, which would fit, is not begun either
+        (9, 0.1, 4),
+    ],
+)
+def test_the_first_batch_that_could_not_end_in_time_holds_back_all_after_it(minutes, pace, not_begun):
+    predicted = [600.0, 900.0, 300.0, 1800.0]
+    window = Window(finish_by=NOW + timedelta(minutes=minutes))
+    assert window.not_begun(predicted, NOW, pace) == not_begun
+    assert Window().not_begun(predicted, NOW, 9.0) == 0
+
+
+@pytest.mark.parametrize("given_", ["2026-11-21T23:00:00", "tonight", 7, "2026-11-21"])
+@pytest.mark.parametrize("name", ["not_before", "finish_by"])
+def test_a_time_without_its_zone_is_refused(name, given_):
+    with pytest.raises(SettingsError, match=rf"{name}: .* is not a time with its zone"):
+        read_window({name: given_})
+
+
+def test_a_window_that_ends_before_it_begins_is_refused():
+    with pytest.raises(SettingsError, match="no batch could begin"):
+        read_window({"not_before": "2026-11-21T23:00:00+01:00", "finish_by": "2026-11-21T22:00:00Z"})

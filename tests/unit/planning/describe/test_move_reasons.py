@@ -1,0 +1,172 @@
+"""A reason for every move, the moves grouped for people, and no move without a gain."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.planning.bounds.bands import band
+from kafka_rebalance.planning.problem.arrays import all_loads
+from kafka_rebalance.planning.rules.goals import goal_of
+from kafka_rebalance.planning.rules.rack_rule import violations
+from kafka_rebalance.planning.search.frame import frame_of, leader_targets
+from kafka_rebalance.planning.search.placement import distance
+from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
+
+FIGURES = re.compile(r"broker \d+ has (many times|\d+ %|< 1 %) of its share of [a-z ]+, broker \d+ (\d+ %|< 1 %): ")
+
+
+def new_broker() -> tuple[Rows, Rows]:
+    """Four brokers of which one is empty, sizes of all kinds."""
+    sizes = [100_000 // (1 + number % 13) for number in range(60)]
+    return broker_rows([1, 2, 3, 4]), partition_rows([[1, 2], [2, 3], [3, 1]] * 20, size_bytes=sizes)
+
+
+def test_a_reason_names_both_brokers_their_shares_and_what_goes() -> None:
+    plan = plan_of(*new_broker())
+    copying = [move for move in plan.candidate.moves if move.added]
+    assert copying
+    for move in copying:
+        assert FIGURES.search(move.reason), move.reason
+        giver, taker = (int(broker) for broker in re.findall(r"broker (\d+) (?:has )?\d", move.reason))
+        assert giver in move.removed
+        assert taker in move.added
+
+
+def test_the_figures_of_a_reason_are_those_before_the_moves() -> None:
+    plan = plan_of(broker_rows([1, 2]), partition_rows([[1]] * 4))
+    assert {move.reason for move in plan.candidate.moves} <= {
+        "broker 1 has 200 % of its share of replicas, broker 2 0 %: 1 replica goes",
+        "broker 1 has 200 % of its share of bytes on disk, broker 2 0 %: 1000 B go",
+    }
+
+
+def test_a_move_between_brokers_that_were_even_says_what_it_makes_room_for() -> None:
+    for seed in range(4):
+        brokers, partitions = new_broker()
+        for move in plan_of(brokers, partitions, seed=seed, tolerance=0.02).candidate.moves:
+            high, low = (
+                (int(m.group(1)), int(m.group(2)))
+                if (m := re.search(r"has (\d+) % .* broker \d+ (\d+) %", move.reason))
+                else (999, 0)
+            )
+            assert high > 102 or low < 98 or move.reason.startswith("makes "), move.reason
+
+
+def test_lists_that_are_re_ordered_say_who_leads_too_much() -> None:
+    plan = plan_of(broker_rows([1, 2]), partition_rows([[1, 2]] * 8), "leaders_only")
+    assert {move.reason for move in plan.candidate.moves} == {
+        "broker 1 has 200 % of its share of leaders, broker 2 0 %: 1 leader goes"
+    }
+
+
+def test_groups_say_how_full_a_disk_was_and_will_be() -> None:
+    capacity = {1: 10_000, 2: 10_000}
+    plan = plan_of(broker_rows([1, 2], disk_capacity_bytes=capacity), partition_rows([[1]] * 8))
+    assert [(group.text, group.moves, group.bytes) for group in plan.groups] == [
+        ("4 moves take broker 1 from 80 % to 40 % of its disk", 4, 4000),
+        ("4 moves bring broker 2 from 0 % to 40 % of its disk", 4, 4000),
+    ]
+
+
+def test_groups_on_disks_that_are_all_but_empty_are_of_shares() -> None:
+    capacity = {1: 10**9, 2: 10**9}
+    plan = plan_of(broker_rows([1, 2], disk_capacity_bytes=capacity), partition_rows([[1]] * 8))
+    assert [group.text for group in plan.groups] == [
+        "4 moves take broker 1 from 200 % to 100 % of its share of bytes on disk",
+        "4 moves bring broker 2 from 0 % to 100 % of its share of bytes on disk",
+    ]
+
+
+def test_groups_without_capacities_are_of_shares_and_an_emptied_broker_is_said_to_be_empty() -> None:
+    plan = plan_of(broker_rows([1, 2, 3]), partition_rows([[1]] * 4 + [[2]] * 4), job="drain", drain=[1])
+    assert [group.text for group in plan.groups] == [
+        "4 moves take 3.91 KiB off broker 1: empty",
+        "4 moves bring broker 3 from 0 % to 100 % of its share of bytes on disk",
+    ]
+
+
+def test_groups_of_a_plan_that_copies_nothing_are_of_leaders() -> None:
+    plan = plan_of(broker_rows([1, 2]), partition_rows([[1, 2]] * 8), "leaders_only")
+    assert [group.text for group in plan.groups] == [
+        "4 moves take broker 1 from 200 % to 100 % of its share of leaders",
+        "4 moves bring broker 2 from 0 % to 100 % of its share of leaders",
+    ]
+
+
+def test_groups_are_few_givers_and_takers_in_turn() -> None:
+    brokers = broker_rows(range(1, 31))
+    plan = plan_of(brokers, partition_rows([[1 + n % 20, 1 + (n + 7) % 20] for n in range(400)]))
+    ways = ["take" in group.text.split("broker")[0] for group in plan.groups]
+    assert len(plan.groups) == 10
+    assert sum(ways) == 5
+
+
+def undone(problem: Any, lists: Any, number: int, move: Move) -> Any:
+    """The lists with one partition as it was."""
+    back = lists.copy()
+    back[number] = -1
+    back[number, : len(move.before)] = np.searchsorted(problem.brokers, move.before)
+    return back
+
+
+@pytest.mark.parametrize(("seed", "asked"), [(1, {}), (2, {"tolerance": 0.05}), (3, {"drain": [2], "job": "drain"})])
+def test_every_move_of_a_balanced_plan_gains_something(seed: int, asked: dict[str, Any]) -> None:
+    rng = np.random.default_rng(seed)
+    racks = {broker: "abc"[broker % 3] for broker in range(1, 10)}
+    lists = [[[1, 2, 3], [2, 4, 3]][number] for number in rng.integers(0, 2, 90)]
+    partitions = partition_rows(lists, size_bytes=(rng.lognormal(8, 1.5, 90)).astype(int).tolist())
+    problem = problem_of(broker_rows(racks, racks), partitions, **asked)
+    plan = plan_of(broker_rows(racks, racks), partitions, **asked)
+    after = problem.replicas.copy()
+    rows = {move.topic_partition.partition: move for move in plan.candidate.moves}
+    for row, move in rows.items():
+        after[row] = np.searchsorted(problem.brokers, move.after)
+    frame = frame_of(problem, goal_of(problem.settings, "balanced"), (problem.replicas >= 0).sum(axis=1))
+    targets = np.hstack([frame.targets * frame.scale, leader_targets(problem, after)])
+    edges = band(targets, problem.settings.tolerance)
+
+    def off(now: Any) -> Any:
+        loads = all_loads(problem, now, now[:, 0])
+        unit = np.maximum(targets[problem.receivers].mean(axis=0), 1e-9)
+        found = [
+            distance(loads[:, [k]] / unit[k], edges.low[:, [k]] / unit[k], edges.high[:, [k]] / unit[k])
+            for k in range(5)
+        ]
+        return np.array([part[problem.receivers].sum() for part in found])
+
+    idle = []
+    for row, move in rows.items():
+        back = undone(problem, after, row, move)
+        worse = (off(back) > off(after) + 1e-12).any()
+        forced = problem.leaving[back[back >= 0]].any() and bool(set(move.removed) & set(problem.settings.drain))
+        repairs = violations(frame.rule, back)[row] and not violations(frame.rule, after)[row]
+        if not (worse or forced or repairs):
+            idle.append(move)
+    assert len(rows) > 50
+    assert not idle, f"{len(idle)} of {len(rows)} moves gain nothing, first {idle[0]}"
+
+
+def test_copies_between_racks_are_counted() -> None:
+    racks = {1: "a", 2: "a", 3: "b"}
+    plan = plan_of(broker_rows(racks, racks), partition_rows([[1, 3], [1, 3]]), "light", job="drain", drain=[1])
+    moves = plan.candidate.moves
+    assert {move.before[0] for move in moves} == {1}
+    assert plan.candidate.summary["cross_rack_bytes"] == 0
+    assert plan_of(broker_rows([1, 2]), partition_rows([[1]] * 4)).candidate.summary["cross_rack_bytes"] is None
+
+
+def test_it_is_said_which_racks_cannot_be_even() -> None:
+    """Rack a has one broker and a replica of everything, rack b two brokers."""
+    racks = {1: "a", 2: "b", 3: "b"}
+    plan = plan_of(broker_rows(racks, racks), partition_rows([[1, 2], [1, 3]] * 6))
+    assert plan.rack_limits == (
+        "rack a has 1 of 3 brokers: they carry at least 1.500 of an even share of replicas",
+        "rack b has 2 of 3 brokers: they carry at most 0.750 of an even share of replicas",
+    )
+    even = {1: "a", 2: "b", 3: "c"}
+    assert plan_of(broker_rows(even, even), partition_rows([[1, 2], [1, 3]] * 6)).rack_limits == ()

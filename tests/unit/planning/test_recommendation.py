@@ -1,0 +1,195 @@
+"""Which candidate is recommended: the cheapest that does the job within the tolerance that was asked for."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from kafka_rebalance.documents.proposals.recommendation import Why
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.planner import run
+from kafka_rebalance.planning.recommendation import recommend
+from kafka_rebalance.planning.tables.result_tables import write_snapshot
+from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of
+
+FOUR = broker_rows([1, 2, 3, 4])
+EMPTY_FOURTH = partition_rows([[1, 2], [2, 3], [3, 1]] * 8)
+
+
+def proposed(folder: Path, brokers: Rows, partitions: Rows, **settings: Any) -> dict[str, Any]:
+    """proposals.json, as the planner's command writes it."""
+    write_snapshot(folder, brokers, partitions)
+    run(folder, folder, Settings.from_mapping(settings))
+    content: dict[str, Any] = json.loads((folder / "proposals.json").read_text())
+    return content
+
+
+def candidate(proposals: dict[str, Any], name: str) -> dict[str, Any]:
+    found: dict[str, Any] = next(one for one in proposals["candidates"] if one["name"] == name)
+    return found
+
+
+def like(plan: Plan, name: str = "light", **summary: int) -> Plan:
+    made = replace(plan.candidate, name=name, summary={**plan.candidate.summary, **summary})
+    return replace(plan, candidate=made)
+
+
+def test_light_misses_the_tolerance_that_was_asked_for_and_is_not_recommended_for_being_cheaper(tmp_path: Path) -> None:
+    """`light` leaves two brokers at 0.75 and 1.25 of their share, for a fifth of the bytes."""
+    lists = partition_rows([[1]] * 130 + [[2]] * 118 + [[3]] * 82 + [[4]] * 70)
+    found = proposed(tmp_path, FOUR, lists, candidates=["light", "balanced"])
+    light, balanced = (candidate(found, name) for name in ("light", "balanced"))
+    assert light["status"] == balanced["status"] == "ok"
+    assert light["moved_bytes"] < balanced["moved_bytes"]
+    assert found["recommended"] == "balanced"
+    said = found["recommendation"]
+    assert (said["why"], said["tolerance"], said["more_even"]) == (Why.CHEAPEST, 0.1, None)
+    assert said["furthest"]["before"] == 0.3
+    assert said["furthest"]["after"] <= 0.1
+    assert said["cheaper"]["candidate"] == "light"
+    assert said["cheaper"]["bytes"] == light["moved_bytes"]
+    assert 0.1 < said["cheaper"]["furthest"] <= 0.25
+
+
+def test_of_those_within_the_tolerance_the_fewest_bytes_win_then_the_fewest_new_leaders() -> None:
+    balanced = plan_of(FOUR, EMPTY_FOURTH)
+    assert balanced.shortfall_after.is_met_exactly
+    most = int(balanced.candidate.summary["moved_bytes"] or 0)
+    leaders = int(balanced.candidate.summary["leader_changes"] or 0)
+    for other, chosen in (
+        (like(balanced, moved_bytes=most - 1), "light"),
+        (like(balanced, leader_changes=leaders - 1), "light"),
+        (like(balanced), "balanced"),
+        (like(balanced, moved_bytes=most + 1, leader_changes=0), "balanced"),
+        (like(balanced, "as_kafka", moved_bytes=1), "balanced"),
+    ):
+        assert recommend(Settings(), [other, balanced]).candidate == chosen
+
+
+def test_one_replica_beyond_the_tolerance_is_none_where_a_single_move_would_mend_it() -> None:
+    """Of 12 replicas on a broker one is 8 %: no plan could be within 5 % if 12 did not divide evenly."""
+    light, balanced = (plan_of(FOUR, EMPTY_FOURTH, name, tolerance=0.05) for name in ("light", "balanced"))
+    assert not light.within_tolerance
+    assert balanced.within_tolerance
+    assert [plan.shortfall_after.is_met_exactly for plan in (light, balanced)] == [False, True]
+    settings = Settings.from_mapping({"tolerance": 0.05})
+    assert recommend(settings, [light, balanced]).candidate == "balanced"
+    assert recommend(settings, [light]).candidate == "light"
+
+
+def test_fewest_bytes_preferred_takes_light_and_never_what_only_reorders(tmp_path: Path) -> None:
+    brokers = broker_rows([1, 2, 3, 4, 5, 6])
+    found = proposed(tmp_path, brokers, partition_rows([[1, 2], [2, 3], [3, 4], [1, 4]] * 60), prefer="fewest_bytes")
+    assert candidate(found, "leaders_only")["moved_bytes"] == 0
+    assert found["recommended"] == "light"
+    assert found["recommendation"]["why"] == Why.FEWEST_BYTES
+
+
+def test_new_empty_brokers_are_filled_as_far_as_the_limit_goes(tmp_path: Path) -> None:
+    brokers = broker_rows(range(1, 21))
+    lists = [[1 + number % 8, 9 + number % 8] for number in range(1600)]
+    found = proposed(tmp_path, brokers, partition_rows(lists), max_bytes=160_000)
+    assert found["recommended"] in ("light", "balanced")
+    assert found["recommendation"]["why"] == Why.NEAREST
+    assert 100_000 < candidate(found, found["recommended"])["moved_bytes"] <= 160_000
+
+
+def test_a_lower_factor_is_never_answered_by_reordered_lists(tmp_path: Path) -> None:
+    lists = partition_rows([[1, 2, 3], [2, 3, 1], [1, 3, 2]] * 20)
+    found = proposed(
+        tmp_path, broker_rows([1, 2, 3]), lists, job="replication_factor", replication_factor=1, tolerance=0.05
+    )
+    assert found["recommended"] in ("light", "balanced")
+
+
+def test_a_job_that_cannot_be_done_recommends_nobody_and_says_so(tmp_path: Path) -> None:
+    """What must leave broker 1 is more than the limit: re-ordering its lists empties nothing."""
+    lists = partition_rows([[1, 2], [1, 3], [1, 4]] * 20)
+    found = proposed(tmp_path, FOUR, lists, job="drain", drain=[1], max_bytes=1000)
+    assert {one["name"]: one["status"] for one in found["candidates"]} == {
+        "leaders_only": "partial",
+        "light": "infeasible",
+        "balanced": "infeasible",
+        "optimal": "infeasible",
+    }
+    assert found["recommended"] is None
+    assert found["recommendation"]["why"] == Why.NOT_POSSIBLE
+
+
+def test_a_drain_that_leaves_the_others_uneven_is_not_within_the_tolerance(tmp_path: Path) -> None:
+    lists = partition_rows([[1, 2], [2, 3], [3, 1]] * 20 + [[5, 2]] * 6)
+    found = proposed(tmp_path, broker_rows([1, 2, 3, 4, 5]), lists, job="drain", drain=[5])
+    assert candidate(found, "light")["status"] == "ok"
+    assert found["recommended"] in ("balanced", "optimal")
+    preferred = tmp_path / "preferred"
+    preferred.mkdir()
+    found = proposed(preferred, broker_rows([1, 2, 3, 4, 5]), lists, job="drain", drain=[5], prefer="fewest_bytes")
+    assert found["recommended"] == "light"
+
+
+def test_racks_that_are_repaired_come_before_how_even_brokers_are() -> None:
+    racks = {1: "a", 2: "b", 3: "a", 4: "b"}
+    brokers, lists = broker_rows([1, 2, 3, 4], racks), partition_rows([[1, 3]] + [[1, 2], [3, 4], [2, 1], [4, 3]] * 6)
+    plans = [plan_of(brokers, lists, name) for name in ("leaders_only", "light", "balanced")]
+    assert [plan.shortfall_before.rack_violations for plan in plans] == [1, 1, 1]
+    assert plans[1].shortfall_after.rack_violations == plans[2].shortfall_after.rack_violations == 0
+    assert recommend(Settings(), plans).candidate in ("light", "balanced")
+
+
+def test_where_none_is_within_the_tolerance_the_nearest_is_recommended() -> None:
+    balanced = plan_of(FOUR, EMPTY_FOURTH)
+    met = balanced.shortfall_after
+    far, near = (replace(balanced, shortfall_after=replace(met, excess=excess)) for excess in (0.2, 0.1))
+    found = recommend(Settings(), [like(far, moved_bytes=1), near])
+    assert (found.candidate, found.why) == ("balanced", Why.NEAREST)
+    left = replace(near, shortfall_after=replace(met, undone=2))
+    assert recommend(Settings(), [like(far), left]).candidate == "light"
+    nowhere = replace(balanced, shortfall_after=balanced.shortfall_before)
+    assert recommend(Settings(), [nowhere]).why is Why.NOTHING_NEARER
+
+
+def test_an_even_cluster_has_nothing_to_recommend(tmp_path: Path) -> None:
+    found = proposed(tmp_path, broker_rows([1, 2, 3]), partition_rows([[1, 2], [2, 3], [3, 1]]))
+    assert found["recommended"] is None
+    assert found["recommendation"]["why"] == Why.NOTHING_CHANGES
+
+
+def test_reordered_lists_are_recommended_where_they_are_all_that_is_needed(tmp_path: Path) -> None:
+    found = proposed(tmp_path, broker_rows([1, 2, 3]), partition_rows([[1, 2], [1, 3], [2, 3]] * 8), job="leaders")
+    assert found["recommended"] == "leaders_only"
+    assert found["recommendation"]["why"] == Why.CHEAPEST
+
+
+def test_relieve_is_held_to_what_it_brings_disks_below() -> None:
+    brokers = broker_rows([1, 2, 3], disk_capacity_bytes=dict.fromkeys((1, 2, 3), 30_000))
+    lists = partition_rows([[1]] * 27 + [[2]] * 10 + [[3]] * 2)
+    plans = [plan_of(brokers, lists, name, job="relieve", relieve_above=0.8) for name in ("light", "balanced")]
+    assert [plan.shortfall_before.undone for plan in plans] == [1, 1]
+    assert plans[0].within_tolerance
+    found = recommend(Settings.from_mapping({"job": "relieve", "relieve_above": 0.8}), plans)
+    assert found.candidate == "light"
+
+
+def test_reordered_lists_are_not_recommended_where_the_job_is_done_already() -> None:
+    """No disk is above 90 %, so there is nothing to relieve; uneven leaders are another job's."""
+    brokers = broker_rows([1, 2, 3], disk_capacity_bytes=dict.fromkeys((1, 2, 3), 100_000))
+    lists = partition_rows([[1, 2], [1, 3], [2, 3]] * 8)
+    asked = {"job": "relieve", "relieve_above": 0.9}
+    plans = [plan_of(brokers, lists, name, **asked) for name in ("leaders_only", "light", "balanced")]
+    assert [bool(plan.candidate.moves) for plan in plans] == [True, False, False]
+    found = recommend(Settings.from_mapping(asked), plans)
+    assert (found.candidate, found.why) == (None, Why.WITHIN_ALREADY)
+
+
+@pytest.mark.parametrize("where", ["policy", "params"])
+def test_either_policy_or_params_may_prefer_the_fewest_bytes(where: str) -> None:
+    given = {"approvers": ["anna"]} | ({"prefer": "fewest_bytes"} if where == "policy" else {})
+    asked = Settings.from_mapping({"prefer": "fewest_bytes"} if where == "params" else {})
+    assert Policy.from_mapping(given, "p.yaml").tighten(asked, cluster_bytes=1).prefer == "fewest_bytes"
+    assert Policy.from_mapping({"approvers": ["anna"]}, "p").tighten(Settings(), cluster_bytes=1).prefer == "tolerance"

@@ -1,0 +1,76 @@
+"""The line on the approval page that says where bytes in come from."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from kafka_rebalance.documents.json_object import Document
+from kafka_rebalance.report.page import approval_body, render_file
+from kafka_rebalance.report.run.bytes_in_source import history_line
+from kafka_rebalance.report.run.from_documents import build_report
+from support.documents import report_samples
+
+SNAPSHOT_AT = datetime.fromisoformat("2026-05-03T14:32:10+00:00")
+GIB = 1 << 30
+MEASURED = (
+    "95th percentile of 14 days (27 samples) for 96 % of the partitions, which hold 99 % of the bytes; 12 partitions "
+    "estimated from their topic; data grows by 2.00 GiB a day"
+)
+
+
+def account(**changes: Any) -> dict[str, Any]:
+    """`history` of proposals.json."""
+    return {
+        "days": 14.02,
+        "samples": 27,
+        "last_at": "2026-05-03T14:32:10+00:00",
+        "share_of_partitions": 0.96,
+        "share_of_bytes": 0.9912,
+        "partitions": {"history": 288, "snapshot": 0, "topic": 12, "cluster": 0},
+        "at_least": 0,
+        "growth_bytes_per_day": 2 * GIB,
+        "expiring_bytes": 0,
+        "unreadable_files": 0,
+        **changes,
+    }
+
+
+def partitions(**counts: int) -> dict[str, int]:
+    return {"history": 0, "snapshot": 0, "topic": 0, "cluster": 0, **counts}
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({}, MEASURED),
+        ({"partitions": partitions(), "samples": 3}, "too little history to say (3 samples)"),
+        (
+            {"partitions": partitions(snapshot=4), "samples": 1, "unreadable_files": 1},
+            "too little history to say (1 sample; 1 file of the ledger gave none); 4 partitions as in the snapshot",
+        ),
+        (
+            {"at_least": 1, "expiring_bytes": 3 * GIB},
+            MEASURED.replace("; data", "; 1 partition of compacted topics may take more; data")
+            + "; 3.00 GiB expire first, and are not planned as if they stayed",
+        ),
+        (
+            {"last_at": "2026-05-03T11:12:10+00:00"},
+            MEASURED.replace("samples)", "samples, the newest 3 h 20 min older than the snapshot)"),
+        ),
+    ],
+)
+def test_the_line_says_how_much_is_known_and_what_was_estimated(changes: dict[str, Any], line: str) -> None:
+    assert history_line(Document.of("proposals.json: history", account(**changes)), SNAPSHOT_AT) == line
+
+
+def test_page_and_approval_have_the_line_only_where_history_was_used() -> None:
+    proposals = report_samples.proposals()
+    without = build_report(report_samples.snapshot(), proposals=proposals)
+    report = build_report(report_samples.snapshot(), proposals={**proposals, "history": account()})
+    assert f"**Bytes in** {MEASURED}" in approval_body(report)
+    assert MEASURED in render_file(report)
+    assert "**Bytes in**" not in approval_body(without)
+    assert "95th percentile" not in render_file(without)

@@ -1,0 +1,177 @@
+"""What page and approval request say about segment settings: short where all is well, errors first where not."""
+
+from __future__ import annotations
+
+import html
+import re
+from typing import Any
+
+import pytest
+from markdown_it import MarkdownIt
+
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.report.page import FINDINGS_SHOWN, STATES, render_file
+from kafka_rebalance.report.requests.rebalance import BODY_BYTES, approval_body
+from kafka_rebalance.report.run.from_documents import build_report
+from kafka_rebalance.report.run.run_report import RunReport
+from kafka_rebalance.verification.segments.next_roll import expected_rolls
+from kafka_rebalance.verification.segments.open_files import files_now
+from kafka_rebalance.verification.segments.settings_audit import audit_cluster, audit_moves
+from support.documents import report_samples as samples
+from support.documents.segment_configs import DAY, configs, placed, reported
+
+TOPIC = "orders.payments.authorised"
+PLAN: dict[str, Any] = {"proposals": samples.proposals(), "loads": samples.loads(), "moves": samples.all_moves()}
+TABLE_ROW = re.compile(r"<tr>(.*?)</tr>", re.DOTALL)
+
+
+def segments(topics: dict[str, dict[str, Any]], brokers: Any = None) -> dict[str, Any]:
+    """segments.json of the sample's moves, audited for real."""
+    others = {broker: reported() for broker in (5, 6)}
+    known = configs({TOPIC: {}} | topics, others | (brokers or {}))
+    partitions = [placed(f"{topic}-0", (1, 2, 3)) for topic in topics if topic != TOPIC]
+    partitions += [placed(str(m.topic_partition), m.before, m.size_bytes) for m in samples.all_moves()["balanced"]]
+    now = files_now(partitions, known)
+    candidates = {name: audit_moves(moves, now, known).to_mapping(100) for name, moves in samples.all_moves().items()}
+    return {"format_version": 1, **audit_cluster(partitions, known).to_mapping(100), "candidates": candidates}
+
+
+SOUND = segments({})
+SMALL_SEGMENTS = {"segment.bytes": 100_000, "max.message.bytes": 50_000, "retention.ms": -1}
+
+
+def report(document: dict[str, Any], **others: Any) -> RunReport:
+    return build_report(samples.snapshot(), **PLAN | {"segments": document} | others)
+
+
+def text_of(page: str) -> str:
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).replace("\N{NO-BREAK SPACE}", " ").split())
+
+
+def section(page: str) -> str:
+    found = re.search(r'<section id="segments">.*?</section>', page, re.DOTALL)
+    assert found is not None
+    return found[0]
+
+
+def test_a_sound_cluster_is_one_sentence_on_the_page_and_one_line_in_the_request() -> None:
+    words = text_of(section(render_file(report(SOUND))).partition("<details>")[0])
+    assert words == "Segment settings 1 topic on 6 brokers: no finding."
+    body = approval_body(report(SOUND))
+    assert "**Segment settings** · 1 topic on 6 brokers: 0 errors, 0 warnings\n\n" in body
+
+
+def test_a_run_without_an_audit_has_no_section() -> None:
+    bare = build_report(samples.snapshot(), **PLAN)
+    assert "Segment settings" not in render_file(bare)
+    assert "Segment settings" not in approval_body(bare)
+    assert bare.state == "waiting"
+
+
+def test_each_finding_has_severity_topic_brokers_value_source_and_remedy_errors_first() -> None:
+    found = segments({"broken": {"segment.ms": 5, "segment.jitter.ms": 5}, "short": {"retention.ms": DAY}})
+    page = section(render_file(report(found)))
+    rows = [text_of(row) for row in TABLE_ROW.findall(page)[1:3]]
+    assert rows[0].startswith(
+        "error broken on broker 1, 2, 3 segment.jitter.ms 5 reaches segment.ms 5: it may roll at once"
+    )
+    assert "segment.jitter.ms: topic; segment.ms: topic" in rows[0]
+    assert "Lower segment.jitter.ms well below segment.ms." in rows[0]
+    assert rows[1].startswith("warning short on broker 1, 2, 3 retention.ms is 1 d")
+    body = approval_body(report(found))
+    assert "1 error, 1 warning" in body
+    assert "- error, `topic broken, broker 1, 2, 3`: segment.jitter.ms 5 reaches" in body
+    assert body.index("- error") < body.index("- warning")
+
+
+def test_long_lists_are_cut_and_counted() -> None:
+    many = {f"t{number:03}": {"retention.bytes": number} for number in range(40)}
+    many |= {f"same{number}": {"segment.index.bytes": 20} for number in range(9)}
+    page = section(render_file(report(segments(many))))
+    assert f"1 error, 40 warnings, the first {FINDINGS_SHOWN} shown" in text_of(page)
+    assert len(TABLE_ROW.findall(page.partition("</table>")[0])) == FINDINGS_SHOWN + 1
+    assert "same0, same1, same2, same3, same4 and 4 more" in text_of(page)
+    body = approval_body(report(segments(many)))
+    assert len(body.encode()) <= BODY_BYTES
+    assert "topic same0, same1, same2 and 6 more" in body
+    assert "- the others are in the report" in body
+
+
+def test_what_stops_the_copies_is_said_first_and_the_candidates_are_not_offered() -> None:
+    stopped = segments({TOPIC: SMALL_SEGMENTS})
+    found = report(stopped)
+    assert found.stopped == ("light", "balanced")
+    assert found.state == "waiting", "leaders_only can be approved"
+    page = render_file(found)
+    words = text_of(section(page))
+    assert "light, balanced: not offered for approval." in words
+    assert f"error {TOPIC} on broker 5, 6 segment.bytes is 100000, replica.fetch.max.bytes 1048576" in words
+    assert page.count('<span class="failed">not offered</span>') == 2
+    body = approval_body(found)
+    assert "**not offered** for approval, since a new replica could not follow: `light`, `balanced`" in body
+    assert body.index("not offered") < body.index("replica.fetch.max.bytes 1048576")
+    assert body.count(", **not offered** |") == 2
+
+
+def test_a_plan_of_which_nothing_is_left_to_approve_does_not_wait() -> None:
+    stopped = segments({TOPIC: SMALL_SEGMENTS})
+    stopped["candidates"]["leaders_only"] = stopped["candidates"]["light"]
+    found = report(stopped)
+    assert found.state == "stopped"
+    assert found.waits_for_people
+    assert STATES["stopped"][1] in text_of(render_file(found))
+    assert "no request is made: with today's segment settings no copy could end" in text_of(render_file(found))
+    assert report(stopped, decision=samples.decision()).state == "approved"
+
+
+def test_a_partition_that_will_roll_otherwise_is_told_with_the_candidate() -> None:
+    found = report(segments({}, {6: reported(log_roll_hours=1)}))
+    words = text_of(section(render_file(found)))
+    assert "What balanced changes" in words
+    change = "segment.ms 604800000 -> 3600000 segment.ms: log.roll.hours (broker static)"
+    assert f"warning {TOPIC} on broker 6 {change}" in words
+    assert "segment.ms 604800000 -> 3600000" in approval_body(found)
+
+
+def test_open_files_are_listed_for_every_broker() -> None:
+    page = section(render_file(report(SOUND)))
+    assert "Open files and memory maps with balanced" in page
+    table = page.rpartition("<tbody>")[2]
+    assert len(TABLE_ROW.findall(table)) == 6
+
+
+def test_what_znodes_hold_is_text_on_the_page_and_in_the_request() -> None:
+    hostile = segments({TOPIC: {samples.HOSTILE: samples.HOSTILE, "cleanup.policy": samples.HOSTILE}})
+    page = render_file(report(hostile))
+    assert "<script>alert" not in page
+    tokens = MarkdownIt("gfm-like").parse(approval_body(report(hostile)))
+    kinds = {child.type for token in tokens for child in token.children or []}
+    assert not kinds & {"html_inline", "image", "link_open"}
+    assert "{{" not in approval_body(report(hostile))
+
+
+@pytest.mark.parametrize("change", [{"topics": "many"}, {"findings": [{"severity": "error"}]}, {"candidates": []}])
+def test_a_document_with_a_wrong_value_is_named(change: dict[str, Any]) -> None:
+    with pytest.raises(ArtifactError, match=r"segments\.json"):
+        report(SOUND | change)
+
+
+def test_a_warning_of_the_verification_is_told_apart_from_a_pass() -> None:
+    checks = samples.verification(passed=True)
+    checks["checks"][1]["severity"] = "warning"
+    words = text_of(render_file(build_report(samples.snapshot(), **PLAN, verification=checks)))
+    assert "All 3 checks passed, 1 with a warning" in words
+    assert words.index("warning replicas in the approved order") < words.index("passed replicas in the approved order")
+
+
+def test_the_page_says_when_segments_roll_and_why() -> None:
+    partitions, known = [placed("fast-0", (1, 2)), placed("slow-0", (1, 2)), placed("idle-0", (1,))], configs()
+    written = {partitions[0].topic_partition: 2.0**20, partitions[1].topic_partition: 10.0}
+    page = section(render_file(report(SOUND | {"rolls": expected_rolls(partitions, written, known).to_mapping(20)})))
+    words = text_of(page)
+    assert "When segments roll: 1 topic by size, 1 topic by time" in words
+    assert "Nothing is written to 1 topic, so their segments do not roll." in words
+    rows = [text_of(row) for row in TABLE_ROW.findall(page)]
+    assert "fast-0 size 17 min 1.00 GiB" in rows
+    assert any(row.startswith("slow-0 time 7 d") for row in rows)
+    assert "When segments roll" not in text_of(section(render_file(report(SOUND | {"rolls": None}))))

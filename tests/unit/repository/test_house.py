@@ -1,0 +1,247 @@
+"""What holds for the files of this repository: names, sizes, pins, commands and who may import whom."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+import yaml
+from importlinter.api import read_configuration
+from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[3]
+INPUTS = ("requirements.in", "requirements-dev.in", "requirements-java.in")
+CODE = {".py", ".js", ".css"}
+
+
+def committed_files() -> list[Path]:
+    """What git holds or would take in; without git, everything but hidden and generated folders."""
+    if (ROOT / ".git").exists():
+        command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+        names = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\0")
+        return [ROOT / name for name in names if name and (ROOT / name).is_file()]
+    generated = re.compile(r"\.(?!ci\b)|__pycache__|.*\.egg-info|build|dist")
+    return [
+        path
+        for path in ROOT.rglob("*")
+        if path.is_file() and not any(generated.fullmatch(part) for part in path.relative_to(ROOT).parts[:-1])
+    ]
+
+
+FILES = committed_files()
+
+
+def text_of(path: Path) -> str:
+    return path.read_text(encoding="utf-8", errors="replace")
+
+
+def requirements_in(name: str) -> list[Requirement]:
+    lines = (line.strip() for line in text_of(ROOT / name).splitlines())
+    return [Requirement(line) for line in lines if line and not line.startswith(("#", "-"))]
+
+
+def pins_in(name: str) -> dict[str, tuple[str, list[str]]]:
+    """By canonical name: the version, and the hashes that pip will accept."""
+    entries = re.split(r"\n(?=\S)", text_of(ROOT / name).replace("\\\n", ""))
+    pins = {}
+    for entry in entries:
+        if entry.startswith("#"):
+            continue
+        found = re.match(r"([A-Za-z0-9._-]+)==([^\s;]+)", entry)
+        assert found is not None, f"{name}: not one exact version: {entry[:80]!r}"
+        pins[canonicalize_name(found[1])] = (found[2], re.findall(r"--hash=sha256:([0-9a-f]{64})", entry))
+    return pins
+
+
+def make_targets() -> dict[str, str | None]:
+    """By name: the target's line of help, None where it has none."""
+    lines = re.findall(r"^([a-z][a-z\d-]*):(?!=)[^#\n]*(?:##\s*(.+))?$", text_of(ROOT / "Makefile"), flags=re.MULTILINE)
+    return {name: help_text or None for name, help_text in lines}
+
+
+def commands_in(path: Path) -> set[str]:
+    """The targets of the make commands that a page shows as code: in a block, or between backquotes."""
+    text = text_of(path)
+    blocks = re.findall(r"^```.*?^```", text, flags=re.MULTILINE | re.DOTALL)
+    spans = re.findall(r"`[^`\n]+`", re.sub(r"^```.*?^```", "", text, flags=re.MULTILINE | re.DOTALL))
+    return {target for code in (*blocks, *spans) for target in re.findall(r"(?:^|[\s`&;])make ([a-z][a-z0-9-]*)", code)}
+
+
+# Put together here, so that this file is not the one that names them.
+REGISTRIES = tuple(
+    ".".join(parts)
+    for parts in (
+        ("pypi", "org"),
+        ("pythonhosted", "org"),
+        ("maven", "org"),
+        ("maven", "apache", "org"),
+        ("npmjs", "org"),
+        ("npmjs", "com"),
+        ("yarnpkg", "com"),
+        ("anaconda", "org"),
+        ("docker", "io"),
+        ("docker", "com"),
+        ("ghcr", "io"),
+        ("quay", "io"),
+        ("jsdelivr", "net"),
+        ("unpkg", "com"),
+        ("cdnjs", "com"),
+    )
+)
+MACHINE_PATH = re.compile(r"(?<![\w.$}])/(?:" + "home" + r"/\w|" + "Users" + r"/\w|" + "root" + r"/|" + "work" + "/)")
+
+
+def test_no_file_names_a_package_registry() -> None:
+    named = [f"{path.relative_to(ROOT)}: {host}" for path in FILES for host in REGISTRIES if host in text_of(path)]
+    assert named == []
+
+
+def test_no_file_holds_a_path_of_one_machine() -> None:
+    held = [
+        f"{path.relative_to(ROOT)}: {found[0]}"
+        for path in FILES
+        if (found := MACHINE_PATH.search(text_of(path))) is not None
+    ]
+    assert held == []
+
+
+@pytest.mark.parametrize("text", ["cd /" + "home/olive/x", '"/' + 'root/.m2"', "file:///" + "Users/olive"])
+def test_a_path_of_one_machine_is_recognised(text: str) -> None:
+    assert MACHINE_PATH.search(text)
+
+
+@pytest.mark.parametrize("text", ["${HOME}/homework", "/opt/airflow", "/brokers/root/x", "https://x.test/home/page"])
+def test_a_path_of_no_machine_is_let_through(text: str) -> None:
+    assert not MACHINE_PATH.search(text)
+
+
+def test_no_secret_file_is_committed() -> None:
+    assert [path.name for path in FILES if path.name == ".env" or path.suffix in {".pem", ".key", ".jks"}] == []
+
+
+def test_no_file_of_code_is_longer_than_400_lines() -> None:
+    lengths = {str(path.relative_to(ROOT)): text_of(path).count("\n") for path in FILES if path.suffix in CODE}
+    assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
+    assert len(lengths) > 20
+
+
+def test_plugins_are_named_like_no_package() -> None:
+    """Airflow runs every file of plugins/ under its bare name: one named like a package would take its place."""
+    plugins = [path.stem for path in (ROOT / "plugins").glob("*.py")]
+    packages = {path.parent.name for path in (ROOT / "include").glob("*/__init__.py")} | set(packages_distributions())
+    assert plugins, "there is no plugin"
+    assert set(plugins) & packages == set()
+
+
+@pytest.mark.parametrize("name", INPUTS)
+def test_every_requirement_is_pinned_with_hashes(name: str) -> None:
+    pins = pins_in(name.replace(".in", ".txt")) | (pins_in("requirements.txt") if "-dev" in name else {})
+    assert {package for package, (_, hashes) in pins.items() if not hashes} == set()
+    for wanted in requirements_in(name):
+        version, _ = pins[canonicalize_name(wanted.name)]
+        assert wanted.specifier.contains(version, prereleases=True), f"{wanted} is pinned to {version}: make lock"
+    assert "://" not in text_of(ROOT / name.replace(".in", ".txt"))
+
+
+def test_the_pins_for_running_and_for_testing_agree() -> None:
+    running, testing = pins_in("requirements.txt"), pins_in("requirements-dev.txt")
+    both = running.keys() & testing.keys()
+    assert {name: running[name][0] for name in both} == {name: testing[name][0] for name in both}
+
+
+def test_pyspark_and_its_client_have_one_version() -> None:
+    """pyspark-client, which the Spark provider brings along, writes files of the same names as pyspark's."""
+    pins = pins_in("requirements.txt")
+    assert pins["pyspark"][0] == pins["pyspark-client"][0]
+
+
+def test_every_direct_dependency_has_its_reason() -> None:
+    wanted = [canonicalize_name(requirement.name) for name in INPUTS for requirement in requirements_in(name)]
+    rows = re.findall(r"^\| `([A-Za-z0-9._-]+)` \|(.*)\|$", text_of(ROOT / "docs/dependencies.md"), flags=re.MULTILINE)
+    assert sorted(canonicalize_name(name) for name, _ in rows) == sorted(wanted)
+    for name, row in rows:
+        cells = [cell.strip() for cell in row.split(" | ")]
+        assert len(cells) == 3, f"{name}: the row has {len(cells) + 1} columns"
+        assert all(cells), f"{name}: a column is empty"
+
+
+def test_the_import_contracts_hold(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    status = lint_imports(config_filename="pyproject.toml", no_cache=True, no_logo=True)
+    assert status == EXIT_STATUS_SUCCESS, capsys.readouterr().out
+
+
+def test_the_pure_rooms_are_kept_from_every_library_we_install() -> None:
+    """A new line of requirements.in has to be named in the contract, else the pure rooms could import it."""
+    contracts = {
+        contract["id"]: contract for contract in read_configuration(str(ROOT / "pyproject.toml"))["contracts_options"]
+    }
+    kept_from = set(contracts["pure-rooms"]["forbidden_modules"])
+    wanted = {canonicalize_name(requirement.name) for requirement in requirements_in("requirements.in")}
+    importable = {
+        module
+        for module, distributions in packages_distributions().items()
+        if wanted & {canonicalize_name(name) for name in distributions} and re.fullmatch(r"[a-z]\w*", module)
+    }
+    second_names = {"pkg_resources", "mpl_toolkits", "pylab"}  # of setuptools and matplotlib
+    assert importable - kept_from - second_names == set()
+    assert {"numpy", "airflow", "kazoo"} <= importable
+    assert set(contracts["planner"]["forbidden_modules"]) == kept_from - {"numpy"}
+
+
+def test_every_make_command_that_a_page_shows_exists() -> None:
+    pages = [path for path in FILES if path.suffix == ".md"]
+    missing = {
+        str(page.relative_to(ROOT)): sorted(unknown)
+        for page in pages
+        if (unknown := commands_in(page) - make_targets().keys())
+    }
+    assert missing == {}
+    assert {"demo", "test", "check"} <= commands_in(ROOT / "README.md")
+
+
+def test_make_help_lists_every_target_but_the_steps() -> None:
+    listed = subprocess.run(["make", "-s", "help"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    shown = set(re.findall(r"^make ([a-z0-9-]+)", listed, flags=re.MULTILINE))
+    assert shown == {name for name, help_text in make_targets().items() if help_text is not None}
+    assert {"setup", "check", "format", "test", "test-fast", "demo", "lock", "clean", "help"} <= shown
+
+
+def test_ci_runs_the_test_command_of_the_readme() -> None:
+    run = ROOT / ".ci/run"
+    assert run.stat().st_mode & 0o111, ".ci/run cannot be executed"
+    commands = [line for line in text_of(run).splitlines() if line.startswith("make ")]
+    assert [command.split()[:2] for command in commands] == [["make", "test"]]
+    assert "`make test`" in text_of(ROOT / "README.md")
+
+
+def test_a_commit_is_checked_by_make_check_alone() -> None:
+    hooks = yaml.safe_load(text_of(ROOT / ".pre-commit-config.yaml"))["repos"]
+    assert [(repo["repo"], [hook["entry"] for hook in repo["hooks"]]) for repo in hooks] == [("local", ["make check"])]
+
+
+def test_the_version_of_the_package_is_the_newest_of_the_changelog() -> None:
+    import kafka_rebalance
+
+    headings = re.findall(r"^## (\d+\.\d+\.\d+)", text_of(ROOT / "CHANGELOG.md"), flags=re.MULTILINE)
+    assert headings[0] == kafka_rebalance.__version__
+    project = tomllib.loads(text_of(ROOT / "pyproject.toml"))["project"]
+    assert project["license"] == "Apache-2.0"
+    assert text_of(ROOT / "LICENSE").split("\n", 2)[0].strip() == "Apache License"
+
+
+def test_the_sample_policy_is_one_that_is_accepted() -> None:
+    from kafka_rebalance.model.policy import Policy
+
+    folder = ROOT / "include/policies"
+    sample = yaml.safe_load(text_of(folder / "example.yaml.sample"))
+    policy = Policy.from_mapping(sample, "the sample")
+    assert [approver.id for approver in policy.approvers] == ["olive", "3"]
+    # A committed policy would make its cluster writable for everyone who copies this repository.
+    assert sorted(folder.glob("*.yaml")) == []

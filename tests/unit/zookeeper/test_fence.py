@@ -1,0 +1,268 @@
+"""Whoever was frozen between reading and writing, while somebody else went on, writes nothing when it wakes."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError, WriteError
+from kafka_rebalance.execution.check.drift import topic_identities
+from kafka_rebalance.model.candidate import Batch
+from kafka_rebalance.zookeeper import cluster_lock, writer, znode_writes
+from kafka_rebalance.zookeeper.cluster_lock import Fence, LockOwner
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.topic_writes import add_partitions, delete_topic
+from kafka_rebalance.zookeeper.writer import create_reassignment, merge_config
+from support.kafka.small_clusters import move
+from support.zookeeper.fake_zookeeper import REASSIGN, FakeZooKeeper, fake_cluster
+
+LOCK = "/kafka_rebalance/run"
+DIGEST = "d" * 64
+RUN, OTHER = (LockOwner(f"kafka_rebalance/{name}", DIGEST, "airflow") for name in ("one", "two"))
+BATCH = Batch(1, (move("orders-0", [1, 2], [3, 4]), move("audit-0", [3, 1], [2, 4])), DIGEST)
+THEIRS = Batch(1, (move("idle-0", [1, 2], [3, 4]),), DIGEST)
+RATE = {"leader.replication.throttled.rate": "1000"}
+LISTED = {"leader.replication.throttled.replicas": "0:1"}
+
+
+@pytest.fixture
+def fake() -> FakeZooKeeper:
+    return fake_cluster({"orders": {0: [1, 2]}, "audit": {0: [3, 1]}, "idle": {0: [1, 2]}})
+
+
+def given_back(fake: Any) -> None:
+    cluster_lock.release(fake, RUN)
+
+
+def retaken_by_the_run(fake: Any) -> None:
+    cluster_lock.release(fake, RUN)
+    cluster_lock.acquire(fake, RUN)
+
+
+def taken_by_another(fake: Any) -> None:
+    cluster_lock.release(fake, RUN)
+    cluster_lock.acquire(fake, OTHER)
+
+
+def held_by_a_retry(fake: Any) -> None:
+    cluster_lock.acquire(fake, RUN)
+
+
+def throttle_is_put_back(fake: Any) -> None:
+    cluster_lock.raise_fence(fake)
+
+
+def moves_are_about_to_be_requested(fake: Any) -> None:
+    cluster_lock.raise_held(fake, RUN)
+
+
+def moves_are_requested(fake: Any) -> None:
+    create_reassignment(fake, THEIRS, DIGEST, {1, 2, 3, 4}, fence=cluster_lock.raise_held(fake, RUN))
+    fake.delete(REASSIGN)
+
+
+MEANWHILE = (
+    given_back,
+    retaken_by_the_run,
+    taken_by_another,
+    held_by_a_retry,
+    throttle_is_put_back,
+    moves_are_about_to_be_requested,
+    moves_are_requested,
+)
+
+
+def request(fake: Any, fence: Fence, view: Any = None) -> None:
+    create_reassignment(fake, BATCH, DIGEST, {1, 2, 3, 4}, view=view, fence=fence)
+
+
+def test_a_lock_that_another_run_has_taken_looks_like_the_first_ones_and_the_fence_does_not(fake: Any) -> None:
+    ours = cluster_lock.acquire(fake, RUN)
+    taken_by_another(fake)
+    theirs = cluster_lock.raise_held(fake, OTHER)
+    assert theirs.versions[LOCK] == ours.versions[LOCK], "a znode that is made again begins at version 0"
+    assert theirs != ours
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE, ids=lambda act: act.__name__)
+def test_no_request_is_made_behind_the_fence(fake: Any, meanwhile: Callable[[Any], None]) -> None:
+    cluster_lock.acquire(fake, RUN)
+    fence = cluster_lock.raise_held(fake, RUN)
+    meanwhile(fake)
+    with pytest.raises(WriteError, match="Nothing was written"):
+        request(fake, fence, read_cluster_view(fake))
+    assert REASSIGN not in fake.znodes
+
+
+@pytest.mark.parametrize("topic", ["orders", "audit"])
+def test_no_request_is_made_where_a_topic_of_it_changed_after_it_was_read(fake: Any, topic: str) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    view = read_cluster_view(fake)
+    path = f"/brokers/topics/{topic}"
+    fake.put_json(path, fake.json(path))  # not even another list: it moved and came back
+    with pytest.raises(WriteError, match="changed between reading and writing"):
+        request(fake, fence, view)
+    assert REASSIGN not in fake.znodes
+
+
+def many_topics() -> tuple[Any, Batch]:
+    names = [f"topic-{number:03}" for number in range(150)]
+    fake = fake_cluster({name: {0: [1, 2]} for name in names})
+    return fake, Batch(1, tuple(move(f"{name}-0", [1, 2], [3, 4]) for name in names), DIGEST)
+
+
+@pytest.mark.parametrize("number", [0, 149])
+def test_every_topic_of_a_large_batch_is_held(number: int) -> None:
+    fake, batch = many_topics()
+    fence, view = cluster_lock.acquire(fake, RUN), read_cluster_view(fake)
+    path = f"/brokers/topics/topic-{number:03}"
+    fake.put_json(path, fake.json(path))
+    with pytest.raises(WriteError, match="changed between reading and writing"):
+        create_reassignment(fake, batch, DIGEST, {1, 2, 3, 4}, view=view, fence=fence)
+    assert REASSIGN not in fake.znodes
+
+
+@pytest.mark.parametrize("limit", [15_000, 18_000, 20_000])
+def test_checks_leave_a_request_the_room_that_zookeeper_gives(monkeypatch: pytest.MonkeyPatch, limit: int) -> None:
+    """The request alone is of 9,629 bytes, and its checks are of 7,000."""
+    fake, batch = many_topics()
+    for room in (writer, znode_writes):
+        monkeypatch.setattr(room, "JUTE_MAXBUFFER_BYTES", limit)
+    fence, view = cluster_lock.acquire(fake, RUN), read_cluster_view(fake)
+    create_reassignment(fake, batch, DIGEST, {1, 2, 3, 4}, view=view, fence=fence)
+    assert REASSIGN in fake.znodes
+
+
+def test_a_topic_that_is_not_in_the_batch_may_change(fake: Any) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    view = read_cluster_view(fake)
+    fake.put_json("/brokers/topics/idle", fake.json("/brokers/topics/idle"))
+    request(fake, fence, view)
+    assert REASSIGN in fake.znodes
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE, ids=lambda act: act.__name__)
+@pytest.mark.parametrize(("entity", "values"), [("brokers/1", RATE), ("topics/orders", LISTED)])
+def test_no_throttle_is_set_behind_the_fence(
+    fake: Any, entity: str, values: dict[str, str], meanwhile: Callable[[Any], None]
+) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    before = copy.deepcopy(fake.znodes.get(f"/config/{entity}"))
+    meanwhile(fake)
+    with pytest.raises(LockLostError, match=f"config of {entity}: another worker has taken the cluster"):
+        merge_config(fake, entity, values, fence=fence)
+    assert fake.znodes.get(f"/config/{entity}") == before
+    assert not [path for path in fake.znodes if path.startswith("/config/changes/")]
+
+
+def test_no_throttle_is_taken_off_behind_the_fence(fake: Any) -> None:
+    """A worker that was to put a throttle back, frozen while the run went on, would lift it from copies."""
+    cluster_lock.acquire(fake, RUN)
+    merge_config(fake, "topics/orders", LISTED)
+    fence = cluster_lock.raise_fence(fake)
+    moves_are_requested(fake)
+    with pytest.raises(LockLostError):
+        merge_config(fake, "topics/orders", dict.fromkeys(LISTED), fence=fence)
+    assert fake.json("/config/topics/orders")["config"] == LISTED
+
+
+def test_a_request_that_was_dropped_while_the_connection_was_lost_is_not_said_to_be_unwritten(fake: Any) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    fake.after_write.append(lambda call, path: path == REASSIGN and fake.znodes.pop(REASSIGN, None))
+    fake.fail_next("create", REASSIGN, took_effect=True)
+    with pytest.raises(WriteError, match="whether the request was made is unknown") as unknown:
+        request(fake, fence, read_cluster_view(fake))
+    assert "Nothing was written" not in str(unknown.value)
+    assert fake.writes.count(("create", REASSIGN)) == 1
+
+
+@pytest.mark.parametrize("took_effect", [False, True])
+def test_a_lost_connection_is_not_taken_for_a_lost_lock(fake: Any, took_effect: bool) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    fake.fail_next("commit", "/config/topics/orders", took_effect=took_effect)
+    merge_config(fake, "topics/orders", LISTED, fence=fence)
+    assert fake.json("/config/topics/orders")["config"] == LISTED
+
+
+def test_a_config_that_somebody_else_changes_meanwhile_is_no_lost_lock(fake: Any) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    real, raced = fake.get, []
+
+    def racing(path: str) -> Any:
+        answer = real(path)
+        if path == "/config/topics/orders" and not raced:
+            raced.append(True)
+            fake.put_json(path, {"version": 1, "config": {"retention.ms": "7"}})
+        return answer
+
+    fake.get = racing
+    merge_config(fake, "topics/orders", LISTED, fence=fence)
+    assert fake.json("/config/topics/orders")["config"] == {"retention.ms": "7", **LISTED}
+
+
+def between_reading_and_writing(fake: Any, act: Callable[[], None]) -> None:
+    """`act` happens when the lock has been read the next time, before anything is made of it."""
+    real, done = fake.get, []
+
+    def racing(path: str) -> Any:
+        answer = real(path)
+        if path == LOCK and not done:
+            done.append(True)
+            act()
+        return answer
+
+    fake.get = racing
+
+
+def test_the_lock_of_another_run_is_not_given_back_by_a_worker_that_was_frozen(fake: Any) -> None:
+    cluster_lock.acquire(fake, RUN)
+    between_reading_and_writing(fake, lambda: taken_by_another(fake))
+    with pytest.raises(LockHeldError, match="held by run kafka_rebalance/two"):
+        cluster_lock.release(fake, RUN)
+    assert cluster_lock.read(fake) == OTHER
+
+
+def test_the_lock_of_another_run_is_not_taken_again_by_a_worker_that_was_frozen(fake: Any) -> None:
+    cluster_lock.acquire(fake, RUN)
+    between_reading_and_writing(fake, lambda: taken_by_another(fake))
+    with pytest.raises(LockHeldError, match="held by run kafka_rebalance/two"):
+        cluster_lock.acquire(fake, LockOwner(RUN.run, "e" * 64, RUN.owner))
+    assert cluster_lock.read(fake) == OTHER
+
+
+def test_a_connection_lost_while_it_is_asked_what_is_gone_is_an_error_of_our_own(fake: Any) -> None:
+    fence, view = cluster_lock.acquire(fake, RUN), read_cluster_view(fake)
+    fake.delete("/brokers/topics/orders", recursive=True)
+    for _ in range(6):
+        fake.fail_next("exists", "/admin", took_effect=False)
+    with pytest.raises(ReadError, match="cannot be read"):
+        request(fake, fence, view)
+    assert REASSIGN not in fake.znodes
+
+
+@pytest.mark.parametrize("meanwhile", MEANWHILE)
+def test_no_topic_is_deleted_or_expanded_behind_the_fence(fake: Any, meanwhile: Callable[[Any], None]) -> None:
+    """A rebalance that has taken the cluster since may be about to move it."""
+    identity = topic_identities(read_cluster_view(fake).partitions)["audit"]
+    fence = cluster_lock.acquire(fake, RUN)
+    meanwhile(fake)
+    before = fake.znodes["/brokers/topics/audit"].version
+    with pytest.raises(WriteError, match="somebody else changed it"):
+        delete_topic(fake, "audit", expected=identity, fence=fence)
+    with pytest.raises(WriteError, match="somebody else changed it"):
+        add_partitions(fake, "audit", {1: (2, 1)}, expected=identity, registered={1, 2, 3}, fence=fence)
+    assert "/admin/delete_topics/audit" not in fake.znodes
+    assert fake.znodes["/brokers/topics/audit"].version == before
+
+
+def test_a_topic_is_changed_under_a_fence_that_nobody_has_raised(fake: Any) -> None:
+    fence = cluster_lock.acquire(fake, RUN)
+    audit = topic_identities(read_cluster_view(fake).partitions)["audit"]
+    add_partitions(fake, "audit", {1: (2, 1)}, expected=audit, registered={1, 2, 3}, fence=fence)
+    delete_topic(fake, "audit", expected=dataclasses.replace(audit, znode_version=None), fence=fence)
+    assert fake.json("/brokers/topics/audit")["partitions"] == {"0": [3, 1], "1": [2, 1]}
+    assert "/admin/delete_topics/audit" in fake.znodes

@@ -1,0 +1,207 @@
+"""The one transaction that deletes the request and the controller: what it needs, and what stops it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+from kafka_rebalance.errors import ApprovalError, WriteError
+from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, Way
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.zookeeper.forced_deletes import ask_for_original_lists
+from kafka_rebalance.zookeeper.znodes import encode_reassignment
+from support.kafka.cancelled_moves import fail_over
+from support.zookeeper.fake_zookeeper import REASSIGN, SimulatedController, fake_cluster
+
+CLUSTER = "simulated-cluster-0001"
+MOVES = (
+    Move(TopicPartition("orders", 0), (1, 2), (3, 4), 100),
+    Move(TopicPartition("orders", 1), (2, 1), (4, 1), 100),
+    Move(TopicPartition("audit", 0), (1, 2), (3, 2), 100),
+)
+PLAN = CancelPlan("kafka_rebalance/one", CLUSTER, "d" * 64, Way.ZNODE, MOVES)
+
+
+@pytest.fixture
+def fake():
+    """Two of three partitions are in motion on a cluster of 2.0, the third has not begun."""
+    made = fake_cluster({"orders": {0: (1, 2), 1: (2, 1)}, "audit": {0: (1, 2)}, "idle": {0: (1, 2)}}, version="2.0")
+    made.controller = SimulatedController(made, "2.0")
+    fail_over(made, made.controller)
+    made.create(REASSIGN, encode_reassignment({move.topic_partition: move.after for move in MOVES[:2]}))
+    assert made.controller.step()
+    made.writes.clear()
+    return made
+
+
+def lists(fake, topic):
+    return {int(p): replicas for p, replicas in fake.json(f"/brokers/topics/{topic}")["partitions"].items()}
+
+
+def take_back(fake, plan=PLAN, consent=PLAN.consent):
+    return ask_for_original_lists(fake, plan, consent)
+
+
+def untouched(fake):
+    return fake.writes == [] and fake.json("/controller")["brokerid"] == 1
+
+
+def test_exactly_what_is_in_flight_goes_back_and_a_new_controller_does_it(fake):
+    assert lists(fake, "orders") == {0: [3, 4, 1, 2], 1: [4, 1, 2]}
+    assert take_back(fake) == MOVES[:2]
+    assert fake.json(REASSIGN)["partitions"] == [
+        {"topic": "orders", "partition": 0, "replicas": [1, 2]},
+        {"topic": "orders", "partition": 1, "replicas": [2, 1]},
+    ]
+    assert int(fake.get("/controller_epoch")[0]) == 2
+    fake.controller.run()
+    assert lists(fake, "orders") == {0: [1, 2], 1: [2, 1]}
+    assert REASSIGN not in fake.znodes
+    assert take_back(fake) == ()  # asked again, nothing is in flight
+
+
+def test_without_the_sentence_nothing_is_written(fake):
+    for consent in (None, "", "yes", dataclasses.replace(PLAN, run="another").consent):
+        with pytest.raises(ApprovalError, match="word for word"):
+            take_back(fake, consent=consent)
+    assert untouched(fake)
+
+
+def test_another_clusters_plan_and_a_plan_for_2_4_are_refused(fake):
+    other = dataclasses.replace(PLAN, cluster_id="another")
+    with pytest.raises(WriteError, match="this is cluster simulated-cluster-0001"):
+        take_back(fake, other, other.consent)
+    with pytest.raises(WriteError, match=r"only replaced below 2\.4"):
+        take_back(fake, dataclasses.replace(PLAN, way=Way.API), "")
+    assert untouched(fake)
+
+
+def test_a_controller_that_marks_its_moves_is_asked_through_the_api_and_never_like_this(fake):
+    document = fake.json("/brokers/topics/orders")
+    fake.put_json("/brokers/topics/orders", {**document, "adding_replicas": {"0": [3, 4]}})
+    fake.writes.clear()
+    with pytest.raises(WriteError, match=r"controller is of 2\.4 or later"):
+        take_back(fake)
+    assert untouched(fake)
+
+
+def test_a_request_that_names_somebody_elses_partition_is_never_replaced(fake):
+    fake.put_json(
+        REASSIGN,
+        {
+            "version": 1,
+            "partitions": [
+                *fake.json(REASSIGN)["partitions"],
+                {"topic": "idle", "partition": 0, "replicas": [3, 4]},
+            ],
+        },
+    )
+    fake.writes.clear()
+    with pytest.raises(WriteError, match=r"also asks for idle-0 on \[3, 4\]"):
+        take_back(fake)
+    assert untouched(fake)
+
+
+def test_one_partition_that_must_not_go_back_stops_all(fake):
+    """Taken out of the request, its interim list would be its assignment for good."""
+    path = "/brokers/topics/orders/partitions/1/state"
+    fake.put_json(path, {**fake.json(path), "isr": [1]})
+    fake.writes.clear()
+    with pytest.raises(WriteError, match=r"orders-1 its original replicas \[2\] are not in sync"):
+        take_back(fake)
+    assert untouched(fake)
+
+
+def test_one_partition_that_is_about_to_end_or_on_its_way_back_stops_all(fake):
+    """As above: a request for the other alone would leave its interim list."""
+    path = "/brokers/topics/orders/partitions/0/state"
+    fake.put_json(path, {**fake.json(path), "isr": [1, 2, 3, 4]})
+    fake.writes.clear()
+    with pytest.raises(WriteError, match=r"orders-0 its new replicas are all in sync"):
+        take_back(fake)
+    assert untouched(fake)
+    fake.put_json(path, {**fake.json(path), "isr": [1, 2]})
+    asked = fake.json(REASSIGN)
+    asked["partitions"][0]["replicas"] = [1, 2]
+    fake.put_json(REASSIGN, asked)
+    fake.writes.clear()
+    with pytest.raises(WriteError, match=r"orders-0 is on its way back already"):
+        take_back(fake)
+    assert untouched(fake)
+
+
+def test_an_original_broker_that_is_gone_stops_all(fake):
+    fake.delete("/brokers/ids/2")
+    fake.writes.clear()
+    with pytest.raises(WriteError, match="not in sync"):
+        take_back(fake)
+    assert untouched(fake)
+
+
+def test_original_lists_pass_the_validated_encoder():
+    made = fake_cluster({"orders": {0: (1, 2)}}, version="2.0")
+    made.create(REASSIGN, encode_reassignment({TopicPartition("orders", 0): (3, 4)}))
+    made.writes.clear()
+    plan = dataclasses.replace(PLAN, moves=(Move(TopicPartition("orders", 0), (1, 1), (3, 4), 1),))
+    with pytest.raises(WriteError):
+        ask_for_original_lists(made, plan, plan.consent)
+    assert made.writes == []
+
+
+def test_a_request_that_somebody_deleted_is_asked_for_the_original_lists_all_the_same(fake):
+    """The old controller goes on from memory; its successor only knows what is written."""
+    fake.delete(REASSIGN)
+    assert take_back(fake) == MOVES[:2]
+    fake.controller.run()
+    assert lists(fake, "orders") == {0: [1, 2], 1: [2, 1]}
+
+
+def test_without_a_controller_nothing_is_written(fake):
+    fake.after_write.clear()
+    fake.delete("/controller")
+    fake.writes.clear()
+    with pytest.raises(WriteError, match="there is no controller"):
+        take_back(fake)
+    assert fake.writes == []
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        REASSIGN,
+        "/controller",
+        "/controller_epoch",
+        "/brokers/topics/orders",
+        "/brokers/topics/orders/partitions/0/state",
+        "/brokers/topics/orders/partitions/1/state",
+    ],
+)
+def test_what_changed_since_it_was_read_undoes_the_whole_transaction_and_is_read_again(fake, path):
+    """Somebody writes the znode between our reading and our transaction."""
+    commit, seen = fake.transaction, []
+
+    def slip_in():
+        if not seen:
+            fake.set(path, fake.get(path)[0])
+            fake.writes.clear()
+        seen.append(path)
+        return commit()
+
+    fake.transaction = slip_in
+    assert take_back(fake) == MOVES[:2]
+    assert seen == [path, path], "the first transaction wrote nothing"
+    assert fake.writes.count(("delete", "/controller")) == 1
+    fake.controller.run()
+    assert lists(fake, "orders") == {0: [1, 2], 1: [2, 1]}
+
+
+@pytest.mark.parametrize("took_effect", [True, False])
+def test_a_lost_connection_is_no_reason_to_do_it_twice(fake, took_effect):
+    fake.fail_next("commit", REASSIGN, took_effect=took_effect)
+    take_back(fake)
+    assert fake.writes.count(("delete", "/controller")) == 1
+    assert int(fake.get("/controller_epoch")[0]) == 2
+    fake.controller.run()
+    assert lists(fake, "orders") == {0: [1, 2], 1: [2, 1]}

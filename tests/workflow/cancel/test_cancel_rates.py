@@ -1,0 +1,182 @@
+"""Another rate for a run's copies, and what of an approval in `kafka_rebalance_cancel` grows old or leads elsewhere."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.workflow.cancel import tasks as cancel
+from kafka_rebalance.workflow.run.control import read_control
+from kafka_rebalance.workflow.throttle import leases
+from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
+from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun, batched_run
+
+
+@pytest.fixture(params=["2.0", "2.8"])
+def cluster(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return cancellable_cluster(monkeypatch, request.param)
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    return batched_run(tmp_path, cluster, monkeypatch)
+
+
+@pytest.fixture
+def canceller(run: SimulatedRun, monkeypatch: pytest.MonkeyPatch) -> CancelRun:
+    return CancelRun(monkeypatch)
+
+
+def rates_set(cluster: SimulatedCluster) -> set[str]:
+    return {value for entity in cluster.throttles() for value in cluster.config(entity).values() if value.isdigit()}
+
+
+def test_another_rate_is_in_force_when_the_task_has_ended(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    begin(run, cluster)
+    asked = canceller.request("set_throttle", throttle_bytes_per_second=1_500_000)
+    assert asked["next"] == "set_throttle"
+    assert "1.43 MiB/s per broker; approved was 1.91 MiB/s" in asked["said"][1]
+    assert canceller.set_throttle()["throttle_bytes_per_second"] == 1_500_000
+    # As Airflow lets it through for an integer, from a trigger by REST. Back up to what was approved asks nobody.
+    canceller.request("set_throttle", throttle_bytes_per_second=2_000_000.0)
+    assert canceller.set_throttle()["throttle_bytes_per_second"] == 2_000_000
+    assert rates_set(cluster) == {"2000000"}
+    for _ in range(20):
+        cluster.step()
+    release(run, cluster)
+
+
+def test_a_rate_above_the_approved_one_is_set_once_an_approver_says_so(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    begin(run, cluster)
+    canceller.request("set_throttle", throttle_bytes_per_second=3_000_000)
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match="above the 2000000 bytes/s that kafka_rebalance/one was approved"):
+        canceller.set_throttle()
+    assert cluster.tree() == before
+    run.policy_file.write_text(run.policy_file.read_text().replace("[uma]", "[uma, olive]"))
+    with pytest.raises(AirflowFailException, match="policy"):
+        canceller.ask()
+    canceller.request("set_throttle", throttle_bytes_per_second=3_000_000)
+    operator = canceller.ask()
+    assert operator.assigned_users == [{"id": "uma", "name": "uma"}], "olive asked for it"
+    assert "throttle of kafka_rebalance/one up to 2.86 MiB/s?" in operator.subject
+    assert "2.86 MiB/s per broker; approved was 1.91 MiB/s" in operator.body
+    with pytest.raises(AirflowFailException, match="olive"):
+        canceller.answer("set_throttle", user="olive")
+    assert canceller.raise_throttle(3_000_000)["throttle_bytes_per_second"] == 3_000_000
+    assert rates_set(cluster) == {"3000000"}
+    lease = leases.read_open("simulated-cluster-0001")
+    assert lease is not None
+    assert [change.by for change in lease.rate_changes] == ["uma"]
+
+
+@pytest.mark.parametrize("edit", ["bytes_per_second", "run", "cluster_id"])
+def test_a_rate_other_than_the_one_that_was_approved_is_not_set(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, edit: str
+) -> None:
+    begin(run, cluster)
+    canceller.request("set_throttle", throttle_bytes_per_second=3_000_000)
+    canceller.answer("set_throttle")
+    written = canceller.document
+    other = written[edit] + 1 if edit == "bytes_per_second" else f"{written[edit]}-2"
+    json_files.write_json(canceller.folder, json_files.CANCEL, {**written, edit: other})
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match="The throttle of"):
+        cancel.raise_throttle(canceller.xcom["decision"], canceller.dag_run)
+    assert cluster.tree() == before
+
+
+# --- what grows old, and clusters that were exchanged ---
+
+
+def grow_old(canceller: CancelRun) -> None:
+    """The same decision, of 90 days ago."""
+    written = json_files.read_json(canceller.folder, json_files.DECISION)
+    written["approved_at"] = (datetime.now(UTC) - timedelta(days=90)).isoformat()
+    digest = json_files.write_json(canceller.folder, json_files.DECISION, written)
+    canceller.xcom["decision"]["decision_digest"] = digest
+
+
+def test_an_approved_cancelling_expires_unless_it_has_begun(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    begin(run, cluster)
+    canceller.approved()
+    before = cluster.tree()
+    grow_old(canceller)
+    with pytest.raises(AirflowFailException, match="has expired"):
+        canceller.cancel()
+    assert cluster.tree() == before
+    assert read_control(run.folder).cancelled is None
+    canceller.approved()
+    canceller.cancel()
+    grow_old(canceller)
+    canceller.cancel()
+    assert lists(cluster) == BEFORE
+
+
+def test_an_approved_rate_expires(run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun) -> None:
+    begin(run, cluster)
+    canceller.request("set_throttle", throttle_bytes_per_second=3_000_000)
+    canceller.answer("set_throttle")
+    grow_old(canceller)
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match="has expired"):
+        cancel.raise_throttle(canceller.xcom["decision"], canceller.dag_run)
+    assert cluster.tree() == before
+
+
+@pytest.mark.parametrize("work", ["cancel", "set_throttle", "raise_throttle"])
+def test_brokers_of_another_cluster_than_zookeepers_are_neither_cancelled_nor_throttled(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, monkeypatch: pytest.MonkeyPatch, work: str
+) -> None:
+    """Somebody edits the connection's bootstrap_servers while the request waits."""
+    begin(run, cluster)
+    if work == "cancel":
+        canceller.approved()
+    else:
+        canceller.request("set_throttle", throttle_bytes_per_second=RATE + 1 if work == "raise_throttle" else RATE - 1)
+    if work == "raise_throttle":
+        canceller.answer("set_throttle")
+    before = cluster.tree()
+    monkeypatch.setattr("kafka_rebalance.admin.offsets.read_cluster_id", lambda _: "another-cluster-000002")
+    do = {"cancel": canceller.cancel, "set_throttle": canceller.set_throttle}.get(
+        work, lambda: cancel.raise_throttle(canceller.xcom["decision"], canceller.dag_run)
+    )
+    with pytest.raises(AirflowFailException, match="names two clusters"):
+        do()
+    assert cluster.tree() == before
+    assert read_control(run.folder).cancelled is None
+    with pytest.raises(AirflowFailException, match="names two clusters"):
+        canceller.request("cancel_now")
+
+
+@pytest.mark.parametrize(("rate", "why"), [(None, "needs throttle_bytes_per_second"), (5, "outside the policy's")])
+def test_a_rate_beyond_the_policy_is_refused(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun, rate: int | None, why: str
+) -> None:
+    begin(run, cluster)
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match=why):
+        canceller.request("set_throttle", throttle_bytes_per_second=rate)
+    assert cluster.tree() == before
+
+
+def test_a_policy_that_changed_since_it_was_asked_for_leaves_the_rate_as_it_is(
+    run: SimulatedRun, cluster: SimulatedCluster, canceller: CancelRun
+) -> None:
+    begin(run, cluster)
+    canceller.request("set_throttle", throttle_bytes_per_second=1_500_000)
+    run.policy_file.write_text(run.policy_file.read_text() + "growth_limit: 0.5\n")
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match="The policy has changed"):
+        canceller.set_throttle()
+    assert cluster.tree() == before

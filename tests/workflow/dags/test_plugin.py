@@ -1,0 +1,133 @@
+"""What Airflow itself finds of us: the plugin, its tab, and the connection form."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from airflow import plugins_manager
+
+from kafka_rebalance.workflow.hooks import EXTRAS, KafkaClusterHook
+from kafka_rebalance.workflow.provider_info import CONNECTION_TYPE, get_provider_info
+from support.airflow.airflow_home import REPOSITORY
+
+
+def found_plugin() -> Any:
+    plugins, errors = plugins_manager._get_plugins()
+    assert not [error for error in errors if "kafka" in error], errors
+    (plugin,) = [plugin for plugin in plugins if plugin.name == "kafka_rebalance"]
+    return plugin
+
+
+def test_airflow_finds_the_plugin_with_its_app_and_its_tab() -> None:
+    plugin = found_plugin()
+    (app,) = plugin.fastapi_apps
+    view, _ = plugin.external_views
+    assert app["url_prefix"] == "/kafka-rebalance"
+    assert view["destination"] == "dag_run"
+    assert view["name"] == "Rebalance"
+    assert view["href"] == "/kafka-rebalance/run/{DAG_ID}/{RUN_ID}"
+
+
+def test_airflow_finds_the_overview_under_browse() -> None:
+    _, view = found_plugin().external_views
+    assert (view["name"], view["destination"], view["category"]) == ("Kafka balance", "nav", "browse")
+    assert view["href"] == "/kafka-rebalance/clusters"
+
+
+def test_the_plugin_and_the_web_app_agree_on_the_mount() -> None:
+    from kafka_rebalance.workflow.pages import web
+
+    assert found_plugin().fastapi_apps[0]["url_prefix"] == web.MOUNT
+
+
+def test_the_interface_still_fills_in_what_the_tab_links_to() -> None:
+    # The placeholders are the UI's own; they are only in its JavaScript.
+    import airflow
+
+    assets = (REPOSITORY.joinpath(airflow.__file__).parent / "ui" / "dist" / "assets").glob("index-*.js")
+    scripts = "".join(path.read_text() for path in assets)
+    assert "replaceAll(`{DAG_ID}`,encodeURIComponent(" in scripts
+    assert "replaceAll(`{RUN_ID}`,encodeURIComponent(" in scripts
+
+
+def in_a_new_process(code: str, **environment: str) -> dict[str, Any]:
+    import os
+
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | environment,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+    answer: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    return answer
+
+
+LOAD = """
+import importlib.util, json, sys
+spec = importlib.util.spec_from_file_location("plugin_file", {path!r})
+module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+print(json.dumps({{"hrefs": [view["href"] for view in module.KafkaRebalancePlugin.external_views], "heavy": sorted(
+    name for name in (
+        "kafka_rebalance.workflow.pages.web", "airflow.api_fastapi.core_api.security", "matplotlib", "fastapi"
+    ) if name in sys.modules)}}))
+"""
+
+
+@pytest.fixture(scope="module")
+def loaded_behind_a_prefix() -> dict[str, Any]:
+    path = str(REPOSITORY / "plugins" / "kafka_rebalance_plugin.py")
+    return in_a_new_process(LOAD.format(path=path), AIRFLOW__API__BASE_URL="https://airflow.example.org/team/airflow")
+
+
+def test_tab_and_overview_link_below_the_prefix_of_the_base_url(loaded_behind_a_prefix: dict[str, Any]) -> None:
+    assert loaded_behind_a_prefix["hrefs"] == [
+        "/team/airflow/kafka-rebalance/run/{DAG_ID}/{RUN_ID}",
+        "/team/airflow/kafka-rebalance/clusters",
+    ]
+
+
+def test_a_task_that_loads_the_plugin_does_not_pay_for_the_web_app(loaded_behind_a_prefix: dict[str, Any]) -> None:
+    assert loaded_behind_a_prefix["heavy"] == []
+
+
+def test_airflow_shows_the_connection_type_with_its_form() -> None:
+    # What the connection form of the UI asks for (GET /ui/connections/hook_meta).
+    from airflow.api_fastapi.core_api.services.ui.connections import HookMetaService
+
+    (shown,) = [hook for hook in HookMetaService.hook_meta_data() if hook.connection_type == CONNECTION_TYPE]
+    assert shown.hook_name == KafkaClusterHook.hook_name
+    fields = shown.standard_fields
+    assert fields.host.title == "ZooKeeper connect string"
+    assert fields.port.hidden
+    assert fields.url_schema.hidden
+    assert set(shown.extra_fields) == set(EXTRAS)
+
+
+def test_the_form_has_exactly_the_fields_that_the_hook_reads() -> None:
+    (form,) = get_provider_info()["connection-types"]
+    assert set(form["conn-fields"]) == set(EXTRAS)
+    assert form["connection-type"] == KafkaClusterHook.conn_type
+    assert form["hook-class-name"] == f"{KafkaClusterHook.__module__}.{KafkaClusterHook.__qualname__}"
+
+
+def test_the_form_masks_what_can_hold_a_password() -> None:
+    (form,) = get_provider_info()["connection-types"]
+    masked = {name for name, field in form["conn-fields"].items() if field["schema"].get("format") == "password"}
+    assert masked == {"kafka_secret_config", "zookeeper_secret_config"}
+
+
+def test_the_provider_info_follows_airflows_schema() -> None:
+    from importlib.resources import files
+
+    import jsonschema
+
+    schema = json.loads(files("airflow").joinpath("provider_info.schema.json").read_text())
+    jsonschema.validate(get_provider_info(), schema)

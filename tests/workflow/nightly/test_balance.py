@@ -1,0 +1,389 @@
+"""The nightly check: which clusters, what their scores mean, and that it never writes. The cluster is simulated."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow.dataset
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import SettingsError
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.planning.evenness.hot_spots import HotSpot, Reach
+from kafka_rebalance.planning.evenness.scores import Score
+from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.nightly import balance, proposing
+from kafka_rebalance.zookeeper.cluster_lock import LockOwner, encode_lock
+from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
+from support.runs.rebalance_run import CONNECTION, POLICY
+from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun, other_dag_run
+
+LIMIT = 0.25  # a power of two, so that "at the limit" can be written down
+EVEN = Score(1.0, 1.0, 0.0)
+
+
+def policy(limit: float = LIMIT) -> Policy:
+    return Policy.from_mapping({"approvers": ["uma"], "imbalance_limit": limit}, "test")
+
+
+def score(most: float, least: float) -> Score:
+    return Score(max_over_mean=most, min_over_mean=least, cv=0.1)
+
+
+@pytest.mark.parametrize(
+    ("found", "imbalance", "resource", "past_limit"),
+    [
+        ({"replicas": EVEN, "disk": EVEN, "leaders": EVEN}, 0.0, "replicas", False),
+        ({"replicas": EVEN, "disk": score(1.25, 0.9), "leaders": EVEN}, 0.25, "disk", False),
+        ({"replicas": EVEN, "disk": score(1.26, 0.9), "leaders": EVEN}, 0.26, "disk", True),
+        ({"replicas": EVEN, "disk": score(1.1, 0.5), "leaders": EVEN}, 0.5, "disk", True),
+        ({"replicas": score(1.3, 1.0), "disk": score(1.1, 0.9), "leaders": score(2.0, 0.0)}, 1.0, "leaders", True),
+        ({"replicas": EVEN, "disk": EVEN, "leaders": EVEN, "bytes_in": score(1.5, 1.0)}, 0.5, "bytes_in", True),
+    ],
+)
+def test_the_broker_farthest_from_its_share_decides(
+    found: dict[str, Score], imbalance: float, resource: str, past_limit: bool
+) -> None:
+    verdict = balance.verdict(found, 0, policy())
+    assert verdict["imbalance"] == pytest.approx(imbalance)
+    assert (verdict["resource"], verdict["past_limit"]) == (resource, past_limit)
+    assert set(verdict["skew"]) == set(found)
+    assert verdict["skew"][resource] == max(verdict["skew"].values())
+    assert f"{100 * imbalance:.0f} % off their share on the worst broker, the limit is 25 %" in verdict["text"]
+
+
+def test_the_limit_is_the_policys() -> None:
+    found = {"replicas": score(1.3, 1.0), "disk": EVEN, "leaders": EVEN}
+    assert balance.verdict(found, 0, policy(0.2))["past_limit"] is True
+    assert balance.verdict(found, 0, policy(0.4))["past_limit"] is False
+
+
+def test_a_broken_rack_rule_is_past_any_limit() -> None:
+    even = {"replicas": EVEN, "disk": EVEN, "leaders": EVEN}
+    verdict = balance.verdict(even, 3, policy(1.0))
+    assert verdict["past_limit"] is True
+    assert "3 rack violations" in verdict["text"]
+    assert balance.verdict(even, 1, policy(1.0))["text"].endswith("1 rack violation")
+
+
+def test_without_a_policy_nothing_is_proposed_and_the_text_says_why() -> None:
+    found = {"replicas": score(9.0, 0.0), "disk": EVEN, "leaders": EVEN}
+    verdict = balance.verdict(found, 1, None)
+    assert verdict["past_limit"] is False
+    assert "read-only, since there is no policy file" in verdict["text"]
+    assert "read-only" not in balance.verdict({**found, "replicas": EVEN}, 0, None)["text"]
+
+
+@pytest.mark.parametrize(
+    ("variable", "names"),
+    [(None, []), ('["a", "b"]', ["a", "b"]), (["a"], ["a"]), ('["a", "b", "a"]', ["a", "b"]), ("[]", [])],
+)
+def test_the_fleet_is_a_list_of_connections_each_once(variable: Any, names: list[str]) -> None:
+    assert balance.fleet(variable) == names
+
+
+@pytest.mark.parametrize("variable", ["kafka_eu", '{"a": 1}', '["a", 1]', '[""]', "[", 7, {"a": "b"}])
+def test_a_variable_that_is_no_such_list_checks_no_cluster(variable: Any) -> None:
+    with pytest.raises(SettingsError, match=r"kafka_rebalance_clusters must be a JSON list.*No cluster was checked"):
+        balance.fleet(variable)
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    """All of it on brokers 1 and 2: of four brokers two hold twice their share, and two nothing."""
+    return SimulatedCluster(monkeypatch, {"orders": dict.fromkeys(range(4), (1, 2))})
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    """Only for its connection, policy and folders: the check is a Dag of its own."""
+    return SimulatedRun(tmp_path, cluster, monkeypatch, run_id="scheduled__1")
+
+
+def test_a_check_measures_decides_keeps_both_and_writes_nothing_to_the_cluster(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    before = cluster.tree()
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert cluster.tree() == before
+    assert verdict["past_limit"] is True
+    assert verdict["cluster_id"] == "simulated-cluster-0001"
+    assert verdict["skew"]["leaders"] == pytest.approx(3.0), "broker 1 leads all four partitions, its share is one"
+    json.dumps(verdict)  # goes into XCom and onto the Asset's event
+    folder = next((tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir())
+    written = json_files.read_json(folder, balance.VERDICT)
+    assert {key: written[key] for key in verdict} == verdict
+    assert (written["controller"]["broker"], written["controller"]["epochs_read"]) == (1, [1, 1])
+    found = pyarrow.dataset.dataset(tmp_path / "runs" / "ledger" / "metrics", partitioning="hive").to_table()
+    assert found["size_bytes"].to_pylist() == [SIZE_BYTES] * 4
+    ((kept,), unreadable) = ledger.read("balance", CONNECTION, 1)
+    assert unreadable == ()
+    assert (kept["run_id"], kept["skew_leaders"], kept["skew_bytes_in"]) == (
+        "scheduled__1",
+        verdict["skew"]["leaders"],
+        None,
+    )
+    same = ("imbalance", "resource", "rack_violations", "limit", "past_limit")
+    assert {key: kept[key] for key in same} == {key: verdict[key] for key in same}
+
+
+def test_a_balanced_cluster_is_left_alone(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    document = cluster.fake.json("/brokers/topics/orders")
+    document["partitions"] = {"0": [1, 2], "1": [2, 4], "2": [3, 1], "3": [4, 3]}
+    cluster.fake.put_json("/brokers/topics/orders", document)
+    for partition, leader in ((1, 2), (2, 3), (3, 4)):
+        replicas = document["partitions"][str(partition)]
+        path = f"/brokers/topics/orders/partitions/{partition}/state"
+        cluster.fake.put_json(path, {**cluster.fake.json(path), "leader": leader, "isr": replicas})
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert (verdict["past_limit"], verdict["imbalance"], verdict["rack_violations"]) == (False, 0.0, 0)
+
+
+def test_a_cluster_without_a_policy_is_measured_and_nothing_is_proposed(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.policy_file.unlink()
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert verdict["imbalance"] > LIMIT
+    assert verdict["past_limit"] is False
+
+
+def test_a_policy_that_cannot_be_used_is_not_taken_for_none(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    run.policy_file.write_text(POLICY + "imbalance_limit: -1\n")
+    before = cluster.tree()
+    with pytest.raises(AirflowFailException, match=r"PolicyError: .*imbalance_limit"):
+        balance.check(CONNECTION, run.dag_run)
+    assert cluster.tree() == before
+
+
+def test_a_check_tells_the_audit_of_segment_settings_in_verdict_log_and_ledger(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = {"segment.jitter.ms": "9", "segment.ms": "5", "follower.replication.throttled.replicas": "0:1"}
+    cluster.fake.put_json("/config/topics/orders", {"version": 1, "config": config})
+    before = cluster.tree()
+    with caplog.at_level("INFO"):
+        verdict = balance.check(CONNECTION, run.dag_run)
+    assert cluster.tree() == before
+    assert (verdict["segment_errors"], verdict["segment_warnings"]) == (1, 1)
+    folder = next((tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir())
+    segments = json_files.read_json(folder, balance.VERDICT)["segments"]
+    assert [(f["rule"], f["severity"], f["topics"]) for f in segments["findings"]] == [
+        ("jitter_reaches_roll", "error", ["orders"]),
+        ("throttle_left", "warning", ["orders"]),
+    ]
+    assert "jitter_reaches_roll: topic orders, broker 1, 2: segment.jitter.ms 9 reaches segment.ms 5" in caplog.text
+    ledger = pyarrow.dataset.dataset(tmp_path / "runs" / "ledger" / "audits", partitioning="hive").to_table()
+    assert ledger["rule"].to_pylist() == ["jitter_reaches_roll", "throttle_left"]
+    assert ledger["topic"].to_pylist() == ["orders", "orders"]
+    assert ledger["brokers"].to_pylist() == [[1, 2], []]
+
+
+def test_a_check_of_a_sound_cluster_keeps_that_there_was_no_finding(
+    run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
+) -> None:
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert (verdict["segment_errors"], verdict["segment_warnings"]) == (0, 0)
+    ledger = pyarrow.dataset.dataset(tmp_path / "runs" / "ledger" / "audits", partitioning="hive").to_table()
+    assert ledger.num_rows == 0
+
+
+@pytest.mark.parametrize("connection_id", ["kafka_elsewhere", "../escape"])
+def test_a_name_in_the_fleet_that_is_no_connection_is_named(run: SimulatedRun, connection_id: str) -> None:
+    with pytest.raises(AirflowFailException, match=connection_id):
+        balance.check(connection_id, run.dag_run)
+
+
+@pytest.fixture
+def active(monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The runs of `kafka_rebalance` that Airflow would call running."""
+    running: set[str] = set()
+    monkeypatch.setattr(proposing, "is_active", lambda dag_id, run_id: run_id in running)
+    return running
+
+
+def answered(choice: str | None, cluster: SimulatedCluster, days_ago: float = 1, **params: Any) -> None:
+    """A rebalance that was planned and answered: its snapshot, and its rows of the ledger."""
+    run_id = f"manual__{choice}"
+    made = other_dag_run(run_id)
+    pushed: dict[str, Any] = {}
+    tasks.snapshot({"kafka_conn_id": CONNECTION, **params}, made, SimpleNamespace(xcom_push=pushed.__setitem__))
+    at = datetime.now(UTC) - timedelta(days=days_ago)
+    ledger.append("plans", CONNECTION, run_id, at, [{"run_id": run_id, "candidate": "light"}])
+    if choice is not None:
+        row = {
+            "dag_id": "kafka_rebalance",
+            "run_id": run_id,
+            "choice": choice,
+            "by": "3",
+            "at": at,
+            "note": "not now",
+        }
+        json_files.write_json(
+            Path(pushed["run_folder"]), json_files.DECISION, {"approved_by": {"id": "3", "name": "uma"}}
+        )
+        ledger.append("decisions", CONNECTION, run_id, at, [row])
+
+
+def test_past_the_limit_a_rebalance_is_proposed(run: SimulatedRun, active: set[str]) -> None:
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert (verdict["past_limit"], verdict["propose"], verdict["not_proposed"]) == (True, True, None)
+
+
+def test_what_was_rejected_is_not_proposed_again_and_the_text_says_who_and_until_when(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    answered("Reject", cluster)
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert (verdict["past_limit"], verdict["propose"]) == (True, False)
+    assert "uma rejected this on " in verdict["text"]
+    assert '("not now"), and nothing material has changed. It is proposed again when' in verdict["text"]
+
+
+def a_broker_came(run: SimulatedRun, cluster: SimulatedCluster) -> str:
+    cluster.fake.put_json("/brokers/ids/5", cluster.fake.json("/brokers/ids/4"))
+    return "broker 5 came"
+
+
+def the_policy_changed(run: SimulatedRun, cluster: SimulatedCluster) -> str:
+    run.policy_file.write_text(POLICY + "imbalance_limit: 0.3\n")
+    return "the policy has changed"
+
+
+@pytest.mark.parametrize("change", [a_broker_came, the_policy_changed])
+def test_a_material_change_brings_it_back_and_the_approver_reads_which(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str], change: Any
+) -> None:
+    answered("Reject", cluster)
+    expected = change(run, cluster)
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert verdict["propose"] is True
+    assert "proposed again although uma rejected it on" in verdict["text"]
+    assert expected in verdict["text"]
+
+
+def test_a_rejection_is_forgotten_after_a_fortnight(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    answered("Reject", cluster, days_ago=14.1)
+    assert "14 days have passed" in balance.check(CONNECTION, run.dag_run)["text"]
+
+
+@pytest.mark.parametrize("params", [{"job": "drain", "drain": [2]}, {"topics_in": ["orders*"]}])
+def test_a_rejection_of_another_job_says_nothing_about_balance(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str], params: dict[str, Any]
+) -> None:
+    answered("Reject", cluster, **params)
+    assert balance.check(CONNECTION, run.dag_run)["propose"] is True
+
+
+def test_what_expired_or_was_approved_later_is_proposed_again(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    answered("Reject", cluster, days_ago=3)
+    answered("light", cluster, days_ago=2)
+    answered(None, cluster)
+    assert balance.check(CONNECTION, run.dag_run)["propose"] is True
+
+
+def test_nothing_is_proposed_while_another_run_is_open(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    answered(None, cluster)
+    active.add("manual__None")
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert verdict["propose"] is False
+    assert "the run manual__None of kafka_rebalance is open" in verdict["text"]
+
+
+def test_nothing_is_proposed_while_the_last_proposal_waits_in_the_queue_or_is_being_planned(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    """The Dag is paused, or the planning takes long: nothing in the ledger says that there is a plan."""
+    first = balance.check(CONNECTION, run.dag_run)
+    assert first["proposal"] == f"proposed__{run.dag_run.run_id}__{CONNECTION}"
+    active.add(first["proposal"])
+    second = balance.check(CONNECTION, other_dag_run("scheduled__2"))
+    assert second["propose"] is False
+    assert f"the run {first['proposal']} of kafka_rebalance is open" in second["text"]
+    active.clear()
+    assert balance.check(CONNECTION, other_dag_run("scheduled__3"))["propose"] is True
+
+
+def held(cluster: SimulatedCluster) -> None:
+    owner = LockOwner("kafka_rebalance/one", "d" * 64, "https://airflow", "2026-05-03T14:31:58+00:00")
+    cluster.fake.create("/kafka_rebalance", b"", makepath=True)
+    cluster.fake.create("/kafka_rebalance/run", encode_lock(owner))
+
+
+def test_nothing_is_proposed_while_a_run_holds_the_cluster(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
+) -> None:
+    held(cluster)
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert verdict["propose"] is False
+    assert "kafka_rebalance/one holds the cluster" in verdict["text"]
+
+
+def test_a_cluster_that_a_run_moves_is_skipped_and_not_failed(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    held(cluster)
+    moving = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [3, 4]}]}
+    cluster.fake.put_json("/admin/reassign_partitions", moving)
+    with pytest.raises(AirflowSkipException, match="kafka_in_process is not checked: kafka_rebalance/one"):
+        balance.check(CONNECTION, run.dag_run)
+
+
+def test_where_no_rebalance_could_help_none_is_proposed_and_what_would_help_is_said(
+    run: SimulatedRun, cluster: SimulatedCluster, active: set[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    spot = HotSpot("orders", 0, 3.2)
+    monkeypatch.setattr(proposing, "reach", lambda *_: {"disk": Reach(False, (spot,))})
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert verdict["propose"] is False
+    assert "a rebalance cannot help: of bytes on disk, orders-0 alone is 3.20 times" in verdict["text"]
+    assert "More partitions (kafka_topics, alter)" in verdict["text"]
+
+
+def test_a_broken_rack_rule_is_worth_a_proposal_even_beside_a_hot_spot(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(proposing, "reach", lambda *_: {"disk": Reach(False, ())})
+    result = {"limit": 0.2, "skew": {"disk": 0.5}, "rack_violations": 1}
+    assert proposing.cannot_help(None, result) is None  # type: ignore[arg-type]
+
+
+def test_nothing_is_proposed_that_would_be_refused_because_a_broker_has_no_rack() -> None:
+    rows = broker_rows([1, 2, 3], {1: "a", 2: "b"})
+    problem = problem_of(rows, partition_rows([[1, 2], [3, 1]]), job="leaders")
+    policy = Policy.from_mapping({"approvers": ["uma"]}, "test")
+    reason, _ = proposing.why_not("cluster", problem, {}, {}, policy, None, datetime.now(UTC))
+    assert reason is not None
+    assert "broker 3 has no rack though others have one" in reason
+
+
+def test_bytes_in_from_the_ledgers_history_count(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    """Partition 0 is written, the others are idle: its brokers take in all there is."""
+    czxid = cluster.fake.znodes["/brokers/topics/orders"].czxid
+    now = datetime.now(UTC)
+    for night in range(7, 0, -1):
+        rows = [
+            {
+                "topic": "orders",
+                "partition": partition,
+                "size_bytes": SIZE_BYTES,
+                "end_offset": (10 - night) * 100 if partition == 0 else 1,
+                "start_offset": 0,
+                "topic_czxid": czxid,
+            }
+            for partition in range(4)
+        ]
+        ledger.append("metrics", CONNECTION, f"night-{night}", now - timedelta(days=night), rows)
+    verdict = balance.check(CONNECTION, run.dag_run)
+    assert verdict["skew"]["bytes_in"] == pytest.approx(1.0), "brokers 1 and 2 of four take in all"
+    ((kept,), _) = ledger.read("balance", CONNECTION, 0.5)
+    assert kept["skew_bytes_in"] == pytest.approx(1.0)

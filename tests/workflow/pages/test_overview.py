@@ -1,0 +1,400 @@
+"""The page "Kafka balance", served by the real Airflow app: what is known of each cluster, and what is not."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from airflow.api_fastapi.app import get_auth_manager
+from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
+from airflow.models.dagrun import DagRun
+from airflow.models.taskinstance import TaskInstance
+from airflow.utils.session import create_session
+from fastapi.testclient import TestClient
+from sqlalchemy import insert
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.json_files import VERIFICATION, write_json
+from kafka_rebalance.workflow.fleet import VERDICT
+from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.pages import overview
+from support.airflow.airflow_home import RUNS
+from support.airflow.web_run import Run, janitor_report, waiting
+from support.documents import report_samples as samples
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+URL = "/kafka-rebalance/clusters"
+CLUSTER = "orders-prod"  # where web_run puts its folders
+
+
+@pytest.fixture(autouse=True)
+def _fleet(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps([CLUSTER]))
+    yield
+    with create_session() as session:  # the newest runs of a test must not be those of another
+        session.query(DagRun).delete()
+    for kept in ("ledger", json_files.JANITOR):
+        shutil.rmtree(RUNS / kept, ignore_errors=True)
+
+
+def verdict(**changes: Any) -> dict[str, Any]:
+    return {
+        "connection_id": CLUSTER,
+        "imbalance": 0.31,
+        "limit": 0.2,
+        "rack_violations": 0,
+        "skew": {"disk": 0.31, "leaders": 0.05},
+        "text": "bytes on disk are 31 % off their share on the worst broker, the limit is 20 %",
+        "segment_errors": 1,
+        "segment_warnings": 0,
+        "segments": {"findings": [{"severity": "error", "text": "x", "words": f"topic {samples.HOSTILE}: too small"}]},
+        "controller": samples.controller(),
+        "observed_at": datetime.now(UTC).isoformat(),
+        **changes,
+    }
+
+
+def checked(name: str = CLUSTER, state: str = "success", **changes: Any) -> str:
+    """A nightly check of one cluster; returns its run's id."""
+    run_id = f"scheduled__{uuid4().hex}"
+    with create_session() as session:
+        session.add(DagRun(dag_id="kafka_balance_check", run_id=run_id, run_type="scheduled", state="success",
+                           run_after=datetime.now(UTC)))  # fmt: skip
+        session.flush()
+        session.execute(insert(TaskInstance).values(
+            id=uuid4(), task_id="cluster.check", dag_id="kafka_balance_check", run_id=run_id, map_index=0, state=state,
+            _rendered_map_index=name, pool="default_pool", try_number=1, max_tries=0, pool_slots=1, priority_weight=1,
+            queue="default",
+        ))  # fmt: skip
+    if state == "success":
+        folder = RUNS / name / run_id / "1"
+        folder.mkdir(parents=True)
+        found = verdict(**changes)
+        write_json(folder, VERDICT, found)
+        skew = {f"skew_{resource}": value for resource, value in found["skew"].items()}
+        ledger.append("balance", name, run_id, datetime.now(UTC), [{"limit": found["limit"], **skew}])
+    return run_id
+
+
+def rebalanced(state: str = "running", **documents: Any) -> Run:
+    """A run in Airflow's state, with these documents in its folder (`runs / connection / run / attempt`)."""
+    run = Run(state=state)
+    run.folder = RUNS / CLUSTER / uuid4().hex / "1"
+    run.ready()
+    for name, content in documents.items():
+        write_json(run.folder, f"{name}.json", content)
+    return run
+
+
+def words(page: str) -> str:
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page)).replace("\N{NO-BREAK SPACE}", " ")
+
+
+def test_who_may_read_the_rebalances_sees_the_fleet(get: Any) -> None:
+    checked()
+    answer = get(URL)
+    assert answer.status_code == 200, answer.text
+    seen = words(answer.text)
+    for known in ("orders-prod", "past its limit", "broker 2 (kafka-2.orders.example)", "31 %", "none of ours"):
+        assert known in seen, known
+
+
+@pytest.mark.parametrize(("user", "status"), [(None, 401), ("nora", 403)])
+def test_nobody_else_gets_anything(get: Any, user: str | None, status: int) -> None:
+    checked()
+    answer = get(URL, user=user)
+    assert answer.status_code == status
+    assert CLUSTER not in answer.text
+
+
+def test_a_page_that_is_open_can_ask_whether_its_requests_are_still_the_open_ones(get: Any) -> None:
+    first, second = rebalanced(), rebalanced()
+    waiting(first)
+    page = get(URL).text
+    known = re.findall('data-known="([^"]+)"', page)
+    assert f'data-url="{URL}/requests"' in page
+    assert [get(f"{URL}/requests").text] == known
+    waiting(second)
+    asked = get(f"{URL}/requests").text
+    assert asked not in known
+    with create_session() as session:
+        session.query(TaskInstance).filter_by(run_id=first.run_id).update({"state": "success"})
+    assert get(f"{URL}/requests").text not in (asked, *known)
+    assert first.run_id not in asked
+    assert [get(f"{URL}/requests", user=user).status_code for user in (None, "nora")] == [401, 403]
+
+
+def test_the_permission_is_asked_for_the_dag_that_rebalances(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def refuse(self: Any, *, method: str, user: Any, access_entity: Any = None, details: Any = None) -> bool:
+        asked.append((method, access_entity.name, details.id))
+        return False
+
+    monkeypatch.setattr(type(get_auth_manager()), "is_authorized_dag", refuse)
+    assert get(f"{URL}?dag_id=mine", user="admin").status_code == 403
+    assert asked == [("GET", "XCOM", "kafka_rebalance")]
+
+
+def test_the_page_keeps_to_the_strict_policy_and_escapes_the_cluster(get: Any) -> None:
+    checked(text=samples.HOSTILE)
+    waiting(rebalanced(), samples.HOSTILE)
+    answer = get(URL)
+    assert "unsafe" not in answer.headers["content-security-policy"]
+    for forbidden in ("<script>", " style=", "<style", "<script>alert"):
+        assert forbidden not in answer.text, forbidden
+    assert not re.search(r"<[^>]*\son\w+=", answer.text)
+    assert answer.text.count("&lt;script&gt;alert(1)&lt;/script&gt;") == 3
+
+
+def test_behind_a_prefix_every_link_stays_below_it(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://airflow.example.org/team/airflow/")
+    checked()
+    waiting(rebalanced())
+    links = re.findall(r'(?:href|src)="([^"#]+)"', get(URL).text)
+    assert len(links) > 4
+    assert [link for link in links if not link.startswith("/team/airflow/")] == []
+
+
+def test_each_run_and_request_leads_to_its_page(get: Any) -> None:
+    run = rebalanced()
+    waiting(run)
+    page = get(URL).text
+    assert f'href="{run.url}"' in page
+    assert get(run.url).status_code == 200
+    quoted = run.url.rpartition("/")[2]
+    assert f'href="/dags/kafka_rebalance/runs/{quoted}/tasks/approve/required_actions" data-airflow' in page
+    assert "omar may answer" in words(page)
+
+
+@pytest.mark.parametrize(
+    ("since", "tone", "said"),
+    [
+        (timedelta(minutes=2), "good", "Balanced, nothing to do"),
+        (timedelta(hours=2), "bad", "The janitor does not look after it any more"),
+        (None, "attention", "The janitor has not looked yet"),
+    ],
+)
+def test_a_janitor_that_does_not_look_is_no_healthy_cluster(
+    get: Any, since: timedelta | None, tone: str, said: str
+) -> None:
+    checked(imbalance=0.1, segment_errors=0)
+    if since is not None:
+        janitor_report(CLUSTER, datetime.now(UTC) - since)
+    page = get(URL).text
+    assert f'class="state {tone}">{said}<' in page
+    assert ("the janitor has not looked since" in words(page)) == (tone == "bad")
+
+
+def test_what_the_janitor_found_is_shown_with_what_to_do_and_the_id_that_it_takes(get: Any) -> None:
+    kept = {"id": "replica:3:orders-1", "text": "broker 3 has one", "remedy": "Stop it.", "can_be_cleaned": False}
+    ticked = {"id": "config:old:7", "text": "a config is left", "remedy": "Tick it.", "can_be_cleaned": True}
+    janitor_report(CLUSTER, datetime.now(UTC), findings=[kept, ticked])
+    page = get(URL).text
+    assert "the janitor found something" in words(page)
+    assert "broker 3 has one. Stop it. " in words(page)
+    assert "replica:3:orders-1" not in page
+    assert "a config is left. Tick it. For clean : config:old:7" in words(page)
+
+
+def also_asked(dag_id: str, subject: str, connection: str = CLUSTER) -> Run:
+    """A run of another Dag of ours that waits for its approval."""
+    run = Run(dag_id).with_tasks("snapshot").with_xcom(run_folder=str(RUNS / connection / uuid4().hex / "1"))
+    waiting(run, subject)
+    return run
+
+
+def test_a_cancel_and_a_change_of_a_topic_that_wait_are_shown_at_their_cluster_too(get: Any) -> None:
+    known = get(f"{URL}/requests").text
+    cancel = also_asked("kafka_rebalance_cancel", "Cancel it now?")
+    asked = get(f"{URL}/requests").text
+    also_asked("kafka_topics", "Delete orders?")
+    also_asked("kafka_topics", "Delete what is elsewhere?", connection="other")
+    assert len({known, asked, get(f"{URL}/requests").text}) == 3
+    page = get(URL).text
+    assert "Cancel it now? omar may answer." in words(page)
+    assert "Delete orders?" in page
+    assert "elsewhere" not in page
+    quoted = cancel.url.rpartition("/")[2]
+    assert f'href="/dags/kafka_rebalance_cancel/runs/{quoted}/tasks/approve/required_actions" data-airflow' in page
+
+
+def test_a_request_of_a_dag_that_one_may_not_read_is_not_shown(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    allows = type(get_auth_manager()).is_authorized_dag
+
+    def but_topics(self: Any, *, details: Any = None, **asked: Any) -> bool:
+        return details.id != "kafka_topics" and allows(self, details=details, **asked)
+
+    known = get(f"{URL}/requests").text
+    also_asked("kafka_topics", "Delete orders?")
+    assert "Delete orders?" in get(URL).text
+    monkeypatch.setattr(type(get_auth_manager()), "is_authorized_dag", but_topics)
+    assert get(f"{URL}/requests").text == known
+    page = get(URL)
+    assert page.status_code == 200
+    assert "Delete orders?" not in page.text
+
+
+def test_a_run_waits_also_for_who_may_not_read_its_request(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    waiting(rebalanced())
+    allows = type(get_auth_manager()).is_authorized_dag
+
+    def but_requests(self: Any, *, access_entity: Any = None, **asked: Any) -> bool:
+        return access_entity is not DagAccessEntity.HITL_DETAIL and allows(self, access_entity=access_entity, **asked)
+
+    monkeypatch.setattr(type(get_auth_manager()), "is_authorized_dag", but_requests)
+    assert "waits for approval" in (page := words(get(URL).text))
+    assert "omar may answer" not in page
+
+
+PASSED, FAILED = samples.verification(passed=True), samples.verification(passed=False)
+BEHIND = FAILED | {"again": True}
+
+
+@pytest.mark.parametrize(
+    ("airflow_state", "documents", "ours", "differs"),
+    [
+        ("success", {"decision": samples.decision(), "verification": FAILED}, "verification failed", "by hand"),
+        ("failed", {"decision": samples.decision(), "verification": PASSED}, "done and verified", "as failed"),
+        ("success", {"decision": samples.decision(), "batches": samples.batches()}, "end not verified", "by hand"),
+        ("running", {"decision": samples.decision(), "batches": samples.batches()}, "reassigning", ""),
+        ("running", {"decision": samples.decision(), "verification": BEHIND}, "replicas not in sync yet", ""),
+        ("failed", {"decision": samples.decision(), "verification": BEHIND}, "verification failed", ""),
+        ("success", {"decision": {"choice": "Reject"}}, "rejected", ""),
+        ("failed", {"decision": {"choice": None}}, "expired without an answer", ""),
+        ("failed", {}, "ended without a decision", ""),
+    ],
+)
+def test_our_state_of_a_run_is_shown_beside_airflows(
+    get: Any, airflow_state: str, documents: dict[str, Any], ours: str, differs: str
+) -> None:
+    rebalanced(airflow_state, **documents)
+    seen = words(get(URL).text)
+    assert ours in seen
+    assert ("Airflow has the run" in seen) == bool(differs)
+    assert differs in seen
+
+
+def test_a_broken_file_of_one_cluster_is_named_and_hides_no_other(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps([CLUSTER, "other"]))
+    run = rebalanced()
+    (run.folder / VERIFICATION).write_text("{")
+    run_id = checked("other")
+    (RUNS / CLUSTER / run_id / "1").mkdir(parents=True)
+    (RUNS / CLUSTER / run_id / "1" / VERDICT).write_text('{"format_version": 9}')
+    seen = words(get(URL).text)
+    assert "its folder cannot be read" in seen
+    assert f"The check of {run_id} cannot be read" in seen
+    assert "past its limit" in seen
+
+
+def test_a_folder_that_hangs_is_said_so_hides_no_other_and_is_not_asked_twice(
+    get: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["hangs", "other"]))
+    checked("other")
+    asked, answers = [], threading.Event()
+    read = overview._newest_verdict
+
+    def hang(records: overview.Records, problems: list[str]) -> Any:
+        if records.connection_id == "hangs":
+            asked.append(records.connection_id)
+            answers.wait(60)
+        return read(records, problems)
+
+    monkeypatch.setattr(overview, "_newest_verdict", hang)
+    with create_session() as session:
+        for _ in range(2):
+            seen = overview.read_overview(session, ["kafka_rebalance"], patience_seconds=0.2)
+            by_name = {cluster.connection_id: cluster for cluster in seen.clusters}
+            assert "did not answer in time" in by_name["hangs"].problems[0]
+    assert asked == ["hangs"]
+    answers.set()
+    assert by_name["other"].check is not None
+
+
+@pytest.mark.parametrize(
+    ("variable", "said"),
+    [('"one"', "must be a JSON list of connection ids"), ("[]", "names no cluster. Set it under Admin, Variables")],
+)
+def test_a_fleet_that_is_not_set_or_wrong_is_said_with_what_to_do(
+    get: Any, monkeypatch: pytest.MonkeyPatch, variable: str, said: str
+) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", variable)
+    answer = get(URL)
+    assert answer.status_code == 200
+    assert said in words(answer.text)
+
+
+def test_a_check_that_failed_is_shown_although_an_older_one_is_there(get: Any) -> None:
+    checked(observed_at=(datetime.now(UTC) - timedelta(days=2)).isoformat())
+    run_id = checked(state="failed")
+    page = get(URL).text
+    assert "The last check failed" in words(page)
+    assert f"/dags/kafka_balance_check/runs/{run_id}/tasks/cluster.check/mapped/0" in page
+
+
+def test_a_file_of_the_ledger_that_cannot_be_read_is_said_and_the_others_are_drawn(get: Any) -> None:
+    for skew in (0.31, 0.25):
+        checked(skew={"disk": skew})
+    ledger.append("balance", CLUSTER, "broken", datetime.now(UTC), []).write_bytes(b"no parquet")
+    page = get(URL).text
+    assert "1 files of the ledger cannot be read" in words(page)
+    assert "over 2 checks; dashed: the limit, 20 %" in words(page)
+    (points,) = re.findall(r'<polyline class="skew" points="([^"]+)"', page)
+    assert len(points.split()) == 2
+    assert "Bytes on disk: 31 %" in page.replace("\N{NO-BREAK SPACE}", " "), "the numbers are there as text, too"
+
+
+def test_a_freeze_of_one_or_of_all_is_shown(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert "frozen" not in words(get(URL).text).lower()
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", f'["{CLUSTER}"]')
+    assert "Frozen nothing is written" in words(get(URL).text)
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "true")
+    assert "All clusters are frozen" in words(get(URL).text)
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE", "perhaps")
+    assert "it must be JSON: true (all clusters), false, or a list" in words(get(URL).text)
+
+
+def test_a_run_whose_folder_lies_outside_the_root_is_not_read(get: Any) -> None:
+    run = Run().with_tasks("snapshot").with_xcom(run_folder=f"/elsewhere/{CLUSTER}/one/1", nonce="x")
+    seen = words(get(URL).text)
+    assert "its folder cannot be read" in seen
+    assert "is not below runs_url" in seen
+    assert run.url in get(URL).text
+
+
+def test_a_run_that_failed_before_its_folder_is_shown_at_the_cluster_that_was_asked_for(get: Any) -> None:
+    run = Run(state="failed")
+    with create_session() as session:
+        session.query(DagRun).filter_by(run_id=run.run_id).update({"conf": {"kafka_conn_id": CLUSTER}})
+    assert "ended before there was a plan" in words(get(URL).text)
+
+
+def test_a_request_in_a_folder_of_another_cluster_is_not_mixed_in(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["other"]))
+    waiting(rebalanced(), "not for these eyes")
+    assert "not for these eyes" not in get(URL).text
+
+
+def test_the_web_server_asks_no_cluster(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    def never(*_: object, **__: object) -> None:
+        raise AssertionError("the overview opened a connection to a cluster")
+
+    monkeypatch.setattr("kafka_rebalance.zookeeper.client.KazooClient", never)
+    monkeypatch.setattr("kafka_rebalance.workflow.hooks.read_connection", never)
+    checked()
+    assert get(URL).status_code == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_the_overview_answers_get_alone(client: TestClient, login: dict[str, dict[str, str]], method: str) -> None:
+    assert client.request(method, URL, headers=login["admin"]).status_code == 405

@@ -1,0 +1,381 @@
+"""Our pages in a real browser, served by the real Airflow app: each stage, at two widths, in light and in dark."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import threading
+import uuid
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvicorn
+from fastapi.testclient import TestClient
+from selenium.common.exceptions import StaleElementReferenceException
+from selenium.webdriver import Chrome
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+from selenium.webdriver.remote.webelement import WebElement
+from selenium.webdriver.support.wait import WebDriverWait
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.report import page
+from kafka_rebalance.workflow.pages import runs
+from support.airflow.airflow_home import RUNS
+from support.airflow.browser import (
+    console_errors,
+    grave_findings,
+    keep_picture,
+    look_as,
+    open_all,
+    open_browser,
+    overflow,
+)
+from support.airflow.web_run import Run, janitor_report, waiting
+from support.documents import report_samples as samples
+from support.waiting import wait
+
+pytestmark = pytest.mark.usefixtures("tables")
+
+DEADLINE_SECONDS = 30
+LOOKED_AT = datetime.fromisoformat(samples.progress()["updated_at"])
+WIDTHS = (1280, 390)
+CHANGED = {"at": "2026-05-03T15:05:00+00:00", "bytes_per_second": 25_000_000, "by": "uma"}
+WINDOW = {"not_before": None, "finish_by": "2026-05-03T16:00:00+00:00"}
+UNDER_WAY = {
+    json_files.DECISION: samples.decision(),
+    json_files.THROTTLE: samples.throttle(
+        bytes_per_second=25_000_000, first_bytes_per_second=50_000_000, rate_changes=[CHANGED]
+    ),
+    json_files.BATCHES: samples.batches(),
+    json_files.PROGRESS: samples.progress(
+        busiest_bytes=46 * samples.GIB,
+        later_busiest_bytes=[40 * samples.GIB],
+        this_batch=samples.progress()["this_batch"] | {"bytes_total": 97 * samples.GIB},
+    ),
+}
+WAITS = samples.progress(
+    later_busiest_bytes=[70 * samples.GIB, 70 * samples.GIB],
+    state="waiting",
+    waiting_for=["Broker 4 is not registered. Start it: the next batch is requested when it is back."],
+)
+ENDED = {
+    "format_version": 1,
+    "batches": [
+        batch | {"state": "done", "finished_at": "2026-05-03T15:35:00+00:00", "measured_bytes": measured}
+        for batch, measured in zip(samples.batches()["batches"], (166 * samples.GIB, None), strict=True)
+    ],
+}
+STAGES: dict[str, dict[str, Any]] = {
+    "waiting": {},
+    "executing": UNDER_WAY,
+    "paused": UNDER_WAY | {json_files.PROGRESS: WAITS, json_files.LEFT_OUT: samples.left_out()},
+    "ended": UNDER_WAY,
+    "verified": UNDER_WAY | {json_files.BATCHES: ENDED, json_files.VERIFICATION: samples.verification(passed=True)},
+    "failed": UNDER_WAY | {json_files.VERIFICATION: samples.verification()},
+}
+
+
+# axe takes seconds: it looks at stages that have every part of the page between them, at each width, light and dark.
+JUDGED = {("waiting", 1280, False), ("paused", 390, True), ("failed", 1280, False)}
+
+
+@pytest.fixture(scope="module")
+def served(client: TestClient) -> Iterator[str]:
+    """The address of Airflow's api-server, which runs in a thread of this process."""
+    listening = socket.socket()
+    listening.bind(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(client.app, lifespan="off", log_level="warning"))  # type: ignore[arg-type]
+    thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
+    thread.start()
+    wait("the api-server has started", lambda: server.started, DEADLINE_SECONDS)
+    yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    server.should_exit = True
+    thread.join(DEADLINE_SECONDS)
+    listening.close()
+
+
+@pytest.fixture(scope="module")
+def browser(
+    served: str, login: dict[str, dict[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Chrome]:
+    """Logged in as vera, who may look."""
+    for opened in open_browser(tmp_path_factory.mktemp("browser")):
+        opened.get(f"{served}/kafka-rebalance/static/report.css")
+        opened.add_cookie({"name": "_token", "value": login["vera"]["Authorization"].removeprefix("Bearer ")})
+        yield opened
+
+
+@pytest.fixture(autouse=True)
+def _forget_errors(browser: Chrome) -> None:
+    console_errors(browser)
+
+
+def run_at(stage: str, folder: Path | None = None) -> Run:
+    """A run in Airflow's state of that stage, with its documents."""
+    run = Run(state="success" if stage == "verified" else "failed" if stage in ("ended", "failed") else "running")
+    run.folder = folder or run.folder
+    run.ready()
+    for name, content in STAGES[stage].items():
+        json_files.write_json(run.folder, name, of_today(content))
+    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
+    json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot | {"window": of_today(WINDOW)})
+    return run
+
+
+def of_today(document: dict[str, Any]) -> dict[str, Any]:
+    """The sample as if its run were going on now: who follows a run has just looked at it."""
+    later = datetime.now(UTC).replace(microsecond=0) - LOOKED_AT
+    times = r"2026-05-03T[\d:]+\+00:00"
+    moved: dict[str, Any] = json.loads(
+        re.sub(times, lambda at: (datetime.fromisoformat(at[0]) + later).isoformat(), json.dumps(document))
+    )
+    return moved
+
+
+def seen(browser: Chrome) -> str:
+    return browser.find_element(By.TAG_NAME, "body").text.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def wait_until(browser: Chrome, holds: Callable[[], Any], what: str) -> None:
+    """Passes over elements of a page that is being loaded anew."""
+    ignored = [StaleElementReferenceException]
+    WebDriverWait(browser, DEADLINE_SECONDS, 0.1, ignored_exceptions=ignored).until(lambda _: holds(), what)
+
+
+@pytest.mark.parametrize("stage", STAGES)
+def test_a_runs_page_fits_is_accessible_and_logs_no_error(browser: Chrome, served: str, stage: str) -> None:
+    url = f"{served}{run_at(stage).url}"
+    for width in WIDTHS:
+        look_as(browser, width)
+        browser.get(url)
+        open_all(browser)
+        for dark in (False, True):
+            look_as(browser, width, dark=dark)
+            assert overflow(browser) <= 0, (width, dark)
+            keep_picture(browser, f"{stage}-{width}-{'dark' if dark else 'light'}", whole=True)
+            if (stage, width, dark) in JUDGED:
+                assert grave_findings(browser) == []
+    assert console_errors(browser) == []
+
+
+def test_the_overview_fits_is_accessible_and_logs_no_error(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["orders-prod", "orders-" + "x" * 200]))
+    for stage in ("executing", "failed", "waiting"):
+        run_at(stage, RUNS / "orders-prod" / uuid.uuid4().hex / "1")
+    left = {"id": f"config:{'y' * 249}:7", "text": "a config is left", "remedy": "Tick it.", "can_be_cleaned": True}
+    janitor_report("orders-prod", LOOKED_AT, lock="kafka_rebalance/one", findings=[left])
+    for width in WIDTHS:
+        look_as(browser, width, dark=width < 600)
+        browser.get(f"{served}/kafka-rebalance/clusters")
+        open_all(browser)
+        assert overflow(browser) <= 0
+        keep_picture(browser, f"overview-{width}", whole=True)
+        assert grave_findings(browser) == []
+    assert console_errors(browser) == []
+
+
+def test_the_overview_tells_that_an_approval_is_asked_for_and_loads_nothing_by_itself(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["orders-prod"]))
+    monkeypatch.setattr(page, "ANSWER_SECONDS", 1)
+    look_as(browser, 390, dark=True)
+    browser.get(f"{served}/kafka-rebalance/clusters")
+    assert "asked for or answered since" not in seen(browser)
+    waiting(run_at("waiting", RUNS / "orders-prod" / uuid.uuid4().hex / "1"))
+    wait_until(browser, lambda: "asked for or answered since" in seen(browser), "nobody is told")
+    assert "Waits for approval since" not in seen(browser)
+    keep_picture(browser, "overview-asked")
+    browser.find_element(By.LINK_TEXT, "Show it").click()
+    wait_until(browser, lambda: "Waits for approval since" in seen(browser), "the link leads elsewhere")
+    assert "asked for or answered since" not in seen(browser)
+    assert console_errors(browser) == []
+
+
+def test_a_refresh_takes_nothing_away_from_who_reads(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "REFRESH_SECONDS", 1)
+    run = Run().ready()
+    json_files.write_json(run.folder, json_files.DECISION, samples.decision())
+    many = [samples.traffic(broker, (1, 2, None), (0, 0, None)) for broker in range(1, 31)]
+
+    def note(**changes: Any) -> None:
+        noted = of_today(samples.progress(brokers=many, **changes))
+        json_files.write_json(run.folder, json_files.PROGRESS, noted)
+
+    look_as(browser, 1280)
+    browser.get(f"{served}{run.url}")
+    assert "Approved, not started yet" in seen(browser)
+    json_files.write_json(run.folder, json_files.BATCHES, of_today(samples.batches()))
+    note()
+    wait_until(browser, lambda: "was started and is not verified yet" in seen(browser), "the page stays behind")
+    table = browser.find_element(By.CSS_SELECTOR, '[aria-label="Brokers while it runs"]')
+    browser.execute_script("arguments[0].focus(); arguments[0].scrollTop = 120; scrollTo(0, 200)", table)
+    details = browser.find_element(By.XPATH, "//details[summary[contains(., 'longest in their phase')]]")
+    browser.execute_script("arguments[0].open = true", details)
+
+    note(partitions_done=18, anomalies=["Something new is wrong.", "And more."])
+    wait_until(browser, lambda: "Partitions in place: 18 of 34" in seen(browser), "the page is not refreshed")
+    assert "Something new is wrong." in seen(browser)
+    assert details.get_attribute("open") == "true"
+    state = "return [document.activeElement === arguments[0], arguments[0].scrollTop, Math.round(scrollY) > 0]"
+    assert browser.execute_script(state, table) == [True, 120, True]
+
+    select = "getSelection().selectAllChildren(arguments[0])"
+    browser.execute_script(select, browser.find_element(By.XPATH, "//p[text()='Something new is wrong.']"))
+    note(partitions_done=19)
+    wait_until(browser, lambda: "while text is selected" in seen(browser), "a selection does not hold the update")
+    assert browser.execute_script("return getSelection().toString()") == "Something new is wrong."
+    browser.execute_script("getSelection().removeAllRanges()")
+    wait_until(browser, lambda: "Partitions in place: 19 of 34" in seen(browser), "the page is not refreshed again")
+    assert "Something new is wrong." not in seen(browser)
+
+    json_files.write_json(run.folder, json_files.VERIFICATION, samples.verification(passed=True))
+    wait_until(browser, lambda: "Done and verified" in seen(browser), "the end does not show")
+    assert "Promised and kept" in seen(browser)
+    assert "Updates every" not in seen(browser)
+    assert console_errors(browser) == []
+
+
+def test_a_comparison_that_comes_after_the_run_has_begun_is_passed_over(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "ANSWER_SECONDS", 1)
+    begun, go_on = threading.Event(), threading.Event()
+
+    def read(folder: Path) -> str:
+        begun.set()
+        go_on.wait(DEADLINE_SECONDS)
+        return "too late"
+
+    monkeypatch.setattr(runs, "read_drift", read)
+    run = Run().ready()
+    look_as(browser, 1280)
+    browser.get(f"{served}{run.url}")
+    assert begun.wait(DEADLINE_SECONDS)
+    json_files.write_json(run.folder, json_files.DECISION, of_today(samples.decision()))
+    json_files.write_json(run.folder, json_files.BATCHES, of_today(samples.batches()))
+    wait_until(browser, lambda: not browser.find_elements(By.ID, "drift"), "the comparison stays")
+    go_on.set()
+    came = "return performance.getEntriesByType('resource').some((one) => one.name.endsWith('/drift'))"
+    wait_until(browser, lambda: browser.execute_script(came), "the comparison does not come")
+    assert console_errors(browser) == []
+
+
+@pytest.mark.parametrize(
+    ("choice", "words"),
+    [
+        ("balanced", "Approved, not started yet (balanced)"),
+        ("Reject", "Rejected: nothing was written to the cluster"),
+    ],
+)
+def test_an_answer_shows_on_a_page_that_is_left_open_and_takes_nothing_away(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch, choice: str, words: str
+) -> None:
+    monkeypatch.setattr(page, "ANSWER_SECONDS", 1)
+    run = Run().ready()
+    look_as(browser, 1280)
+    browser.get(f"{served}{run.url}")
+    wait_until(browser, lambda: "Changes by itself once it is answered." in seen(browser), "the page does not ask")
+    moves = browser.find_element(By.CSS_SELECTOR, "details.more[data-load*='/moves?']")
+    open_part(browser, moves)
+    search = moves.find_element(By.CSS_SELECTOR, "input[type=search]")
+    search.send_keys("broker")
+    where = "return Math.round(arguments[0].getBoundingClientRect().top)"
+    before = browser.execute_script(where, search)
+    assert browser.execute_script("return Math.round(scrollY)") > 0
+
+    json_files.write_json(run.folder, json_files.DECISION, of_today(samples.decision(choice)))
+    wait_until(browser, lambda: words in seen(browser), "the answer does not show")
+    assert "Fine before the evening peak" in seen(browser), "the decision's own section is there too"
+    assert "Waits for approval" not in seen(browser)
+    state = "return [document.activeElement === arguments[0], arguments[0].value, arguments[1].open]"
+    assert browser.execute_script(state, search, moves) == [True, "broker", True]
+    now = browser.execute_script(where, search)
+    assert abs(now - before) <= 1, "what is read has stayed where it was, but for a part of a pixel"
+    keep_picture(browser, f"answered-{choice}")
+    assert console_errors(browser) == []
+
+
+def test_an_answer_for_another_plan_than_the_one_that_is_read_is_told_and_linked(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(page, "ANSWER_SECONDS", 1)
+    run = Run().ready()
+    look_as(browser, 1280)
+    browser.get(f"{served}{run.url}")
+    open_part(browser, browser.find_element(By.CSS_SELECTOR, "details.more[data-load*='/moves?']"))
+    json_files.write_json(run.folder, json_files.DECISION, of_today(samples.decision("light")))
+    wait_until(browser, lambda: "Approved, not started yet (light)" in seen(browser), "the answer does not show")
+    assert browser.find_elements(By.CSS_SELECTOR, "details[open] input[type=search]"), "the moves that were read stay"
+    for width, dark in ((1280, False), (390, True)):
+        look_as(browser, width, dark=dark)
+        keep_picture(browser, f"answered-light-{width}")
+        assert overflow(browser) <= 0
+    browser.find_element(By.LINK_TEXT, "Show it as it is now").click()
+    wait_until(browser, lambda: "Light: brokers and moves" in opened_parts(browser), "the link leads elsewhere")
+    assert "no longer the one that the run is about" not in seen(browser)
+    assert console_errors(browser) == []
+
+
+def opened_parts(browser: Chrome) -> list[str]:
+    return [one.text for one in browser.find_elements(By.CSS_SELECTOR, "details[open] > summary")]
+
+
+def open_part(browser: Chrome, part: WebElement) -> None:
+    """Opens a part that is fetched when it is opened, by a click, and waits for it."""
+    summary = part.find_element(By.TAG_NAME, "summary")
+    browser.execute_script("arguments[0].scrollIntoView({block: 'center'})", summary)
+    summary.click()
+    wait_until(browser, lambda: part.find_elements(By.CSS_SELECTOR, "[data-place] table"), "the part is not loaded")
+
+
+def test_moves_are_searched_sorted_and_paged_by_clicks(
+    browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("moves", "move_table"):
+        monkeypatch.setattr(f"kafka_rebalance.report.{module}.PAGE_ROWS", 10)
+    look_as(browser, 1280)
+    browser.get(f"{served}{run_at('waiting').url}")
+    part = browser.find_element(By.CSS_SELECTOR, "details.more[data-load*='/moves?']")
+    open_part(browser, part)
+
+    def told() -> str:
+        return part.find_element(By.CSS_SELECTOR, "[role=status]").text.replace("\N{NO-BREAK SPACE}", " ")
+
+    def rows() -> list[list[str]]:
+        return [
+            [cell.text for cell in row.find_elements(By.CSS_SELECTOR, "th, td")]
+            for row in part.find_elements(By.CSS_SELECTOR, "tbody tr")
+        ]
+
+    assert told().startswith("34 moves, ")
+    first = rows()
+    assert len(first) == 10
+    part.find_element(By.LINK_TEXT, "next").click()
+    wait_until(browser, lambda: "page 2 of 4" in part.text.replace("\N{NO-BREAK SPACE}", " "), "the page is not turned")
+    assert not {row[0] for row in rows()} & {row[0] for row in first}
+    focused = "return document.activeElement.getAttribute('aria-label')"
+    assert browser.execute_script(focused) == "Moves found of balanced", "who turns pages goes on reading the table"
+
+    part.find_element(By.CSS_SELECTOR, "select[name=sort] option[value=batch]").click()
+    search = part.find_element(By.CSS_SELECTOR, "input[type=search]")
+    search.send_keys("leaders of broker", Keys.ENTER)
+    leaders = [move for move in samples.moves() if move.reason.startswith("leaders")]
+    wait_until(browser, lambda: told().startswith(f"{len(leaders)} of 34 moves"), "the search finds something else")
+    batches = [int(row[4]) for row in rows()]
+    assert batches == sorted(move.batch for move in leaders)
+    assert {row[5] for row in rows()} == {"leaders of broker 1"}
+    assert browser.execute_script("return document.activeElement.value") == "leaders of broker", "one goes on typing"
+    browser.switch_to.active_element.send_keys(Keys.CONTROL, "a")
+    browser.switch_to.active_element.send_keys("no such topic", Keys.ENTER)
+    wait_until(browser, lambda: "No move has all of these words." in part.text, "something is found of nothing")
+    assert console_errors(browser) == []

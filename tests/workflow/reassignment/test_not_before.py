@@ -1,0 +1,89 @@
+"""Before the run's `not_before` neither lock nor throttle is taken. The cluster is simulated."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.workflow.reassignment.hold_operator import HoldThrottleOperator
+from kafka_rebalance.workflow.reassignment.waiting import Waiter
+from kafka_rebalance.workflow.run.control import ask_stop
+from kafka_rebalance.workflow.triggers import PauseTrigger
+from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
+
+LOCK = "/kafka_rebalance/run"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    return approved_run(tmp_path, cluster, monkeypatch)
+
+
+def begins(run: SimulatedRun, at: datetime) -> None:
+    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
+    window = {**snapshot["window"], "not_before": at.isoformat()}
+    json_files.write_json(run.folder, json_files.SNAPSHOT, {**snapshot, "window": window})
+
+
+def hold(run: SimulatedRun) -> Any:
+    return HoldThrottleOperator(task_id="hold_throttle", decision=run.decision).execute({"dag_run": run.dag_run})
+
+
+def test_neither_lock_nor_throttle_is_taken_before_the_time_has_come(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    before, at = cluster.tree(), datetime.now(UTC) + timedelta(hours=9)
+    begins(run, at)
+    with pytest.raises(TaskDeferred) as deferred:
+        hold(run)
+    assert cluster.tree() == before
+    assert LOCK not in cluster.fake.znodes
+    trigger = deferred.value.trigger
+    assert isinstance(trigger, PauseTrigger)
+    watcher = trigger._watcher(None)  # type: ignore[arg-type]
+    assert isinstance(watcher, Waiter)
+    assert watcher.look((at - timedelta(seconds=1)).timestamp(), lambda _: None) is None
+    assert watcher.look(at.timestamp(), lambda _: None) == {"state": "ready"}
+
+
+def test_once_the_time_has_come_lock_and_throttle_are_taken(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    begins(run, datetime.now(UTC) - timedelta(seconds=1))
+    operator = HoldThrottleOperator(task_id="hold_throttle", decision=run.decision)
+    assert operator.resume({"dag_run": run.dag_run}, {"state": "ready"})["entities"] > 0  # type: ignore[arg-type]
+    assert LOCK in cluster.fake.znodes
+    assert cluster.throttles()
+
+
+def test_a_run_that_is_stopped_before_its_time_takes_nothing(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    before = cluster.tree()
+    begins(run, datetime.now(UTC) + timedelta(hours=9))
+    ask_stop(run.folder, "olive")
+    with pytest.raises(AirflowFailException, match="Neither lock nor throttle was taken"):
+        hold(run)
+    assert cluster.tree() == before
+    assert LOCK not in cluster.fake.znodes
+
+
+def test_an_approval_of_long_ago_is_executed_when_its_time_has_just_come(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    now = datetime.now(UTC)
+    begins(run, now - timedelta(minutes=1))
+    old = (now - timedelta(days=3)).isoformat()
+    decided = {**json_files.read_json(run.folder, json_files.DECISION), "approved_at": old}
+    json_files.write_json(run.folder, json_files.DECISION, decided)
+    written = json_files.read_json(run.folder, json_files.DECISION)
+    run.xcom["decision"] = {**run.decision, "decision_digest": digest_of(written), "approved_at": old}
+    run.decision = run.xcom["decision"]
+    assert hold(run)["entities"] > 0

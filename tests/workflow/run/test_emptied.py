@@ -1,0 +1,62 @@
+"""After a drain the verification looks at all topics of the (simulated) cluster, not at those of the plan alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.report.requests.rebalance import approval_body
+from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow.pages.report_files import read_report
+from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, approved_run
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return SimulatedCluster(monkeypatch, TOPICS, "2.8")
+
+
+def moved(run: SimulatedRun) -> None:
+    run.hold()
+    run.reassign()
+    tasks.elect_leaders(run.decision, run.dag_run)
+    run.release()
+
+
+def test_a_drained_broker_that_holds_nothing_passes(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = approved_run(tmp_path, cluster, monkeypatch)
+    moved(run)
+    tasks.verify(run.decision, run.dag_run)
+    checks = json_files.read_json(run.folder, json_files.VERIFICATION)["checks"]
+    assert [(one["subject"], one["passed"]) for one in checks if one["name"] == "emptied"] == [("broker 2", True)]
+
+
+def test_a_topic_made_meanwhile_on_a_drained_broker_fails_the_verification_by_name(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = approved_run(tmp_path, cluster, monkeypatch)
+    moved(run)
+    cluster.fake.put_json("/brokers/topics/late", {"version": 1, "partitions": {"0": [2, 3]}})
+    with pytest.raises(AirflowFailException, match=r"emptied of broker 2: it holds 1 replicas of late \(1\)"):
+        tasks.verify(run.decision, run.dag_run)
+
+
+def test_the_approver_reads_what_stays_on_the_broker_and_why(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = SimulatedRun(tmp_path, cluster, monkeypatch)
+    run.plan(job="drain", drain=[2], topics_out=["audit"])
+    asked = approval_body(read_report(run.folder))
+    assert "Stays on brokers to be emptied" in asked
+    assert "Broker 2 keeps 1 replica" in asked
+    assert "topics_out of the run" in asked
+    assert "Stays on brokers to be emptied" in (run.folder / "report.html").read_text()
+    run.approve("light", RATE)
+    moved(run)
+    with pytest.raises(AirflowFailException, match=r"it holds 1 replicas of audit \(1\)"):
+        tasks.verify(run.decision, run.dag_run)

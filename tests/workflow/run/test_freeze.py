@@ -1,0 +1,128 @@
+"""The freeze switch: what it stops, what stays allowed, and that it does not melt while it cannot be read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import ErrorType
+from airflow.sdk.execution_time import task_runner
+from airflow.sdk.execution_time.comms import ErrorResponse, VariableResult
+from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
+
+from kafka_rebalance.errors import FrozenError, ReadError, SettingsError
+from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow.run import freeze
+from kafka_rebalance.workflow.run.freeze import check_not_frozen, frozen_clusters
+from support.runs.rebalance_run import CONNECTION
+from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
+from support.zookeeper.fake_zookeeper import ELECTION
+
+ENVIRONMENT = "AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return SimulatedCluster(monkeypatch, TOPICS)
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    return batched_run(tmp_path, cluster, monkeypatch)
+
+
+@pytest.mark.parametrize("stored", ["true", f'["kafka_eu", "{CONNECTION}"]'])
+def test_nothing_is_written_to_a_frozen_cluster(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, stored: str
+) -> None:
+    monkeypatch.setenv(ENVIRONMENT, stored)
+    before = cluster.tree()
+    with pytest.raises(FrozenError, match="nothing was written"):
+        run.hold()
+    assert cluster.tree() == before
+
+
+@pytest.mark.parametrize("stored", ["false", "[]", '["kafka_eu"]', "", None])
+def test_other_clusters_go_on(run: SimulatedRun, monkeypatch: pytest.MonkeyPatch, stored: str | None) -> None:
+    if stored is not None:
+        monkeypatch.setenv(ENVIRONMENT, stored)
+    run.hold()
+    assert run.request() == 1
+
+
+def test_a_freeze_between_batches_stops_the_next_one_and_lets_throttles_be_put_back(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    assert run.request() == 1
+    cluster.controller.run()
+    monkeypatch.setenv(ENVIRONMENT, "true")
+    before = cluster.tree()
+    with pytest.raises(FrozenError):
+        run.request()
+    assert cluster.tree() == before
+    run.release()
+    assert cluster.leftovers() == []
+
+
+def test_a_freeze_stops_elections(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    run.reassign()
+    monkeypatch.setenv(ENVIRONMENT, "true")
+    assert tasks.elect_leaders(run.decision, run.dag_run) == [], "nothing is to be elected, so nothing is refused"
+    move = run.candidate.moves[0]
+    path = f"/brokers/topics/{move.topic_partition.topic}/partitions/{move.topic_partition.partition}/state"
+    cluster.fake.put_json(path, {**cluster.fake.json(path), "leader": move.after[1]})
+    cluster.fake.writes.clear()
+    with pytest.raises(FrozenError):
+        tasks.elect_leaders(run.decision, run.dag_run)
+    assert ("create", ELECTION) not in cluster.fake.writes
+
+
+@pytest.mark.parametrize("stored", ["yes", "1", "{}", '[""]', "[1]", "null", '"kafka_eu"'])
+def test_a_switch_that_says_something_else_stops_everything(stored: str) -> None:
+    with pytest.raises(SettingsError, match=r"must be JSON: true .*Nothing was written"):
+        frozen_clusters(stored)
+
+
+def api_answers(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], Any]) -> None:
+    """Airflow's supervisor as a task sees it."""
+    monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", SimpleNamespace(send=lambda message: answer()), raising=False)
+    monkeypatch.setattr(freeze, "ensure_secrets_backend_loaded", lambda: [ExecutionAPISecretsBackend()])
+
+
+def test_the_switch_is_read_from_airflows_api(monkeypatch: pytest.MonkeyPatch) -> None:
+    api_answers(monkeypatch, lambda: VariableResult(key=freeze.VARIABLE, value="true"))
+    with pytest.raises(FrozenError):
+        check_not_frozen("any")
+    api_answers(monkeypatch, lambda: ErrorResponse(error=ErrorType.VARIABLE_NOT_FOUND))
+    check_not_frozen("any")
+
+
+def broken() -> Any:
+    raise OSError("the socket is gone")
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [lambda: ErrorResponse(error=ErrorType.API_SERVER_ERROR), broken, lambda: None],
+    ids=["server_error", "no_supervisor", "no_answer"],
+)
+def test_a_switch_that_cannot_be_read_is_not_off(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], Any]) -> None:
+    api_answers(monkeypatch, answer)
+    with pytest.raises(ReadError, match="Whether the cluster is frozen cannot be told"):
+        check_not_frozen("any")
+
+
+def test_a_secrets_backend_that_fails_is_not_taken_for_one_without_the_switch(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    backend = SimpleNamespace(get_variable=lambda key: broken())
+    monkeypatch.setattr(freeze, "ensure_secrets_backend_loaded", lambda: [backend])
+    with pytest.raises(ReadError, match="SimpleNamespace: OSError"):
+        check_not_frozen("any")

@@ -1,0 +1,117 @@
+"""The sweep: what nobody holds is reported, and cleaned where an approver ticks it. The cluster is simulated."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_rebalance.admin.replica_sizes import BrokerDisks
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.workflow.throttle import janitor, sweeping
+from support.runs.janitor_run import Airflow, tend
+from support.runs.rebalance_run import CONNECTION
+from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
+from support.zookeeper.fake_zookeeper import REASSIGN
+
+LEADER_RATE = "leader.replication.throttled.rate"
+LEADERS = "leader.replication.throttled.replicas"
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    return approved_run(tmp_path, cluster, monkeypatch)
+
+
+@pytest.fixture
+def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
+    return Airflow.answering(monkeypatch)
+
+
+def finding(report: dict[str, Any], start: str) -> str:
+    (found,) = [one["id"] for one in report["findings"] if one["id"].startswith(start)]
+    return str(found)
+
+
+@pytest.fixture
+def littered(run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    """A throttle nobody holds, a config without topic, and a replica that came back."""
+    cluster.fake.put_json(
+        "/config/brokers/1", {"version": 1, "config": {LEADER_RATE: "123", "log.cleaner.threads": "2"}}
+    )
+    cluster.fake.put_json("/config/topics/half", {"version": 1, "config": {"retention.ms": "1"}})
+    real = sweeping.sizes.read_log_dirs
+
+    def log_dirs(kafka: Any, brokers: Any) -> BrokerDisks:
+        found = real(kafka, brokers)
+        return BrokerDisks({**found.replicas, TopicPartition("idle", 0): {1: 5, 3: 5, 4: 5}}, found.log_dirs)
+
+    monkeypatch.setattr(sweeping.sizes, "read_log_dirs", log_dirs)
+    return cluster
+
+
+def test_a_sweep_reports_and_cleans_only_what_an_approver_ticks(littered: SimulatedCluster, airflow: Airflow) -> None:
+    before = littered.tree()
+    report = tend()
+    assert {one["id"].partition(":")[0] for one in report["findings"]} == {"throttle", "config", "replica"}
+    assert littered.tree() == before
+    assert "replica:4:idle-0" in {one["id"] for one in report["findings"]}
+    throttle, config = finding(report, "throttle:"), finding(report, "config:")
+    with pytest.raises(AirflowFailException, match="PolicyError"):
+        tend("olive", clean=[throttle])
+    with pytest.raises(AirflowFailException, match=r"Nothing was cleaned: 'replica:4:idle-0' is not for this Dag"):
+        tend("uma", clean=[throttle, "replica:4:idle-0"])
+    assert littered.tree() == before
+    report = tend("uma", clean=[throttle, config])
+    assert report["cleaned"] == [throttle, config]
+    assert littered.config("brokers/1") == {"log.cleaner.threads": "2"}
+    assert "/config/topics/half" not in littered.fake.znodes
+    assert [one["id"] for one in tend()["findings"]] == ["replica:4:idle-0"]
+
+
+def test_what_changed_since_it_was_ticked_is_not_cleaned(littered: SimulatedCluster, airflow: Airflow) -> None:
+    throttle, config = (finding(tend(), start) for start in ("throttle:", "config:"))
+    littered.fake.put_json("/config/brokers/1", {"version": 1, "config": {LEADER_RATE: "124"}})
+    littered.fake.put_json("/config/topics/half", {"version": 1, "config": {"retention.ms": "2"}})
+    before = littered.tree()
+    for name in (throttle, config):
+        with pytest.raises(AirflowFailException, match=r"is not there, or has changed since"):
+            tend("uma", clean=[name])
+    assert littered.tree() == before
+
+
+def test_a_throttle_is_not_cleaned_while_something_moves_or_a_listed_replica_is_behind(
+    littered: SimulatedCluster, airflow: Airflow
+) -> None:
+    littered.fake.put_json("/config/topics/idle", {"version": 1, "config": {LEADERS: "*"}})
+    report = tend()
+    listed = finding(report, "throttle:topics/idle")
+    state = "/brokers/topics/idle/partitions/0/state"
+    littered.fake.put_json(state, {**littered.fake.json(state), "isr": [1]})
+    with pytest.raises(AirflowFailException, match=r"replicas of idle-0 are outside the ISR"):
+        tend("uma", clean=[listed])
+    littered.fake.put_json(REASSIGN, {"version": 1, "partitions": [{"topic": "idle", "partition": 0, "replicas": [3]}]})
+    with pytest.raises(AirflowFailException, match="a reassignment is in motion"):
+        tend("uma", clean=[finding(report, "throttle:brokers/1")])
+    assert littered.config("topics/idle") == {LEADERS: "*"}
+
+
+def test_a_config_that_names_no_broker_is_told_and_holds_up_nothing(
+    littered: SimulatedCluster, airflow: Airflow
+) -> None:
+    found = {one["id"] for one in tend()["findings"]}
+    for name in ("foo", "-1", "\u0663"):
+        littered.fake.put_json(f"/config/brokers/{name}", {"version": 1, "config": {LEADER_RATE: "1"}})
+    swept = janitor.read_report(CONNECTION) | {"swept_at": None}
+    swept.pop("format_version")
+    janitor._write_report(CONNECTION, swept)
+    report = tend()
+    assert {one["id"] for one in report["findings"]} == found
+    assert sum("names no broker" in text for text in report["warnings"]) == 3

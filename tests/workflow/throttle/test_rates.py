@@ -1,0 +1,187 @@
+"""The rate of a run's throttle: refused, automatic, and changed while the run goes on. The cluster is simulated."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import ThrottleError, ThrottleRateError
+from kafka_rebalance.workflow.pages.report_files import read_report
+from kafka_rebalance.workflow.throttle import leases, rate_change, rates
+from kafka_rebalance.workflow.throttle.rate_change import change_rate
+from support.runs.rebalance_run import CONNECTION
+from support.runs.simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run
+
+CLUSTER = "simulated-cluster-0001"
+MB = 1_000_000
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return SimulatedCluster(monkeypatch, FEWER_TOPICS)
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    return approved_run(tmp_path, cluster, monkeypatch)
+
+
+def set_rates(cluster: SimulatedCluster) -> set[str]:
+    return {v for values in cluster.throttles().values() for k, v in values.items() if k.endswith(".rate")}
+
+
+def write_much(monkeypatch: pytest.MonkeyPatch, bytes_per_second: float) -> None:
+    """As if the ledger said so of every partition."""
+    real = rates.measured
+
+    def measured(folder):
+        found = real(folder)
+        return found._replace(written=dict.fromkeys(found.replicas, bytes_per_second))
+
+    monkeypatch.setattr(rates, "measured", measured)
+
+
+def test_another_rate_is_in_force_at_once_is_written_down_and_is_put_back_with_the_rest(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    cluster.fake.put_json("/config/brokers/1", {"version": 1, "config": {"leader.replication.throttled.rate": "77"}})
+    run.hold()
+    run.request()
+    cluster.step()
+    change_rate(run.folder, 5 * MB, by="olive")
+    assert set_rates(cluster) == {str(5 * MB)}
+    document = json_files.read_json(run.folder, json_files.THROTTLE)
+    assert (document["bytes_per_second"], document["first_bytes_per_second"]) == (5 * MB, RATE)
+    assert [(c["bytes_per_second"], c["by"]) for c in document["rate_changes"]] == [(5 * MB, "olive")]
+    assert json_files.read_json(run.folder, json_files.DECISION)["throttle_bytes_per_second"] == RATE
+    run.hold()  # cleared with reassign: neither the approved rate again, nor ours as what was there before
+    assert set_rates(cluster) == {str(5 * MB)}
+    while cluster.step():
+        pass
+    run.reassign()
+    run.release()
+    assert cluster.throttles() == {"brokers/1": {"leader.replication.throttled.rate": "77"}}
+
+
+def test_a_change_that_broke_off_half_way_leaves_no_rate_behind(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    real, written = rate_change.merge_config, []
+
+    def one_only(client, entity, values, **fence):
+        if written:
+            raise KeyboardInterrupt  # the worker is gone
+        written.append(entity)
+        real(client, entity, values, **fence)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(rate_change, "merge_config", one_only)
+        with pytest.raises(KeyboardInterrupt):
+            change_rate(run.folder, 5 * MB, by="olive")
+    assert set_rates(cluster) == {str(5 * MB), str(RATE)}
+    assert run.release()["left_alone"] == []
+    assert cluster.leftovers() == []
+
+
+def test_a_change_at_the_moment_of_the_release_is_taken_off_again(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run.hold()
+    real = leases.write
+
+    def then_release(lease):
+        real(lease)
+        monkeypatch.setattr(leases, "write", real)
+        run.release()
+
+    monkeypatch.setattr(leases, "write", then_release)
+    with pytest.raises(ThrottleError, match="gave its throttle back at this moment"):
+        change_rate(run.folder, 5 * MB, by="olive")
+    assert cluster.leftovers() == []
+    assert leases.read_open(CLUSTER) is None
+
+
+def test_what_somebody_else_set_meanwhile_is_not_touched_by_a_change(
+    run: SimulatedRun, cluster: SimulatedCluster
+) -> None:
+    run.hold()
+    cluster.fake.put_json("/config/brokers/1", {"version": 1, "config": {"leader.replication.throttled.rate": "123"}})
+    change_rate(run.folder, 5 * MB, by="olive")
+    assert cluster.config("brokers/1")["leader.replication.throttled.rate"] == "123"
+
+
+def test_a_run_that_holds_nothing_has_no_rate_to_change(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    with pytest.raises(ThrottleError, match="holds no throttle now"):
+        change_rate(run.folder, 5 * MB, by="olive")
+    run.hold()
+    with pytest.raises(ThrottleRateError, match="outside the policy's 1000000 to 100000000"):
+        change_rate(run.folder, 1, by="olive")
+    run.release()
+    with pytest.raises(ThrottleError, match="holds no throttle now"):
+        change_rate(run.folder, 5 * MB, by="olive")
+
+
+@pytest.mark.parametrize("rate", [5.0 * MB, True, "5000000", None, float("nan")])
+def test_a_rate_that_is_no_whole_number_is_refused_and_the_lease_stays_readable(
+    run: SimulatedRun, cluster: SimulatedCluster, rate: Any
+) -> None:
+    run.hold()
+    with pytest.raises(ThrottleRateError, match="no whole number"):
+        change_rate(run.folder, rate, by="olive")
+    run.release()
+    assert cluster.leftovers() == []
+
+
+def test_a_rate_at_which_no_copy_could_end_is_refused_before_the_first_write_and_while_running(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    planned = json_files.read_json(run.folder, json_files.RATES)
+    assert planned["candidates"]["light"]["least_bytes_per_second"] == 1, "nothing was measured"
+    write_much(monkeypatch, 3.0 * MB)
+    (run.folder / json_files.RATES).unlink()  # of a plan that was made before there was such a file
+    with pytest.raises(AirflowFailException, match=r"ThrottleRateError: .*2000000 bytes/s is below the least of"):
+        run.hold()
+    assert cluster.leftovers() == []
+    del planned["format_version"]
+    json_files.write_json(run.folder, json_files.RATES, planned)
+    run.hold()
+    planned["candidates"]["light"]["least_bytes_per_second"] = 3 * MB + 1
+    json_files.write_json(run.folder, json_files.RATES, planned)
+    with pytest.raises(ThrottleRateError, match="below the least of"):
+        change_rate(run.folder, 3 * MB, by="olive")
+    assert set_rates(cluster) == {str(RATE)}
+
+
+def connect(monkeypatch: pytest.MonkeyPatch, capacities: dict[str, dict[str, float]]) -> None:
+    connection = json.loads(os.environ[f"AIRFLOW_CONN_{CONNECTION.upper()}"])
+    connection["extra"]["broker_capacities"] = capacities
+    monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
+
+
+def test_auto_is_told_from_the_networks_and_kept_with_its_reason(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = SimulatedRun(tmp_path, cluster, monkeypatch)
+    with pytest.raises(AirflowFailException, match=r"ThrottleRateError: .*needs the network of broker 1, 2, 3, 4"):
+        made.plan(job="drain", drain=[2], throttle_bytes_per_second="auto")
+    network = {"nic_in_bytes_per_second": 50.0 * MB, "nic_out_bytes_per_second": 50.0 * MB}
+    connect(monkeypatch, {str(broker): network for broker in (1, 2, 3, 4)})
+    write_much(monkeypatch, 1.0 * MB)
+    made.plan(job="drain", drain=[2], throttle_bytes_per_second="auto")
+    found = rates.read_rates(made.folder)["light"]
+    # Broker 1 leads orders-0 and idle-0, each with one follower and one reader: 4 MB/s out.
+    assert found["auto_bytes_per_second"] == 36 * MB
+    assert "80 % of the 47.7 MiB/s its network takes out, less 3.81 MiB/s in use" in found["why"]
+    assert found["least_bytes_per_second"] > MB
+    cost = read_report(made.folder).deciding.costs["light"]
+    assert cost.networks is not None
+    assert (cost.brokers, cost.known, cost.networks[0].broker, cost.networks[0].way) == (4, 4, 1, "out")
+    assert (cost.networks[0].used, round(cost.networks[0].free)) == (4.0 * MB, 36 * MB)
+    assert json_files.read_json(made.folder, json_files.SNAPSHOT)["throttle"] == "auto"

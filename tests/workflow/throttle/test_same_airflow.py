@@ -1,0 +1,148 @@
+"""A run's lock and throttle are this Airflow's whatever its address is: `base_url` is a setting, and gets changed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from airflow.sdk.exceptions import AirflowFailException
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model.same_airflow import is_same_airflow
+from kafka_rebalance.workflow.run import lock
+from kafka_rebalance.workflow.run.control import read_control
+from kafka_rebalance.workflow.run.folder import installation, runs_root
+from kafka_rebalance.workflow.throttle import janitor, leases, throttling
+from support.runs.cancel_run import CancelRun, begin, cancellable_cluster
+from support.runs.janitor_run import Airflow, tend
+from support.runs.rebalance_run import CONNECTION
+from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run
+
+LOCK = "/kafka_rebalance/run"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        ("https://a (9f3a1c2e)", "https://b (9f3a1c2e)", True),
+        ("airflow (9f3a1c2e)", "https://b (9f3a1c2e)", True),
+        ("https://a (9f3a1c2e)", "https://a (00000000)", False),
+        ("https://a", "https://a", True),  # of a version without marks
+        ("https://a", "https://a (9f3a1c2e)", False),
+        ("", "", True),
+    ],
+)
+def test_the_mark_alone_tells_one_airflow_from_another(one: str, other: str, same: bool) -> None:
+    assert is_same_airflow(one, other) is is_same_airflow(other, one) is same
+
+
+@pytest.fixture
+def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
+    return cancellable_cluster(monkeypatch, "2.8")
+
+
+@pytest.fixture
+def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> SimulatedRun:
+    """A batch of it is under way when somebody gives Airflow another address."""
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://old.example.org")
+    made = batched_run(tmp_path, cluster, monkeypatch)
+    begin(made, cluster)
+    assert cluster.fake.json(LOCK)["owner"].startswith("https://old.example.org (")
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://new.example.org")
+    return made
+
+
+def test_a_run_goes_on_to_its_end_under_a_changed_address(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    run.hold()
+    run.reassign()
+    assert run.finish()["passed"] is True
+    assert cluster.leftovers() == []
+
+
+def test_a_run_is_found_and_stopped_under_a_changed_address(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = CancelRun(monkeypatch)
+    asked.request("stop_after_batch")
+    asked.stop()
+    assert read_control(run.folder).stop_after_batch is not None
+    asked.request("set_throttle", throttle_bytes_per_second=1_000_000)
+    asked.set_throttle()
+    assert leases.rate_in_force(run.folder) == 1_000_000
+
+
+@pytest.mark.parametrize("name", [lambda holder: None, lambda holder: holder.replace("old", "new")])
+def test_the_janitor_puts_back_what_a_run_left_under_an_earlier_address(
+    run: SimulatedRun,
+    cluster: SimulatedCluster,
+    monkeypatch: pytest.MonkeyPatch,
+    name: Callable[[str], str | None],
+) -> None:
+    airflow = Airflow.answering(monkeypatch)
+    airflow.states["one"] = "failed"
+    while cluster.step():
+        pass
+    held = cluster.fake.json(LOCK)
+    break_lock = name(f"{held['run']} of {held['owner']}")
+    tend(**({} if break_lock is None else {"by": "uma", "kafka_conn_id": "kafka_in_process", "break_lock": break_lock}))
+    assert cluster.leftovers() == []
+
+
+def test_another_airflow_at_the_same_address_is_another_one(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    json_files.write_json(runs_root(), json_files.INSTALLATION, {"installation": "00000000"})
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://old.example.org")
+    with pytest.raises(AirflowFailException, match="Cancel it from the Airflow that runs it"):
+        CancelRun(monkeypatch).request("stop_after_batch")
+
+
+@pytest.mark.parametrize("mark", [None, "", 7])
+def test_a_file_without_a_mark_is_no_installation(run: SimulatedRun, mark: object) -> None:
+    json_files.write_json(runs_root(), json_files.INSTALLATION, {"installation": mark})
+    with pytest.raises(ArtifactError, match="holds no mark of this Airflow"):
+        installation()
+
+
+# --- a lock without a lease, on a cluster that no list names ---
+
+
+def test_a_lock_without_a_lease_is_found_on_a_cluster_that_no_list_names(
+    tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The worker dies after it has taken the lock, before it writes the lease."""
+    airflow = Airflow.answering(monkeypatch)
+    made = batched_run(tmp_path, cluster, monkeypatch)
+
+    def dies(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(throttling, "_set", dies)
+    monkeypatch.setattr(throttling, "_undo", dies)
+    assert janitor.clusters(None, None) == []
+    with pytest.raises(KeyboardInterrupt):
+        made.hold()
+    assert leases.stored() == ()
+    assert janitor.clusters(None, None) == [CONNECTION]
+    assert any("the cluster is held by kafka_rebalance/one" in line for line in tend()["lines"])
+    airflow.states["one"] = "failed"
+    tend()
+    assert LOCK not in cluster.fake.znodes
+    monkeypatch.setattr(lock, "KEPT_SECONDS", 0.0)
+    tend()
+    assert janitor.clusters(None, None) == []
+
+
+def test_a_run_that_gave_its_lock_back_leaves_no_note(run: SimulatedRun, cluster: SimulatedCluster) -> None:
+    assert janitor.clusters(None, None) == [CONNECTION]
+    run.reassign()
+    run.finish()
+    assert janitor.clusters(None, None) == []
+    assert list((runs_root() / json_files.LOCKS).iterdir()) == []
+
+
+def test_a_note_that_cannot_be_read_hides_no_other(run: SimulatedRun) -> None:
+    (Path(str(runs_root())) / json_files.LOCKS / "a.json").write_text("{")
+    assert janitor.clusters(None, None) == [CONNECTION]

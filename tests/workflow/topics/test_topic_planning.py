@@ -1,0 +1,58 @@
+"""What `kafka_topics` makes of a request: what it refuses, and what it notes, on a cluster written out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from kafka_rebalance.admin.effective_configs import ConfigValue
+from kafka_rebalance.admin.replica_sizes import BrokerDisks
+from kafka_rebalance.errors import PolicyError
+from kafka_rebalance.execution.topics.topic_request import TopicRequest
+from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.workflow.topics.planning import PlannedTopic, plan_change
+from kafka_rebalance.workflow.topics.reading import TopicCluster
+from support.documents.segment_configs import KAFKAS_DEFAULTS
+from support.kafka.small_clusters import partition, view
+
+KEY = "min.insync.replicas"
+
+
+def planned(folder: Path, lists: list[list[int]], least: dict[int, str], **asked: object) -> PlannedTopic | None:
+    """What altering topic `orders` of these lists gives; `least` is each broker's own min.insync.replicas."""
+    cluster = TopicCluster(
+        view=view(
+            {f"orders-{number}": partition(replicas) for number, replicas in enumerate(lists)}, brokers=[1, 2, 3]
+        ),
+        topic_configs={},
+        effective={
+            broker: {
+                key: ConfigValue(value, "DEFAULT_CONFIG")
+                for key, value in {**KAFKAS_DEFAULTS, "inter.broker.protocol.version": "3.9-IV0", KEY: value}.items()
+            }
+            for broker, value in least.items()
+        },
+        disks=BrokerDisks({}, {}),
+    )
+    connection = ClusterConnection("kafka_test", ZooKeeperConnection("zk:2181"), KafkaConnection("b:9092"))
+    policy = Policy.from_mapping({"approvers": ["uma"]}, "test")
+    request = TopicRequest.from_params({"action": "alter", "topic": "orders", **asked})
+    return plan_change(request, cluster, connection, policy, folder)
+
+
+def test_min_insync_replicas_is_held_against_the_shortest_list_of_the_topic(tmp_path: Path) -> None:
+    lists = [[1, 2, 3], [1, 2]]
+    with pytest.raises(PolicyError, match=r"min\.insync\.replicas 2 with replication factor 2"):
+        planned(tmp_path, lists, dict.fromkeys((1, 2, 3), "1"), config=[f"{KEY}=2"])
+    assert planned(tmp_path, [[1, 2, 3]] * 2, dict.fromkeys((1, 2, 3), "1"), config=[f"{KEY}=2"]) is not None
+
+
+def test_an_expansion_of_a_topic_below_the_highest_min_insync_replicas_of_a_broker_is_noted(tmp_path: Path) -> None:
+    found = planned(tmp_path, [[1]], {1: "1", 2: "2", 3: "1"}, partitions=2, assignment="kafka")
+    assert found is not None
+    assert any("min.insync.replicas 2 is above the replication factor 1" in note for note in found.notes)
+    found = planned(tmp_path, [[1]], dict.fromkeys((1, 2, 3), "1"), partitions=2, assignment="kafka")
+    assert found is not None
+    assert not any(KEY in note for note in found.notes)

@@ -1,0 +1,112 @@
+"""Whole runs of `kafka_topics` in one process (`dag.test()`), on a real broker; Spark and the answer are simulated."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from airflow.dag_processing.dagbag import DagBag
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk import DAG
+from airflow.sdk.exceptions import AirflowException
+
+from kafka_rebalance.execution.topics.topic_request import TopicRequest
+from kafka_rebalance.workflow.topics.params import TOPICS_PARAMS
+from local_cluster import LocalCluster
+from support.airflow.airflow_home import REPOSITORY
+from support.runs.rebalance_run import set_up_airflow
+
+CONNECTION = "kafka_topics_dag"
+# `dag.test()` runs have no known requester, so four eyes cannot be shown; other tests do that.
+POLICY = "approvers: [uma]\nrequester_may_approve: true\n"
+DEFAULTS = {name: param.value for name, param in TOPICS_PARAMS.items()}  # `dag.test()` leaves a run's params in the Dag
+BEHIND = ("sample_keys", "forecast", "approve", "write", "verify")
+
+Run = Callable[..., dict[str, str]]
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[LocalCluster]:
+    with LocalCluster(brokers=3, racks=3, one_jvm=True) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def topics_dag() -> DAG:
+    dag: DAG = DagBag(str(REPOSITORY / "dags")).dags["kafka_topics"]
+    for task in dag.tasks:
+        task.retries = 0
+    return dag
+
+
+@pytest.fixture
+def run(cluster: LocalCluster, topics_dag: DAG, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """Runs the Dag and gives the state of each task, and of the run under the key `run`."""
+    set_up_airflow(monkeypatch, tmp_path, cluster, CONNECTION, POLICY)
+
+    def fail(operator: SparkSubmitOperator, context: Any) -> None:
+        raise AirflowException("simulated: Spark is not there")
+
+    def start(choice: str = "", **params: Any) -> dict[str, str]:
+        def answer(operator: HITLOperator, context: Any) -> Any:
+            event = {
+                "chosen_options": [next(option for option in operator.options if option.startswith(choice))],
+                "params_input": {"note": None},
+                "responded_at": datetime.now(UTC),
+                "responded_by_user": {"id": "uma", "name": "uma"},
+            }
+            return operator.execute_complete(context, event)
+
+        monkeypatch.setattr(SparkSubmitOperator, "execute", fail)
+        monkeypatch.setattr(HITLOperator, "execute", answer)
+        ended = topics_dag.test(run_conf={**DEFAULTS, "kafka_conn_id": CONNECTION, **params})
+        states = {instance.task_id: str(instance.state) for instance in ended.get_task_instances()}
+        return {**states, "run": str(ended.state)}
+
+    return start
+
+
+def test_looking_ends_after_the_request(run: Run) -> None:
+    for action in ("list", "describe"):
+        states = run(action=action)
+        assert (states["request"], states["run"]) == ("success", "success")
+        assert {states[task] for task in BEHIND} == {"skipped"}
+
+
+def test_a_creation_asks_nobody_and_an_expansion_waits_for_an_answer(run: Run) -> None:
+    made = run(action="create", topic="orders", partitions=3, replication_factor=2)
+    assert made["sample_keys"] == "skipped"
+    assert {state for task, state in made.items() if task != "sample_keys"} == {"success"}
+    rejected = run(choice="Reject", action="alter", topic="orders", partitions=4, sample_rows=0)
+    assert (rejected["approve"], rejected["write"], rejected["verify"]) == ("success", "skipped", "skipped")
+    assert rejected["run"] == "success"
+    grown = run(choice="alter", action="alter", topic="orders", partitions=4, sample_rows=0)
+    assert (grown["write"], grown["verify"], grown["run"]) == ("success", "success", "success")
+
+
+def test_a_bad_request_fails_the_run_before_anything_else(run: Run) -> None:
+    states = run(action="create", topic="a b", partitions=1, replication_factor=1)
+    assert (states["request"], states["run"]) == ("failed", "failed")
+    assert {states[task] for task in BEHIND} <= {"upstream_failed", "skipped"}
+
+
+def test_the_forms_defaults_ask_for_a_list_and_nothing_else() -> None:
+    asked = TopicRequest.from_params(DEFAULTS)
+    assert asked == TopicRequest("list", sample_rows=200_000)
+
+
+def test_the_approval_stands_before_every_write(topics_dag: DAG) -> None:
+    upstream = {task.task_id: set(task.upstream_task_ids) for task in topics_dag.tasks}
+    assert upstream == {
+        "request": set(),
+        "route": {"request"},
+        "sample_keys": {"request", "route"},
+        "forecast": {"request", "route", "sample_keys"},
+        "approve": {"forecast", "request"},
+        "write": {"approve"},
+        "verify": {"approve", "write"},
+    }
