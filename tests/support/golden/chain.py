@@ -46,13 +46,12 @@ from support.golden.planning import (
     SNAPSHOT,
     digest_entries,
     given_history,
-    lines_of,
     names_of,
     parquet_text,
     report_entries,
     without_pictures,
 )
-from support.golden.records import csv_text, document_text, given
+from support.golden.records import csv_text, document_text, given, lines_of
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun
 
@@ -179,17 +178,7 @@ class RecordedRun(SimulatedRun):
         }
         operator.execute(context)
         rate = operator.params["throttle_bytes_per_second"]
-        self.asked = lines_of(
-            [
-                {"options": operator.options},
-                {
-                    "form": operator.params.dump(),
-                    "throttle": operator.params.get_param("throttle_bytes_per_second").schema,
-                },
-                {"text": figures_in(operator.subject, names_of(self._start))},
-                {"text": figures_in(str(operator.body), names_of(self._start))},
-            ]
-        )
+        self.asked = request_text(operator, names_of(self._start))
         user = self._start["policy"]["approvers"][0]
         user = user if isinstance(user, dict) else {"id": user, "name": user}
         chosen = [option for option in operator.options if option.startswith(choice)]
@@ -217,6 +206,27 @@ class RecordedRun(SimulatedRun):
         return super().follow(batch, until=looked, **options)
 
 
+def request_text(operator: Any, names: Sequence[str]) -> str:
+    """What an approval asks: its buttons, its form, and the figures of its subject and its text."""
+    form = {name: operator.params.get_param(name) for name in operator.params}
+    words = ("title", "description")
+    return lines_of(
+        [
+            {"options": operator.options},
+            *(
+                {
+                    "field": name,
+                    "value": field.value,
+                    **{key: field.schema[key] for key in field.schema if key not in words},
+                }
+                for name, field in form.items()
+            ),
+            {"text": figures_in(operator.subject, names)},
+            {"text": figures_in(str(operator.body), names)},
+        ]
+    )
+
+
 Bundles = dict[str, dict[str, str]]
 
 
@@ -232,7 +242,9 @@ def carried_out(run: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bund
         for path in (made.folder / name for name in names):
             if path.exists():
                 stages[f"{stage}/{path.name}"] = text_of(path)
-        stages[f"{stage}/znodes"] = _znodes(cluster, folder)
+        stages[f"{stage}/znodes"] = znodes_text(cluster, folder)
+        noted = (path for path in sorted((folder / "runs" / json_files.LOCKS).rglob("*")) if path.is_file())
+        stages.update({f"{stage}/{path.relative_to(folder / 'runs')}": text_of(path) for path in noted})
 
     def page(stage: str) -> None:
         pages[stage] = (made.folder / json_files.REPORT).read_text()
@@ -267,7 +279,7 @@ def carried_out(run: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bund
     made.reassign()
     made.finish()
     page(END)
-    files = _files(folder / "runs", made.folder)
+    files = files_below(folder / "runs", made.folder)
     plan, snapshot, rest = {}, {}, {}
     for name, text in files.items():
         into = snapshot if name.startswith(IN_SNAPSHOT) else plan if _is_of_the_plan(name) else rest
@@ -276,7 +288,7 @@ def carried_out(run: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bund
         [{"reassign": [[*tp, replicas] for tp, replicas in one.items()]} for one in cluster.requests]
         + [{"elect": one} for one in cluster.elections]
     )
-    rest["znodes"] = _znodes(cluster, folder)
+    rest["znodes"] = znodes_text(cluster, folder)
     settings = json_files.read_json(made.folder, json_files.SETTINGS)
     bundles = {
         SNAPSHOT: snapshot,
@@ -299,11 +311,11 @@ def _is_of_the_plan(name: str) -> bool:
     return name.startswith(written)
 
 
-def _files(root: Path, own: Path) -> dict[str, str]:
+def files_below(root: Path, own: Path | None = None) -> dict[str, str]:
     """Every file below `runs_url`, by its name in the run's folder, or else below the root."""
     found = {}
     for path in sorted(root.rglob("*")):
-        inside = path.is_relative_to(own)
+        inside = own is not None and path.is_relative_to(own)
         name = str(path.relative_to(own if inside else root))
         told_elsewhere = (
             not inside and EARLIER in name and path.suffix != ".parquet" and path.name != json_files.DECISION
@@ -327,7 +339,7 @@ def text_of(path: Path) -> str:
     return re.sub(r'"versions": \{[^}]*\}', '"versions": {}', text)  # of this package, and of Python
 
 
-def _znodes(cluster: RecordedCluster, folder: Path) -> str:
+def znodes_text(cluster: RecordedCluster, folder: Path) -> str:
     """What stands in ZooKeeper of ours, and every throttle."""
     own = {path: znode.data for path, znode in cluster.fake.znodes.items() if path.startswith("/kafka_rebalance")}
     texts = {path: _lease(data, folder) if path.endswith("/lease") else data.decode() for path, data in own.items()}

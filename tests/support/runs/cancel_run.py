@@ -30,15 +30,20 @@ from support.zookeeper.fake_zookeeper import REASSIGN
 BEFORE = {topic: {p: list(replicas) for p, replicas in lists.items()} for topic, lists in TOPICS.items()}
 
 
+def let_cancel(cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The controller, and from 2.4 on the brokers, cancel as those of its version."""
+    fail_over(cluster.fake, cluster.controller)
+    edge = "kafka_rebalance.admin.running_reassignments"
+    monkeypatch.setattr(f"{edge}.can_cancel", lambda _: cluster.controller.version != "2.0")
+    monkeypatch.setattr(
+        f"{edge}.cancel_reassignments", lambda _, asked: cancel_by_api(cluster.fake, cluster.controller, asked)
+    )
+
+
 def cancellable_cluster(monkeypatch: pytest.MonkeyPatch, version: str) -> SimulatedCluster:
     """With what a controller of that version does when it is told to cancel; it goes on while somebody waits."""
     made = SimulatedCluster(monkeypatch, TOPICS, version)
-    fail_over(made.fake, made.controller)
-    edge = "kafka_rebalance.admin.running_reassignments"
-    monkeypatch.setattr(f"{edge}.can_cancel", lambda _: version != "2.0")
-    monkeypatch.setattr(
-        f"{edge}.cancel_reassignments", lambda _, partitions: cancel_by_api(made.fake, made.controller, partitions)
-    )
+    let_cancel(made, monkeypatch)
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: made.step())
     for room in ("tasks", "controller_election"):
         monkeypatch.setattr(f"kafka_rebalance.workflow.cancel.{room}.time", clock)
