@@ -121,8 +121,8 @@ def test_retries_are_what_each_task_can_make_of_them(rebalance: DAG) -> None:
     assert timedelta(hours=2) <= sum(delays, timedelta()) <= timedelta(hours=2.5)
 
 
-def test_every_setting_that_the_readme_lists_is_one_that_a_run_can_set() -> None:
-    rows = (REPOSITORY / "README.md").read_text().partition("| setting |")[2].partition("\n\n")[0].splitlines()[2:]
+def test_every_setting_that_the_page_of_jobs_lists_is_one_that_a_run_can_set() -> None:
+    rows = (REPOSITORY / "docs/jobs.md").read_text().partition("| setting |")[2].partition("\n\n")[0].splitlines()[2:]
     named = {name for row in rows for name in re.findall(r"`(\w+)`", row.split("|")[1])}
     assert len(named) > 5
     assert named <= REBALANCE_PARAMS.keys()

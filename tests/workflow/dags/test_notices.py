@@ -200,10 +200,10 @@ def test_without_the_option_nobody_is_told(monkeypatch: pytest.MonkeyPatch, capl
     assert (Recorder.told, caplog.text) == ([], "")
 
 
-def test_the_readmes_example_sends_an_e_mail(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_example_of_the_install_page_sends_an_e_mail(monkeypatch: pytest.MonkeyPatch) -> None:
     """Airflow's own SmtpNotifier; only its connection to a server is simulated."""
-    readme = (REPOSITORY / "README.md").read_text()
-    example = readme.partition("notifiers = ")[2].partition("\n   ```")[0]
+    page = (REPOSITORY / "docs/install.md").read_text()
+    example = page.partition("notifiers = ")[2].partition("\n```")[0]
     sent: list[dict[str, Any]] = []
 
     class Server:

@@ -163,6 +163,23 @@ def test_a_runs_page_fits_is_accessible_and_logs_no_error(browser: Chrome, serve
     assert console_errors(browser) == []
 
 
+def test_the_first_screen_at_the_approval_says_why_what_it_takes_and_what_is_recommended(
+    browser: Chrome, served: str
+) -> None:
+    """SCREENSHOTS=docs/img makes the README's picture anew."""
+    run = run_at("waiting")
+    snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
+    changed = {"reason": "Brokers 5 and 6 are new and hold nothing", "window": {"not_before": None, "finish_by": None}}
+    json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot | changed)
+    look_as(browser, 1280)
+    browser.get(f"{served}{run.url}")
+    keep_picture(browser, "run-at-the-approval")
+    bottom = "return arguments[0].getBoundingClientRect().bottom <= innerHeight"
+    for words in ("Waits for approval", changed["reason"], "If nothing is done:", "recommended", "Copies", "Takes"):
+        element = browser.find_element(By.XPATH, f"//*[normalize-space(text())='{words}']")
+        assert browser.execute_script(bottom, element), f"{words}: one has to scroll"
+
+
 def test_the_overview_fits_is_accessible_and_logs_no_error(
     browser: Chrome, served: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:

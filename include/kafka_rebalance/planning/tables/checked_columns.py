@@ -36,7 +36,7 @@ class Columns:
         self.table, self.where = table, where
 
     def _error(self, what: str) -> ArtifactError:
-        return ArtifactError(f"{self.where}: {what}. Nothing was planned. The README's Tables list the columns.")
+        return ArtifactError(f"{self.where}: {what}. Nothing was planned. docs/tables.md lists the columns.")
 
     def _column(self, name: str, *, required: bool) -> pa.ChunkedArray | None:
         found = self.table.column_names.count(name)

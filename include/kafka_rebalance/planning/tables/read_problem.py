@@ -1,6 +1,6 @@
 """The snapshot's tables as the arrays that the planner computes on.
 
-Columns are those of the README's "Tables"; columns beyond them are left alone, optional ones may be missing or null.
+Columns are those of `docs/tables.md`; columns beyond them are left alone, optional ones may be missing or null.
 """
 
 from __future__ import annotations

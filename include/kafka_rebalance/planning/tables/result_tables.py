@@ -1,6 +1,6 @@
 """The planner's tables: Parquet in, Parquet and JSON out. The same writer serves the command line and the Spark job.
 
-Columns are those of the README's "Tables"; columns beyond them are left alone, optional ones may be missing or null.
+Columns are those of `docs/tables.md`; columns beyond them are left alone, optional ones may be missing or null.
 """
 
 from __future__ import annotations

@@ -1,0 +1,98 @@
+"""README and docs: every link leads somewhere, and a sentence says one thing."""
+
+from __future__ import annotations
+
+import re
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[3]
+PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglob("*.md"))]
+NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
+LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]+)\)")
+WORDS_AT_MOST = 25
+# Written by a command, or not yet read for its English.
+LONG_SENTENCES = {"CHANGELOG.md", *(f"docs/{name}.md" for name in (
+    "architecture", "benchmarks", "dependencies", "notebooks", "reliability", "running"))}  # fmt: skip
+
+
+@cache
+def prose(path: Path) -> str:
+    """The page without its blocks of code."""
+    return re.sub(r"^ *```.*?^ *```", "", path.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors(text: str) -> set[str]:
+    """What a heading is called in an address, as GitHub has it."""
+    headings = re.findall(r"^#+ +(.+?) *$", text, flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def broken_links(path: Path, text: str) -> list[str]:
+    """Relative links to a file or a heading that is not there; addresses of other hosts are not asked."""
+    broken = []
+    for target in LINK.findall(text):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        linked = path.parent / name if name else path
+        if not linked.exists() or (anchor and anchor not in anchors(prose(linked))):
+            broken.append(target)
+    return broken
+
+
+def sentences(text: str) -> list[str]:
+    """Of running text and lists; not of tables and headings. Code in backquotes counts as one word."""
+    one_word = LINK.sub(lambda link: link[0][1:].partition("]")[0], re.sub(r"`[^`]+`", "code", text))
+    lines = [line for line in one_word.splitlines() if not re.match(r" *(\||#)", line)]
+    paragraphs = re.split(r"\n\s*\n|^ *(?:[-*]|\d+\.) +", "\n".join(lines), flags=re.MULTILINE)
+    return [
+        " ".join(sentence.split())
+        for paragraph in paragraphs
+        for sentence in re.split(r"(?<=[.!?:])\s+|(?<=[.!?:][*_)])\s+|(?<=[.!?:]\*\*)\s+", paragraph)
+        if sentence.strip()
+    ]
+
+
+def too_long(text: str) -> list[str]:
+    return [sentence for sentence in sentences(text) if len(sentence.split()) > WORDS_AT_MOST]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_relative_link_leads_to_a_file_and_a_heading_that_are_there(name: str) -> None:
+    assert broken_links(ROOT / name, prose(ROOT / name)) == []
+
+
+@pytest.mark.parametrize(
+    "link", ["[x](docs/none.md)", "[x](docs/running.md#none)", "[x](#none)", "![x](docs/img/none.png)"]
+)
+def test_a_broken_link_is_found(link: str) -> None:
+    assert len(broken_links(ROOT / "README.md", f"See {link}.")) == 1
+
+
+def test_every_page_can_be_reached_from_the_readme() -> None:
+    reached, open_pages = set[Path](), [ROOT / "README.md"]
+    while open_pages:
+        page = open_pages.pop()
+        reached.add(page)
+        linked = {(page.parent / target.partition("#")[0]).resolve() for target in LINK.findall(prose(page))}
+        open_pages.extend(found for found in linked if found in PAGES and found not in reached)
+    assert [name for name in NAMES if ROOT / name not in reached] == []
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if name not in LONG_SENTENCES])
+def test_no_sentence_has_more_words_than_one_reads_at_night(name: str) -> None:
+    assert too_long(prose(ROOT / name)) == []
+
+
+def test_a_long_sentence_is_found() -> None:
+    long = "This sentence goes on " + "and on " * 12 + "."
+    assert too_long(f"It is short.\n\n- {long}\n- And so is this.") == [long]
+
+
+def test_the_pictures_of_the_pages_are_small() -> None:
+    sizes = {path.name: path.stat().st_size for path in (ROOT / "docs").rglob("*.png")}
+    assert {name: size for name, size in sizes.items() if size > 300_000} == {}
+    assert len(sizes) > 2
