@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 from local_cluster import LocalCluster
-from local_cluster.locks import VERSIONS
-from move_recordings import SCENARIOS, record_move
+from local_cluster.jars.locked_jars import VERSIONS
+from support.kafka.move_recordings import SCENARIOS, record_move
 
 FOLDER = Path(__file__).parent / "moves"
 

@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.zookeeper.client import open_client
 from local_cluster import LocalCluster
-from local_cluster.locks import VERSIONS
+from local_cluster.jars.locked_jars import VERSIONS
 
 FOLDER = Path(__file__).parent / "znodes"
 MOVING = "/brokers/topics/moving"
