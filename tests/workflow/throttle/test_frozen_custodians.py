@@ -109,7 +109,7 @@ def test_a_release_that_was_frozen_before_it_closed_the_lease(
     check_untouched(second, cluster)
 
 
-@pytest.mark.parametrize("place", [(throttling.lock, "release"), (throttling.lock, "read_fence")])
+@pytest.mark.parametrize("place", [(throttling.cluster_lock, "release"), (throttling.cluster_lock, "read_fence")])
 def test_a_release_that_was_frozen_before_it_gave_the_lock_back_of_a_run_that_was_cleared_meanwhile(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, str]
 ) -> None:

@@ -92,13 +92,13 @@ def test_an_approval_that_expires_while_the_lock_is_taken_writes_nothing(
     run.request(topic="orders", action="delete")
     run.ask()
     run.answer("delete")
-    real = topics.lock.acquire
+    real = topics.cluster_lock.acquire
 
     def slowly(*arguments: Any) -> Any:
         grow_old(run, 90 * DAY)
         return real(*arguments)
 
-    monkeypatch.setattr(topics.lock, "acquire", slowly)
+    monkeypatch.setattr(topics.cluster_lock, "acquire", slowly)
     later = SimpleNamespace(now=lambda zone: datetime.now(zone) + 90 * DAY)
     monkeypatch.setattr(topics, "datetime", later)
     with pytest.raises(AirflowFailException, match="has expired"):
