@@ -143,6 +143,29 @@ def test_a_run_that_gave_its_lock_back_leaves_no_note(run: SimulatedRun, cluster
     assert list((runs_root() / json_files.LOCKS).iterdir()) == []
 
 
-def test_a_note_that_cannot_be_read_hides_no_other(run: SimulatedRun) -> None:
-    (Path(str(runs_root())) / json_files.LOCKS / "a.json").write_text("{")
+@pytest.mark.parametrize("content", ["{", "[]", '{"format_version": 1}', '{"format_version": 2}'])
+def test_a_damaged_note_hides_no_other_and_is_named(
+    run: SimulatedRun, caplog: pytest.LogCaptureFixture, content: str
+) -> None:
+    (Path(str(runs_root())) / json_files.LOCKS / "a.json").write_text(content)
     assert janitor.clusters(None, None) == [CONNECTION]
+    assert "a.json" in caplog.text
+
+
+def test_a_note_without_a_time_keeps_no_other_from_being_forgotten(run: SimulatedRun) -> None:
+    folder = Path(str(runs_root())) / json_files.LOCKS
+    (folder / "a.json").write_text(f'{{"format_version": 1, "connection_id": "{CONNECTION}", "noted_at": "soon"}}')
+    (folder / "b.json").write_text(
+        f'{{"format_version": 1, "connection_id": "{CONNECTION}", "noted_at": "2001-01-01T00:00:00"}}'
+    )
+    lock.forget_old_locks(CONNECTION)
+    assert (folder / "a.json").exists()
+    assert not (folder / "b.json").exists()
+
+
+def test_a_note_that_storage_does_not_give_hides_no_other_and_is_named(
+    run: SimulatedRun, caplog: pytest.LogCaptureFixture
+) -> None:
+    (Path(str(runs_root())) / json_files.LOCKS / "a.json").mkdir()
+    assert janitor.clusters(None, None) == [CONNECTION]
+    assert "a.json" in caplog.text

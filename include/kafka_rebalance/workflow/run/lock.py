@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -60,32 +61,52 @@ def forget_lock(connection_id: str, owner: LockOwner) -> None:
 
 
 def noted_connections() -> list[str]:
-    """The connections of the clusters whose lock a run may hold. Raises StorageError."""
-    return list(dict.fromkeys(str(noted["connection_id"]) for _, noted in _notes()))
+    """The connections of the clusters whose lock a run may hold. Raises StorageError where no note can be listed.
+
+    A note that cannot be used is named in the log: the clusters of the others are looked after all the same.
+    """
+    return list(dict.fromkeys(note.connection_id for note in _notes()))
 
 
 def forget_old_locks(connection_id: str) -> None:
     """Removes the old notes of a cluster whose lock nobody holds. Raises StorageError."""
-    for name, noted in _notes():
-        age = datetime.now(UTC) - datetime.fromisoformat(noted["noted_at"])
-        if noted["connection_id"] == connection_id and abs(age.total_seconds()) > KEPT_SECONDS:
-            remove(runs_root() / json_files.LOCKS / name)
+    for note in _notes():
+        age = datetime.now(UTC) - note.noted_at
+        if note.connection_id == connection_id and abs(age.total_seconds()) > KEPT_SECONDS:
+            remove(runs_root() / json_files.LOCKS / note.name)
 
 
-def _notes() -> Iterator[tuple[str, dict[str, Any]]]:
+@dataclass(frozen=True, slots=True)
+class _Note:
+    name: str
+    connection_id: str
+    noted_at: datetime
+
+
+def _notes() -> Iterator[_Note]:
     folder = runs_root() / json_files.LOCKS
     for name in names_in(folder):
         if not name.endswith(".json") or name.startswith("."):
             continue
         try:
             noted = json_files.read_json_if_there(folder, name)
-        except StorageError:
-            raise
-        except ArtifactError as unreadable:
-            log.error("%s", unreadable)
-            continue
-        if noted is not None:
-            yield name, noted
+            if noted is not None:
+                yield _Note(name, str(noted["connection_id"]), _time(noted["noted_at"]))
+        except StorageError as away:
+            log.error("The note of a lock cannot be read: %s", away)
+        except (ArtifactError, KeyError, TypeError, ValueError) as damaged:
+            log.error(
+                "%s is no note of a lock (%s: %s). The cluster that it names is looked after only if a lease or the "
+                "Variable of the clusters names it too. Find out which cluster that is, then remove the file.",
+                folder / name,
+                type(damaged).__name__,
+                damaged,
+            )
+
+
+def _time(text: str) -> datetime:
+    at = datetime.fromisoformat(text)
+    return at if at.tzinfo is not None else at.replace(tzinfo=UTC)
 
 
 def _note(connection_id: str, owner: LockOwner) -> str:
