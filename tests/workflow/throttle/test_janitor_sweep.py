@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -47,13 +48,13 @@ def littered(run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.M
         "/config/brokers/1", {"version": 1, "config": {LEADER_RATE: "123", "log.cleaner.threads": "2"}}
     )
     cluster.fake.put_json("/config/topics/half", {"version": 1, "config": {"retention.ms": "1"}})
-    real = sweeping.sizes.read_log_dirs
+    real = sweeping.replica_sizes.read_log_dirs
 
     def log_dirs(kafka: Any, brokers: Any) -> BrokerDisks:
         found = real(kafka, brokers)
         return BrokerDisks({**found.replicas, TopicPartition("idle", 0): {1: 5, 3: 5, 4: 5}}, found.log_dirs)
 
-    monkeypatch.setattr(sweeping.sizes, "read_log_dirs", log_dirs)
+    monkeypatch.setattr(sweeping.replica_sizes, "read_log_dirs", log_dirs)
     return cluster
 
 
@@ -115,3 +116,25 @@ def test_a_config_that_names_no_broker_is_told_and_holds_up_nothing(
     report = tend()
     assert {one["id"] for one in report["findings"]} == found
     assert sum("names no broker" in text for text in report["warnings"]) == 3
+
+
+def written(report: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """The last report, with its findings changed."""
+    report.pop("format_version", None)
+    janitor._write_report(CONNECTION, report | {"findings": [change(one) for one in report["findings"]]})
+
+
+def test_findings_of_a_later_version_are_told_and_kept(
+    littered: SimulatedCluster, airflow: Airflow, caplog: pytest.LogCaptureFixture
+) -> None:
+    written(tend(), lambda found: found | {"seen_first_at": "later"})
+    caplog.clear()
+    report = tend()
+    assert all(found["seen_first_at"] == "later" for found in report["findings"])
+    assert "log directory of idle-0" in caplog.text
+
+
+def test_findings_that_cannot_be_read_are_swept_again(littered: SimulatedCluster, airflow: Airflow) -> None:
+    found = tend()["findings"]
+    written(janitor.read_report(CONNECTION), lambda one: {"id": one["id"]})
+    assert tend()["findings"] == found

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Any, Self
 
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease, list_entries
 from kafka_rebalance.execution.move_stage import may_be_between, traits_of
@@ -202,6 +203,12 @@ class Finding:
     can_be_cleaned: bool
     entity: str = ""  # of a config
     key: str = ""  # of a throttle
+
+    @classmethod
+    def from_mapping(cls, found: Mapping[str, Any]) -> Self:
+        """What the janitor's report has of it; keys of a later version are passed over. Raises KeyError."""
+        names = ("id", "text", "remedy", "can_be_cleaned")
+        return cls(**{name: found[name] for name in names}, entity=found.get("entity", ""), key=found.get("key", ""))
 
 
 def unheld_throttles(configs: Configs, lease: ThrottleLease | None, lock_holder: str | None) -> tuple[Finding, ...]:

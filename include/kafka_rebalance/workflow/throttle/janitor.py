@@ -109,7 +109,7 @@ def tend(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> dict[st
     connection = read_connection(connection_id)
     with open_client(connection.zookeeper) as client:
         look = _watch(client, asked, Sighting.from_mapping(before.get("followed")))
-        findings, swept_at = before.get("findings", []), before.get("swept_at")
+        findings, swept_at = _swept_before(before)
         cleaned: list[str] = []
         if asked or _is_due(swept_at, SWEEP_SECONDS):
             try:
@@ -360,6 +360,18 @@ def read_report(connection_id: str) -> dict[str, Any]:
         return {}
 
 
+def _swept_before(report: Mapping[str, Any]) -> tuple[list[dict[str, Any]], object]:
+    """The findings of the last sweep and its time; no time where they cannot be read, so that a sweep is due."""
+    try:
+        findings = [dict(found) for found in report.get("findings", ())]
+        for found in findings:
+            Finding.from_mapping(found)
+    except (KeyError, TypeError, ValueError) as unreadable:
+        log.warning("The findings of the last sweep cannot be read (%r): the cluster is swept again.", unreadable)
+        return [], None
+    return findings, report.get("swept_at")
+
+
 def _write_report(connection_id: str, report: Mapping[str, Any]) -> None:
     folder = runs_root() / json_files.JANITOR
     make_folder(folder)
@@ -371,7 +383,7 @@ def _log(connection_id: str, report: Mapping[str, Any]) -> None:
         for text in report[name]:
             log.log(level, "%s: %s", connection_id, text)
     for found in report["findings"]:
-        one = Finding(**found)
+        one = Finding.from_mapping(found)
         log.warning("%s: %s | %s. %s", connection_id, one.id if one.can_be_cleaned else "-", one.text, one.remedy)
     for one_id in report["cleaned"]:
         log.info("%s: cleaned %s", connection_id, one_id)
