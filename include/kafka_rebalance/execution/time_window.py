@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
-from kafka_rebalance.errors import SettingsError
+from kafka_rebalance.errors import ClusterNotReadyError, SettingsError
 from kafka_rebalance.model.candidate import Move
 
 STABLE_LOOKS = 3  # a batch is over when this many looks one after the other found every criterion of the end
 SETTLING_SECONDS = 0.1  # between those looks
 YOUNG_SECONDS = 10.0  # most batches of empty or small partitions end within
+CLOCKS_MAY_DIFFER = timedelta(minutes=5)
 CONTROLLER_SECONDS = 5.0  # what taking up and ending a batch takes besides its bytes
 
 
@@ -91,6 +92,19 @@ class Window:
                 return len(predicted) - at
             now += timedelta(seconds=seconds * pace)
         return 0
+
+
+def check_clock(window: Window, now: datetime, zookeeper: datetime) -> None:
+    """Raises ClusterNotReadyError where there is a window and this worker's clock is not ZooKeeper's: one of both is
+    wrong, so nobody can tell whether the window is open. `zookeeper`: the time of a write of just now.
+    """
+    if window == Window() or abs(now - zookeeper) <= CLOCKS_MAY_DIFFER:
+        return
+    raise ClusterNotReadyError(
+        f"This worker's clock says {now:%Y-%m-%d %H:%M %Z}, ZooKeeper's says {zookeeper:%Y-%m-%d %H:%M %Z}: whether "
+        "the run's window (not_before, finish_by) is open cannot be told. No move was requested. Correct the clock "
+        "that is wrong, then clear this task."
+    )
 
 
 def read_window(params: Mapping[str, Any]) -> Window:

@@ -15,13 +15,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 
 from kazoo.client import KazooClient
 from kazoo.exceptions import NodeExistsError, NoNodeError
 from kazoo.protocol.states import ZnodeStat
 from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl
 
-from kafka_rebalance.errors import LockHeldError, LockLostError, WriteError
+from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError, WriteError
 from kafka_rebalance.model.same_airflow import is_same_run
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.znode_writes import acl_like, commit, create_znode, repeat, set_znode
@@ -165,6 +166,14 @@ def read_fence(client: KazooClient) -> Fence:
     """The fence as it stands, for somebody who does not hold the lock; empty where nobody ever did."""
     parent, _ = _read_znodes(client)
     return Fence() if parent is None else _fence(parent.czxid, int(parent.version))
+
+
+def read_time_of_fence(client: KazooClient) -> datetime:
+    """When the fence was raised last, by the clock of ZooKeeper's server. Raises ReadError."""
+    parent, _ = _read_znodes(client)
+    if parent is None:
+        raise ReadError(f"{paths.RUN_LOCK_PARENT} is gone, so ZooKeeper's time is not known. Clear this task.")
+    return datetime.fromtimestamp(parent.mtime / 1000, UTC)
 
 
 def raise_fence(client: KazooClient) -> Fence:

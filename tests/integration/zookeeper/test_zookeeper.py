@@ -2,6 +2,7 @@
 
 import itertools
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from kazoo.exceptions import NoNodeError
@@ -263,6 +264,8 @@ def test_one_run_holds_the_cluster(client):
         cluster_lock.LockOwner(run, DIGEST, "airflow", "2026-11-21T04:00:00Z") for run in ("run-1", "run-2")
     )
     cluster_lock.acquire(client, ours)
+    by_zookeeper = cluster_lock.read_time_of_fence(client)
+    assert abs(datetime.now(UTC) - by_zookeeper) < timedelta(minutes=1)  # on one machine, with one clock
     try:
         cluster_lock.acquire(client, ours)
         with pytest.raises(LockHeldError, match="run-1"):

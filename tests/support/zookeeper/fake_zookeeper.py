@@ -8,6 +8,7 @@ on 2.0.1 and 2.8.2, one visible stage of one partition at a time. Integration te
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
@@ -41,6 +42,7 @@ class Znode:
     version: int = 0
     owner: int = 0
     created: int = 0  # sequential children made below it
+    mtime: int = field(default_factory=lambda: int(time.time() * 1000))
 
 
 @dataclass
@@ -107,7 +109,8 @@ class FakeZooKeeper:
 
     def _stat(self, path: str) -> SimpleNamespace:
         znode = self._znode(path)
-        return SimpleNamespace(version=znode.version, czxid=znode.czxid, mzxid=znode.mzxid, ephemeralOwner=znode.owner)
+        names = ("version", "czxid", "mzxid", "mtime")
+        return SimpleNamespace(ephemeralOwner=znode.owner, **{name: getattr(znode, name) for name in names})
 
     def sync(self, path: str) -> str:
         return self._call("sync", path, lambda: path)
@@ -175,6 +178,7 @@ class FakeZooKeeper:
         znode = self._versioned(path, version)
         self.zxid += 1
         znode.data, znode.version, znode.mzxid = value, znode.version + 1, self.zxid
+        znode.mtime = int(time.time() * 1000)
 
     def delete(self, path: str, version: int = -1, recursive: bool = False) -> None:
         def act() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.workflow.reassignment.hold_operator import HoldThrottleOperator
 from kafka_rebalance.workflow.reassignment.waiting import Waiter
@@ -87,3 +89,37 @@ def test_an_approval_of_long_ago_is_executed_when_its_time_has_just_come(
     run.xcom["decision"] = {**run.decision, "decision_digest": digest_of(written), "approved_at": old}
     run.decision = run.xcom["decision"]
     assert hold(run)["entities"] > 0
+
+
+@pytest.mark.parametrize("hours", [24, -24])
+def test_where_a_clock_is_a_day_off_no_window_is_held_and_nothing_is_kept(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, hours: int
+) -> None:
+    """A worker's clock that is ahead would begin before the window opens. ZooKeeper's own clock tells."""
+    before, now = cluster.leftovers(), datetime.now(UTC)
+    begins(run, now + timedelta(hours=min(hours, 0) - 1))
+    monkeypatch.setattr(time, "time", lambda: now.timestamp() - hours * 3600)  # that of ZooKeeper
+    with pytest.raises(ClusterNotReadyError, match=r"clock says .* ZooKeeper's says .* No move was requested"):
+        hold(run)
+    assert cluster.leftovers() == before
+    assert LOCK not in cluster.fake.znodes
+
+
+def test_a_clock_that_goes_wrong_between_two_batches_stops_the_next_one(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(UTC)
+    begins(run, now - timedelta(minutes=1))
+    assert hold(run)["entities"] > 0
+    monkeypatch.setattr(time, "time", lambda: now.timestamp() - 86_400)
+    with pytest.raises(ClusterNotReadyError, match="No move was requested"):
+        run.request()
+    assert cluster.requests == []
+
+
+def test_without_a_window_a_clock_that_differs_stops_nothing(
+    run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(time, "time", lambda: datetime.now(UTC).timestamp() - 86_400)
+    assert hold(run)["entities"] > 0
+    assert run.request() == 1

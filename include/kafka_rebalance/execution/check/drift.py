@@ -9,6 +9,7 @@ from enum import StrEnum
 
 from kafka_rebalance.errors import ApprovalError, ReadError, StaleProposalError
 from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, headed_for, stage_in
+from kafka_rebalance.execution.time_window import CLOCKS_MAY_DIFFER
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -281,9 +282,6 @@ def check_growth(moves: Sequence[Move], sizes: Mapping[TopicPartition, int | Non
         f"approved. Most grew {named}. Nothing was written. Start a new Dag run, and ask for an approval of what it "
         "proposes."
     )
-
-
-CLOCKS_MAY_DIFFER = timedelta(minutes=5)
 
 
 def check_approval_fresh(

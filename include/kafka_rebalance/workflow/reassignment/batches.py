@@ -19,7 +19,7 @@ from kafka_rebalance.execution.check.batch_wait import Pause
 from kafka_rebalance.execution.follow.stalled_copies import begun_in
 from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.execution.run_position import Position, check_position, position
-from kafka_rebalance.execution.time_window import Window, predicted_seconds, read_window
+from kafka_rebalance.execution.time_window import Window, check_clock, predicted_seconds, read_window
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
@@ -234,6 +234,7 @@ def _request(
     # First the fence, then what people ask and the throttle: who cancels, or begins to put that back, after this stops
     # the request, and who has begun before is stopped by it.
     fence = set_for_batch(client, plan, lock_owner(plan.candidate.digest, dag_run), _partitions(batch))
+    check_clock(window, datetime.now(UTC), cluster_lock.read_time_of_fence(client))
     _check_not_stopped(plan, where, batch)
     check_throttle_in_force(client, plan, _partitions(batch))
     if batch.elects:

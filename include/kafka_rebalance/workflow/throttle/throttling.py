@@ -10,6 +10,7 @@ import logging
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, datetime
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -32,6 +33,7 @@ from kafka_rebalance.execution.throttle.put_back import (
     take_lease,
 )
 from kafka_rebalance.execution.throttle.put_back import release as decide_release
+from kafka_rebalance.execution.time_window import check_clock, read_window
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
@@ -94,6 +96,8 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
         held_before = has_held_before(plan, cluster_lock.read(client), owner)
         fence = take_lock(client, plan.connection_id, owner)
         try:
+            window = read_window(plan.snapshot.get("window") or {})
+            check_clock(window, datetime.now(UTC), cluster_lock.read_time_of_fence(client))
             batch = where.in_flight or where.next
             first = {move.topic_partition for move in batch.moves} if batch is not None else set()
             lease = _set(client, plan, owner, fence, view, first, held_before=held_before)
