@@ -5,11 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.report.candidate.broker_loads import CHANGED, WORST, RackChange, rack_changes, shown
-from kafka_rebalance.report.plots.broker_loads import Plot, broker_plots
+from kafka_rebalance.report.candidate.broker_loads import CHANGED, WORST, BrokerChange, RackChange, rack_changes, shown
+from kafka_rebalance.report.candidate.candidate_report import CandidateReport
+from kafka_rebalance.report.plots.broker_loads import broker_plots
 from kafka_rebalance.report.plots.disk_fullness import disk_plot
+from kafka_rebalance.report.plots.figure import Plot
 from kafka_rebalance.report.plots.timetable import timetable_plot
-from kafka_rebalance.report.run.run_report import BrokerChange, CandidateReport
 from kafka_rebalance.report.units import format_count
 
 MOVES_LISTED = 50

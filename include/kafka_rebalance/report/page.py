@@ -14,18 +14,13 @@ from markupsafe import Markup
 
 from kafka_rebalance.documents.json_files import REASSIGNMENTS
 from kafka_rebalance.report import units
-from kafka_rebalance.report.candidate.broker_loads import BrokersPage
+from kafka_rebalance.report.candidate.broker_loads import BROKER_SORTS, BrokersPage
+from kafka_rebalance.report.candidate.candidate_report import CandidateReport
+from kafka_rebalance.report.candidate.csv_files import brokers_file, moves_file
 from kafka_rebalance.report.candidate.kafka_json_files import plan_file, rollback_file
+from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES
 from kafka_rebalance.report.candidate.risk import way_back_words
-from kafka_rebalance.report.candidate.search_query import (
-    BROKER_SORTS,
-    LARGEST_MOVES,
-    MOST_TEXT,
-    SORTS,
-    MovesPage,
-    brokers_file,
-    moves_file,
-)
+from kafka_rebalance.report.candidate.search_query import MOST_TEXT, SORTS, MovesPage
 from kafka_rebalance.report.candidate_part import Details, details_of
 from kafka_rebalance.report.fleet.cluster_health import Link, Overview
 from kafka_rebalance.report.plots.broker_loads import Row, broker_plots, draw
@@ -37,10 +32,15 @@ from kafka_rebalance.report.run.approver_facts import brief
 from kafka_rebalance.report.run.drift import DriftReport
 from kafka_rebalance.report.run.no_decision import undecided
 from kafka_rebalance.report.run.predicted_against_actual import compared
-from kafka_rebalance.report.run.run_report import METRICS, CandidateReport, RunReport
-from kafka_rebalance.report.run.time_left import EVENTS_SHOWN, live_words
-from kafka_rebalance.report.run.why_recommended import further_runs_words, less_even_words, recommendation_words
-from kafka_rebalance.report.run.without_button import why_aside
+from kafka_rebalance.report.run.run_report import METRICS, RunReport
+from kafka_rebalance.report.run.time_left import live_words
+from kafka_rebalance.report.run.what_happened import EVENTS_SHOWN
+from kafka_rebalance.report.run.why_recommended import (
+    further_runs_words,
+    less_even_words,
+    recommendation_words,
+    why_aside,
+)
 
 __all__ = [
     "approval_body",
@@ -175,7 +175,7 @@ def _render(
     every = REFRESH_SECONDS if report.changes_by_itself else ANSWER_SECONDS
     tone, words = STATES[report.state] if around.is_active else OVER.get(report.state, STATES[report.state])
     shown = {detail.candidate.name for detail in details}
-    return _environment().get_template("report.html").render(
+    return _environment().get_template("run/report.html").render(
         report=report,
         brief=brief(report),
         focus=report.focus,
@@ -213,19 +213,19 @@ def render_candidate(report: RunReport, candidate: CandidateReport, *, static_ur
     """One candidate's brokers and moves, as a page that the run's page fetches its part from."""
     heading = f"{candidate.title}: brokers and moves"
     detail = details_of(candidate)
-    return _part("part_candidate.html", report.connection_id, heading, static_url, run_url, detail=detail)
+    return _part("candidate/part.html", report.connection_id, heading, static_url, run_url, detail=detail)
 
 
 def render_moves(found: MovesPage, connection_id: str, title: str, *, static_url: str, run_url: str) -> str:
     """What a search of a candidate's moves finds, as a page like `render_candidate`."""
     more = {"found": found, "sorts": SORTS, "most_text": MOST_TEXT}
-    return _part("part_moves.html", connection_id, f"{title}: moves", static_url, run_url, **more)
+    return _part("candidate/moves.html", connection_id, f"{title}: moves", static_url, run_url, **more)
 
 
 def render_brokers(found: BrokersPage, connection_id: str, title: str, *, static_url: str, run_url: str) -> str:
     """One page of all brokers of a candidate, like `render_candidate`."""
     more = {"found": found, "sorts": BROKER_SORTS}
-    return _part("part_brokers.html", connection_id, f"{title}: brokers", static_url, run_url, **more)
+    return _part("candidate/brokers.html", connection_id, f"{title}: brokers", static_url, run_url, **more)
 
 
 def _part(part: str, connection_id: str, heading: str, static_url: str, run_url: str, **content: object) -> str:
@@ -257,7 +257,7 @@ def render_overview(
     """The page of the fleet. Below its own address it asks whether `requests_tag` is still the one."""
     return (
         _environment()
-        .get_template("overview.html")
+        .get_template("fleet/overview.html")
         .render(
             overview=overview,
             title="Kafka balance",
@@ -286,7 +286,7 @@ def render_drift(
     """
     return (
         _environment()
-        .get_template("drift.html")
+        .get_template("run/drift.html")
         .render(
             drift=drift,
             past=past,

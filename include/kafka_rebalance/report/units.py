@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 from kafka_rebalance.model.amounts_in_words import bytes_in_words, duration_in_words, share_in_words
@@ -17,6 +18,15 @@ _JOBS = {
     "relieve": "relieve full brokers",
     "repair_racks": "repair racks",
 }
+
+
+Named = Callable[[str], str]  # how a name from the cluster is put into a sentence
+
+
+def about(seconds: float) -> str:
+    """`about 38 min`; `under 1 s` is exact."""
+    words = format_duration(seconds)
+    return words if words.startswith("under") else f"about {words}"
 
 
 def format_job(job: str) -> str:

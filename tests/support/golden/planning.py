@@ -24,7 +24,7 @@ from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, write_
 from kafka_rebalance.planning.tables.result_tables import read_candidate, read_loads, write_snapshot
 from kafka_rebalance.report.candidate.page_tables import CandidateTables
 from kafka_rebalance.report.page import render_file
-from kafka_rebalance.report.plots.broker_loads import Plot
+from kafka_rebalance.report.plots.figure import Plot
 from kafka_rebalance.report.run.from_documents import build_report
 from support.golden.figures import figures_of_page
 from support.golden.records import OWN_TABLES, document_text, given, lines_of, recorded

@@ -14,10 +14,11 @@ from xml.etree import ElementTree
 import pytest
 
 from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.report.candidate.broker_loads import BrokerChange, Load
 from kafka_rebalance.report.page import read_static, render_file, render_message, render_page
 from kafka_rebalance.report.plots.broker_loads import BROKERS_SHOWN, broker_plots
 from kafka_rebalance.report.run.from_documents import build_report
-from kafka_rebalance.report.run.run_report import BrokerChange, Load, RunReport
+from kafka_rebalance.report.run.run_report import RunReport
 from support.documents import report_samples as samples
 
 STATIC = "/kafka-rebalance/static"

@@ -2,25 +2,47 @@
 
 from __future__ import annotations
 
-import csv
-import io
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from kafka_rebalance.documents.json_object import Document
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.report.candidate.csv_files import cell
 from kafka_rebalance.report.candidate.search_query import PAGE_ROWS, Query
-from kafka_rebalance.report.run.run_report import BrokerChange, Load
 
 MOST_LISTED = 30  # so many brokers are listed whole
 WORST, CHANGED = 10, 10  # of more, these
-CSV_HEAD = (
-    "broker", "rack", "disk_capacity_bytes", "bytes_before", "bytes_at_most", "bytes_after", "leaders_before",
-    "leaders_after", "replicas_before", "replicas_after", "bytes_in_per_second_before", "bytes_in_per_second_after",
-    "nic_in_bytes_per_second", "bytes_out_per_second_before", "bytes_out_per_second_after", "nic_out_bytes_per_second",
-)  # fmt: skip
+
+
+BROKER_SORTS = {"fullest": "fullest first", "change": "largest change first", "broker": "broker id"}
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What one broker holds. Bytes of its replicas, bytes a second that come in and go out (None where unknown)."""
+
+    replicas: int
+    leaders: int
+    size_bytes: int
+    bytes_in_per_second: float | None
+    bytes_out_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerChange:
+    broker: int
+    rack: str | None
+    disk_capacity_bytes: int | None
+    before: Load
+    after: Load
+    peak_bytes: int | None = None  # while both copies of what moves are there; None: unknown
+    nic_in_bytes_per_second: float | None = None  # what its network takes; None: unknown
+    nic_out_bytes_per_second: float | None = None
+
+    @property
+    def most_bytes(self) -> int:
+        """On its disk: before, after or in between."""
+        return max(self.before.size_bytes, self.after.size_bytes, self.peak_bytes or 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,20 +162,3 @@ def _sum(loads: Sequence[Load]) -> Load:
 
 def _total(rates: Sequence[float | None]) -> float | None:
     return None if None in rates else sum(rate or 0.0 for rate in rates)
-
-
-def brokers_csv(brokers: Iterable[BrokerChange]) -> str:
-    """All brokers, one line each; what is unknown is empty."""
-    text = io.StringIO(newline="")
-    writer = csv.writer(text)
-    writer.writerow(CSV_HEAD)
-    for one in brokers:
-        writer.writerow(
-            (
-                one.broker, cell(one.rack or ""), one.disk_capacity_bytes, one.before.size_bytes, one.peak_bytes,
-                one.after.size_bytes, one.before.leaders, one.after.leaders, one.before.replicas, one.after.replicas,
-                one.before.bytes_in_per_second, one.after.bytes_in_per_second, one.nic_in_bytes_per_second,
-                one.before.bytes_out_per_second, one.after.bytes_out_per_second, one.nic_out_bytes_per_second,
-            )
-        )  # fmt: skip
-    return text.getvalue()

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.documents.json_object import Document
-from kafka_rebalance.report.candidate.risk import Named
-from kafka_rebalance.report.units import format_bytes, format_share
+from kafka_rebalance.report.units import Named, format_bytes, format_share
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,15 +18,8 @@ from kafka_rebalance.planning.describe.move_reasons import REASON_GROUPS
 from kafka_rebalance.planning.problem.arrays import Bools, Ints
 from kafka_rebalance.planning.tables.move_columns import by_partition, changes_leader, moves_in
 from kafka_rebalance.report.candidate.csv_files import cell
-from kafka_rebalance.report.candidate.search_query import (
-    LARGEST_MOVES,
-    PAGE_ROWS,
-    SORTS,
-    MovesPage,
-    MovesSummary,
-    Query,
-    ReasonGroup,
-)
+from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES, MovesSummary
+from kafka_rebalance.report.candidate.search_query import PAGE_ROWS, SORTS, MovesPage, Query, ReasonGroup
 
 MOST_GROUPS = 12
 OTHER, NO_REASON = "other reasons", "none given"

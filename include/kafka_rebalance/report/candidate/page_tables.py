@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
@@ -9,9 +10,34 @@ from typing import Any
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.report.candidate.broker_loads import broker_changes
-from kafka_rebalance.report.candidate.search_query import MovesSummary
-from kafka_rebalance.report.run.run_report import BrokerChange, Load
+from kafka_rebalance.report.candidate.broker_loads import BrokerChange, Load, broker_changes
+
+LARGEST_MOVES = 500  # kept of each candidate: what the self-contained file lists
+
+
+@dataclass(frozen=True, slots=True)
+class MovesSummary:
+    """Of all moves of a candidate."""
+
+    partitions: int
+    most_partitions_in_a_batch: int
+    most_leader_changes_in_a_batch: int
+    largest: tuple[Move, ...]  # by bytes to copy, LARGEST_MOVES at most
+
+    @classmethod
+    def of(cls, moves: Sequence[Move]) -> MovesSummary:
+        partitions: dict[int, int] = defaultdict(int)
+        leaders: dict[int, int] = defaultdict(int)
+        for move in moves:
+            partitions[move.batch] += 1
+            leaders[move.batch] += move.changes_leader
+        largest = sorted(moves, key=lambda move: (-move.bytes_to_copy, -move.size_bytes, move.topic_partition))
+        return cls(
+            len(moves),
+            max(partitions.values(), default=0),
+            max(leaders.values(), default=0),
+            tuple(largest[:LARGEST_MOVES]),
+        )
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 
 from kafka_rebalance.documents.json_object import Document
 from kafka_rebalance.documents.proposals.worst_case import Course, Loss, WorstCase
 from kafka_rebalance.execution.time_window import with_controller
-from kafka_rebalance.report.units import format_bytes, format_count, format_duration
-
-Named = Callable[[str], str]  # how a name from the cluster is put into a sentence
+from kafka_rebalance.report.units import Named, about, format_bytes, format_count
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +95,6 @@ def way_back_words(stakes: Stakes) -> str:
         return f"copies {format_bytes(stakes.back_bytes)}"
     seconds = with_controller(stakes.back_seconds, stakes.batches)
     return f"copies {format_bytes(stakes.back_bytes)} and takes {about(seconds)} in the same batches"
-
-
-def about(seconds: float) -> str:
-    """`about 38 min`; `under 1 s` is exact."""
-    words = format_duration(seconds)
-    return words if words.startswith("under") else f"about {words}"
 
 
 def _broker_words(worst: WorstCase, named: Named) -> list[str]:

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from urllib.parse import urlencode
 
 from kafka_rebalance.errors import InputError
 from kafka_rebalance.model.candidate import Move
 
-LARGEST_MOVES = 500  # kept of each candidate: what the self-contained file lists
 PAGE_ROWS = 100
 MOST_TEXT, MOST_PAGES = 200, 100_000
 SORTS = {  # of a search; the first is where nothing is asked for
@@ -19,32 +17,6 @@ SORTS = {  # of a search; the first is where nothing is asked for
     "batch": "batch",
     "reason": "reason",
 }
-BROKER_SORTS = {"fullest": "fullest first", "change": "largest change first", "broker": "broker id"}
-
-
-@dataclass(frozen=True, slots=True)
-class MovesSummary:
-    """Of all moves of a candidate."""
-
-    partitions: int
-    most_partitions_in_a_batch: int
-    most_leader_changes_in_a_batch: int
-    largest: tuple[Move, ...]  # by bytes to copy, LARGEST_MOVES at most
-
-    @classmethod
-    def of(cls, moves: Sequence[Move]) -> MovesSummary:
-        partitions: dict[int, int] = defaultdict(int)
-        leaders: dict[int, int] = defaultdict(int)
-        for move in moves:
-            partitions[move.batch] += 1
-            leaders[move.batch] += move.changes_leader
-        largest = sorted(moves, key=lambda move: (-move.bytes_to_copy, -move.size_bytes, move.topic_partition))
-        return cls(
-            len(moves),
-            max(partitions.values(), default=0),
-            max(leaders.values(), default=0),
-            tuple(largest[:LARGEST_MOVES]),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,13 +86,3 @@ class MovesPage:
     def first(self) -> int:
         """The number of the first row, counted from 1."""
         return (self.query.page - 1) * PAGE_ROWS + 1
-
-
-def moves_file(candidate: str) -> str:
-    """The name of the file with all moves of the candidate."""
-    return f"moves-{candidate}.csv"
-
-
-def brokers_file(candidate: str) -> str:
-    """The name of the file with all brokers of the candidate."""
-    return f"brokers-{candidate}.csv"

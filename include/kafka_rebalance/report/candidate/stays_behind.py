@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from kafka_rebalance.documents.json_object import Document
 from kafka_rebalance.documents.proposals.stays_behind import Reason, StaysBehind
-from kafka_rebalance.report.candidate.risk import Named
-from kafka_rebalance.report.units import format_bytes, format_count
+from kafka_rebalance.report.units import Named, format_bytes, format_count
 
 _WHY = {
     Reason.NOT_SELECTED: "topics_in and topics_out of the run, or of the policy, keep these topics out",

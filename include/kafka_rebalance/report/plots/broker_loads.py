@@ -6,46 +6,19 @@ even as an <img>, where nothing of the page reaches it. Before and after differ 
 
 from __future__ import annotations
 
-import base64
-import io
-import re
-import threading
 import unicodedata
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache, partial
-from typing import Any
 
-from kafka_rebalance.report.run.run_report import BrokerChange, Load
+from kafka_rebalance.report.candidate.broker_loads import BrokerChange, Load
+from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished, scale_of
 
 BROKERS_SHOWN = 30  # one by one; more than that as a distribution
 _POINTS = 61  # of the line of a distribution
-_BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 _WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 5.3, 0.27, 0.62  # 72 CSS pixels an inch: a point becomes a pixel
 
 _LABEL_COLUMNS, _COLUMN_INCHES = 20, 0.097  # a label's letters, and how wide one is in a wide font of 11 pixels
-
-# Placeholders that matplotlib writes, and what each stands for: (variable, light, dark). Okabe and Ito's colours.
-_COLOURS = {
-    "#010101": ("ink", "#3a3f45", "#c9ced4"),
-    "#020202": ("line", "#d5d9de", "#3b4149"),
-    "#030303": ("before", "#b35900", "#e8a04c"),
-    "#040404": ("after", "#0067a8", "#62b5ee"),
-}
-INK, LINE, BEFORE, AFTER = _COLOURS
-STYLE = {
-    "svg.fonttype": "none",  # text stays text: small, sharp, and in the reader's own font
-    "svg.hashsalt": "kafka-rebalance",  # ids must not differ from one drawing to the next
-    "font.size": 11,
-    "text.color": INK,
-    "axes.edgecolor": LINE,
-    "axes.labelcolor": INK,
-    "xtick.color": INK,
-    "ytick.color": INK,
-    "xtick.major.size": 0,
-    "ytick.major.size": 0,
-}
-drawing = threading.Lock()  # matplotlib's settings are global, and the web app renders in several threads
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,22 +28,6 @@ class Row:
     label: str
     before: float
     after: float
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """A picture, drawn when it is asked for, and in words what it shows. `note` is said beside the title."""
-
-    title: str
-    note: str
-    svg: Callable[[], str] = field(compare=False)
-    description: str
-    is_spread: bool = False  # over the brokers, instead of one by one
-
-    @property
-    def source(self) -> str:
-        """The picture itself for the `src` of an <img>."""
-        return as_source(self.svg())
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,23 +126,8 @@ def _thinned(ordered: Sequence[float]) -> tuple[float, ...]:
     return tuple(ordered[round(place * last / (_POINTS - 1))] for place in range(_POINTS))
 
 
-def as_source(svg: str) -> str:
-    """The picture for the `src` of an <img>."""
-    return "data:image/svg+xml;base64," + base64.b64encode(svg.encode()).decode()
-
-
 def _suffix(unit: str) -> str:
     return f" {unit}" if unit else ""
-
-
-def scale_of(kind: str, largest: float) -> tuple[float, str]:
-    """One unit for the whole axis, so that the eye compares lengths and not units."""
-    if kind == "count":
-        return 1.0, ""
-    step = 0
-    while largest >= 1024 and step < len(_BINARY) - 1:
-        largest, step = largest / 1024, step + 1
-    return float(1024**step), _BINARY[step] + ("/s" if kind == "rate" else "")
 
 
 @lru_cache(maxsize=128)
@@ -255,33 +197,3 @@ def draw_distribution(before: tuple[float, ...], after: tuple[float, ...], what:
         axes.yaxis.set_major_locator(MaxNLocator(5))
         axes.grid(axis="y", color=LINE, linewidth=0.6)
         return finished(canvas, axes)
-
-
-def finished(canvas: Any, axes: Any) -> str:
-    """The drawn figure as SVG in the page's two modes: nothing behind it, and of its frame the axis below alone."""
-    axes.set_axisbelow(True)
-    for side in ("top", "right", "left"):
-        axes.spines[side].set_visible(False)
-    canvas.figure.patch.set_visible(False)
-    axes.patch.set_visible(False)
-    target = io.StringIO()
-    canvas.print_svg(target, metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return themed(target.getvalue())
-
-
-def themed(svg: str) -> str:
-    """From the <svg> tag on, in CSS pixels, with placeholders turned into variables of the two modes."""
-    svg = svg[svg.index("<svg") :]
-    svg = re.sub(r'(width|height)="([\d.]+)pt"', lambda m: f'{m[1]}="{float(m[2]):g}"', svg, count=2)
-    svg = re.sub(r"font: [^;\"]*?([\d.]+px)[^;\"]*|font-size: ([\d.]+px); font-family: [^;\"]*", _font, svg)
-    for placeholder, (name, _, _) in _COLOURS.items():
-        svg = svg.replace(placeholder, f"var(--{name})")
-    light = "".join(f"--{name}:{colour};" for name, colour, _ in _COLOURS.values())
-    dark = "".join(f"--{name}:{colour};" for name, _, colour in _COLOURS.values())
-    style = f"<style>svg{{{light}}}@media(prefers-color-scheme:dark){{svg{{{dark}}}}}</style>"
-    return re.sub(r"(<svg[^>]*>)", lambda m: m[1] + style, svg, count=1)
-
-
-def _font(match: re.Match[str]) -> str:
-    """The reader's own font instead of matplotlib's list of names."""
-    return f"font-size: {match[1] or match[2]}; font-family: system-ui, sans-serif"

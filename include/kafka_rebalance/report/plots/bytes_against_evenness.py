@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
-from kafka_rebalance.report.plots.broker_loads import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished, scale_of
-from kafka_rebalance.report.run.run_report import CandidateReport
+from kafka_rebalance.report.candidate.candidate_report import CandidateReport, furthest_off, off_share
+from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished, scale_of
 from kafka_rebalance.report.units import format_bytes, format_share
 
 FEWEST = 4  # below, the table alone says it better
@@ -36,7 +36,7 @@ def candidates_plot(candidates: Sequence[CandidateReport]) -> Plot | None:
         if off is None:
             return None
         points.append(Point(candidate.name, candidate.moved_bytes, off))
-    before = _off([score.before for score in possible[0].scores])
+    before = furthest_off([score.before for score in possible[0].scores])
     today = () if before is None else (Point(TODAY, 0, before),)
     best = front(points)
     named = ", ".join(f"{p.name} {format_bytes(p.copied_bytes)} and {format_share(p.off)}" for p in (*today, *points))
@@ -47,16 +47,6 @@ def candidates_plot(candidates: Sequence[CandidateReport]) -> Plot | None:
         f"Bytes copied, and how far the furthest broker is from its fair share in the end: {named}. None betters "
         f"{', '.join(point.name for point in best)} in both.",
     )
-
-
-def off_share(candidate: CandidateReport) -> float | None:
-    """How far the furthest broker is from its fair share in the end, as a share of it; None where it is not known."""
-    return _off([score.after for score in candidate.scores])
-
-
-def _off(ranges: Sequence[tuple[float | None, float | None]]) -> float | None:
-    known = [max(1 - low, high - 1) for low, high in ranges if low is not None and high is not None]
-    return max(known) if known and len(known) == len(ranges) else None
 
 
 def front(points: Sequence[Point]) -> tuple[Point, ...]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
-from kafka_rebalance.report.plots.broker_loads import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished
-from kafka_rebalance.report.run.run_report import DiskCourse
+from kafka_rebalance.report.candidate.candidate_report import DiskCourse
+from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished
 from kafka_rebalance.report.units import format_share
 
 _WIDTH_INCHES, _HEIGHT_INCHES = 5.3, 2.4

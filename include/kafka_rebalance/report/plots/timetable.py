@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 
 from kafka_rebalance.report.candidate.timetable import Timetable
-from kafka_rebalance.report.plots.broker_loads import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished
+from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished
 
 _WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 5.3, 0.34, 0.75
 _UNITS = (  # (from, seconds of one, name)

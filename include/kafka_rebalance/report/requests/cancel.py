@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka_rebalance.report.requests.rebalance import code
+from kafka_rebalance.report.requests.markdown import asked_by, code
 from kafka_rebalance.report.units import format_bytes, format_count, format_rate
 
 _SHOWN = 40
@@ -114,13 +114,6 @@ def rate_body(document: Mapping[str, Any]) -> str:
             f"**Digest** {code(document['digest'], 80)}",
         ]
     )
-
-
-def asked_by(document: Mapping[str, Any]) -> str:
-    """Markdown: who asks, and why."""
-    who = code(document["requested_by"], 80) if document["requested_by"] else "a schedule, or someone unknown"
-    reason = code(document["reason"], 400) if document["reason"] else "none given"
-    return f"**Asked by** {who} · **Reason** {reason}"
 
 
 def _table(steps: Sequence[Mapping[str, Any]]) -> str:

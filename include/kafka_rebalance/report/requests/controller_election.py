@@ -6,8 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState
-from kafka_rebalance.report.requests.cancel import asked_by
-from kafka_rebalance.report.requests.rebalance import code
+from kafka_rebalance.report.requests.markdown import asked_by, code
 from kafka_rebalance.report.units import format_count
 
 _SHOWN = 40

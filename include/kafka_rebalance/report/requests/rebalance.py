@@ -6,18 +6,18 @@ into a code span in which nothing is markup: GFM turns even an escaped `www.` in
 
 from __future__ import annotations
 
-import re
-import unicodedata
-
 from kafka_rebalance.documents.rejection import Rejection
 from kafka_rebalance.documents.segments import SegmentFinding
 from kafka_rebalance.execution.approval_rules import BUTTONS
+from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.candidate.fullest_log_dirs import fullest_words
-from kafka_rebalance.report.candidate.risk import about, way_back_words
+from kafka_rebalance.report.candidate.risk import way_back_words
+from kafka_rebalance.report.requests.markdown import code, one_line, sentence
 from kafka_rebalance.report.run.approver_facts import KAFKA_ELECTS, STAYS_BEHIND, Brief, brief
-from kafka_rebalance.report.run.run_report import METRICS, CandidateReport, ControllerReport, RunReport
+from kafka_rebalance.report.run.run_report import METRICS, ControllerReport, RunReport
 from kafka_rebalance.report.run.why_recommended import further_runs_words, less_even_words, recommendation_words
 from kafka_rebalance.report.units import (
+    about,
     format_bytes,
     format_count,
     format_duration,
@@ -31,7 +31,6 @@ BODY_BYTES = 8192
 MOVES_SHOWN = 15
 FINDINGS_SHOWN = 5
 GROUPS_SHOWN = 6
-_HARMLESS = re.compile(r"(?!\d+[.)](?: |$))[^\W_](?:[^\W_]|(?<=[^\W_])_(?=[^\W_])|[ .,:;()%'’–→+/=…-])*")
 _SUBJECT_CHARACTERS = 200
 
 
@@ -39,10 +38,10 @@ def approval_subject(report: RunReport) -> str:
     """One line of plain text: which cluster, how much, what is recommended."""
     focus = report.focus
     if focus is None:
-        return _plain(f"Kafka {report.connection_id}: no candidate to approve", _SUBJECT_CHARACTERS)
+        return one_line(f"Kafka {report.connection_id}: no candidate to approve", _SUBJECT_CHARACTERS)
     is_best = focus.name == report.recommended
     best = f"Recommended: {focus.name} · {focus.digest[:8]}" if is_best else "Nothing is recommended"
-    return _plain(
+    return one_line(
         f"Kafka {report.connection_id}: {format_job(report.settings.job)}? "
         f"{format_count(focus.partitions, 'partition', 'partitions')}, "
         f"{format_bytes(focus.moved_bytes) if focus.moved_bytes else 'nothing'} to copy. {best}",
@@ -293,32 +292,3 @@ def _moves(focus: CandidateReport, shown: int) -> list[str]:
 
 def _ids(replicas: tuple[int, ...]) -> str:
     return ", ".join(map(str, replicas))
-
-
-def sentence(text: str, most: int) -> str:
-    """A sentence of ours, as text where nothing in it can be markup, else as `code`: it may hold a name of the cluster.
-
-    An underscore within a word is none, nor is a dot, unless it makes a link of it (`www.`) or a list (`1. `).
-    """
-    plain = _plain(text, most).strip()
-    is_text = plain and _HARMLESS.fullmatch(plain) and "www." not in plain.lower() and "//" not in plain
-    return plain if is_text else code(text, most)
-
-
-def code(text: str, most: int) -> str:
-    """The text as a code span in which nothing can end the span, the table's cell, or start a template.
-
-    Kafka allows none of these characters in a name, so what is replaced was hostile or a person's own words.
-    """
-    plain = _plain(text, most).replace("`", "'").replace("|", "¦").strip()
-    return f"`{plain}`" if plain else "`(empty)`"
-
-
-def _plain(text: str, most: int) -> str:
-    """One line without control, format (bidirectional) or surrogate characters, and nothing for Jinja to start at."""
-    visible = "".join(" " if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") else c for c in text)
-    line = " ".join(visible.split())
-    for opening in ("{{", "{%", "{#"):
-        while opening in line:
-            line = line.replace(opening, f"{opening[0]} {opening[1]}")
-    return line if len(line) <= most else line[: most - 1] + "…"

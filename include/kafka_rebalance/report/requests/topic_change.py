@@ -5,52 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kafka_rebalance.report.requests.rebalance import code
+from kafka_rebalance.report.requests.markdown import code
+from kafka_rebalance.report.requests.topic_listing import format_ids
 from kafka_rebalance.report.units import format_bytes, format_count, format_factor, format_share
 
 _SHOWN = 12
-
-
-def list_lines(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """One name a line, as `kafka-topics --list`."""
-    return tuple(
-        f"{entry['topic']} - marked for deletion" if entry["marked_for_deletion"] else entry["topic"]
-        for entry in entries
-    )
-
-
-def describe_lines(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """As `kafka-topics --describe`, with the size of each partition's leader replica and what is wrong with it."""
-    lines = []
-    for entry in entries:
-        configs = ",".join(f"{key}={value}" for key, value in entry["configs"].items())
-        deletion = "\tMarkedForDeletion:true" if entry["marked_for_deletion"] else ""
-        lines.append(
-            f"Topic:{entry['topic']}\tPartitionCount:{entry['partition_count']}\t"
-            f"ReplicationFactor:{entry['replication_factor']}\tConfigs:{configs}{deletion}\t"
-            f"Size:{format_bytes(entry['size_bytes'])}\tUnderReplicated:{entry['under_replicated']}\t"
-            f"Unavailable:{entry['unavailable']}"
-        )
-        lines += [_partition_line(entry["topic"], partition) for partition in entry["partitions"]]
-    return tuple(lines)
-
-
-def _partition_line(topic: str, partition: Mapping[str, Any]) -> str:
-    leader = "none" if partition["leader"] is None else partition["leader"]
-    marks = [name.replace("_", " ") for name in ("unavailable", "under_replicated") if partition[name]]
-    marks += [f"{name} {_ids(partition[name])}" for name in ("adding", "removing") if partition[name]]
-    return (
-        f"\tTopic: {topic}\tPartition: {partition['partition']}\tLeader: {leader}\tReplicas: "
-        f"{_ids(partition['replicas'])}\tIsr: {_ids(partition['isr'])}\tSize: {format_bytes(partition['size_bytes'])}"
-        + (f"\t{', '.join(marks)}" if marks else "")
-    )
 
 
 def change_lines(document: Mapping[str, Any]) -> tuple[str, ...]:
     """What will be written, and what it costs, for a log."""
     change = document["change"]
     lines = [
-        f"partition {partition}: replicas {_ids(held)}"
+        f"partition {partition}: replicas {format_ids(held)}"
         for partition, held in list(_in_order(change["new_partitions"]))[:_SHOWN]
     ]
     if len(change["new_partitions"]) > _SHOWN:
@@ -125,7 +91,7 @@ def _deletion(document: Mapping[str, Any]) -> str:
 def _partitions(change: Mapping[str, Any]) -> str:
     rows = list(_in_order(change["new_partitions"]))
     lines = ["| New partition | Replicas, preferred leader first |", "|--:|:--|"]
-    lines += [f"| {partition} | {_ids(held)} |" for partition, held in rows[:_SHOWN]]
+    lines += [f"| {partition} | {format_ids(held)} |" for partition, held in rows[:_SHOWN]]
     if len(rows) > _SHOWN:
         lines.append(f"| … | {len(rows) - _SHOWN} more |")
     return "\n".join(lines)
@@ -208,10 +174,6 @@ def _cost(cost: Mapping[str, Any]) -> str:
 
 def _in_order(partitions: Mapping[str, Sequence[int]]) -> Iterable[tuple[int, Sequence[int]]]:
     return sorted((int(partition), held) for partition, held in partitions.items())
-
-
-def _ids(brokers: Sequence[int]) -> str:
-    return ",".join(map(str, brokers))
 
 
 def _value(value: str | None) -> str:

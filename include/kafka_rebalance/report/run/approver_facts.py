@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 
 from kafka_rebalance.execution.check.automatic_elections import AutomaticElections
 from kafka_rebalance.execution.eta import MIN_SECONDS, eta_range
-from kafka_rebalance.execution.time_window import Window
+from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.candidate.client_cost import network_words
 from kafka_rebalance.report.candidate.fullest_log_dirs import fullest_words
-from kafka_rebalance.report.candidate.risk import Named, about, worst_case_words
+from kafka_rebalance.report.candidate.risk import worst_case_words
 from kafka_rebalance.report.candidate.stays_behind import stays_words
 from kafka_rebalance.report.run.diagnosis import otherwise_words, why_words
-from kafka_rebalance.report.run.run_report import METRICS, CandidateReport, RunReport
+from kafka_rebalance.report.run.run_report import METRICS, RunReport
+from kafka_rebalance.report.run.time_window import window_words
 from kafka_rebalance.report.units import (
+    Named,
+    about,
     format_bytes,
     format_count,
     format_duration,
     format_factor,
     format_rate,
     format_share,
-    format_time,
 )
 
 KAFKA_ELECTS = "Kafka's own elections"
@@ -130,24 +131,6 @@ def _window(report: RunReport, seconds: float) -> str:
         found = eta_range(seconds, report.estimate.ratios)
         low, high = found.low, found.high
     return window_words(report.deciding.window, report.observed_at, low, high)
-
-
-def window_words(window: Window, observed_at: datetime, low: float, high: float) -> str:
-    """Whether a plan that takes `low` to `high` seconds fits its window; empty where it has none."""
-    said = []
-    if window.not_before is not None:
-        said.append(f"begins {format_time(window.not_before)} at the earliest, lock and throttle too")
-        if window.not_before > observed_at:
-            said.append("an approval that is given before then expires as if it were given then")
-    if window.finish_by is not None:
-        earliest = max(observed_at, window.not_before or observed_at)
-        end, slow, quick = window.finish_by, timedelta(seconds=high), timedelta(seconds=low)
-        if end - slow >= earliest:
-            said.append(f"begun by {format_time(end - slow)} it is over by {format_time(end)}, slow or not")
-        else:
-            how = "may not be" if end - quick >= earliest else "cannot be"
-            said.append(f"{how} over by {format_time(end)}: batches that would end later are not begun")
-    return "; ".join(said)
 
 
 def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], ...]:

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 from kafka_rebalance.documents.json_object import Document
 from kafka_rebalance.documents.proposals.worst_case import WorstCase
-from kafka_rebalance.report.candidate.risk import Named
-from kafka_rebalance.report.units import format_bytes, format_count, format_factor, format_share
+from kafka_rebalance.report.units import Named, format_bytes, format_count, format_factor, format_share
 
 METRICS = {"disk": "bytes on disk", "bytes_in": "bytes in", "leader_bytes_out": "bytes out of leaders"} | {
     name: name for name in ("leaders", "replicas")

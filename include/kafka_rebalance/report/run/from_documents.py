@@ -15,15 +15,31 @@ from kafka_rebalance.documents.json_files import (
     ESTIMATE,
     LEFT_OUT,
     PROPOSALS,
+    RATES,
+    REJECTION,
     SEGMENTS,
     SNAPSHOT,
     VERIFICATION,
 )
 from kafka_rebalance.documents.json_object import Document
+from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
+from kafka_rebalance.documents.rejection import read_rejection
 from kafka_rebalance.documents.segments import segment_report
+from kafka_rebalance.execution.check.automatic_elections import AutomaticElections
+from kafka_rebalance.execution.time_window import Window
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.report.candidate.broker_loads import BrokerChange
+from kafka_rebalance.report.candidate.candidate_report import (
+    CandidateReport,
+    DiskCourse,
+    FurtherRuns,
+    GroupReport,
+    LessEven,
+    Score,
+)
+from kafka_rebalance.report.candidate.client_cost import read_costs
 from kafka_rebalance.report.candidate.fullest_log_dirs import read_log_dirs
 from kafka_rebalance.report.candidate.limits_used import limit_uses
 from kafka_rebalance.report.candidate.page_tables import CandidateTables
@@ -31,28 +47,90 @@ from kafka_rebalance.report.candidate.risk import read_stakes
 from kafka_rebalance.report.candidate.stays_behind import read_stays_behind
 from kafka_rebalance.report.candidate.timetable import read_timetable
 from kafka_rebalance.report.run.bytes_in_source import history_line
-from kafka_rebalance.report.run.deciding import read_deciding
+from kafka_rebalance.report.run.diagnosis import read_outlook
 from kafka_rebalance.report.run.how_far import read_execution
 from kafka_rebalance.report.run.past_runs import read_estimate
 from kafka_rebalance.report.run.run_report import (
     METRICS,
-    BrokerChange,
-    CandidateReport,
     CheckReport,
     ControllerReport,
+    Deciding,
     Decision,
-    DiskCourse,
-    GroupReport,
     LeftOutMove,
     Queue,
     RunReport,
-    Score,
     Verification,
 )
-from kafka_rebalance.report.run.why_recommended import read_further_runs, read_less_even, read_recommendation
 
 Found = TypeVar("Found")
 _QUEUES = {"reassignments": "reassignments", "elections": "preferred elections", "deletions": "topic deletions"}
+
+
+def read_recommendation(plan: Document) -> Recommendation | None:
+    """Of proposals.json; None where another version made it, which says nothing or has other reasons."""
+    part = plan.optional_part("recommendation")
+    if part is None or part.text("why") not in tuple(Why):
+        return None
+    furthest = part.optional_part("furthest")
+    return Recommendation(
+        part.optional_text("candidate"),
+        Why(part.text("why")),
+        part.number("tolerance"),
+        (furthest.number("before"), furthest.number("after")) if furthest else None,
+        part.count("undone"),
+        part.count("rack_violations"),
+        _beside(part.optional_part("cheaper")),
+        _beside(part.optional_part("more_even")),
+    )
+
+
+def _beside(part: Document | None) -> Beside | None:
+    if part is None:
+        return None
+    return Beside(part.text("candidate"), part.count("bytes"), part.number("furthest"))
+
+
+def read_further_runs(part: Document) -> FurtherRuns | None:
+    """Of a candidate in proposals.json; None where no limit on bytes stopped it."""
+    found = part.optional_part("further_runs")
+    return None if found is None else FurtherRuns(found.count("runs"), found.count("bytes"))
+
+
+def read_less_even(part: Document) -> LessEven | None:
+    """Of a candidate in proposals.json; None where it ends as even as the cluster is, or that is not known."""
+    found = part.optional_part("less_even")
+    if found is None:
+        return None
+    before, after = (found.part(phase) for phase in ("before", "after"))
+    return LessEven(
+        found.text("metric"),
+        (before.number("lowest"), before.number("highest")),
+        (after.number("lowest"), after.number("highest")),
+    )
+
+
+def read_deciding(
+    snapshot: Document,
+    plan: Document | None,
+    rates: Mapping[str, object] | None,
+    rejection: Mapping[str, object] | None,
+) -> Deciding:
+    """Raises ArtifactError for a missing or wrong value."""
+    window = snapshot.optional_part("window")
+    elections = snapshot.optional_part("automatic_elections")
+    return Deciding(
+        outlook=read_outlook(plan) if plan is not None else None,
+        window=Window(window.optional_time("not_before"), window.optional_time("finish_by")) if window else Window(),
+        costs=read_costs(Document.of(RATES, rates)) if rates is not None else {},
+        rejection=read_rejection(Document.of(REJECTION, rejection)) if rejection is not None else None,
+        automatic_elections=_automatic_elections(elections) if elections else None,
+    )
+
+
+def _automatic_elections(part: Document) -> AutomaticElections:
+    seconds = part.content.get("check_seconds")
+    known = None if seconds is None else part.count("check_seconds")
+    return AutomaticElections(tuple(int(broker) for broker in part.texts("brokers")), known)
 
 
 def build_report(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kafka_rebalance.execution.approval_rules import OFFERED
-from kafka_rebalance.report.run.run_report import CandidateReport, RunReport
+from kafka_rebalance.report.candidate.candidate_report import CandidateReport
+from kafka_rebalance.report.run.run_report import RunReport
 
 
 def undecided(report: RunReport, *, is_active: bool) -> str:

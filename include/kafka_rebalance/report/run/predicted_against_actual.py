@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.run.how_far import Execution
-from kafka_rebalance.report.run.run_report import CandidateReport, RunReport
+from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.units import (
     format_bytes,
     format_count,

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
 from kafka_rebalance.documents.proposals.recommendation import Recommendation
-from kafka_rebalance.documents.proposals.stays_behind import StaysBehind
+from kafka_rebalance.documents.rejection import Rejection
 from kafka_rebalance.documents.segments import SegmentReport
 from kafka_rebalance.execution.approval_rules import OFFERED, on_buttons
-from kafka_rebalance.execution.time_window import with_controller
+from kafka_rebalance.execution.check.automatic_elections import AutomaticElections
+from kafka_rebalance.execution.time_window import Window, with_controller
 from kafka_rebalance.model.amounts_in_words import bound_in_words
-from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.report.candidate.fullest_log_dirs import LogDirPeaks
+from kafka_rebalance.report.candidate.candidate_report import CandidateReport
+from kafka_rebalance.report.candidate.client_cost import Cost
 from kafka_rebalance.report.candidate.limits_used import LimitUse
-from kafka_rebalance.report.candidate.risk import Stakes
-from kafka_rebalance.report.candidate.timetable import Timetable
-from kafka_rebalance.report.run.deciding import Deciding
+from kafka_rebalance.report.run.diagnosis import Outlook
 from kafka_rebalance.report.run.how_far import Execution
 from kafka_rebalance.report.run.past_runs import Estimate
 
@@ -32,151 +32,15 @@ METRICS = {  # in the order of the page; keys are those of the table `scores`
 }
 
 
-TITLES = {  # of the candidates; any other name is its own
-    "leaders_only": "Leaders only",
-    "light": "Light",
-    "balanced": "Balanced",
-    "optimal": "Optimal",
-    "as_kafka": "As Kafka's tool",
-    "given": "Given",
-}
-
-
 @dataclass(frozen=True, slots=True)
-class Score:
-    """Lowest and highest broker as multiples of the fair share; 1.0 and 1.0 is even. None where unknown."""
+class Deciding:
+    """None and nothing: a version made the run that did not write it, or it is not written yet."""
 
-    metric: str
-    before: tuple[float | None, float | None]
-    after: tuple[float | None, float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Load:
-    """What one broker holds. Bytes of its replicas, bytes a second that come in and go out (None where unknown)."""
-
-    replicas: int
-    leaders: int
-    size_bytes: int
-    bytes_in_per_second: float | None
-    bytes_out_per_second: float | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BrokerChange:
-    broker: int
-    rack: str | None
-    disk_capacity_bytes: int | None
-    before: Load
-    after: Load
-    peak_bytes: int | None = None  # while both copies of what moves are there; None: unknown
-    nic_in_bytes_per_second: float | None = None  # what its network takes; None: unknown
-    nic_out_bytes_per_second: float | None = None
-
-    @property
-    def most_bytes(self) -> int:
-        """On its disk: before, after or in between."""
-        return max(self.before.size_bytes, self.after.size_bytes, self.peak_bytes or 0)
-
-
-@dataclass(frozen=True, slots=True)
-class GroupReport:
-    """Moves that take from one broker or bring to it, in a sentence."""
-
-    text: str
-    moves: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class DiskCourse:
-    """One disk while the batches run: (batch, bytes at its peak, bytes after it), batch 0 is before the first."""
-
-    broker: int
-    capacity_bytes: int | None
-    steps: tuple[tuple[int, int, int], ...]
-
-    @property
-    def fullest(self) -> tuple[int, int]:
-        """(bytes at the highest peak, the first batch that has it)"""
-        batch, peak, _ = max(self.steps, key=lambda step: (step[1], -step[0]))
-        return peak, batch
-
-
-@dataclass(frozen=True, slots=True)
-class FurtherRuns:
-    """An estimate of what it takes, beyond this run, until the cluster is within the tolerance."""
-
-    runs: int
-    bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class LessEven:
-    """The metric in which a plan ends less even than the cluster is: (lowest, highest) broker before and after."""
-
-    metric: str
-    before: tuple[float, float]
-    after: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateReport:
-    """One candidate: what `proposals.json` says of it, its brokers, and its largest moves by bytes to copy."""
-
-    name: str
-    digest: str
-    status: str
-    note: str
-    moved_bytes: int
-    moved_bytes_bound: int | None
-    cross_rack_bytes: int | None
-    moved_replicas: int
-    leader_changes: int
-    rack_violations: int | None
-    crowded_replicas: tuple[int | None, int | None]  # before and after: of a topic, beyond its even spread and one
-    batches: int
-    makespan_seconds: float | None  # copying alone, at the throttle that was approved, or found for it
-    makespan_bound_seconds: float | None  # likewise; no plan copies for less
-    peak_disk_fraction: float | None
-    controller_bytes: int | None  # of znodes that the controller rewrites for one batch, at most
-    scores: tuple[Score, ...]
-    brokers: tuple[BrokerChange, ...]
-    partitions: int  # that change
-    largest_moves: tuple[Move, ...]
-    most_partitions_in_a_batch: int
-    most_leader_changes_in_a_batch: int
-    groups: tuple[GroupReport, ...]  # the moves by broker
-    rack_limits: tuple[str, ...]  # how even the racks let brokers be
-    fullest_disks: tuple[DiskCourse, ...]
-    stakes: Stakes | None = None  # None: the plan is of a version that did not look at this
-    log_dirs: LogDirPeaks = field(default_factory=LogDirPeaks)
-    timetable: Timetable = field(default_factory=Timetable)
-    further_runs: FurtherRuns | None = None  # None: `max_bytes` did not stop it short of the tolerance
-    less_even: LessEven | None = None
-    stays_behind: tuple[StaysBehind, ...] = ()  # on brokers that are to be emptied
-
-    @property
-    def planned_seconds(self) -> float | None:
-        """From the first request to the last end, with what the controller needs for each batch."""
-        return self.seconds_of(1.0, self.batches)
-
-    def seconds_of(self, share: float, batches: int) -> float | None:
-        """How long so many batches take that do this share of the copying."""
-        return None if self.makespan_seconds is None else with_controller(share * self.makespan_seconds, batches)
-
-    @property
-    def least_seconds(self) -> float | None:
-        """Below which no plan of as many batches stays."""
-        bound = self.makespan_bound_seconds
-        return None if bound is None else with_controller(bound, self.batches)
-
-    @property
-    def title(self) -> str:
-        """The name in plain words."""
-        note = self.note.lower()
-        proven = self.name == "optimal" and "proven" in note and "not proven" not in note
-        return TITLES.get(self.name, self.name) + (" (fewest bytes proven)" if proven else "")
+    outlook: Outlook | None = None
+    window: Window = field(default_factory=Window)
+    costs: Mapping[str, Cost] = field(default_factory=dict)  # by candidate
+    rejection: Rejection | None = None
+    automatic_elections: AutomaticElections | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,28 @@ from kafka_rebalance.execution.eta import EtaRange, eta_range
 from kafka_rebalance.execution.time_window import Window, seconds_for
 from kafka_rebalance.report.run.how_far import Progress
 from kafka_rebalance.report.run.run_report import RunReport
-from kafka_rebalance.report.units import format_count, format_time
+from kafka_rebalance.report.units import (
+    format_count,
+    format_time,
+)
+
+
+def window_words(window: Window, observed_at: datetime, low: float, high: float) -> str:
+    """Whether a plan that takes `low` to `high` seconds fits its window; empty where it has none."""
+    said = []
+    if window.not_before is not None:
+        said.append(f"begins {format_time(window.not_before)} at the earliest, lock and throttle too")
+        if window.not_before > observed_at:
+            said.append("an approval that is given before then expires as if it were given then")
+    if window.finish_by is not None:
+        earliest = max(observed_at, window.not_before or observed_at)
+        end, slow, quick = window.finish_by, timedelta(seconds=high), timedelta(seconds=low)
+        if end - slow >= earliest:
+            said.append(f"begun by {format_time(end - slow)} it is over by {format_time(end)}, slow or not")
+        else:
+            how = "may not be" if end - quick >= earliest else "cannot be"
+            said.append(f"{how} over by {format_time(end)}: batches that would end later are not begun")
+    return "; ".join(said)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.documents.json_object import Document
 from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
-from kafka_rebalance.report.run.run_report import METRICS, TITLES, CandidateReport, FurtherRuns, LessEven, RunReport
+from kafka_rebalance.execution.approval_rules import BUTTONS
+from kafka_rebalance.report.candidate.candidate_report import TITLES, CandidateReport, off_share
+from kafka_rebalance.report.run.run_report import METRICS, RunReport
 from kafka_rebalance.report.units import format_bytes, format_count, format_factor, format_share
 
 _NOBODY = {
@@ -24,28 +25,39 @@ _UNDONE = {  # by job: what one thing is that is left to do, and what several ar
 }
 
 
-def read_recommendation(plan: Document) -> Recommendation | None:
-    """Of proposals.json; None where another version made it, which says nothing or has other reasons."""
-    part = plan.optional_part("recommendation")
-    if part is None or part.text("why") not in tuple(Why):
-        return None
-    furthest = part.optional_part("furthest")
-    return Recommendation(
-        part.optional_text("candidate"),
-        Why(part.text("why")),
-        part.number("tolerance"),
-        (furthest.number("before"), furthest.number("after")) if furthest else None,
-        part.count("undone"),
-        part.count("rack_violations"),
-        _beside(part.optional_part("cheaper")),
-        _beside(part.optional_part("more_even")),
-    )
+NEARLY_AS_EVEN = 0.005  # of a share: less is no difference on paper
 
 
-def _beside(part: Document | None) -> Beside | None:
-    if part is None:
-        return None
-    return Beside(part.text("candidate"), part.count("bytes"), part.number("furthest"))
+def why_aside(report: RunReport) -> dict[str, str]:
+    """{candidate: sentence}, against the recommended one; nothing where every candidate has a button."""
+    best = next((one for one in report.candidates if one.name == report.recommended), None)
+    return {one.name: _why(one, best) for one in report.candidates if one.name in report.aside}
+
+
+def _why(one: CandidateReport, best: CandidateReport | None) -> str:
+    rest = f"No button in the request, which has room for {BUTTONS}: name it in candidates to have one."
+    said = _differences(one, best) if best is not None else []
+    if not said or best is None:
+        return rest
+    return f"Against {best.name}: {', '.join(said)}. {rest}"
+
+
+def _differences(one: CandidateReport, best: CandidateReport) -> list[str]:
+    said = []
+    more = one.moved_bytes - best.moved_bytes
+    if more:
+        said.append(f"copies {format_bytes(abs(more))} {'more' if more > 0 else 'less'}")
+    ours, theirs = off_share(one), off_share(best)
+    if ours is not None and theirs is not None and abs(ours - theirs) >= NEARLY_AS_EVEN:
+        said.append(
+            f"{'less' if ours > theirs else 'more'} even (furthest broker {format_share(ours)} off its share, "
+            f"not {format_share(theirs)})"
+        )
+    leaders = one.leader_changes - best.leader_changes
+    if leaders:
+        count = format_count(abs(leaders), "leader change", "leader changes")
+        said.append(f"{count} {'more' if leaders > 0 else 'fewer'}")
+    return said
 
 
 def recommendation_words(report: RunReport) -> tuple[str, ...]:
@@ -113,25 +125,6 @@ def _neighbour(kind: str, other: Beside) -> str:
     return (
         f"{title} is the next {kind} one: it copies {format_bytes(other.bytes)} and leaves the worst broker "
         f"{format_share(other.furthest)} off its share."
-    )
-
-
-def read_further_runs(part: Document) -> FurtherRuns | None:
-    """Of a candidate in proposals.json; None where no limit on bytes stopped it."""
-    found = part.optional_part("further_runs")
-    return None if found is None else FurtherRuns(found.count("runs"), found.count("bytes"))
-
-
-def read_less_even(part: Document) -> LessEven | None:
-    """Of a candidate in proposals.json; None where it ends as even as the cluster is, or that is not known."""
-    found = part.optional_part("less_even")
-    if found is None:
-        return None
-    before, after = (found.part(phase) for phase in ("before", "after"))
-    return LessEven(
-        found.text("metric"),
-        (before.number("lowest"), before.number("highest")),
-        (after.number("lowest"), after.number("highest")),
     )
 
 

@@ -24,6 +24,7 @@ from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ArtifactError, RebalanceError, StorageError
 from kafka_rebalance.report.fleet import cluster_health as report
 from kafka_rebalance.report.fleet.cluster_health import Approval, CheckRun, Cluster, Janitor, Lease, Link, Overview, Run
+from kafka_rebalance.report.fleet.trend import trends
 from kafka_rebalance.report.page import render_overview
 from kafka_rebalance.workflow.fleet import CHECK_DAG, CLUSTERS, JANITOR_DAG, REBALANCE_DAG, VERDICT, fleet
 from kafka_rebalance.workflow.ledger import ledger
@@ -223,7 +224,7 @@ def _read_cluster(records: Records, stored: Sequence[StoredLease] | None, now: d
     return replace(
         _unread(records, stored, now, ""),
         check=None if newest is None else report.read_check(newest),
-        trends=report.trends(_observed(records.connection_id, now, problems)),
+        trends=trends(_observed(records.connection_id, now, problems)),
         runs=tuple(_run(record, records) for record in records.rebalances[:RUNS_SHOWN]),
         janitor=_janitor(records.connection_id, problems),
         problems=tuple(problems),

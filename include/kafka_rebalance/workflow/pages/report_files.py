@@ -9,9 +9,8 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import make_folder, write_whole
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.report.candidate.broker_loads import brokers_csv
+from kafka_rebalance.report.candidate.csv_files import brokers_csv, brokers_file, moves_file
 from kafka_rebalance.report.candidate.kafka_json_files import plan_file, reassignment_files, rollback_file
-from kafka_rebalance.report.candidate.search_query import brokers_file, moves_file
 from kafka_rebalance.report.page import approval_body, approval_subject, render_file
 from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport

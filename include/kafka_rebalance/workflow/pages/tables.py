@@ -12,10 +12,12 @@ from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from sqlalchemy.orm import Session
 
 from kafka_rebalance.documents.json_files import PROPOSALS, SNAPSHOT, read_json, read_json_if_there
-from kafka_rebalance.report.candidate.broker_loads import brokers_csv, brokers_page
-from kafka_rebalance.report.candidate.search_query import BROKER_SORTS, SORTS, Query, brokers_file, moves_file
+from kafka_rebalance.report.candidate.broker_loads import BROKER_SORTS, brokers_page
+from kafka_rebalance.report.candidate.candidate_report import CandidateReport
+from kafka_rebalance.report.candidate.csv_files import brokers_csv, brokers_file, moves_file
+from kafka_rebalance.report.candidate.search_query import SORTS, Query
 from kafka_rebalance.report.page import plot_picture, render_brokers, render_candidate, render_moves
-from kafka_rebalance.report.run.run_report import CandidateReport, RunReport
+from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.workflow.pages import plan_tables
 from kafka_rebalance.workflow.pages.report_files import read_report
 from kafka_rebalance.workflow.pages.runs import NotServed, answered, download, open_planned

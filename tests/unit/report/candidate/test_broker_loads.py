@@ -11,20 +11,22 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.report.candidate.broker_loads import (
+    BROKER_SORTS,
     CHANGED,
     MOST_LISTED,
     WORST,
+    BrokerChange,
+    Load,
     broker_changes,
-    brokers_csv,
     brokers_page,
     rack_changes,
     shown,
 )
-from kafka_rebalance.report.candidate.search_query import BROKER_SORTS, PAGE_ROWS, Query
+from kafka_rebalance.report.candidate.csv_files import brokers_csv
+from kafka_rebalance.report.candidate.search_query import PAGE_ROWS, Query
 from kafka_rebalance.report.candidate_part import details_of
 from kafka_rebalance.report.page import render_brokers
 from kafka_rebalance.report.run.from_documents import build_report
-from kafka_rebalance.report.run.run_report import BrokerChange, Load
 from support.documents import report_samples as samples
 
 GIB = samples.GIB

@@ -10,14 +10,8 @@ from markdown_it import MarkdownIt
 from kafka_rebalance.forecast.consumer_shares import forecast_groups
 from kafka_rebalance.forecast.moved_keys import KeyForecast
 from kafka_rebalance.model.consumer_groups import ConsumerGroup, GroupMember
-from kafka_rebalance.report.requests.topic_change import (
-    approval_body,
-    approval_subject,
-    change_lines,
-    describe_lines,
-    forecast_lines,
-    list_lines,
-)
+from kafka_rebalance.report.requests.topic_change import approval_body, approval_subject, change_lines, forecast_lines
+from kafka_rebalance.report.requests.topic_listing import describe_lines, list_lines
 
 ENTRY = {
     "topic": "orders",

@@ -11,9 +11,10 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.execution.time_window import Window
 from kafka_rebalance.report.page import render_file
 from kafka_rebalance.report.requests.rebalance import approval_body
-from kafka_rebalance.report.run.approver_facts import brief, window_words
+from kafka_rebalance.report.run.approver_facts import brief
 from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
+from kafka_rebalance.report.run.time_window import window_words
 from support.documents import report_samples as samples
 
 NOW = datetime(2026, 5, 3, 14, 0, tzinfo=UTC)

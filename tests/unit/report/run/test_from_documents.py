@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.report.candidate.search_query import LARGEST_MOVES
+from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES
 from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
 from support.documents import report_samples as samples

@@ -10,7 +10,7 @@ from kafka_rebalance.report.page import render_page
 from kafka_rebalance.report.plots.bytes_against_evenness import FEWEST, Point, candidates_plot, front
 from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
-from kafka_rebalance.report.run.without_button import why_aside
+from kafka_rebalance.report.run.why_recommended import why_aside
 from support.documents import report_samples as samples
 
 GIB = samples.GIB

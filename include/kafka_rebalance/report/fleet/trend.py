@@ -1,0 +1,63 @@
+"""How far each resource has been off its share, night by night."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+RESOURCES = {
+    "disk": "Bytes on disk", "replicas": "Replicas", "leaders": "Leaders", "bytes_in": "Bytes in",
+    "leader_bytes_out": "Bytes out of leaders",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Trend:
+    """How far a resource's worst broker was from its share, over the checks; shares of the share, oldest first."""
+
+    resource: str
+    at: tuple[datetime, ...]
+    skew: tuple[float, ...]
+    limit: float
+
+    @property
+    def title(self) -> str:
+        return RESOURCES.get(self.resource, self.resource)
+
+    @property
+    def is_past(self) -> bool:
+        return self.skew[-1] > self.limit
+
+    @property
+    def _top(self) -> float:
+        return max(*self.skew, self.limit) * 1.1 or 1.0
+
+    def _height(self, value: float) -> float:
+        return round(28 - 26 * value / self._top, 1)
+
+    @property
+    def points(self) -> str:
+        """Of an SVG's polyline in a box of 120 by 30; time to the right."""
+        if len(self.skew) == 1:
+            return f"2,{self._height(self.skew[0])} 118,{self._height(self.skew[0])}"
+        begin, end = self.at[0].timestamp(), self.at[-1].timestamp()
+        across = [116 * (moment.timestamp() - begin) / (end - begin or 1.0) + 2 for moment in self.at]
+        return " ".join(f"{x:.1f},{self._height(value)}" for x, value in zip(across, self.skew, strict=True))
+
+    @property
+    def limit_height(self) -> float:
+        return self._height(self.limit)
+
+
+def trends(observations: Sequence[tuple[datetime, str, float, float]]) -> tuple[Trend, ...]:
+    """One for each resource out of (time, resource, skew, limit), in any order; in the order of RESOURCES."""
+    by_resource: dict[str, list[tuple[datetime, float, float]]] = {}
+    for at, resource, skew, limit in observations:
+        by_resource.setdefault(resource, []).append((at, skew, limit))
+    known = [*RESOURCES, *sorted(set(by_resource) - set(RESOURCES))]
+    return tuple(
+        Trend(name, tuple(at for at, _, _ in rows), tuple(skew for _, skew, _ in rows), rows[-1][2])
+        for name in known
+        if (rows := sorted(by_resource.get(name, ())))
+    )
