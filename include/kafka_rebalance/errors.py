@@ -22,6 +22,7 @@ RebalanceError
 ├── WriteError                a write to ZooKeeper was refused or its outcome is unknown
 │   ├── LockLostError         another worker has taken over, so this one writes nothing more
 │   └── ConfigChangedError    somebody else has changed a config since the decision to change it
+├── NothingToDoError          there is nothing of what was asked for; nothing is wrong, and what follows is skipped
 ├── ExecutionError            a reassignment that does not go on
 │   ├── RefusedError          the controller dropped what was requested, or somebody else changed it
 │   └── StoppedError          people, or the time they gave, want no further batch
@@ -125,6 +126,10 @@ class LockLostError(WriteError):
 
 class ConfigChangedError(WriteError):
     """Somebody else has changed a config since the decision to change it."""
+
+
+class NothingToDoError(RebalanceError):
+    """There is nothing to do: the step ends, and what would follow it is skipped. It is no failure."""
 
 
 class ExecutionError(RebalanceError):

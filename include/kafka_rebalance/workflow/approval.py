@@ -30,8 +30,8 @@ from kafka_rebalance.execution.check.drift import check_policy_unchanged
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.steps.failures import telling_cluster_writes
 from kafka_rebalance.workflow.notices import WAITS, Notice
-from kafka_rebalance.workflow.outcome import tells_cluster_writes
 from kafka_rebalance.workflow.run.folder import RunFolder, check_newest_attempt, open_own_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.who_asked import requester_of
@@ -118,7 +118,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
         self.subject, self.body = self.texts(folder, context["dag_run"])
         super().execute(context)
 
-    @tells_cluster_writes
+    @telling_cluster_writes()
     def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
         folder = self._open(context)
         offer = self.offer(folder)

@@ -43,9 +43,9 @@ from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.dag_params import AUTO
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.ledger import estimate, ledger
-from kafka_rebalance.workflow.outcome import fails_without_retry
 from kafka_rebalance.workflow.pages import report_files
 from kafka_rebalance.workflow.reassignment import batch_notes, elections
+from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run import running, who_asked
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, decider, read_approved, read_plan_view
 from kafka_rebalance.workflow.run.folder import check_submitted, create_run_folder, open_own_folder

@@ -11,11 +11,10 @@ from collections.abc import Mapping
 from enum import StrEnum
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowSkipException
 from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError
+from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, NothingToDoError
 from kafka_rebalance.execution.check.drift import check_policy_unchanged
 from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, entry_states
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -24,7 +23,7 @@ from kafka_rebalance.model.finding import some
 from kafka_rebalance.workflow.cancel.approval import CONSENT
 from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run.approved import check_digest, read_decision
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.policies import read_policy
@@ -50,8 +49,10 @@ class Result(StrEnum):
 
 
 def show_stuck_request(client: KazooClient, connection: ClusterConnection) -> dict[str, Any]:
-    """What cancel.json says of the election. Skips where nothing is requested; raises ClusterNotReadyError where the
-    request needs no other controller, or none can be elected.
+    """What cancel.json says of the election.
+
+    Raises NothingToDoError where nothing is requested; ClusterNotReadyError where the request needs no other
+    controller, or none can be elected.
     """
     first = _planned(client)
     check_same_cluster(connection, first[1])
@@ -89,7 +90,7 @@ def _planned(client: KazooClient) -> tuple[ElectionPlan, ClusterView]:
     if planned is None:
         why = "Nothing is requested in /admin/reassign_partitions: there is nothing to clear. Nothing was changed."
         log.warning("%s", why)
-        raise AirflowSkipException(why)
+        raise NothingToDoError(why)
     return planned
 
 

@@ -8,13 +8,12 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow.sdk.exceptions import AirflowSkipException
 from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import replica_sizes, running_reassignments
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import write_whole
-from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, ReadError, SettingsError
+from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError, PolicyError, ReadError, SettingsError
 from kafka_rebalance.execution.cancel.cancel_fates import (
     CANCEL_CANNOT_RESTORE,
     ROLL_BACK_CANNOT_RESTORE,
@@ -40,7 +39,7 @@ from kafka_rebalance.workflow.cancel.controller_election import show_stuck_reque
 from kafka_rebalance.workflow.cancel.params import CANCEL_NOW, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_plan_view
 from kafka_rebalance.workflow.run.asked_batches import asked_for
 from kafka_rebalance.workflow.run.baseline import read_baseline
@@ -284,9 +283,9 @@ def _need_policy(policy: Policy | None, connection_id: str) -> Policy:
     return policy
 
 
-def _skip(why: str) -> AirflowSkipException:
+def _skip(why: str) -> NothingToDoError:
     log.warning("%s", why)
-    return AirflowSkipException(why)
+    return NothingToDoError(why)
 
 
 _WORK = {STOP: _stop, CANCEL_NOW: _cancel_now, SET_THROTTLE: _set_throttle, ROLL_BACK: _roll_back}

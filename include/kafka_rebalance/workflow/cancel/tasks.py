@@ -27,7 +27,7 @@ from kafka_rebalance.workflow.cancel.approval import CONSENT
 from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
 from kafka_rebalance.workflow.cancel.request import rate_digest
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, decider, read_decision
 from kafka_rebalance.workflow.run.asked_batches import asked_for

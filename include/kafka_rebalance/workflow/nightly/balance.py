@@ -8,10 +8,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 import pyarrow as pa
-from airflow.sdk.exceptions import AirflowSkipException
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.errors import ClusterNotReadyError
+from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.policy import Policy
@@ -38,7 +37,7 @@ from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.nightly.proposing import WORDS, proposal_of, skew, why_not
 from kafka_rebalance.workflow.nightly.unread import scores_of_the_rest, unread_words
 from kafka_rebalance.workflow.nightly.which_job import Wanted, which_job
-from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run import who_asked
 from kafka_rebalance.workflow.run.folder import RunFolder, create_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
@@ -133,7 +132,7 @@ def _skip_while_held(connection: ClusterConnection) -> None:
     with open_client(connection.zookeeper) as client:
         holder = cluster_lock.read(client)
     if holder is not None:
-        raise AirflowSkipException(
+        raise NothingToDoError(
             f"{connection.connection_id} is not checked: {holder.name} holds it, and what moves is not measured."
         )
 

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.requests.key_sample import KAFKA_CONFIG
-from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run.folder import RunFolder, check_submitted, open_own_folder
 
 if TYPE_CHECKING:

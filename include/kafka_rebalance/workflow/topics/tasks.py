@@ -25,7 +25,7 @@ from kafka_rebalance.verification.check_result import Check, document, summarise
 from kafka_rebalance.verification.topic_as_approved import check_configs, check_deleted, check_new_partitions
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.outcome import fails_without_retry
+from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run.approved import check_digest, read_decision
 from kafka_rebalance.workflow.run.folder import (
     RunFolder,

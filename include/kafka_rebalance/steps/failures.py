@@ -1,14 +1,11 @@
 """Which errors are worth a retry: servers and storage that were away are; an answer, a plan or a setting that is
-wrong is not.
+wrong is not. And what an error of storage says of the cluster.
 """
 
 from __future__ import annotations
 
-import functools
-from collections.abc import Callable, Sequence
-from typing import ParamSpec, TypeVar
-
-from airflow.sdk.exceptions import AirflowFailException
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from kafka_rebalance.documents.storage import storage_error
 from kafka_rebalance.errors import (
@@ -28,9 +25,6 @@ from kafka_rebalance.errors import (
 from kafka_rebalance.model.cluster_writes import ClusterWrite, Kind, noted
 from kafka_rebalance.model.finding import some
 
-P = ParamSpec("P")
-R = TypeVar("R")
-
 FINAL = (
     ApprovalError,
     ArtifactError,
@@ -46,40 +40,29 @@ FINAL = (
 PASSING = (NotInSyncError, StorageError)  # of these kinds, but what another try may not meet
 
 
-def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
-    """Turns errors that no retry can mend into Airflow's final failure, with their text."""
-
-    telling = tells_cluster_writes(function)
-
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return telling(*args, **kwargs)
-        except PASSING:
-            raise
-        except FINAL as final:
-            raise AirflowFailException(f"{type(final).__name__}: {final}") from final
-
-    return call
+def is_final(error: BaseException) -> bool:
+    """Whether no retry can mend what the error tells of."""
+    return isinstance(error, FINAL) and not isinstance(error, PASSING)
 
 
-def tells_cluster_writes(function: Callable[P, R]) -> Callable[P, R]:
+def final_text(error: BaseException) -> str:
+    """What people read of an error that ends a task."""
+    return f"{type(error).__name__}: {error}"
+
+
+@contextmanager
+def telling_cluster_writes() -> Iterator[None]:
     """Errors of storage also say what was changed in the cluster by then: who reads or writes a file cannot know."""
-
-    @functools.wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        with noted() as writes:
-            try:
-                return function(*args, **kwargs)
-            except StorageError as failed:
-                raise type(failed)(f"{failed} {in_words(writes)}") from failed
-            except OSError as failed:
-                if failed.filename is None:
-                    raise  # of no file
-                told = storage_error(f"{failed.filename} cannot be used", failed)
-                raise StorageError(f"{told} {in_words(writes)}") from failed
-
-    return call
+    with noted() as writes:
+        try:
+            yield
+        except StorageError as failed:
+            raise type(failed)(f"{failed} {in_words(writes)}") from failed
+        except OSError as failed:
+            if failed.filename is None:
+                raise  # of no file
+            told = storage_error(f"{failed.filename} cannot be used", failed)
+            raise StorageError(f"{told} {in_words(writes)}") from failed
 
 
 _WORDS = {
