@@ -1,7 +1,7 @@
 """What ten recorded runs left behind, in `tests/data/golden/<run>`: compared entry by entry, and recorded on purpose.
 
-A bundle is a text of entries, `=== <name>` and below it the content. `given.json` is what a run starts from: it is
-written by hand, and never recorded. `RECORD_GOLDEN` writes the other files: `words` takes changed sentences and refuses
+A bundle is a text of entries, `=== <name>` and below it the content. `given.json` is what a run starts from: it was
+drawn once, and is never recorded. `RECORD_GOLDEN` writes the other files: `words` takes changed sentences and refuses
 every other difference, `facts` takes everything. See `tests/data/golden/README.md`.
 """
 
