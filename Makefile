@@ -49,7 +49,7 @@ test-fast: setup  ## the unit tests alone
 test-tools: setup
 	@sh scripts/install-chromium.sh
 	@$(BIN)/python -c "from local_cluster.jars.class_path import spark_source_jars, tools_jars; \
-		from local_cluster.jars.locked_jars import VERSIONS; from local_cluster.jvms.runtime import find_runtime; \
+		from local_cluster.jars.locked_jars import VERSIONS; from local_cluster.jvms.class_archive import find_runtime; \
 		[(find_runtime(version, print), tools_jars(version, print)) for version in VERSIONS]; spark_source_jars(print)"
 
 .PHONY: demo

@@ -12,7 +12,8 @@ from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
-CLOCK_VARIABLE = "FAULTS_CLOCK_SECONDS"  # by how much a process of ours is ahead
+from faults.clock import CLOCK_VARIABLE
+
 ROOT = Path(__file__).parents[1]
 
 

@@ -18,7 +18,6 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping
-from datetime import datetime, tzinfo
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -30,7 +29,7 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 import kafka_rebalance.workflow.snapshot
-from faults.processes import CLOCK_VARIABLE
+from faults.clock import CLOCK_VARIABLE, shift_clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
@@ -110,23 +109,6 @@ def _kill_later(seconds: float, writes: int = 0) -> None:
     plain = [(KazooClient, name) for name in ("create_async", "set_async", "delete_async")]
     for owner, name in (*plain, (TransactionRequest, "commit_async")) if writes else ():
         setattr(owner, name, counted(getattr(owner, name)))
-
-
-def shift_clock(seconds: int) -> None:
-    """Of this process, as far as our own code reads it: `time.time`, and the `datetime` that our modules have."""
-    if not seconds:
-        return
-    true_time = time.time
-
-    class Shifted(datetime):
-        @classmethod
-        def now(cls, tz: tzinfo | None = None) -> Shifted:
-            return cls.fromtimestamp(true_time() + seconds, tz)
-
-    time.time = lambda: true_time() + seconds
-    for name, module in list(sys.modules.items()):
-        if name.startswith("kafka_rebalance") and getattr(module, "datetime", None) is datetime:
-            module.datetime = Shifted  # type: ignore[attr-defined]
 
 
 def _dag_run(state: State) -> Any:

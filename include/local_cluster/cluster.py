@@ -14,9 +14,10 @@ from local_cluster import zookeeper_topics
 from local_cluster.errors import LocalClusterError
 from local_cluster.jars.class_path import Progress, quiet
 from local_cluster.jars.locked_jars import DEFAULT_VERSION
+from local_cluster.jvms.class_archive import find_runtime
 from local_cluster.jvms.layout import Layout
 from local_cluster.jvms.one_jvm import OneJvm
-from local_cluster.jvms.runtime import Runtime, find_runtime
+from local_cluster.jvms.runtime import Runtime
 from local_cluster.jvms.separate_jvms import SeparateJvms
 from local_cluster.jvms.server_settings import Peer, broker_properties
 from local_cluster.machine.ports import accepts_connections, free_port

@@ -10,8 +10,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.errors import ExecutionError
-from kafka_rebalance.execution.check.cluster_ready import request_of_what_is_gone
 from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, headed_for, stage_in
+from kafka_rebalance.execution.stuck_request import request_of_what_is_gone
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import TopicPartition

@@ -16,6 +16,7 @@ from typing import Any, Self
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 
 ANOTHER_CONTROLLER = (
@@ -57,6 +58,27 @@ def _state(tp: TopicPartition, asked: tuple[int, ...], view: ClusterView) -> Ent
 def _is_interim(partition: PartitionView, asked: tuple[int, ...]) -> bool:
     """Below 2.4 nothing but the union of both lists marks a move. One that only removes looks like it at once."""
     return not partition.marks_moves and set(asked) < set(partition.replicas)
+
+
+def request_of_what_is_gone(view: ClusterView) -> Finding | None:
+    """Since 2.4 a controller keeps what it was asked of a topic that is deleted meanwhile, and no end comes of it.
+
+    None where nothing is requested, or anything that is still there.
+    """
+    asked = view.reassignments
+    if not asked or not view.requested_gone >= asked.keys():
+        return None
+    broker = f" (broker {view.controller.broker})" if view.controller is not None else ""
+    again = [f"{tp} to {list(asked[tp])}" for tp in sorted(view.requested_again)]
+    moved = f". It moves the new partitions of the topics that were made again: {some(again)}" if again else ""
+    return Finding(
+        "/admin/reassign_partitions",
+        f"it asks only for partitions that are gone, or whose topic was made again ({some(sorted(asked))}): "
+        "nothing moves, and the request does not end by itself",
+        f"Restart the broker that is controller{broker}, or start kafka_rebalance_cancel with action elect_controller, "
+        "which an approver confirms. The next controller reads the request anew and drops what is "
+        f"gone{moved}. Do not delete the znode: the controller would not notice any later request",
+    )
 
 
 @dataclass(frozen=True, slots=True)

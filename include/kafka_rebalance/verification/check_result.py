@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
 
-Severity = Literal["error", "warning"]
+from kafka_rebalance.verification.segments.segment_finding import Severity
 
 
 @dataclass(frozen=True, slots=True)

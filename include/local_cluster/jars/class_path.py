@@ -44,7 +44,7 @@ def spark_source_jars(progress: Progress = quiet) -> tuple[Path, ...]:
     if spark not in SPARK_SOURCE:
         raise LocalClusterError(
             f"Spark {spark} is none of those with a lock file for its Kafka source: {', '.join(SPARK_SOURCE)}. "
-            "Nothing was fetched. Add it to SPARK_SOURCE and make its lock (python -m local_cluster.jars.locked_jars)."
+            "Nothing was fetched. Add it to SPARK_SOURCE and make its lock (python -m local_cluster.jars.make_lock)."
         )
     lock = f"spark-{spark}"
     return cached_jars(read_lock(lock_path(lock)), cache_folder() / "jars" / lock, progress)

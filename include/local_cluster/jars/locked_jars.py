@@ -1,16 +1,12 @@
 """The jars of each Kafka version, by name and sha256.
 
 A lock file has one line a jar, `sha256  group:artifact:version`, sorted by name. It is the whole class path: nothing is
-resolved when a cluster starts. `python -m local_cluster.jars.locked_jars VERSION` resolves the dependencies of `ROOTS`
-anew and prints a lock file; `… tools-3.9.2` does so for Kafka's tools, `… spark-4.2.0` for what Spark reads Kafka with.
+resolved when a cluster starts. `make_lock` makes one.
 """
 
 import hashlib
 import re
-import sys
-import tempfile
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from local_cluster.errors import LocalClusterError
@@ -91,33 +87,6 @@ def read_lock(path: Path) -> tuple[Jar, ...]:
     return tuple(jars)
 
 
-def write_lock(jars: Sequence[Jar]) -> str:
-    """A lock file's text."""
-    return "".join(f"{jar.sha256}  {jar.name}\n" for jar in sorted(jars, key=lambda jar: jar.name))
-
-
 def sha256_of(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def main() -> None:
-    from local_cluster.jars.fetch import fetch, resolve
-
-    version = sys.argv[1] if len(sys.argv) > 1 else DEFAULT_VERSION
-    if version in ROOTS:
-        jars = resolve(ROOTS[version])
-    elif version in ALONE:
-        wanted = [
-            Jar(group, artifact, number, "") for group, artifact, number in (name.split(":") for name in ALONE[version])
-        ]
-        with tempfile.TemporaryDirectory(prefix="local-cluster-") as folder:
-            fetch(wanted, Path(folder))
-            jars = tuple(replace(jar, sha256=sha256_of(Path(folder) / jar.file_name)) for jar in wanted)
-    else:
-        sys.exit(f"Kafka {version} is none of {', '.join((*VERSIONS, *ALONE))}. Nothing was resolved.")
-    sys.stdout.write(write_lock(jars))
-
-
-if __name__ == "__main__":
-    main()

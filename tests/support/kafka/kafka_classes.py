@@ -15,8 +15,8 @@ from typing import Any, Self
 
 from local_cluster.errors import LocalClusterError
 from local_cluster.jars.class_path import quiet, tools_jars
+from local_cluster.jvms.class_archive import find_runtime
 from local_cluster.jvms.gateway import MAIN, open_gateway
-from local_cluster.jvms.runtime import find_runtime
 from local_cluster.machine.processes import Guard, last_lines, start_process
 from support.kafka.java_tools import JavaTools
 

@@ -8,8 +8,9 @@ import pytest
 from local_cluster.__main__ import main
 from local_cluster.cluster import STATE_FILE
 from local_cluster.errors import LocalClusterError
-from local_cluster.jvms import runtime as runtime_module
-from local_cluster.jvms.runtime import Runtime, find_runtime
+from local_cluster.jvms import class_archive
+from local_cluster.jvms.class_archive import find_runtime
+from local_cluster.jvms.runtime import Runtime
 
 
 @pytest.mark.parametrize("command", [["status"], ["down"], ["kill", "1"], ["start", "1"], ["up", "--add", "1"]])
@@ -87,9 +88,9 @@ def test_without_a_class_archive_a_cluster_still_starts_and_says_why_it_is_slowe
         raise LocalClusterError("Java wrote no archive.")
 
     monkeypatch.setenv("KAFKA_REBALANCE_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(runtime_module, "find_java", lambda: java)
-    monkeypatch.setattr(runtime_module, "kafka_jars", lambda _version, _progress: (tmp_path / "kafka.jar",))
-    monkeypatch.setattr(runtime_module, "_train", refuse)
+    monkeypatch.setattr(class_archive, "find_java", lambda: java)
+    monkeypatch.setattr(class_archive, "kafka_jars", lambda _version, _progress: (tmp_path / "kafka.jar",))
+    monkeypatch.setattr(class_archive, "_train", refuse)
     said: list[str] = []
     runtime = find_runtime("3.9.2", said.append)
     assert runtime.options == ()

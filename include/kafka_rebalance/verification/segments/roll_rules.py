@@ -17,8 +17,7 @@ from kafka_rebalance.kafka.segment_roll import (
     UNLIMITED,
     EffectiveRollSettings,
 )
-from kafka_rebalance.verification.check_result import Severity
-from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, grouped, sources_of
+from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, Severity, grouped, sources_of
 
 OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES = 8, 12
 # Below two entries of the time index, whose last slot is reserved for the roll, it is full from the start.

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings, source_words
-from kafka_rebalance.verification.check_result import Severity
+
+Severity = Literal["error", "warning"]
 
 TOPICS_KEPT = 20  # named in a document; the rest is counted
 

@@ -14,9 +14,8 @@ from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.segment_roll import BROKER_KEYS, TOPIC_KEYS
 from kafka_rebalance.kafka.throttles import LIST_KEYS, RATE_KEYS
 from kafka_rebalance.kafka.topics import check_topic_config, check_topic_config_names
-from kafka_rebalance.verification.check_result import Severity
 from kafka_rebalance.verification.segments.cluster_configs import DEFAULT_BROKER, ClusterConfigs
-from kafka_rebalance.verification.segments.segment_finding import SegmentFinding
+from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, Severity
 
 UNLOADABLE, IGNORED, THROTTLE_LEFT = "unloadable", "ignored", "throttle_left"
 _LONG_MAX = 2**63 - 1

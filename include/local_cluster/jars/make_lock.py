@@ -1,0 +1,38 @@
+"""`python -m local_cluster.jars.make_lock VERSION` resolves the dependencies of `ROOTS` anew and prints a lock file.
+
+`… tools-3.9.2` does so for Kafka's tools, `… spark-4.2.0` for what Spark reads Kafka with.
+"""
+
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from local_cluster.jars.fetch import fetch, resolve
+from local_cluster.jars.locked_jars import ALONE, DEFAULT_VERSION, ROOTS, VERSIONS, Jar, sha256_of
+
+
+def write_lock(jars: Sequence[Jar]) -> str:
+    """A lock file's text."""
+    return "".join(f"{jar.sha256}  {jar.name}\n" for jar in sorted(jars, key=lambda jar: jar.name))
+
+
+def main() -> None:
+    version = sys.argv[1] if len(sys.argv) > 1 else DEFAULT_VERSION
+    if version in ROOTS:
+        jars = resolve(ROOTS[version])
+    elif version in ALONE:
+        wanted = [
+            Jar(group, artifact, number, "") for group, artifact, number in (name.split(":") for name in ALONE[version])
+        ]
+        with tempfile.TemporaryDirectory(prefix="local-cluster-") as folder:
+            fetch(wanted, Path(folder))
+            jars = tuple(replace(jar, sha256=sha256_of(Path(folder) / jar.file_name)) for jar in wanted)
+    else:
+        sys.exit(f"Kafka {version} is none of {', '.join((*VERSIONS, *ALONE))}. Nothing was resolved.")
+    sys.stdout.write(write_lock(jars))
+
+
+if __name__ == "__main__":
+    main()
