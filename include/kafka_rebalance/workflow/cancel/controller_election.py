@@ -59,9 +59,12 @@ def show_stuck_request(client: KazooClient, connection: ClusterConnection) -> di
     check_controller_stable(client, lambda: time.sleep(PAUSE_SECONDS))
     plan, view = _planned(client)
     states = {tp: state for tp, (_, state) in plan.requested.items()}
-    moving = sorted(tp for tp, state in states.items() if state is EntryState.MOVING)
+    moving = {tp for tp, state in states.items() if state is EntryState.MOVING}
+    # What moved, or was about to end, at the first look and is elsewhere now: the controller does not stand still.
+    going_on = (EntryState.MOVING, EntryState.IN_SYNC)
+    moving |= {tp for tp, (_, then) in first[0].requested.items() if then in going_on and states.get(tp) is not then}
     if moving:
-        raise _no_use(f"the controller is at work on it ({some(moving)})", "Let it end.")
+        raise _no_use(f"the controller is at work on it ({some(sorted(moving))})", "Let it end.")
     if not states:
         raise _no_use("it names no partition, and no controller takes such a request away", "Find who wrote it.")
     if plan.digest != first[0].digest:
