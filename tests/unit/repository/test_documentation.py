@@ -15,7 +15,7 @@ LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]+)\)")
 WORDS_AT_MOST = 25
 # Written by a command, or not yet read for its English.
 LONG_SENTENCES = {"CHANGELOG.md", *(f"docs/{name}.md" for name in (
-    "architecture", "benchmarks", "dependencies", "notebooks", "reliability", "running"))}  # fmt: skip
+    "benchmarks", "dependencies", "notebooks", "reliability", "running"))}  # fmt: skip
 
 
 @cache
