@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
+from kafka_rebalance.execution.throttle.auto_rate import AUTO
 from kafka_rebalance.model.settings import CANDIDATES, JOBS, PREFERENCES, Settings
 
 _DEFAULT = Settings()
-AUTO = "auto"  # of throttle_bytes_per_second: `workflow.throttle.rates` tells it
 _LIMITS, _BROKERS, _TOPICS, _PLAN, _TUNING = "Limits", "Brokers", "Topics", "A plan of your own", "Tuning"
 
 

@@ -28,6 +28,7 @@ from kafka_rebalance.execution.approval_rules import OFFERED
 from kafka_rebalance.execution.check.automatic_elections import automatic_elections
 from kafka_rebalance.execution.check.cluster_ready import refuse
 from kafka_rebalance.execution.check.znode_size import cruise_control
+from kafka_rebalance.execution.throttle.auto_rate import AUTO
 from kafka_rebalance.execution.time_window import read_window, with_controller
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import OFFER, Settings
@@ -40,7 +41,6 @@ from kafka_rebalance.verification.preferred_leaders import check_leaders
 from kafka_rebalance.verification.replicas_in_place import check_not_deleted, check_placement, check_same_topics
 from kafka_rebalance.workflow import plans, rejection, segment_audit
 from kafka_rebalance.workflow.controller import controller_document
-from kafka_rebalance.workflow.dag_params import AUTO
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.ledger import estimate, ledger
 from kafka_rebalance.workflow.pages import report_files

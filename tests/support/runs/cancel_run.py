@@ -15,11 +15,12 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.steps.cancel.actions import CONSENT
 from kafka_rebalance.workflow.approval import DigestApprovalOperator
 from kafka_rebalance.workflow.cancel import controller_election
 from kafka_rebalance.workflow.cancel import request as cancel_request
 from kafka_rebalance.workflow.cancel import tasks as cancel
-from kafka_rebalance.workflow.cancel.approval import CONSENT, CancelApprovalOperator, RateApprovalOperator
+from kafka_rebalance.workflow.cancel.approval import CancelApprovalOperator, RateApprovalOperator
 from kafka_rebalance.zookeeper.znodes import encode_reassignment
 from support.kafka.cancelled_moves import cancel_by_api, fail_over
 from support.runs.asked_run import AskedRun

@@ -27,6 +27,7 @@ from kafka_rebalance.model.connection import BrokerCapacity
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import Policy
 
+AUTO = "auto"  # what a run's form and snapshot.json say instead of a rate
 NIC_SHARE = 0.8  # of a broker's network may be used in all; the rest is for what comes in bursts
 
 Rates = Mapping[TopicPartition, float]  # bytes a second that producers write, by partition

@@ -14,14 +14,12 @@ from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, check_cons
 from kafka_rebalance.execution.stuck_request import ElectionPlan
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.steps.cancel.actions import CONSENT, ELECT_CONTROLLER, SET_THROTTLE
 from kafka_rebalance.workflow.approval import DigestApprovalOperator, Offer, note_param
-from kafka_rebalance.workflow.cancel.params import ELECT_CONTROLLER, SET_THROTTLE
 from kafka_rebalance.workflow.run.folder import RunFolder
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
-
-CONSENT = "i_consent_to"
 
 
 class CancelApprovalOperator(DigestApprovalOperator):

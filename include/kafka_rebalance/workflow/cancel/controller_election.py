@@ -20,7 +20,7 @@ from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, en
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import some
-from kafka_rebalance.workflow.cancel.approval import CONSENT
+from kafka_rebalance.steps.cancel.actions import CONSENT
 from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.retries import fails_without_retry

@@ -4,13 +4,7 @@ from __future__ import annotations
 
 from airflow.sdk import Param
 
-STOP, CANCEL_NOW, ROLL_BACK, SET_THROTTLE, ELECT_CONTROLLER = ACTIONS = (
-    "stop_after_batch",
-    "cancel_now",
-    "roll_back",
-    "set_throttle",
-    "elect_controller",
-)
+from kafka_rebalance.steps.cancel.actions import ACTIONS, STOP
 
 CANCEL_PARAMS: dict[str, Param] = {
     "kafka_conn_id": Param(

@@ -35,8 +35,8 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.requests import cancel, controller_election
+from kafka_rebalance.steps.cancel.actions import CANCEL_NOW, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
 from kafka_rebalance.workflow.cancel.controller_election import show_stuck_request
-from kafka_rebalance.workflow.cancel.params import CANCEL_NOW, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.retries import fails_without_retry

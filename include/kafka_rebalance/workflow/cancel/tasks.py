@@ -21,9 +21,9 @@ from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.steps.cancel.actions import CONSENT
 from kafka_rebalance.verification.check_result import Check, document, summarise
 from kafka_rebalance.verification.replicas_in_place import check_placement
-from kafka_rebalance.workflow.cancel.approval import CONSENT
 from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
 from kafka_rebalance.workflow.cancel.request import rate_digest
 from kafka_rebalance.workflow.hooks import read_connection

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import read_if_there
 from kafka_rebalance.execution.throttle.auto_rate import (
+    AUTO,
     LeastRate,
     Rates,
     Traffic,
@@ -26,7 +27,6 @@ from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.result_tables import PART, read_candidate
-from kafka_rebalance.workflow.dag_params import AUTO
 from kafka_rebalance.workflow.run.folder import RunFolder
 
 NETWORKS_LISTED = 20
