@@ -19,12 +19,15 @@ from bench.clusters import FIRST_BROKER, Cluster, Size, make_cluster
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.describe.described_candidate import Placed, Plan, outcome
+from kafka_rebalance.planning.bounds.targets import leader_targets
+from kafka_rebalance.planning.describe.described_candidate import Plan, outcome
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, replication
 from kafka_rebalance.planning.rules.goals import goal_of
-from kafka_rebalance.planning.search.frame import frame_of, leader_targets, spent
-from kafka_rebalance.planning.tables.result_tables import snapshot_digest, write_results, write_snapshot
+from kafka_rebalance.planning.search.frame import Placed, frame_of
+from kafka_rebalance.planning.search.placement import spent
+from kafka_rebalance.planning.tables.snapshot_files import snapshot_digest, write_snapshot
+from kafka_rebalance.planning.write_results import write_results
 from kafka_rebalance.report.plots.broker_loads import BROKERS_SHOWN
 
 SIZE = Size(brokers=1000, racks=10, partitions=150_000, partitions_per_topic=12)

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from pyspark.sql.classic.dataframe import DataFrame
 
-from kafka_rebalance.planning.tables.result_tables import write_snapshot
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.spark import ledger_job
 from kafka_rebalance.spark.ledger import read_ledger
 from kafka_rebalance.workflow.ledger import ledger

@@ -15,7 +15,7 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import prepare, run
 from kafka_rebalance.planning.tables.history_table import HISTORY, SAMPLES_SCHEMA, existing_partitions, write_history
-from kafka_rebalance.planning.tables.result_tables import write_snapshot
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.spark import job
 from kafka_rebalance.spark.history_rows import newest_days, read_metrics
 from kafka_rebalance.spark.one_file_a_day import merge, publish

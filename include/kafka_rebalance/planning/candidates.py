@@ -5,33 +5,36 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.settings import OPTIMAL, SEARCHED
 from kafka_rebalance.planning import given_plan
 from kafka_rebalance.planning.bounds.bands import band
-from kafka_rebalance.planning.describe.described_candidate import Placed, Plan, infeasible, outcome
-from kafka_rebalance.planning.describe.planned_elections import led_first
+from kafka_rebalance.planning.bounds.targets import leader_targets
+from kafka_rebalance.planning.describe.described_candidate import Plan, infeasible, outcome
 from kafka_rebalance.planning.problem.arrays import (
-    DISK,
     Bools,
     Floats,
     Ints,
     Problem,
-    leader_loads,
-    leader_weights,
+    among,
+    lagging,
+    led_first,
     replication,
     widened,
 )
+from kafka_rebalance.planning.problem.loads import DISK, leader_loads, leader_weights
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.rack_rule import violations
-from kafka_rebalance.planning.search import drain_and_replace
+from kafka_rebalance.planning.search import drain_and_replace, replication_factor
 from kafka_rebalance.planning.search.efforts import best_of_trials, filled, placement_of
-from kafka_rebalance.planning.search.frame import Frame, among, budget_of, frame_of, lagging, leader_targets, spent
+from kafka_rebalance.planning.search.frame import Frame, Placed, frame_of
 from kafka_rebalance.planning.search.leader_balance import balance_leaders
 from kafka_rebalance.planning.search.optimal import NOT_SOLVED, applies, fewest_bytes
-from kafka_rebalance.planning.search.placement import Budget, Placement
+from kafka_rebalance.planning.search.placement import Budget, Placement, budget_of, spent
 
 
 def propose(problem: Problem, name: str) -> Plan:
@@ -49,7 +52,7 @@ def searched(problem: Problem, name: str, trial: int = 0) -> Placed | Plan:
     if name not in SEARCHED:
         return given_plan.propose(problem, name)
     goal = goal_of(problem.settings, name)
-    wanted = drain_and_replace.wanted_factor(problem) if goal.moves_replicas else replication(problem.replicas)
+    wanted = replication_factor.wanted_factor(problem) if goal.moves_replicas else replication(problem.replicas)
     frame = frame_of(problem, goal, wanted)
     if name == OPTIMAL:
         return _optimal(frame)
@@ -81,6 +84,14 @@ def searched(problem: Problem, name: str, trial: int = 0) -> Placed | Plan:
         relief=frame.relief,
         off=off,
     )
+
+
+def best_of(trials: Sequence[Placed | Plan]) -> Placed | Plan:
+    """The search that ended nearest to balance, of equal ones that with fewest bytes, then with fewest new leaders."""
+    found = [trial for trial in trials if isinstance(trial, Placed)]
+    if not found:
+        return trials[0]
+    return min(found, key=lambda trial: (trial.off, trial.budget.bytes, trial.budget.leader_changes))
 
 
 def _optimal(frame: Frame) -> Placed | Plan:
@@ -152,10 +163,10 @@ def _forced(frame: Frame) -> tuple[Placement, int]:
         plain = band(frame.targets, frame.goal.tolerance)
         nothing = np.zeros(before.shape, dtype=bool)
         start = placement_of(frame, replaced, before, nothing, Budget())
-        replicas = drain_and_replace.shrunk(start, frame.wanted, problem.leaving, problem.in_sync, plain)
+        replicas = replication_factor.shrunk(start, frame.wanted, problem.leaving, problem.in_sync, plain)
         start = placement_of(frame, replicas, before, nothing, Budget())
-        replicas, short = drain_and_replace.grown(start, frame.wanted, plain)
-        replicas = drain_and_replace.led_by_those_who_may(problem, replicas, lagging(problem, replicas))
+        replicas, short = replication_factor.grown(start, frame.wanted, plain)
+        replicas = replication_factor.led_by_those_who_may(problem, replicas, lagging(problem, replicas))
     # A slot's origin is the same broker if the partition had a replica there, else nowhere.
     kept = among(replicas, before)
     if replicas.shape == before.shape and settings.replication_factor is None:

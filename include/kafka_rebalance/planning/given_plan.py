@@ -23,23 +23,15 @@ from kafka_rebalance.kafka.reassignment_json import (
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import REFUSE
-from kafka_rebalance.planning.describe.described_candidate import Placed, Plan, infeasible, outcome
-from kafka_rebalance.planning.describe.planned_elections import led_first
-from kafka_rebalance.planning.problem.arrays import (
-    DISK,
-    Bools,
-    Floats,
-    Ints,
-    Problem,
-    replica_loads,
-    replication,
-    widened,
-)
-from kafka_rebalance.planning.ranking import LessEven, less_even
+from kafka_rebalance.planning.bounds.targets import leader_targets
+from kafka_rebalance.planning.describe.described_candidate import LessEven, Plan, infeasible, less_even, outcome
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, among, led_first, replication, widened
+from kafka_rebalance.planning.problem.loads import DISK, replica_loads
 from kafka_rebalance.planning.rules.goals import AS_KAFKA, GIVEN, goal_of
 from kafka_rebalance.planning.rules.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
-from kafka_rebalance.planning.search.frame import Frame, among, frame_of, leader_targets, spent
+from kafka_rebalance.planning.search.frame import Frame, Placed, frame_of
+from kafka_rebalance.planning.search.placement import spent
 
 # The heading before the plan in what `kafka-reassign-partitions --generate` prints (ReassignPartitionsCommand).
 _PROPOSED = "Proposed partition reassignment configuration"

@@ -11,19 +11,18 @@ from collections.abc import Callable, Sequence
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.settings import OPTIMAL, Settings
-from kafka_rebalance.planning.candidates import described, propose, searched
+from kafka_rebalance.planning.candidates import best_of, described, propose, searched
 from kafka_rebalance.planning.describe.described_candidate import Plan
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
 from kafka_rebalance.planning.given_plan import check_plan
 from kafka_rebalance.planning.impossible_requests import check_problem
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.history import describe_history
-from kafka_rebalance.planning.ranking import best_of
 from kafka_rebalance.planning.rules.goals import candidate_names
 from kafka_rebalance.planning.search.optimal import applies
 from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
 from kafka_rebalance.planning.tables.read_problem import read_problem
-from kafka_rebalance.planning.tables.result_tables import write_results, write_timings
+from kafka_rebalance.planning.write_results import write_results, write_timings
 
 __all__ = [
     "Plan",

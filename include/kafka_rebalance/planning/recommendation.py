@@ -10,9 +10,8 @@ from collections.abc import Sequence
 
 from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
 from kafka_rebalance.model.settings import FEWEST_BYTES, LEADERS_ALONE, SEARCHED, Settings
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import Plan, copied_bytes, less_even, new_leaders
 from kafka_rebalance.planning.describe.shortfall import Shortfall
-from kafka_rebalance.planning.ranking import copied_bytes, less_even, new_leaders
 from kafka_rebalance.planning.rules.goals import GIVEN
 
 # Of equal merit, what was asked for comes first; Kafka's own assignment is never recommended.

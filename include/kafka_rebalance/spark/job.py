@@ -25,7 +25,6 @@ from pyspark.sql import SparkSession
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model.settings import OPTIMAL
 from kafka_rebalance.planning.__main__ import argument_parser, read_file, read_settings, say
-from kafka_rebalance.planning.describe.described_candidate import Placed
 from kafka_rebalance.planning.planner import (
     Plan,
     Stopwatch,
@@ -42,6 +41,7 @@ from kafka_rebalance.planning.planner import (
 )
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.history import describe_history
+from kafka_rebalance.planning.search.frame import Placed
 from kafka_rebalance.planning.tables.history_table import HISTORY, existing_partitions, planned_with, write_history
 from kafka_rebalance.spark.history_rows import read_metrics
 from kafka_rebalance.spark.job_driver import check_nonce, check_run, open_session, run_job

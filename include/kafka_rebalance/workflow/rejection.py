@@ -12,7 +12,8 @@ import pyarrow.parquet as pq
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.approval_rules import REJECT
-from kafka_rebalance.planning.tables.result_tables import BROKERS, PART, read_file
+from kafka_rebalance.planning.tables.parquet_files import PART, read_file
+from kafka_rebalance.planning.tables.snapshot_files import BROKERS
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.run.approved import decider

@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.planning.tables.result_tables import read_candidate, read_file
+from kafka_rebalance.planning.tables.parquet_files import read_file
+from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.next_roll import expected_rolls
 from kafka_rebalance.verification.segments.open_files import Placed, files_now

@@ -33,7 +33,7 @@ from kafka_rebalance.execution.time_window import read_window, with_controller
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import OFFER, Settings
 from kafka_rebalance.planning.planner import prepare
-from kafka_rebalance.planning.tables.result_tables import write_snapshot
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.spark import package_zip
 from kafka_rebalance.verification.check_result import document, only_behind, summarise
 from kafka_rebalance.verification.emptied_brokers import check_emptied

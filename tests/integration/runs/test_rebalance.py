@@ -17,7 +17,8 @@ from kazoo.exceptions import NoNodeError
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError, ThrottleError
 from kafka_rebalance.kafka.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
-from kafka_rebalance.planning.tables.result_tables import PARTITIONS, read_candidate
+from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
 from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.writer import merge_config

@@ -14,7 +14,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.planning.tables.result_tables import write_snapshot
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.workflow.approval import CandidateApprovalOperator
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.run.folder import create_run_folder

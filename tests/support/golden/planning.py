@@ -19,9 +19,14 @@ import pytest
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run as plan
-from kafka_rebalance.planning.tables.disk_table import read_disk_peaks, read_fullest_disks
 from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA, write_history
-from kafka_rebalance.planning.tables.result_tables import read_candidate, read_loads, write_snapshot
+from kafka_rebalance.planning.tables.result_tables import (
+    read_candidate,
+    read_disk_peaks,
+    read_fullest_disks,
+    read_loads,
+)
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.report.candidate.page_tables import CandidateTables
 from kafka_rebalance.report.page import render_file
 from kafka_rebalance.report.plots.figure import Plot

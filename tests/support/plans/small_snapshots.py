@@ -11,7 +11,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.describe.described_candidate import Plan
 from kafka_rebalance.planning.planner import prepare, propose
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.tables.result_tables import write_snapshot
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 
 Rows = list[dict[str, Any]]
 

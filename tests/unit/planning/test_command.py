@@ -14,8 +14,8 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import SEARCHED, Settings
 from kafka_rebalance.planning.__main__ import main
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.tables.disk_table import read_fullest_disks
-from kafka_rebalance.planning.tables.result_tables import read_candidate, read_loads, snapshot_digest, write_snapshot
+from kafka_rebalance.planning.tables.result_tables import read_candidate, read_fullest_disks, read_loads
+from kafka_rebalance.planning.tables.snapshot_files import snapshot_digest, write_snapshot
 from kafka_rebalance.report.candidate.broker_loads import broker_changes
 from support.plans.small_snapshots import broker_rows, partition_rows
 

@@ -16,14 +16,14 @@ from kafka_rebalance.errors import KafkaRuleError, PlanningError, SettingsError
 from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.kafka.reassignment_json import format_reassignment, parse_reassignment
 from kafka_rebalance.model.settings import SEARCHED, Settings
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import Plan, less_even
 from kafka_rebalance.planning.given_plan import canonical_plan, parse_plan
 from kafka_rebalance.planning.planner import propose, run
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.ranking import less_even
 from kafka_rebalance.planning.recommendation import recommend
 from kafka_rebalance.planning.rules.goals import candidate_names
-from kafka_rebalance.planning.tables.result_tables import read_candidate, write_snapshot
+from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.plan_verifier import verify
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of

@@ -16,7 +16,7 @@ from kafka_rebalance.model.replica_list import rack_rule_problem, replica_list_p
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.new_partitions import Placed, place_partitions
 from kafka_rebalance.planning.tables.read_problem import read_problem
-from kafka_rebalance.planning.tables.result_tables import write_snapshot
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from support.plans.drawn_clusters import clusters
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, problem_of
 

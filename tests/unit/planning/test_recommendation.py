@@ -15,7 +15,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.describe.described_candidate import Plan
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.recommendation import recommend
-from kafka_rebalance.planning.tables.result_tables import write_snapshot
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of
 
 FOUR = broker_rows([1, 2, 3, 4])

@@ -13,7 +13,8 @@ from kafka_rebalance.documents.json_files import PAGE, PROPOSALS, read_json, wri
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.tables.result_tables import read_candidate, write_snapshot
+from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.report.candidate.page_tables import MovesSummary
 from kafka_rebalance.workflow.pages import plan_tables, report_files
 from support.plans.small_snapshots import broker_rows, partition_rows

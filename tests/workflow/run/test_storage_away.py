@@ -15,7 +15,7 @@ from fsspec.implementations.memory import MemoryFileSystem
 from kafka_rebalance.errors import StorageError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.planning.tables.disk_table import read_disk_peaks
+from kafka_rebalance.planning.tables.result_tables import read_disk_peaks
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.run import folder as run_folder
 from kafka_rebalance.workflow.run import preflight, running

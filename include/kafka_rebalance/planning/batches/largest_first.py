@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.batches.batch_order import LAST, ORDINARY
 from kafka_rebalance.planning.batches.controller_bytes import Work
-from kafka_rebalance.planning.batches.transfers import LAST, ORDINARY, Transfers
+from kafka_rebalance.planning.batches.transfers import Transfers
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
 
 _OPENING = 8  # times the bytes by which a batch grows is what opening another may cost instead

@@ -15,22 +15,22 @@ import numpy as np
 
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.batches.controller_bytes import Rewrites, Work, bytes_by_batch, partitions_per_batch
-from kafka_rebalance.planning.batches.largest_first import Way, filled, pieces
-from kafka_rebalance.planning.batches.shorter_batches import levelled
-from kafka_rebalance.planning.batches.timetable import timetable
-from kafka_rebalance.planning.batches.transfers import (
+from kafka_rebalance.planning.batches.batch_order import (
     LAST,
     ORDINARY,
     RELIEVING,
     DiskUse,
-    Transfers,
-    disk_limits_meanwhile,
     disk_use,
     in_safe_order,
     peak_fraction,
 )
+from kafka_rebalance.planning.batches.controller_bytes import Rewrites, Work, bytes_by_batch, partitions_per_batch
+from kafka_rebalance.planning.batches.largest_first import Way, filled, pieces
+from kafka_rebalance.planning.batches.shorter_batches import levelled
+from kafka_rebalance.planning.batches.timetable import timetable
+from kafka_rebalance.planning.batches.transfers import Transfers
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem
+from kafka_rebalance.planning.rules.disk_limits import disk_limits_meanwhile
 
 _WAYS = (Way(True, True, 0.5, 0.5), Way(True, False, 1.0, 1.0), Way(True, False, 0.25, 0.0))
 _WAYS_OF_MANY = (Way(True, False, 1.0, 0.25),)  # each takes as long as the others

@@ -1,4 +1,4 @@
-"""When each broker receives and sends while a plan runs, and when each batch begins.
+"""When each broker receives and sends while a plan runs, when each batch begins, and which topics it holds up.
 
 Times are shares of the whole: a batch lasts as long as its busiest broker needs at the throttle, whatever that is, so
 the shares stay true when somebody approves another one.
@@ -6,14 +6,18 @@ the shares stay true when somebody approves another one.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
+from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Floats, Ints
 
 BROKERS_LISTED, BATCHES_LISTED = 12, 50
 SLOTS = 60  # equal parts of the plan's time
+TOPICS_LISTED = 50
 
 
 def timetable(brokers: Ints, batch: Ints, received: Floats, sent: Floats) -> dict[str, Any]:
@@ -77,3 +81,23 @@ def _overlap(lasts: Floats, whole: float) -> Floats:
 
 def _share(part: float, whole: float) -> float:
     return round(part / whole, 6) if whole else 0.0
+
+
+def held_up(moves: Sequence[Move]) -> dict[str, Any]:
+    """Topics that can be neither expanded nor deleted while their batches run: those with most moves, and how many.
+
+    Kafka refuses to add partitions to a topic that is being reassigned (AdminManager.createPartitions:
+    ReassignmentInProgressException), and its deletion waits (TopicDeletionManager.isTopicIneligibleForDeletion).
+    """
+    batches: dict[str, list[int]] = {}
+    for move in moves:
+        batches.setdefault(move.topic_partition.topic, []).append(move.batch)
+    most = sorted(batches, key=lambda topic: (-len(batches[topic]), topic))[:TOPICS_LISTED]
+    return {
+        "topics": len(batches),
+        "internal": sorted(INTERNAL_TOPICS & batches.keys()),
+        "listed": [
+            {"topic": t, "partitions": len(batches[t]), "first_batch": min(batches[t]), "last_batch": max(batches[t])}
+            for t in most
+        ],
+    }

@@ -20,17 +20,8 @@ import numpy as np
 
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands
-from kafka_rebalance.planning.problem.arrays import (
-    BYTES_IN,
-    REPLICA_METRICS,
-    Bools,
-    Floats,
-    Ints,
-    Problem,
-    replica_loads,
-    replica_weights,
-    replication,
-)
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
+from kafka_rebalance.planning.problem.loads import BYTES_IN, REPLICA_METRICS, replica_loads, replica_weights
 from kafka_rebalance.planning.rules.rack_rule import RackRule, distinct, domains_of, rack_rule, violations
 
 _WIDEN = 1e-9  # of a band: sums of the same weights in another order differ by less

@@ -8,73 +8,44 @@ from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.candidate import Candidate, Move, candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.planning.batches.batch_order import DiskUse, ranks_of
 from kafka_rebalance.planning.batches.controller_bytes import rewrites, too_large
 from kafka_rebalance.planning.batches.schedule import schedule
-from kafka_rebalance.planning.batches.transfers import ORDINARY, RELIEVING, URGENT, DiskUse, disk_limits_meanwhile
-from kafka_rebalance.planning.bounds.bands import makespan_bound, moved_bytes_bound
-from kafka_rebalance.planning.describe.caveats import caveats
+from kafka_rebalance.planning.batches.timetable import held_up
+from kafka_rebalance.planning.bounds.simple_bound import makespan_bound, moved_bytes_bound
+from kafka_rebalance.planning.bounds.targets import leader_targets
+from kafka_rebalance.planning.describe.log_dir_peaks import log_dir_peaks
 from kafka_rebalance.planning.describe.move_reasons import LEADERS, MoveGroup, Reasons, move_groups, rack_limits
-from kafka_rebalance.planning.describe.planned_elections import Ending, ending, led_first
+from kafka_rebalance.planning.describe.planned_elections import Ending, ending
 from kafka_rebalance.planning.describe.shortfall import (
     Held,
     Shortfall,
-    above_words,
     bytes_left,
     held_to_the_job,
-    left_behind,
-    off_words,
     runs_for,
     shortfall,
 )
-from kafka_rebalance.planning.describe.stays_behind import stays_behind
-from kafka_rebalance.planning.describe.way_back import consequences
-from kafka_rebalance.planning.evenness.scores import Score, scores
-from kafka_rebalance.planning.problem.arrays import (
-    DISK,
-    REPLICAS,
-    Bools,
-    Floats,
-    Ints,
-    Problem,
-    all_loads,
-    bytes_out,
-    loads_now,
-    replication,
-    shares,
-    widened,
+from kafka_rebalance.planning.describe.status_and_note import (
+    above_words,
+    off_words,
+    peak_note,
+    sentence,
+    status_and_notes,
 )
-from kafka_rebalance.planning.rules import min_insync
+from kafka_rebalance.planning.describe.stays_behind import stays_behind
+from kafka_rebalance.planning.describe.way_back import batch_of_rows, way_back
+from kafka_rebalance.planning.describe.worst_case import worst_case
+from kafka_rebalance.planning.evenness.scores import Score, scores
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, led_first, replication, widened
+from kafka_rebalance.planning.problem.loads import DISK, REPLICAS, all_loads, bytes_out, loads_now, shares
 from kafka_rebalance.planning.rules.crowding import Crowding
-from kafka_rebalance.planning.rules.disk_limits import sized_disks, used_bytes
-from kafka_rebalance.planning.rules.goals import Goal
-from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule, violations
-from kafka_rebalance.planning.search.frame import lagging, leader_targets
-from kafka_rebalance.planning.search.placement import Budget
-from kafka_rebalance.planning.search.relieve import Relief
+from kafka_rebalance.planning.rules.disk_limits import used_bytes
+from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
+from kafka_rebalance.planning.search.frame import Placed
 
-_LISTED = 3  # figures in a note, at most
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Placed:
-    """What the search hands over, or whoever gave the lists."""
-
-    replicas: Ints
-    unordered: Ints  # the same replicas before leaders were balanced
-    goal: Goal
-    rule: RackRule
-    wanted: Ints
-    targets: Floats  # [broker, REPLICA_METRICS] in units of `scale`
-    leader_targets: Floats  # [broker, LEADER_METRICS] in their own unit
-    scale: Floats
-    budget: Budget
-    relief: Relief | None = None  # of job `relieve`
-    reason: str = ""  # of every move, where the lists were not searched
-    notes: tuple[str, ...] = ()  # on where the lists come from
-    off: float = 0.0  # squared distance of the replica metrics to their bands
+_ROUNDING = 1e-6
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,6 +69,22 @@ class Plan:
     def within_tolerance(self) -> bool:
         """Whether the job is done, and within the tolerance that was asked for."""
         return self.shortfall_after.is_met
+
+
+@dataclass(frozen=True, slots=True)
+class LessEven:
+    """The metric in which a plan's end is most less even than the cluster is."""
+
+    metric: str
+    before: Score
+    after: Score
+
+    def to_mapping(self) -> dict[str, Any]:
+        """`less_even` of a candidate in proposals.json."""
+        return {"metric": self.metric} | {
+            phase: {"lowest": score.min_over_mean, "highest": score.max_over_mean}
+            for phase, score in (("before", self.before), ("after", self.after))
+        }
 
 
 def infeasible(problem: Problem, name: str, note: str) -> Plan:
@@ -156,10 +143,10 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
     off = [*above_words(problem, after[:, DISK]), *off_words(problem, own, placed.replicas, after)]
     asked = held_to_the_job(problem, reachable, placed.scale)
     reached = shortfall(problem, asked, placed.replicas, leaders, after, is_broken)
-    status, notes = _verdict(problem, placed, end, off, int(is_broken.sum()))
-    notes += _peak_note(problem, planned.peak_disk_fraction, used)
+    status, notes = status_and_notes(problem, placed, end, off, int(is_broken.sum()))
+    notes += peak_note(problem, planned.peak_disk_fraction, used)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
-    candidate = Candidate(name, digest, status, planned.moves, _sentence(notes), summary)
+    candidate = Candidate(name, digest, status, planned.moves, sentence(notes), summary)
     staying = stays_behind(problem, placed.replicas, moves_replicas=placed.goal.moves_replicas)
     return Plan(
         candidate,
@@ -262,19 +249,19 @@ def _moves(
         )
         why = placed.reason or reasons.of(int(row), move, repairs_rack=bool(repaired[row]))
         moves.append(replace(move, reason=why))
-    return moves, _ranks(problem, was, now, repaired, used)[changed]
+    return moves, ranks_of(problem, was, now, repaired, used)[changed]
 
 
-def _ranks(problem: Problem, was: Ints, now: Ints, repaired: Bools, used: Floats) -> Ints:
-    """[partition row] First what has too few replicas in sync or in too few racks, then what empties full disks."""
-    ranks = np.full(len(was), ORDINARY)
-    full = used > disk_limits_meanwhile(problem)
-    if full.any():
-        gone = (was >= 0) & ~(was[:, :, None] == now[:, None, :]).any(axis=2)
-        ranks[(gone & full[np.maximum(was, 0)]).any(axis=1)] = RELIEVING
-    behind = (problem.replicas >= 0) & ~problem.in_sync
-    ranks[behind.any(axis=1) | repaired] = URGENT
-    return ranks
+def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dict[str, Any]:
+    """Keys of the candidate in proposals.json, plain JSON. `replicas` are the lists in the end; moves have a batch."""
+    moves = [move for move in moves if not move.is_election]  # an election moves nothing and holds up nothing
+    batch = batch_of_rows(problem, moves)
+    return {
+        "worst_case": worst_case(problem, replicas, batch).to_mapping(),
+        "way_back": way_back(problem, replicas, batch),
+        "held_up": held_up(moves),
+        "log_dirs": log_dir_peaks(problem, replicas, batch),
+    }
 
 
 def _bytes_bound(problem: Problem, placed: Placed, before: Floats, after: Floats) -> int:
@@ -301,85 +288,30 @@ def _bytes_bound(problem: Problem, placed: Placed, before: Floats, after: Floats
     return moved_bytes_bound(before, (target * least, target * most), here, needed, same_factor=same_factor)
 
 
-def _verdict(problem: Problem, placed: Placed, end: Ending, off: Sequence[str], broken: int) -> tuple[str, list[str]]:
-    """The status, and what has to be said."""
-    goal, budget = placed.goal, placed.budget
-    notes, status = list(placed.notes), "ok"
-    limits = {
-        "max_bytes": budget.bytes,
-        "max_replicas": budget.replicas,
-        "max_leader_changes": end.leader_changes(problem),
-    }
-    reached_limits = budget.reached | ({"max_leader_changes"} if end.beyond else set())
-    unfinished = bool(off) or (goal.repairs_racks and broken > 0) or end.beyond > 0
-    if reached_limits and unfinished:
-        status = "partial"
-        reached = (
-            f"{limit} {getattr(problem.settings, limit):,} ({limits[limit]:,} used)" for limit in sorted(reached_limits)
-        )
-        notes.append(f"stopped at {', '.join(reached)}")
-    elif off:
-        # Re-ordering alone promises no band, nor do lists from elsewhere; what else falls short is partly done.
-        status = "partial" if goal.moves_replicas and goal.searched else "ok"
-        if not goal.to_limit:
-            notes.append(f"within {share_in_words(goal.tolerance)} is not reached")
-    notes += off[:_LISTED]
-    if goal.repairs_racks and broken:
-        notes.append(f"{broken} partitions still break the rack rule")
-    factor = problem.settings.replication_factor
-    if factor is not None and goal.moves_replicas and goal.searched:
-        same = int((problem.movable & problem.pinned & (placed.wanted != factor)).sum())
-        if same:
-            notes.append(f"{same} partitions of pinned_topics keep their replication factor")
-        more = int((problem.relocatable & (placed.wanted > factor)).sum())
-        if more:
-            notes.append(f"{more} partitions keep more than {factor} replicas, because of those on brokers_out")
-    notes += _lagging_leaders(problem, placed.replicas)
-    notes += min_insync.warnings(problem, replication(placed.replicas))
-    left = left_behind(problem, placed.replicas)
-    if left:
-        status = "partial"
-        why = "are kept where they are" if goal.moves_replicas else "stay: this candidate only re-orders lists"
-        notes.append(f"{left} replicas on brokers that are to be emptied {why}")
-    if end.impossible:
-        some = (
-            "1 partition keeps a leader that is not its"
-            if end.impossible == 1
-            else (f"{end.impossible:,} partitions keep leaders that are not their")
-        )
-        notes.append(f"{some} preferred one: that broker is not in sync now, or brokers_out keeps the leader")
-    notes += caveats(problem)
-    return status, notes
+def copied_bytes(plan: Plan) -> int:
+    """What the plan copies."""
+    return int(plan.candidate.summary["moved_bytes"] or 0)
 
 
-def _lagging_leaders(problem: Problem, replicas: Ints) -> list[str]:
-    """New preferred leaders that are out of the ISR: their batch waits until they have caught up."""
-    new = lagging(problem, replicas)[:, 0] & (replicas[:, 0] != problem.replicas[:, 0])
-    rows = np.flatnonzero(new)
-    if not len(rows):
-        return []
-    row = int(rows[0])
-    first = TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row]))
-    return [
-        f"{len(rows)} partitions get a preferred leader that is out of the ISR in the snapshot, first {first} (broker "
-        f"{problem.brokers[replicas[row, 0]]}): their batches wait until it has caught up"
-    ]
+def new_leaders(plan: Plan) -> int:
+    """Partitions whose preferred leader the plan changes."""
+    return int(plan.candidate.summary["leader_changes"] or 0)
 
 
-def _peak_note(problem: Problem, peak: float | None, used: Floats) -> list[str]:
-    """A word where copying fills a disk beyond its headroom, and beyond where the fullest already is."""
-    if peak is None:
-        return []
-    known, allowed = sized_disks(problem), 1 - problem.settings.disk_headroom
-    fullest = float((used[known] / problem.disk_capacity[known]).max())
-    if peak <= max(allowed, fullest) + 1e-6:
-        return []
-    return [
-        f"while both copies exist a disk is up to {share_in_words(peak)} full, beyond the {share_in_words(allowed)} of "
-        "disk_headroom"
-    ]
+def imbalance(plan: Plan, *, before: bool = False) -> float:
+    """How far highest and lowest broker are apart, summed over the metrics."""
+    found = plan.scores_before if before else plan.scores_after
+    return round(sum(map(_spread, found.values())), 6)
 
 
-def _sentence(notes: Sequence[str]) -> str:
-    text = "; ".join(notes)
-    return f"{text[0].upper()}{text[1:]}." if text else ""
+def less_even(plan: Plan) -> LessEven | None:
+    """In what a plan ends less even than the cluster is, all metrics together; None where it does not."""
+    if not plan.candidate.moves or imbalance(plan) <= imbalance(plan, before=True) + _ROUNDING:
+        return None
+    before, after = plan.scores_before, plan.scores_after
+    metric = max(after, key=lambda one: _spread(after[one]) - _spread(before[one]))
+    return LessEven(metric, before[metric], after[metric])
+
+
+def _spread(score: Score) -> float:
+    return score.max_over_mean - score.min_over_mean

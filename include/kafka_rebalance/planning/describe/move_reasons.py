@@ -12,13 +12,11 @@ import numpy as np
 
 from kafka_rebalance.model.amounts_in_words import bytes_in_words, share_in_words
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.planning.problem.arrays import (
+from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem
+from kafka_rebalance.planning.problem.loads import (
     DISK,
     METRICS,
     REPLICA_METRICS,
-    Floats,
-    Ints,
-    Problem,
     known_metrics,
     leader_weights,
     replica_weights,

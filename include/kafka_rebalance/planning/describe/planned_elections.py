@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, widened
+from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, led_first, widened
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -48,15 +48,6 @@ def ending(problem: Problem, replicas: Ints, *, searched: bool, elects: bool) ->
     room = len(able) if most is None else max(0, most - int((changed & (replicas[:, 0] != problem.leader)).sum()))
     elected = able & (np.cumsum(able) <= room)
     return Ending(replicas, changed, elected, int((able & ~elected).sum()), int((wanting & ~able).sum()))
-
-
-def led_first(replicas: Ints, leaders: Ints) -> Ints:
-    """The lists, each with this one of its replicas first, which changes places with the one that was."""
-    rows = np.arange(len(replicas))
-    position = (replicas == leaders[:, None]).argmax(axis=1)
-    result = replicas.copy()
-    result[rows, position], result[:, 0] = replicas[:, 0], leaders
-    return result
 
 
 def _changed(problem: Problem, replicas: Ints, searched: bool) -> Bools:

@@ -12,7 +12,8 @@ from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.lp_bound import Relaxation, relaxed_bound
 from kafka_rebalance.planning.describe.described_candidate import Plan
-from kafka_rebalance.planning.problem.arrays import REPLICA_METRICS, Bools, Problem, replication
+from kafka_rebalance.planning.problem.arrays import Bools, Problem, replication
+from kafka_rebalance.planning.problem.loads import REPLICA_METRICS
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from kafka_rebalance.planning.search.frame import frame_of

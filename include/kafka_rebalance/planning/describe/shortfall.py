@@ -11,34 +11,29 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.settings import LEADERS_ALONE, Settings
-from kafka_rebalance.planning.bounds.bands import Bands, band, moved_bytes_bound
+from kafka_rebalance.planning.bounds.bands import Bands, band
+from kafka_rebalance.planning.bounds.simple_bound import moved_bytes_bound
 from kafka_rebalance.planning.evenness.scores import outside_band
-from kafka_rebalance.planning.problem.arrays import (
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, lagging, replication
+from kafka_rebalance.planning.problem.loads import (
     DISK,
     METRICS,
     REPLICA_METRICS,
     REPLICAS,
-    Bools,
-    Floats,
-    Ints,
-    Problem,
     known_metrics,
     leader_weights,
     replica_weights,
-    replication,
     shares,
 )
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end, disk_shares, held_bytes, sized_disks
 from kafka_rebalance.planning.rules.goals import Goal, goal_of
 from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
-from kafka_rebalance.planning.search.drain_and_replace import wanted_factor
 from kafka_rebalance.planning.search.excused_brokers import Led, Outside
-from kafka_rebalance.planning.search.frame import lagging
 from kafka_rebalance.planning.search.placement import Budget, Placement
 from kafka_rebalance.planning.search.relieve import Relief, relief_of
+from kafka_rebalance.planning.search.replication_factor import wanted_factor
 
 _ROUNDING = 2e-4  # of a share: the search stops a hair outside
 
@@ -217,17 +212,6 @@ def asked_cells(problem: Problem, held: Held) -> Bools:
     return cells
 
 
-def off_words(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> list[str]:
-    """The metrics that have a broker outside, with the range in which all brokers are."""
-    off, relative = off_cells(problem, held, replicas, loads)
-    cells, found = asked_cells(problem, held), []
-    for k, metric in enumerate(METRICS):
-        if off[:, k].any():
-            reached = relative[cells[:, k], k]
-            found.append(f"{metric} {reached.min():.2f} to {reached.max():.2f} of the reachable share")
-    return found
-
-
 def left_behind(problem: Problem, replicas: Ints) -> int:
     """Replicas that are still on brokers to be emptied."""
     if problem.settings.job in LEADERS_ALONE:
@@ -265,16 +249,6 @@ def disk_fullness(problem: Problem, after: Floats) -> Floats:
     known = sized_disks(problem)
     moved = (after - held_bytes(problem)) / np.where(known, problem.disk_capacity, np.inf)
     return np.where(known, disk_shares(problem) + moved, 0.0)
-
-
-def above_words(problem: Problem, after: Floats) -> list[str]:
-    """The disks that stay above `relieve_above`, in words."""
-    above, full = disks_above(problem, after), disk_fullness(problem, after)
-    limit = problem.settings.relieve_above
-    if limit is None or not len(above):
-        return []
-    first = f"the fullest of broker {problem.brokers[above[0]]} at {100 * full[above[0]]:.1f} %"
-    return [f"{len(above)} disks stay above relieve_above {share_in_words(limit)}, {first}"]
 
 
 def bytes_left(problem: Problem, held: Held, after: Floats) -> int:

@@ -1,4 +1,4 @@
-"""What a plan means beside its figures: the worst loss and full log dirs meanwhile, what it holds up, the way back."""
+"""What it would take to go back once a plan is done."""
 
 from __future__ import annotations
 
@@ -7,25 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.planning.describe.log_dir_peaks import log_dir_peaks
-from kafka_rebalance.planning.describe.worst_case import worst_case
 from kafka_rebalance.planning.problem.arrays import Ints, Problem
-
-TOPICS_LISTED = 50
-
-
-def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dict[str, Any]:
-    """Keys of the candidate in proposals.json, plain JSON. `replicas` are the lists in the end; moves have a batch."""
-    moves = [move for move in moves if not move.is_election]  # an election moves nothing and holds up nothing
-    batch = batch_of_rows(problem, moves)
-    return {
-        "worst_case": worst_case(problem, replicas, batch).to_mapping(),
-        "way_back": way_back(problem, replicas, batch),
-        "held_up": held_up(moves),
-        "log_dirs": log_dir_peaks(problem, replicas, batch),
-    }
 
 
 def batch_of_rows(problem: Problem, moves: Sequence[Move]) -> Ints:
@@ -57,24 +40,4 @@ def way_back(problem: Problem, replicas: Ints, batch: Ints) -> dict[str, Any]:
     return {
         "bytes": int((size * missing.sum(axis=1)).sum()),
         "seconds": round(busiest / throttle, 3) if throttle else None,
-    }
-
-
-def held_up(moves: Sequence[Move]) -> dict[str, Any]:
-    """Topics that can be neither expanded nor deleted while their batches run: those with most moves, and how many.
-
-    Kafka refuses to add partitions to a topic that is being reassigned (AdminManager.createPartitions:
-    ReassignmentInProgressException), and its deletion waits (TopicDeletionManager.isTopicIneligibleForDeletion).
-    """
-    batches: dict[str, list[int]] = {}
-    for move in moves:
-        batches.setdefault(move.topic_partition.topic, []).append(move.batch)
-    most = sorted(batches, key=lambda topic: (-len(batches[topic]), topic))[:TOPICS_LISTED]
-    return {
-        "topics": len(batches),
-        "internal": sorted(INTERNAL_TOPICS & batches.keys()),
-        "listed": [
-            {"topic": t, "partitions": len(batches[t]), "first_batch": min(batches[t]), "last_batch": max(batches[t])}
-            for t in most
-        ],
     }

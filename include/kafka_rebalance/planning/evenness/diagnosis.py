@@ -7,7 +7,8 @@ from typing import Any
 import numpy as np
 
 from kafka_rebalance.planning.evenness.scores import ratios
-from kafka_rebalance.planning.problem.arrays import DISK, METRICS, Floats, Problem, known_metrics, loads_now, shares
+from kafka_rebalance.planning.problem.arrays import Floats, Problem
+from kafka_rebalance.planning.problem.loads import DISK, METRICS, known_metrics, loads_now, shares
 from kafka_rebalance.planning.rules.disk_limits import sized_disks, used_bytes
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 

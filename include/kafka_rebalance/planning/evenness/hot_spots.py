@@ -7,18 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.planning.bounds.bands import reachable_targets
+from kafka_rebalance.planning.bounds.targets import reachable_targets
 from kafka_rebalance.planning.evenness.scores import outside_band
-from kafka_rebalance.planning.problem.arrays import (
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Problem, replication
+from kafka_rebalance.planning.problem.loads import (
     METRICS,
     REPLICA_METRICS,
-    Bools,
-    Floats,
-    Problem,
     leader_weights,
     loads_now,
     replica_weights,
-    replication,
     shares,
 )
 from kafka_rebalance.planning.rules.rack_rule import rack_rule

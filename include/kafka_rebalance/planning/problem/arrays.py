@@ -18,11 +18,6 @@ Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-METRICS = ("replicas", "disk", "bytes_in", "leaders", "leader_bytes_out")
-REPLICA_METRICS = METRICS[:3]  # follow replicas: moving one costs bytes
-LEADER_METRICS = METRICS[3:]  # follow the leader: re-ordering a list, and an election, cost nothing
-REPLICAS, DISK, BYTES_IN = range(3)
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class LogDirs:
@@ -114,82 +109,35 @@ def widened(replicas: Ints, width: int) -> Ints:
     return np.pad(replicas, ((0, 0), (0, more)), constant_values=-1) if more > 0 else replicas
 
 
-def replica_weights(problem: Problem) -> Floats:
-    """[partition row, REPLICA_METRICS] What one replica weighs: 1, bytes, bytes a second (0 where not known)."""
-    rows = len(problem.size_bytes)
-    bytes_in = problem.bytes_in if problem.bytes_in is not None else np.zeros(rows)
-    lasting = problem.size_bytes if problem.lasting_bytes is None else problem.lasting_bytes
-    return np.stack([np.ones(rows), lasting.astype(np.float64), bytes_in], axis=1)
+def among(replicas: Ints, before: Ints) -> Bools:
+    """[row, column] Whether the replica was in the partition's list before."""
+    known: Bools = (replicas >= 0) & (replicas[:, :, None] == before[:, None, :]).any(axis=2)
+    return known
 
 
-def leader_weights(problem: Problem, replicas: Ints) -> Floats:
-    """[partition row, LEADER_METRICS] What leading weighs: 1, and bytes a second sent to followers and consumers."""
-    rows = len(problem.size_bytes)
-    out = problem.bytes_out.copy() if problem.bytes_out is not None else np.zeros(rows)
-    if problem.bytes_in is not None:
-        out += (replication(replicas) - 1) * problem.bytes_in
-    return np.stack([np.ones(rows), out], axis=1)
+def lagging(problem: Problem, replicas: Ints) -> Bools:
+    """[row, column] Whether the replica was in the list before and is out of the ISR in the snapshot.
 
-
-def replica_loads(replicas: Ints, weights: Floats, brokers: int) -> Floats:
-    """[broker, resource] Sum of the weights of the replicas that each broker holds."""
-    rows = np.nonzero(replicas >= 0)[0]
-    held = replicas[replicas >= 0]
-    return np.stack([np.bincount(held, weights[rows, k], brokers) for k in range(weights.shape[1])], axis=1)
-
-
-def leader_loads(leaders: Ints, weights: Floats, brokers: int) -> Floats:
-    """[broker, resource] Sum of the weights of the partitions that the broker leads; `leaders` is [partition row]."""
-    return np.stack([np.bincount(leaders, weights[:, k], brokers) for k in range(weights.shape[1])], axis=1)
-
-
-def bytes_out(problem: Problem, replicas: Ints, leaders: Ints) -> Floats | None:
-    """[broker] Bytes a second that leave it, None where not known what comes in. `leaders` is [partition row].
-
-    Where nothing says what consumers read they count as reading once what is written, as for the throttle `auto`
-    (`execution.rates.traffic`). The planner's own metric leaves them out then.
+    A replica that is new to the list is not: it has caught up when its copy ends.
     """
-    if problem.bytes_in is None:
-        return None
-    read = problem.bytes_in if problem.bytes_out is None else problem.bytes_out
-    sent = (replication(replicas) - 1) * problem.bytes_in + read
-    return leader_loads(leaders, sent[:, None], len(problem.brokers))[:, 0]
+    behind = (problem.replicas >= 0) & ~problem.in_sync
+    rows = np.flatnonzero(behind.any(axis=1))
+    found = np.zeros(replicas.shape, dtype=bool)
+    out = np.where(behind[rows], problem.replicas[rows], -2)
+    found[rows] = (replicas[rows][:, :, None] == out[:, None, :]).any(axis=2)
+    return found
 
 
-def loads_now(problem: Problem) -> Floats:
-    """[broker, METRICS] Every load as it is now, with who leads now; in its own unit."""
-    return all_loads(problem, problem.replicas, problem.leader)
+def led_first(replicas: Ints, leaders: Ints) -> Ints:
+    """The lists, each with this one of its replicas first, which changes places with the one that was."""
+    rows = np.arange(len(replicas))
+    position = (replicas == leaders[:, None]).argmax(axis=1)
+    result = replicas.copy()
+    result[rows, position], result[:, 0] = replicas[:, 0], leaders
+    return result
 
 
-def all_loads(problem: Problem, replicas: Ints, leaders: Ints) -> Floats:
-    """[broker, METRICS] Every load, in its own unit. `leaders` is [partition row], broker indices."""
-    brokers = len(problem.brokers)
-    return np.hstack(
-        [
-            replica_loads(replicas, replica_weights(problem), brokers),
-            leader_loads(leaders, leader_weights(problem, replicas), brokers),
-        ]
-    )
-
-
-def known_metrics(problem: Problem) -> tuple[str, ...]:
-    """The metrics that this snapshot has figures for."""
-    known = ["replicas", "disk"]
-    known += ["bytes_in"] if problem.bytes_in is not None else []
-    known += ["leaders"]
-    known += ["leader_bytes_out"] if problem.bytes_in is not None or problem.bytes_out is not None else []
-    return tuple(known)
-
-
-def shares(problem: Problem) -> Floats:
-    """[broker, METRICS] The share of the whole that each staying broker should carry; columns sum to 1.
-
-    By capacity where it is known for every broker that stays, else equal. Replicas go with the disk they lie on and
-    leaders with the network they send on: equal counts on unequal brokers would contradict the other resources. Where
-    the network is unknown leaders are equal even on unequal disks: who has the larger disk need not send faster.
-    """
-    stays = problem.staying.astype(np.float64)
-    disk = None if np.isnan(problem.disk_capacity[problem.staying]).any() else problem.disk_capacity
-    by_metric = (disk, disk, problem.nic_in, problem.nic_out, problem.nic_out)
-    columns = [stays if capacity is None else np.where(problem.staying, capacity, 0.0) for capacity in by_metric]
-    return np.stack([column / column.sum() for column in columns], axis=1)
+def left_aligned(replicas: Ints) -> Ints:
+    """The lists with their gaps closed, order kept."""
+    order = np.argsort(replicas < 0, axis=1, kind="stable")
+    return np.take_along_axis(replicas, order, axis=1)

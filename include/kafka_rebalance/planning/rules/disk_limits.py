@@ -1,10 +1,11 @@
-"""What disks and log directories leave for replicas."""
+"""What disks and log directories leave for replicas, in the end and meanwhile."""
 
 from __future__ import annotations
 
 import numpy as np
 
-from kafka_rebalance.planning.problem.arrays import DISK, Bools, Floats, Problem, replica_loads, replica_weights
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Problem
+from kafka_rebalance.planning.problem.loads import DISK, replica_loads, replica_weights
 
 
 def held_bytes(problem: Problem) -> Floats:
@@ -34,6 +35,11 @@ def disk_limits_in_the_end(problem: Problem) -> Floats:
     limits[several] = np.minimum(limits, held + dirs.count * np.where(several, dirs.room, 0.0))[several]
     limits[~problem.staying] = 0.0
     return limits
+
+
+def disk_limits_meanwhile(problem: Problem) -> Floats:
+    """[broker] Bytes up to which a disk may be filled; inf where its size is unknown, and for who must leave."""
+    return np.where(sized_disks(problem), problem.disk_capacity * (1 - problem.settings.disk_headroom), np.inf)
 
 
 def disk_shares(problem: Problem) -> Floats:

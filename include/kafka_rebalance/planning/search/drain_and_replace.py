@@ -1,6 +1,6 @@
-"""Moves that are asked for whatever the balance: emptied brokers, replacements, replication factors, rack repairs.
+"""Jobs `drain` and `replace`: replicas leave the brokers that are to be emptied, or go to their replacements.
 
-Each goes to the place that helps balance most, largest first, while there is most room.
+A replica that leaves goes to the place that helps balance most, largest first, while there is most room.
 """
 
 from __future__ import annotations
@@ -12,9 +12,10 @@ import numpy as np
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.bounds.bands import Bands
-from kafka_rebalance.planning.problem.arrays import DISK, Bools, Ints, Problem, replication
-from kafka_rebalance.planning.rules.rack_rule import allowed, distinct, domains_of, rack_rule, violations
-from kafka_rebalance.planning.search.placement import Placement, distance
+from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem
+from kafka_rebalance.planning.problem.loads import DISK
+from kafka_rebalance.planning.rules.rack_rule import allowed
+from kafka_rebalance.planning.search.placement import Placement
 
 _REPACKS = 50  # times that what must go is placed anew where disks are tight
 _REPACKED = 20_000  # replicas in all of these, about
@@ -98,49 +99,6 @@ def _make_room(placement: Placement, slot: int, bands: Bands) -> bool:
     return False
 
 
-def repair_racks(placement: Placement, bands: Bands) -> int:
-    """Spreads movable partitions that break the rack rule over more racks; returns how many still break it.
-
-    A limit that is reached stops the repairs, and shows in the budget.
-    """
-    rows = np.flatnonzero(violations(placement.rule, placement.replicas))
-    for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
-        while _repair(placement, int(row), bands):
-            pass
-    return int(violations(placement.rule, placement.replicas).sum())
-
-
-def _repair(placement: Placement, row: int, bands: Bands) -> bool:
-    """One replica of the partition to a rack that has none, if the partition needs it; whether one moved."""
-    one = slice(row, row + 1)
-    if not violations(placement.rule, placement.replicas[one])[0]:
-        return False
-    receivers = np.flatnonzero(placement.receivers)
-    here = placement.domains[row]
-    shared = np.array([(here == domain).sum() > 1 for domain in here]) & (here >= 0)
-    columns = np.flatnonzero(shared & placement.free[row])
-    if not len(columns) or not len(receivers):
-        return False
-    slots = row * placement.width + columns
-    rows = np.full(len(columns), row)
-    adds = allowed(
-        placement.rule,
-        placement.replicas,
-        placement.domains,
-        rows,
-        columns,
-        receivers,
-        repair=not placement.rule.strict,
-    )
-    for crowd in (False, True):
-        change = np.where(adds, placement.changes(slots, receivers, bands, crowd=crowd), np.inf)
-        index, target = np.unravel_index(int(change.argmin()), change.shape)
-        if np.isfinite(change[index, target]):
-            placement.move(slots[index : index + 1], receivers[target : target + 1])
-            return True
-    return False
-
-
 def replaced(problem: Problem, replicas: Ints, replacements: Mapping[int, int]) -> Ints:
     """The lists with every movable replica of an old broker on exactly its new one, in the same position.
 
@@ -184,105 +142,3 @@ def check_replacement_racks(problem: Problem, before: Bools, after: Bools) -> No
 
 def _name(problem: Problem, row: int) -> str:
     return str(TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row])))
-
-
-def wanted_factor(problem: Problem) -> Ints:
-    """[partition row] The number of replicas each partition is to have; that of `pinned_topics` stays as it is.
-
-    Those on `brokers_out` are kept in any case, and where they lie on too few racks, so are others that mend that.
-    """
-    counts, factor = replication(problem.replicas), problem.settings.replication_factor
-    if factor is None:
-        return counts
-    rule = rack_rule(problem, factor)
-    stays = (problem.replicas >= 0) & problem.closed[np.maximum(problem.replicas, 0)]
-    kept = stays.sum(axis=1)
-    least = np.maximum(factor, kept)
-    if rule.known:
-        spread = distinct(np.where(stays, domains_of(rule, problem.replicas), -1))
-        crowded = (spread < kept) & ~violations(rule, problem.replicas)
-        least = np.where(crowded, np.maximum(least, kept + rule.racks - spread), least)
-    return np.where(problem.relocatable, least, counts)
-
-
-def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, bands: Bands) -> Ints:
-    """The lists with replicas dropped where there are too many.
-
-    Dropped first: what lies on brokers that leave, then what keeps the most racks, then what is not `in_sync` [row,
-    column], then followers before the leader, then what relieves balance most.
-    """
-    replicas = placement.replicas.copy()
-    loads = placement.loads.copy()
-    surplus = replication(replicas) - wanted
-    rows = np.flatnonzero(surplus > 0)
-    for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
-        weight = placement.weights[row]
-        for _ in range(int(surplus[row])):
-            columns = np.flatnonzero((replicas[row] >= 0) & placement.free[row])
-            if not len(columns):
-                break
-            holders = replicas[row, columns]
-            without = np.repeat(placement.rule.domain[np.maximum(replicas[row], 0)][None], len(columns), axis=0)
-            without[:, replicas[row] < 0] = -1
-            without[np.arange(len(columns)), columns] = -1
-            relief = distance(loads[holders] - weight, bands.low[holders], bands.high[holders])
-            relief -= distance(loads[holders], bands.low[holders], bands.high[holders])
-            lags = ~in_sync[row, columns]
-            order = np.lexsort((columns, relief, columns == 0, ~lags, -distinct(without), ~leaving[holders]))
-            column = int(columns[order[0]])
-            loads[replicas[row, column]] -= weight
-            replicas[row, column] = -1
-    return left_aligned(replicas)
-
-
-def led_by_those_who_may(problem: Problem, replicas: Ints, behind: Bools) -> Ints:
-    """The lists with another first where dropping the leader left one of `brokers_out` first, or one out of sync.
-
-    Where there is no other, it stays. `behind` is [row, column], replicas that are out of sync.
-    """
-    result, held = replicas.copy(), np.maximum(replicas, 0)
-    closed = problem.closed[held]
-    wrong = (closed | behind)[:, 0] & (replicas[:, 0] != problem.replicas[:, 0])
-    may_lead = (replicas >= 0) & problem.receivers[held]
-    for row in np.flatnonzero(wrong & may_lead.any(axis=1)):
-        rank = np.where(may_lead[row], behind[row].astype(np.int64), 2)
-        rank[0] = 2 if closed[row, 0] else min(int(rank[0]), 1)
-        column = int(rank.argmin())
-        result[row, [0, column]] = result[row, [column, 0]]
-    return result
-
-
-def left_aligned(replicas: Ints) -> Ints:
-    """The lists with their gaps closed, order kept."""
-    order = np.argsort(replicas < 0, axis=1, kind="stable")
-    return np.take_along_axis(replicas, order, axis=1)
-
-
-def grown(placement: Placement, wanted: Ints, bands: Bands) -> tuple[Ints, int]:
-    """The lists with replicas added where there are too few, and how many found no legal place."""
-    replicas = placement.replicas.copy()
-    loads = placement.loads.copy()
-    missing = wanted - replication(replicas)
-    rows = np.flatnonzero(missing > 0)
-    receivers = np.flatnonzero(placement.receivers)
-    width = int(wanted.max())
-    if width > replicas.shape[1]:
-        replicas = np.pad(replicas, ((0, 0), (0, width - replicas.shape[1])), constant_values=-1)
-    domains, short = domains_of(placement.rule, replicas), 0
-    for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
-        weight = placement.weights[row]
-        for _ in range(int(missing[row])):
-            column = int((replicas[row] < 0).argmax())
-            legal = allowed(placement.rule, replicas, domains, np.array([row]), np.array([column]), receivers)[0]
-            legal &= loads[receivers, DISK] + weight[DISK] <= placement.disk_limit[receivers]
-            low, high = bands.low[receivers], bands.high[receivers]
-            change = distance(loads[receivers] + weight, low, high) - distance(loads[receivers], low, high)
-            # Inside every band all places are equal: then the emptiest.
-            order = np.lexsort((loads[receivers].sum(axis=1), change, ~legal))
-            if not len(order) or not legal[order[0]]:
-                short += 1
-                break
-            replicas[row, column] = receivers[order[0]]
-            domains[row, column] = placement.rule.domain[receivers[order[0]]]
-            loads[receivers[order[0]]] += weight
-    return replicas, short

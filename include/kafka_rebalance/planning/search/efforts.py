@@ -6,21 +6,21 @@ Every trial starts from the moves that the job asks for anyway, and draws from a
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, band, filled_bands
-from kafka_rebalance.planning.problem.arrays import DISK, Bools, Floats, Ints
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
+from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.crowding import Crowding
-from kafka_rebalance.planning.search import drain_and_replace
-from kafka_rebalance.planning.search.affordable import affordable
 from kafka_rebalance.planning.search.excused_brokers import settle
-from kafka_rebalance.planning.search.frame import Frame, spent
+from kafka_rebalance.planning.search.frame import Frame
 from kafka_rebalance.planning.search.greedy import Effort, greedy
-from kafka_rebalance.planning.search.placement import Budget, Placement
+from kafka_rebalance.planning.search.placement import Budget, Placement, spent
 from kafka_rebalance.planning.search.polish import polish
 from kafka_rebalance.planning.search.rebuild import nearness, rebuilt, take_back
+from kafka_rebalance.planning.search.repair_racks import repair_racks
 
 # A small cluster is searched with several trade-offs and the best kept: there one replica too many is a per cent.
 _SMALL_REPLICAS = 6_000
@@ -39,6 +39,8 @@ _FILLING_EFFORTS = (Effort(costs=(1.0, 1.0)),)
 _LARGE_FILLING_EFFORTS = (Effort(costs=(1.0, 1.0), replicas=64),)  # as good as 200 there, in half the time
 _SPENDINGS = 4  # rounds, each of what the one before has left of the bytes
 _ENOUGH = 1.01  # of the bytes that disks alone ask for: nothing is to be had below
+_HALVINGS = 40
+_KEPT_BACK = 0.95  # of the bytes that are left: replicas come in lumps, and what is over is spent in the next round
 
 
 def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budget: Budget) -> Placement:
@@ -120,7 +122,7 @@ def _trial(frame: Frame, start: Placement, full: Bands, effort: Effort, rng: np.
         placement.crowding.in_total = effort.givers * effort.several
     bands = filled(frame, placement, effort.slack)
     if goal.repairs_racks:
-        drain_and_replace.repair_racks(placement, bands)
+        repair_racks(placement, bands)
     if not goal.balances:
         return placement
     givers = problem.receivers.copy()
@@ -163,6 +165,52 @@ def _spend_on_the_worst(
         if budget.bytes == bytes_before:
             break
     return is_short
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Affordable:
+    """The bands of a tolerance, and the bytes that they take in each group of brokers between which replicas move."""
+
+    tolerance: float
+    bands: Bands
+    bytes_by_group: tuple[int, ...]
+
+
+def affordable(frame: Frame, placement: Placement) -> Affordable | None:
+    """The smallest tolerance for which `max_bytes` has bytes enough from here; None where all that is asked fits.
+
+    Job `relieve` takes from brokers down to what it asks of them, or to this tolerance above their share.
+    """
+    limit, unit, relief = placement.budget.max_bytes, frame.scale[DISK], frame.relief
+    if limit is None or unit <= 0:
+        return None
+    left = _KEPT_BACK * max(0, limit - placement.budget.bytes) / unit
+    loads, targets = placement.loads[:, DISK], frame.targets[:, DISK]
+
+    def bands_of(tolerance: float) -> Bands:
+        bands = band(frame.targets, tolerance)
+        if relief is None:
+            return bands
+        return Bands(np.zeros_like(bands.low), np.maximum(bands.high, relief.high))
+
+    def needed(tolerance: float) -> list[float]:
+        """[group] What has to leave the brokers above, or come to those below, whichever is more."""
+        bands = bands_of(tolerance)
+        over = np.maximum(0.0, loads - bands.high[:, DISK])
+        under = np.maximum(0.0, bands.low[:, DISK] - loads)
+        if relief is not None:
+            over[~relief.givers] = 0.0
+        return [max(float(over[some].sum()), float(under[some].sum())) for _, some in placement.groups]
+
+    asked = frame.goal.tolerance if relief is None else -1.0
+    if sum(needed(asked)) <= left:
+        return None
+    here = placement.receivers & (targets > 0)
+    low, high = asked, max(1.0, float((loads[here] / targets[here]).max(initial=0.0)))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if sum(needed(middle)) <= left else (middle, high)
+    return Affordable(high, bands_of(high), tuple(int(share * unit) for share in needed(high)))
 
 
 def _asked_of_disks(placement: Placement, bands: Bands) -> float:

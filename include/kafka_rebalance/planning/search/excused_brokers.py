@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands
-from kafka_rebalance.planning.problem.arrays import BYTES_IN, DISK, Bools, Floats, Ints
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
+from kafka_rebalance.planning.problem.loads import BYTES_IN, DISK
 from kafka_rebalance.planning.rules.rack_rule import allowed
 from kafka_rebalance.planning.search.placement import Placement
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands
-from kafka_rebalance.planning.problem.arrays import BYTES_IN, REPLICAS, Bools, Floats, Ints
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
+from kafka_rebalance.planning.problem.loads import BYTES_IN, REPLICAS
 from kafka_rebalance.planning.search.placement import GAIN, Placement
 
 _ROUNDS_PER_SLOT = 4

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_rebalance.planning.bounds.bands import Bands, band
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, leader_loads
-from kafka_rebalance.planning.search.placement import Budget, distance
+from kafka_rebalance.planning.bounds.bands import Bands, band, distance
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
+from kafka_rebalance.planning.problem.loads import leader_loads
+from kafka_rebalance.planning.search.placement import Budget
 
 _GAIN = -1e-13
 _ROUNDS = 400

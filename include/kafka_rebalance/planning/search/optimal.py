@@ -15,16 +15,8 @@ import numpy as np
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
-from kafka_rebalance.planning.problem.arrays import (
-    BYTES_IN,
-    DISK,
-    Bools,
-    Floats,
-    Ints,
-    Problem,
-    replica_loads,
-    replication,
-)
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
+from kafka_rebalance.planning.problem.loads import BYTES_IN, DISK, replica_loads
 from kafka_rebalance.planning.rules.rack_rule import domains_of, rack_rule
 from kafka_rebalance.planning.search.frame import Frame
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from kafka_rebalance.planning.bounds.bands import Bands
-from kafka_rebalance.planning.problem.arrays import DISK, Bools, Floats, Ints, replica_loads
+from kafka_rebalance.planning.bounds.bands import Bands, distance
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, among, widened
+from kafka_rebalance.planning.problem.loads import DISK, replica_loads
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.rack_rule import RackRule, allowed, domains_of
 
@@ -52,14 +53,22 @@ class Budget:
         return found
 
 
-def distance(loads: Floats, low: Floats, high: Floats) -> Floats:
-    """Squared distance to the band, summed over the resources (the last axis)."""
-    total: Floats = np.zeros(np.broadcast_shapes(loads.shape, low.shape)[:-1])
-    for k in range(loads.shape[-1]):
-        at = loads[..., k]
-        outside = at - np.minimum(np.maximum(at, low[..., k]), high[..., k])
-        total += outside * outside
-    return total
+def budget_of(problem: Problem) -> Budget:
+    """The limits of the settings, with nothing spent."""
+    settings = problem.settings
+    return Budget(settings.max_bytes, settings.max_replicas, settings.max_leader_changes)
+
+
+def spent(problem: Problem, now: Ints) -> Budget:
+    """The limits, with what the lists cost so far."""
+    before, budget = problem.replicas, budget_of(problem)
+    new = ((now >= 0) & ~among(now, before)).sum(axis=1)
+    budget.replicas = int(new.sum())
+    budget.bytes = int((new * problem.size_bytes).sum())
+    width = max(now.shape[1], before.shape[1])
+    changed = (widened(now, width) != widened(before, width)).any(axis=1)
+    budget.leader_changes = int((changed & (now[:, 0] != problem.leader)).sum())
+    return budget
 
 
 class Placement:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_rebalance.planning.bounds.bands import Bands
-from kafka_rebalance.planning.problem.arrays import DISK, Bools, Floats, Ints
+from kafka_rebalance.planning.bounds.bands import Bands, distance
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
+from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.search.greedy import Effort
-from kafka_rebalance.planning.search.placement import GAIN, Placement, distance
+from kafka_rebalance.planning.search.placement import GAIN, Placement
 
 _TAKE, _GIVE, _SWAP = range(3)
 _MOVING = 0.5  # share of the pairs tried that are of replicas which move anyway

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_rebalance.planning.bounds.bands import Bands
+from kafka_rebalance.planning.bounds.bands import Bands, distance
 from kafka_rebalance.planning.problem.arrays import Bools, Ints
 from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.search.greedy import Effort, greedy
-from kafka_rebalance.planning.search.placement import GAIN, Placement, distance
+from kafka_rebalance.planning.search.placement import GAIN, Placement
 from kafka_rebalance.planning.search.polish import polish
 
 

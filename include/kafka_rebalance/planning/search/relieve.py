@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import band
-from kafka_rebalance.planning.problem.arrays import DISK, Bools, Floats, Problem, replica_loads
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Problem
+from kafka_rebalance.planning.problem.loads import DISK, replica_loads
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end, disk_shares
 from kafka_rebalance.planning.rules.goals import Goal
 

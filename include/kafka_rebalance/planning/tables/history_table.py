@@ -16,7 +16,8 @@ from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.planning.problem.arrays import Ints, Problem
 from kafka_rebalance.planning.problem.history import History, Retention, with_history
 from kafka_rebalance.planning.tables.checked_columns import Columns
-from kafka_rebalance.planning.tables.result_tables import PART, PARTITIONS, parquet_table, read_file
+from kafka_rebalance.planning.tables.parquet_files import PART, parquet_table, read_file
+from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
 
 HISTORY = "history"  # the folder, beside moves and scores
 _TIME = pa.timestamp("us", tz="UTC")

@@ -16,8 +16,8 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.planning.problem.arrays import Bools, Ints
-from kafka_rebalance.planning.tables.move_rows import LATER_MOVES, MOVES_SCHEMA, move_of, move_row
-from kafka_rebalance.planning.tables.result_tables import PART, parquet_table, read_file
+from kafka_rebalance.planning.tables.parquet_files import PART, parquet_table, read_file
+from kafka_rebalance.planning.tables.result_tables import LATER_MOVES, MOVES_SCHEMA, move_of, move_row
 
 COLUMNS = pa.schema([field for field in MOVES_SCHEMA if field.name != "candidate"])
 

@@ -1,73 +1,39 @@
-"""The planner's tables: Parquet in, Parquet and JSON out. The same writer serves the command line and the Spark job.
+"""The tables of a plan: their columns, their rows, and who reads them.
 
 Columns are those of `docs/tables.md`; columns beyond them are left alone, optional ones may be missing or null.
 """
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from kafka_rebalance.documents.json_files import PROPOSALS, TIMINGS, read_json, write_json
-from kafka_rebalance.documents.storage import Folder, make_folder, read_bytes, write_whole
+from kafka_rebalance.documents.json_files import PROPOSALS, read_json
+from kafka_rebalance.documents.storage import Folder, read_if_there
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.model.candidate import Candidate, candidate_digest
-from kafka_rebalance.model.digests import digest_of_bytes
-from kafka_rebalance.planning.describe.described_candidate import Plan
-from kafka_rebalance.planning.evenness.diagnosis import outlook
-from kafka_rebalance.planning.evenness.scores import Score
-from kafka_rebalance.planning.problem.arrays import METRICS, Problem
-from kafka_rebalance.planning.ranking import less_even, ranking
-from kafka_rebalance.planning.recommendation import recommend
-from kafka_rebalance.planning.tables.move_rows import LATER_MOVES, MOVES_SCHEMA, move_of, move_row
+from kafka_rebalance.model.candidate import Candidate, Move, candidate_digest
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.planning.tables.parquet_files import PART, parquet_table, read_file
 
-BROKERS, PARTITIONS = "brokers.parquet", "partitions.parquet"
-PART = "part-0.parquet"
-STATES = ("keep", "new", "drain")
+MOVES_SCHEMA = pa.schema(
+    [
+        ("candidate", pa.string()),
+        ("topic", pa.string()),
+        ("partition", pa.int32()),
+        ("before", pa.list_(pa.int32())),
+        ("after", pa.list_(pa.int32())),
+        ("bytes", pa.int64()),
+        ("size_bytes", pa.int64()),
+        ("batch", pa.int32()),
+        ("reason", pa.string()),
+        ("leader", pa.int32()),  # who leads before; null where it is not known
+    ]
+)
 
-_LOG_DIR = pa.struct([("path", pa.string()), ("total_bytes", pa.int64()), ("usable_bytes", pa.int64())])
-SNAPSHOT_SCHEMAS = {
-    BROKERS: pa.schema(
-        [
-            pa.field("broker", pa.int32(), nullable=False),
-            pa.field("rack", pa.string()),
-            pa.field("state", pa.string()),
-            pa.field("disk_capacity_bytes", pa.int64()),
-            pa.field("disk_used_bytes", pa.int64()),
-            pa.field("log_dirs", pa.list_(_LOG_DIR)),
-            pa.field("nic_in_bytes_per_second", pa.float64()),
-            pa.field("nic_out_bytes_per_second", pa.float64()),
-            pa.field("registration_czxid", pa.int64()),
-        ]
-    ),
-    PARTITIONS: pa.schema(
-        [
-            pa.field("topic", pa.string(), nullable=False),
-            pa.field("partition", pa.int32(), nullable=False),
-            pa.field("replicas", pa.list_(pa.int32()), nullable=False),
-            pa.field("log_dirs", pa.list_(pa.string())),  # of each replica the path
-            pa.field("size_bytes", pa.int64()),
-            pa.field("isr", pa.list_(pa.int32())),
-            pa.field("leader", pa.int32()),
-            pa.field("leader_epoch", pa.int32()),
-            pa.field("topic_znode_version", pa.int32()),
-            pa.field("topic_czxid", pa.int64()),
-            pa.field("topic_id", pa.string()),
-            pa.field("bytes_in_per_second", pa.float64()),
-            pa.field("bytes_out_per_second", pa.float64()),
-            pa.field("min_insync_replicas", pa.int32()),
-            pa.field("excluded", pa.bool_()),
-            pa.field("cleanup_policy", pa.string()),
-            pa.field("retention_ms", pa.int64()),
-            pa.field("segment_bytes", pa.int64()),
-        ]
-    ),
-}
+
+LATER_MOVES = MOVES_SCHEMA.names[-1:]  # columns that plans of an older version lack
 SCORES_SCHEMA = pa.schema(
     [
         ("candidate", pa.string()),
@@ -134,61 +100,33 @@ DISK_SCHEMA = pa.schema(
 )
 
 
-def write_snapshot(
-    folder: Folder, broker_rows: Sequence[Mapping[str, Any]], partition_rows: Sequence[Mapping[str, Any]]
-) -> str:
-    """Writes both tables of a snapshot, rows sorted by their keys; returns the digest of the two files."""
-    by_key = (
-        (BROKERS, sorted(broker_rows, key=lambda row: row["broker"])),
-        (PARTITIONS, sorted(partition_rows, key=lambda row: (row["topic"], row["partition"]))),
+def move_of(row: Mapping[str, Any]) -> Move:
+    """The move of a row of the table `moves`."""
+    return Move(
+        TopicPartition(row["topic"], row["partition"]),
+        tuple(row["before"]),
+        tuple(row["after"]),
+        row["size_bytes"],
+        row["batch"],
+        row["reason"],
+        -1 if row.get("leader") is None else row["leader"],
     )
-    written = []
-    for name, rows in by_key:
-        schema = SNAPSHOT_SCHEMAS[name]
-        unknown = sorted({column for row in rows for column in row} - set(schema.names))
-        if unknown:
-            raise ArtifactError(f"{name} has no column {', '.join(unknown)}. Nothing was written.")
-        written.append(_parquet(pa.Table.from_pylist([dict(row) for row in rows], schema=schema)))
-        write_whole(folder / name, written[-1])
-    return digest_of_bytes(*written)
 
 
-def snapshot_digest(folder: Folder) -> str:
-    """SHA-256 over both files of the snapshot: what every candidate's digest starts from."""
-    return digest_of_bytes(read_file(folder, BROKERS), read_file(folder, PARTITIONS))
-
-
-def write_results(folder: Folder, problem: Problem, plans: Sequence[Plan]) -> None:
-    """Everything that planning leaves in the run's folder, but its timings. Same plans, same bytes."""
-    best = recommend(problem.settings, plans)
-    moves = [move_row(plan.candidate.name, move) for plan in plans for move in plan.candidate.moves]
-    score_rows = [row for plan in plans for row in _score_rows(plan)]
-    wide = [_candidate_row(problem, plan.candidate) for plan in plans]
-    loads = [row for plan in plans for row in _load_rows(problem, plan)]
-    for name, rows, schema in (
-        ("moves", moves, MOVES_SCHEMA),
-        ("scores", score_rows, SCORES_SCHEMA),
-        ("candidates", wide, CANDIDATES_SCHEMA),
-        ("loads", loads, LOADS_SCHEMA),
-    ):
-        write_whole(_made(folder / name) / PART, _parquet(pa.Table.from_pylist(rows, schema=schema)))
-    write_whole(_made(folder / "disk") / PART, _parquet(_disk_table(plans)))
-    content = {
-        "snapshot_digest": problem.snapshot_digest,
-        "settings": problem.settings.to_mapping(),
-        "recommended": best.candidate,
-        "recommendation": best.to_mapping(),
-        "ranking": list(ranking(plans, best.candidate)),
-        "candidates": [_proposal(plan) for plan in plans],
-        "outlook": outlook(problem),
-        **({} if problem.history is None else {"history": dict(problem.history)}),
+def move_row(candidate: str, move: Move) -> dict[str, Any]:
+    """The row of the table `moves` for a candidate's move."""
+    return {
+        "candidate": candidate,
+        "topic": move.topic_partition.topic,
+        "partition": move.topic_partition.partition,
+        "before": list(move.before),
+        "after": list(move.after),
+        "bytes": move.bytes_to_copy,
+        "size_bytes": move.size_bytes,
+        "batch": move.batch,
+        "reason": move.reason,
+        "leader": move.leader if move.leader >= 0 else None,
     }
-    write_json(folder, PROPOSALS, content)
-
-
-def write_timings(folder: Folder, seconds: Mapping[str, Any]) -> None:
-    """How long each part took; outside every digest."""
-    write_json(folder, TIMINGS, {"seconds": dict(seconds)})
 
 
 def read_candidate(run_folder: Folder, name: str) -> Candidate:
@@ -219,6 +157,50 @@ def read_loads(run_folder: Folder, name: str) -> list[dict[str, Any]]:
     return rows
 
 
+def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dict[str, Any]]:
+    """Of one candidate the rows of DISK_SCHEMA of the brokers whose disks get fullest, fullest first, then by batch.
+
+    Full is against the capacity; behind these come disks of unknown size, by bytes. Nothing, for a run that has no
+    such table.
+    """
+    import pyarrow.compute as pc
+
+    table = _disk(run_folder, name)
+    if table is None:
+        return []
+    peaks = _peaks(table)
+    capacities = {row["broker"]: row["disk_capacity_bytes"] for row in read_loads(run_folder, name)}
+
+    def rank(broker: int) -> tuple[bool, float, int]:
+        capacity = capacities.get(broker)
+        return not capacity, -peaks[broker] / (capacity or 1), broker
+
+    fullest = sorted(peaks, key=rank)[:most]
+    rows: list[dict[str, Any]] = table.filter(pc.is_in(table["broker"], pa.array(fullest, pa.int32()))).to_pylist()
+    return sorted(rows, key=lambda row: (fullest.index(row["broker"]), row["batch"]))
+
+
+def read_disk_peaks(run_folder: Folder, name: str) -> dict[int, int]:
+    """{broker: bytes on its disk at most while the candidate runs}; empty for a run that has no such table."""
+    table = _disk(run_folder, name)
+    return {} if table is None else _peaks(table)
+
+
+def _disk(run_folder: Folder, name: str) -> pa.Table | None:
+    import pyarrow.compute as pc
+
+    content = read_if_there(run_folder / "disk" / PART)
+    if content is None:
+        return None
+    table = parquet_table(content, f"{run_folder / 'disk' / PART}")
+    return table.filter(pc.equal(table["candidate"], name))
+
+
+def _peaks(disk: pa.Table) -> dict[int, int]:
+    found = disk.group_by("broker").aggregate([("peak_bytes", "max")])
+    return dict(zip(found["broker"].to_pylist(), found["peak_bytes_max"].to_pylist(), strict=True))
+
+
 def _rows_of(
     run_folder: Folder, table: str, schema: pa.Schema, candidate: str, optional: Sequence[str]
 ) -> Iterator[dict[str, Any]]:
@@ -235,110 +217,3 @@ def _table(run_folder: Folder, table: str, schema: pa.Schema, optional: Sequence
     if missing:
         raise ArtifactError(f"{run_folder / table / PART} lacks {', '.join(missing)}. Clear the task that wrote it.")
     return found.select(known)
-
-
-def _score_rows(plan: Plan) -> list[dict[str, Any]]:
-    phases = (("before", plan.scores_before), ("after", plan.scores_after))
-    return [
-        {"candidate": plan.candidate.name, "phase": phase, "metric": metric, **_figures(score)}
-        for phase, by_metric in phases
-        for metric, score in by_metric.items()
-    ]
-
-
-def _figures(score: Score) -> dict[str, float]:
-    return {"max_over_mean": score.max_over_mean, "min_over_mean": score.min_over_mean, "cv": score.cv}
-
-
-def _candidate_row(problem: Problem, candidate: Candidate) -> dict[str, Any]:
-    settings = problem.settings
-    own = {"candidate": candidate.name, "status": candidate.status, "note": candidate.note, "digest": candidate.digest}
-    return {**own, "job": settings.job, "tolerance": settings.tolerance, "seed": settings.seed, **candidate.summary}
-
-
-def _load_rows(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
-    rows = []
-    networks = [[None if np.isnan(one) else one for one in pair] for pair in problem.networks.tolist()]
-    for phase, loads, out in zip(
-        ("before", "after"), (plan.loads_before, plan.loads_after), plan.bytes_out, strict=True
-    ):
-        for number, broker in enumerate(problem.brokers.tolist()):
-            load = dict(zip(METRICS, loads[number].tolist(), strict=True))
-            capacity = problem.disk_capacity[number]
-            row = {
-                "candidate": plan.candidate.name,
-                "phase": phase,
-                "broker": broker,
-                "rack": problem.racks[number],
-                "replicas": int(load["replicas"]),
-                "leaders": int(load["leaders"]),
-                "size_bytes": int(load["disk"]),
-                "bytes_in_per_second": None if problem.bytes_in is None else load["bytes_in"],
-                "leader_bytes_out_per_second": load["leader_bytes_out"]
-                if "leader_bytes_out" in plan.scores_before
-                else None,
-                "disk_capacity_bytes": None if np.isnan(capacity) else int(capacity),
-                "bytes_out_per_second": None if out is None else float(out[number]),
-                "nic_in_bytes_per_second": networks[number][0],
-                "nic_out_bytes_per_second": networks[number][1],
-            }
-            rows.append(row)
-    return rows
-
-
-def _disk_table(plans: Sequence[Plan]) -> pa.Table:
-    tables = []
-    for plan in plans:
-        if plan.disks is not None:
-            disks = plan.disks
-            names = pa.repeat(pa.scalar(plan.candidate.name), len(disks.batch))
-            columns = [names, disks.batch, disks.broker, disks.peak_bytes, disks.after_bytes]
-            tables.append(pa.table([pa.array(column) for column in columns], names=DISK_SCHEMA.names).cast(DISK_SCHEMA))
-    return pa.concat_tables([DISK_SCHEMA.empty_table(), *tables]).combine_chunks()
-
-
-def _proposal(plan: Plan) -> dict[str, Any]:
-    candidate = plan.candidate
-    phases = (("before", plan.scores_before), ("after", plan.scores_after))
-    return {
-        "name": candidate.name,
-        "digest": candidate.digest,
-        "status": candidate.status,
-        "note": candidate.note,
-        **candidate.summary,
-        **plan.consequences,
-        "less_even": None if (worse := less_even(plan)) is None else worse.to_mapping(),
-        "rack_limits": list(plan.rack_limits),
-        "groups": [{"text": group.text, "moves": group.moves, "bytes": group.bytes} for group in plan.groups],
-        "scores": {phase: {metric: _figures(score) for metric, score in found.items()} for phase, found in phases},
-    }
-
-
-def _parquet(table: pa.Table) -> bytes:
-    buffer = io.BytesIO()
-    pq.write_table(table, buffer, compression="zstd")
-    return buffer.getvalue()
-
-
-def _made(folder: Folder) -> Folder:
-    """The folder, made where the storage has folders."""
-    make_folder(folder)
-    return folder
-
-
-def read_file(folder: Folder, name: str) -> bytes:
-    """Raises ArtifactError where the file is not there, StorageError where storage does not tell."""
-    try:
-        return read_bytes(folder / name)
-    except FileNotFoundError as missing:
-        raise ArtifactError(f"{folder / name} cannot be read ({missing}). Nothing was planned.") from missing
-
-
-def parquet_table(content: bytes, where: str) -> pa.Table:
-    """Raises ArtifactError, which names the file (`where`), if its bytes are not Parquet."""
-    try:
-        # `read_table` would import pandas, as in `columns`.
-        return pq.ParquetFile(io.BytesIO(content)).read()
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as wrong:  # what damaged footers, pages and names raise
-        said = " ".join(str(wrong).split())  # Arrow's own texts have several lines
-        raise ArtifactError(f"{where} is not a Parquet file ({said}). Nothing was planned.") from wrong

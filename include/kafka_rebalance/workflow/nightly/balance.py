@@ -26,8 +26,8 @@ from kafka_rebalance.planning.tables.history_table import (
     write_history,
 )
 from kafka_rebalance.planning.tables.read_problem import read_problem
-from kafka_rebalance.planning.tables.result_tables import write_snapshot
 from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.report.units import format_count
 from kafka_rebalance.verification.segments.settings_audit import SegmentAudit
 from kafka_rebalance.workflow.controller import controller_document

@@ -22,7 +22,8 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import REFUSE, Settings
 from kafka_rebalance.planning.evenness.hot_spots import Reach, reach
 from kafka_rebalance.planning.evenness.scores import Score, scores
-from kafka_rebalance.planning.problem.arrays import Problem, loads_now, shares
+from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.problem.loads import loads_now, shares
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, rackless, violations
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG

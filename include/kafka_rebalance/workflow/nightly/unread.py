@@ -8,7 +8,8 @@ import numpy as np
 
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.planning.evenness.scores import Score, scores
-from kafka_rebalance.planning.problem.arrays import Problem, loads_now, shares
+from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.problem.loads import loads_now, shares
 from kafka_rebalance.report.units import format_count
 from kafka_rebalance.workflow.snapshot import Snapshot, Unread
 

@@ -11,7 +11,8 @@ from kafka_rebalance.execution.nightly.brokers_away import Away, away_since
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.planning.evenness.scores import scores
-from kafka_rebalance.planning.problem.arrays import Problem, all_loads, shares
+from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.problem.loads import all_loads, shares
 from kafka_rebalance.report.units import format_count
 from kafka_rebalance.workflow.nightly.proposing import skew
 from kafka_rebalance.workflow.nightly.unread import NO_PLAN

@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafka_rebalance.documents.json_files import PAGE, read_json, write_json
 from kafka_rebalance.errors import ArtifactError, RebalanceError
-from kafka_rebalance.planning.tables.disk_table import read_disk_peaks, read_fullest_disks
-from kafka_rebalance.planning.tables.result_tables import read_loads
+from kafka_rebalance.planning.tables.result_tables import read_disk_peaks, read_fullest_disks, read_loads
 from kafka_rebalance.report.candidate.page_tables import CandidateTables
 from kafka_rebalance.workflow.run.folder import RunFolder
 

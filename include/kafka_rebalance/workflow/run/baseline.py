@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.execution.check.drift import Baseline, BrokerThen, PartitionThen
 from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
-from kafka_rebalance.planning.tables.result_tables import read_file
+from kafka_rebalance.planning.tables.parquet_files import read_file
 from kafka_rebalance.workflow.run.folder import RunFolder
 
 _PARTITIONS, _BROKERS = "partitions.parquet", "brokers.parquet"

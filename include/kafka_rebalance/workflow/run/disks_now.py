@@ -9,7 +9,7 @@ from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
 from kafka_rebalance.execution.check.disk_room import DiskNow, LogDirNow, ReplicasNow
 from kafka_rebalance.model.connection import BrokerCapacity
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.planning.tables.disk_table import read_disk_peaks
+from kafka_rebalance.planning.tables.result_tables import read_disk_peaks
 from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.workflow.run.baseline import DiskThen
 

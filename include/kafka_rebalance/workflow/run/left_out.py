@@ -103,7 +103,7 @@ def _scores(
 ) -> dict[str, dict[str, dict[str, float]]]:
     """By planning's own scorer: all of the plan, and what remains of it beside the partitions as they are now."""
     # Here, since the triggerer reads what was left out and scores nothing: 10 MB of modules.
-    from kafka_rebalance.planning.evenness.rescore import scores_with
+    from kafka_rebalance.planning.evenness.scores import scores_with
     from kafka_rebalance.planning.tables.read_problem import read_problem
 
     settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))

@@ -25,8 +25,9 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
+from kafka_rebalance.planning.tables.parquet_files import PART
 from kafka_rebalance.planning.tables.read_problem import read_problem
-from kafka_rebalance.planning.tables.result_tables import PART, read_candidate
+from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.workflow.run.folder import RunFolder
 
 NETWORKS_LISTED = 20

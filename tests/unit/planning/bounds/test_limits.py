@@ -7,7 +7,8 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from kafka_rebalance.planning.bounds.bands import makespan_bound, moved_bytes_bound, water_filled
+from kafka_rebalance.planning.bounds.bands import water_filled
+from kafka_rebalance.planning.bounds.simple_bound import makespan_bound, moved_bytes_bound
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of
 
 

@@ -15,7 +15,8 @@ from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.lp_bound import relaxed_bound
 from kafka_rebalance.planning.describe.sharper_bound import bound_of, with_sharper_bound
 from kafka_rebalance.planning.planner import propose
-from kafka_rebalance.planning.problem.arrays import DISK, Problem, replication
+from kafka_rebalance.planning.problem.arrays import Problem, replication
+from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.search.frame import frame_of
 from support.plans.drawn_clusters import clusters, settings_for

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.planning.bounds.bands import band
-from kafka_rebalance.planning.problem.arrays import all_loads
+from kafka_rebalance.planning.bounds.bands import band, distance
+from kafka_rebalance.planning.bounds.targets import leader_targets
+from kafka_rebalance.planning.problem.loads import all_loads
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.rack_rule import violations
-from kafka_rebalance.planning.search.frame import frame_of, leader_targets
-from kafka_rebalance.planning.search.placement import distance
+from kafka_rebalance.planning.search.frame import frame_of
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
 
 FIGURES = re.compile(r"broker \d+ has (many times|\d+ %|< 1 %) of its share of [a-z ]+, broker \d+ (\d+ %|< 1 %): ")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_rebalance.planning.problem.arrays import METRICS
+from kafka_rebalance.planning.problem.loads import METRICS
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of, problem_of
 
 SIZES = {1: 1, 2: 2, 3: 4}  # how many times as large as the smallest

@@ -15,7 +15,8 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.__main__ import main
 from kafka_rebalance.planning.planner import prepare, propose, run
-from kafka_rebalance.planning.problem.arrays import METRICS, Problem
+from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.problem.loads import METRICS
 from kafka_rebalance.planning.tables.history_table import (
     HISTORY_SCHEMA,
     existing_partitions,
@@ -23,7 +24,7 @@ from kafka_rebalance.planning.tables.history_table import (
     read_history,
     write_history,
 )
-from kafka_rebalance.planning.tables.result_tables import write_snapshot
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows
 
 NOW = datetime(2026, 11, 21, 2, 15, tzinfo=UTC)

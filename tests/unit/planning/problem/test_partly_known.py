@@ -14,7 +14,7 @@ from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.planning.evenness.diagnosis import outlook
 from kafka_rebalance.planning.new_partitions import place_partitions
 from kafka_rebalance.planning.planner import propose
-from kafka_rebalance.planning.problem.arrays import METRICS
+from kafka_rebalance.planning.problem.loads import METRICS
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
 
 DISK = METRICS.index("disk")

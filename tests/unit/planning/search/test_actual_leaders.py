@@ -18,10 +18,11 @@ from kafka_rebalance.model.candidate import candidate_digest
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.evenness.diagnosis import outlook
 from kafka_rebalance.planning.planner import propose, run
-from kafka_rebalance.planning.problem.arrays import METRICS
+from kafka_rebalance.planning.problem.loads import METRICS
 from kafka_rebalance.planning.recommendation import recommend
 from kafka_rebalance.planning.tables.move_columns import changes_leader, moves_digest, moves_in, read_moves
-from kafka_rebalance.planning.tables.result_tables import read_candidate, write_snapshot
+from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of, problem_of
 
 BROKERS = broker_rows([1, 2, 3])

@@ -17,7 +17,8 @@ from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import band
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
 from kafka_rebalance.planning.planner import offered, propose
-from kafka_rebalance.planning.problem.arrays import Problem, replica_loads, replication
+from kafka_rebalance.planning.problem.arrays import Problem, replication
+from kafka_rebalance.planning.problem.loads import replica_loads
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.search import optimal
 from kafka_rebalance.planning.search.frame import frame_of

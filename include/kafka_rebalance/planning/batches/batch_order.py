@@ -1,0 +1,150 @@
+"""The order of the batches: what comes first, as the disks allow, and what lies on every disk meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.planning.batches.transfers import Transfers, summed
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
+from kafka_rebalance.planning.rules.disk_limits import disk_limits_meanwhile, sized_disks
+
+# Which moves come first: one of lower rank is in an earlier batch where the limits and the disks allow it.
+URGENT, RELIEVING, ORDINARY, LAST = range(4)
+
+
+def ranks_of(problem: Problem, was: Ints, now: Ints, repaired: Bools, used: Floats) -> Ints:
+    """[partition row] First what has too few replicas in sync or in too few racks, then what empties full disks."""
+    ranks = np.full(len(was), ORDINARY)
+    full = used > disk_limits_meanwhile(problem)
+    if full.any():
+        gone = (was >= 0) & ~(was[:, :, None] == now[:, None, :]).any(axis=2)
+        ranks[(gone & full[np.maximum(was, 0)]).any(axis=1)] = RELIEVING
+    behind = (problem.replicas >= 0) & ~problem.in_sync
+    ranks[behind.any(axis=1) | repaired] = URGENT
+    return ranks
+
+
+def in_safe_order(transfers: Transfers, batch: Ints, ranks: Ints, used: Floats, limit: Floats) -> Ints:
+    """[move] The batch, from 0, in which it runs: the given ones by the least rank in each, as the disks allow.
+
+    Next is the first that keeps every disk within its limit while both copies exist; where there is none, the part of
+    one that does, and the rest of it waits. Where not one move fits, the one that goes least beyond runs alone. A disk
+    that ends beyond its limit anyway may be filled to where it ends. Batches of rank LAST wait for all others. `used`
+    is [broker] bytes before.
+    """
+    batches = int(batch.max(initial=-1)) + 1
+    rank = np.full(batches, ranks.max(initial=0), dtype=np.int64)
+    np.minimum.at(rank, batch, ranks)
+    waiting = np.argsort(rank, kind="stable").tolist()
+    arriving, freed = transfers.traffic(batch)[0], transfers.freed(batch)
+    receives = arriving.any(axis=0)
+    if (used + arriving.sum(axis=0) <= limit)[receives].all():
+        place = np.empty(batches, dtype=np.int64)
+        place[waiting] = np.arange(batches)
+        return place[batch]
+    limit = np.maximum(limit, used + arriving.sum(axis=0) - freed.sum(axis=0))
+    running = _Running(transfers, batch, ranks, used.copy(), limit, np.full(len(batch), -1))
+    while waiting:
+        offered = [number for number in waiting if rank[number] < LAST] or waiting
+        number = running.fitting(offered, arriving)
+        part = np.flatnonzero(batch == number) if number is not None else running.fitting_part(offered)
+        part = part[running.place[part] < 0]
+        number = int(batch[part[0]])
+        arriving[number] -= running.run(part)
+        if not ((batch == number) & (running.place < 0)).any():
+            waiting.remove(number)
+    return running.place
+
+
+@dataclass(slots=True, eq=False)
+class _Running:
+    """The disks while one batch runs after the other."""
+
+    transfers: Transfers
+    batch: Ints  # [move] as it was filled
+    ranks: Ints  # [move]
+    held: Floats  # [broker] bytes now
+    limit: Floats  # [broker]
+    place: Ints  # [move] the batch, from 0, in which it has run; -1 where it waits
+    done: int = 0  # batches
+
+    def fitting(self, waiting: Sequence[int], arriving: Floats) -> int | None:
+        """The first batch that fits as a whole. `arriving` is [batch, broker] bytes."""
+        for some in (waiting[:1], waiting[1:]):
+            beyond = (self.held + arriving[some] > self.limit) & (arriving[some] > 0)
+            fits = np.flatnonzero(~beyond.any(axis=1))
+            if len(fits):
+                return some[int(fits[0])]
+        return None
+
+    def fitting_part(self, waiting: Sequence[int]) -> Ints:
+        """The moves of the first batch of which some fit now, as many as fit together; or the one that nearly does."""
+        move, broker = self.transfers.added
+        size = self.transfers.size
+        beyond = np.full(len(self.place), -np.inf)
+        np.maximum.at(beyond, move, self.held[broker] + size[move] - self.limit[broker])
+        beyond[size == 0] = -np.inf  # fits even a disk that is beyond its limit
+        beyond[(self.place >= 0) | ~np.isin(self.batch, waiting)] = np.inf
+        fits = beyond <= 0
+        if not fits.any():
+            return np.array([int(beyond.argmin())])
+        with_some = set(self.batch[fits].tolist())
+        number = next(number for number in waiting if number in with_some)
+        some = np.flatnonzero(fits & (self.batch == number))
+        part, held = [], self.held.copy()
+        for candidate in some[np.argsort(self.ranks[some], kind="stable")].tolist():
+            brokers = self.transfers.receivers(candidate)
+            if size[candidate] == 0 or (held[brokers] + size[candidate] <= self.limit[brokers]).all():
+                part.append(candidate)
+                held[brokers] += size[candidate]
+        return np.array(part)
+
+    def run(self, moves: Ints) -> Floats:
+        """Runs these as the next batch; returns [broker] the bytes that they bring."""
+        self.place[moves] = self.done
+        brought, deleted = (self._bytes(*pairs) for pairs in (self.transfers.added, self.transfers.removed))
+        self.held += brought - deleted
+        self.done += 1
+        return brought
+
+    def _bytes(self, move: Ints, broker: Ints) -> Floats:
+        """[broker] Bytes of the pairs whose move is in the batch that runs now."""
+        now = self.place[move] == self.done
+        return summed(broker[now], self.transfers.size[move[now]], self.transfers.brokers)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class DiskUse:
+    """Bytes on the disks over time, a row for each broker that a batch changes; batch 0 is before the first."""
+
+    batch: Ints
+    broker: Ints  # ids
+    peak_bytes: Ints  # while both copies exist
+    after_bytes: Ints  # once the old ones are deleted
+
+
+def disk_use(transfers: Transfers, batch: Ints, used: Floats, brokers: Ints) -> DiskUse:
+    """The disks over time: every broker before the first batch, then each that a batch changes. `brokers` are ids."""
+    arriving, freed = transfers.traffic(batch)[0], transfers.freed(batch)
+    after = used + np.cumsum(arriving - freed, axis=0)
+    peak = after + freed
+    number, broker = np.nonzero((arriving > 0) | (freed > 0))
+    return DiskUse(
+        np.concatenate([np.zeros(len(used), dtype=np.int64), number + 1]),
+        np.concatenate([brokers, brokers[broker]]),
+        np.concatenate([used, peak[number, broker]]).astype(np.int64),
+        np.concatenate([used, after[number, broker]]).astype(np.int64),
+    )
+
+
+def peak_fraction(problem: Problem, disks: DiskUse, used: Floats) -> float | None:
+    """The fullest that any disk of known size gets, of brokers that stay, as a share of it; None: none is known."""
+    known = sized_disks(problem)
+    if not known.any():
+        return None
+    peak = used.copy()
+    np.maximum.at(peak, np.searchsorted(problem.brokers, disks.broker), disks.peak_bytes.astype(np.float64))
+    return round(float((peak[known] / problem.disk_capacity[known]).max()), 6)

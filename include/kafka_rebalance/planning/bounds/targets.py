@@ -1,0 +1,104 @@
+"""Targets: the load that each broker would have if all were as balanced as racks, disks and lists allow."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
+from kafka_rebalance.planning.problem.loads import DISK, leader_loads, leader_weights, replica_loads, shares
+from kafka_rebalance.planning.rules.rack_rule import RackRule
+
+_HALVINGS = 60  # of an interval: to the last bit of a double
+_FITTINGS = 50  # what one disk does not take may be too much for the next
+
+
+def reachable_targets(
+    rule: RackRule, counts: Ints, weights: Floats, shares: Floats, receivers: Bools, fixed: Floats
+) -> Floats:
+    """[broker, resource] The load every broker would have if all were as balanced as the racks allow.
+
+    A rack must hold at least one replica of a partition that has as many replicas as there are racks, and at most one
+    of any other: so racks get shares between what must and what may lie there, the rest by capacity (`shares`).
+    `counts` is [partition row] replicas; brokers that receive nothing keep their `fixed` load.
+    """
+    must = (weights * (counts >= rule.racks)[:, None]).sum(axis=0)
+    may = (weights * np.maximum(1, counts - rule.racks + 1)[:, None]).sum(axis=0)
+    total = (weights * counts[:, None]).sum(axis=0)
+    targets = np.where(receivers[:, None], 0.0, fixed)
+    for k in range(weights.shape[1]):
+        groups, capacity, least, most = [], [], [], []
+        for rack in np.unique(rule.domain[receivers]):
+            here = receivers & (rule.domain == rack)
+            pinned = fixed[(rule.domain == rack) & ~receivers, k].sum()
+            groups.append(here)
+            capacity.append(shares[here, k].sum())
+            least.append(max(0.0, must[k] - pinned) if rule.known else 0.0)
+            most.append(max(0.0, may[k] - pinned) if rule.known else np.inf)
+        size, low, high = np.array(capacity), np.array(least), np.array(most)
+        rest = total[k] - fixed[~receivers, k].sum()
+        loads = poured(size, low, high, rest)
+        for here, load, capacity_here in zip(groups, loads, size, strict=True):
+            targets[here, k] = load * shares[here, k] / capacity_here
+    return targets
+
+
+def poured(size: Floats, low: Floats, high: Floats, total: float) -> Floats:
+    """Total poured into vessels to one level, each between its low and its high; by size alone where that cannot be."""
+    if total <= 0:
+        return np.zeros(len(size))
+    even: Floats = size / size.sum() * total
+    if not low.sum() <= total * (1 + 1e-9) or not high.sum() >= total * (1 - 1e-9):
+        return even
+    top = max(total / size.min(), float(np.max(np.where(np.isfinite(high), high, 0.0) / size)))
+    level = halve(lambda x: float(np.clip(x * size, low, high).sum()) - total, 0.0, top)
+    return np.clip(level * size, low, high)
+
+
+def within_disks(reachable: Callable[[Floats], Floats], shares: Floats, receivers: Bools, limit: Floats) -> Floats:
+    """[broker, REPLICA_METRICS] The targets of these shares; a disk that takes less than its own gets what it takes.
+
+    It holds as many fewer replicas, and the others share the rest: of one disk the limit may be known, or much of it
+    be used by something else. Where all together are too small, the targets stay what shares make them.
+    """
+    targets = reachable(shares)
+    if targets[receivers, DISK].sum() > limit[receivers].sum():
+        return targets
+    capped, limit = shares.copy(), np.maximum(limit, 1e-6 * targets[:, DISK])  # a share of nothing would divide by it
+    for _ in range(_FITTINGS):
+        over = receivers & (targets[:, DISK] > limit * (1 + 1e-9))
+        if not over.any():
+            break
+        capped[over, : DISK + 1] *= (limit[over] / targets[over, DISK])[:, None]
+        targets = reachable(capped)
+    return targets
+
+
+def leader_targets(problem: Problem, replicas: Ints) -> Floats:
+    """[broker, LEADER_METRICS] Each broker's share, in its own unit; who receives nothing keeps what it leads.
+
+    A broker leads at most what it holds, and of lists of one all it holds: what it cannot lead the others do.
+    """
+    raw = leader_weights(problem, replicas)
+    receivers, share = problem.receivers, shares(problem)[:, 3:]
+    fixed = leader_loads(replicas[:, 0], raw, len(receivers))
+    fixed[problem.leaving] = 0.0
+    rest = raw.sum(axis=0) - fixed[~receivers].sum(axis=0)
+    alone = leader_loads(replicas[:, 0], raw * (replication(replicas) == 1)[:, None], len(receivers))
+    held = replica_loads(replicas, raw, len(receivers))
+    given = share * receivers[:, None]
+    targets = np.where(receivers[:, None], given / np.maximum(given.sum(axis=0), 1e-300) * rest, fixed)
+    for k in range(raw.shape[1]):
+        even, least, most = (values[receivers, k] for values in (targets, alone, held))
+        if ((even < least) | (even > most)).any():
+            targets[receivers, k] = poured(given[receivers, k], least, most, float(rest[k]))
+    return targets
+
+
+def halve(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where a rising function crosses zero."""
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (middle, high) if function(middle) < 0 else (low, middle)
+    return high

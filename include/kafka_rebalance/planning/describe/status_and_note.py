@@ -1,0 +1,211 @@
+"""A candidate's status and note: where it stopped, what falls short, and what is not known of the cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from kafka_rebalance.model.amounts_in_words import share_in_words
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.planning.describe.planned_elections import Ending
+from kafka_rebalance.planning.describe.shortfall import (
+    Held,
+    asked_cells,
+    disk_fullness,
+    disks_above,
+    left_behind,
+    off_cells,
+)
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, lagging, replication
+from kafka_rebalance.planning.problem.loads import METRICS
+from kafka_rebalance.planning.rules import min_insync
+from kafka_rebalance.planning.rules.disk_limits import sized_disks
+from kafka_rebalance.planning.rules.rack_rule import rackless
+from kafka_rebalance.planning.search.frame import Placed
+
+_LISTED = 3  # figures in a note, at most
+_MEANS = {  # column: (what it is, with the connection's own field for it, and what follows)
+    "disk_capacity_bytes": (
+        "the size of the disk (disk_bytes in broker_capacities)",
+        "disks and replicas are planned as equal shares, and only the disks that are known keep their headroom",
+    ),
+    "disk_used_bytes": ("what is used of the disk", "what lies there beside the replicas is unknown"),
+    "nic_in_bytes_per_second": (
+        "the network's capacity in (nic_in_bytes_per_second in broker_capacities)",
+        "bytes in are planned as equal shares",
+    ),
+    "nic_out_bytes_per_second": (
+        "the network's capacity out (nic_out_bytes_per_second in broker_capacities)",
+        "leaders and what they send are planned as equal shares",
+    ),
+}
+
+
+def status_and_notes(
+    problem: Problem, placed: Placed, end: Ending, off: Sequence[str], broken: int
+) -> tuple[str, list[str]]:
+    """The status, and what has to be said."""
+    goal, budget = placed.goal, placed.budget
+    notes, status = list(placed.notes), "ok"
+    limits = {
+        "max_bytes": budget.bytes,
+        "max_replicas": budget.replicas,
+        "max_leader_changes": end.leader_changes(problem),
+    }
+    reached_limits = budget.reached | ({"max_leader_changes"} if end.beyond else set())
+    unfinished = bool(off) or (goal.repairs_racks and broken > 0) or end.beyond > 0
+    if reached_limits and unfinished:
+        status = "partial"
+        reached = (
+            f"{limit} {getattr(problem.settings, limit):,} ({limits[limit]:,} used)" for limit in sorted(reached_limits)
+        )
+        notes.append(f"stopped at {', '.join(reached)}")
+    elif off:
+        # Re-ordering alone promises no band, nor do lists from elsewhere; what else falls short is partly done.
+        status = "partial" if goal.moves_replicas and goal.searched else "ok"
+        if not goal.to_limit:
+            notes.append(f"within {share_in_words(goal.tolerance)} is not reached")
+    notes += off[:_LISTED]
+    if goal.repairs_racks and broken:
+        notes.append(f"{broken} partitions still break the rack rule")
+    factor = problem.settings.replication_factor
+    if factor is not None and goal.moves_replicas and goal.searched:
+        same = int((problem.movable & problem.pinned & (placed.wanted != factor)).sum())
+        if same:
+            notes.append(f"{same} partitions of pinned_topics keep their replication factor")
+        more = int((problem.relocatable & (placed.wanted > factor)).sum())
+        if more:
+            notes.append(f"{more} partitions keep more than {factor} replicas, because of those on brokers_out")
+    notes += _lagging_leaders(problem, placed.replicas)
+    notes += min_insync.warnings(problem, replication(placed.replicas))
+    left = left_behind(problem, placed.replicas)
+    if left:
+        status = "partial"
+        why = "are kept where they are" if goal.moves_replicas else "stay: this candidate only re-orders lists"
+        notes.append(f"{left} replicas on brokers that are to be emptied {why}")
+    if end.impossible:
+        some = (
+            "1 partition keeps a leader that is not its"
+            if end.impossible == 1
+            else (f"{end.impossible:,} partitions keep leaders that are not their")
+        )
+        notes.append(f"{some} preferred one: that broker is not in sync now, or brokers_out keeps the leader")
+    notes += caveats(problem)
+    return status, notes
+
+
+def off_words(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> list[str]:
+    """The metrics that have a broker outside, with the range in which all brokers are."""
+    off, relative = off_cells(problem, held, replicas, loads)
+    cells, found = asked_cells(problem, held), []
+    for k, metric in enumerate(METRICS):
+        if off[:, k].any():
+            reached = relative[cells[:, k], k]
+            found.append(f"{metric} {reached.min():.2f} to {reached.max():.2f} of the reachable share")
+    return found
+
+
+def above_words(problem: Problem, after: Floats) -> list[str]:
+    """The disks that stay above `relieve_above`, in words."""
+    above, full = disks_above(problem, after), disk_fullness(problem, after)
+    limit = problem.settings.relieve_above
+    if limit is None or not len(above):
+        return []
+    first = f"the fullest of broker {problem.brokers[above[0]]} at {100 * full[above[0]]:.1f} %"
+    return [f"{len(above)} disks stay above relieve_above {share_in_words(limit)}, {first}"]
+
+
+def _lagging_leaders(problem: Problem, replicas: Ints) -> list[str]:
+    """New preferred leaders that are out of the ISR: their batch waits until they have caught up."""
+    new = lagging(problem, replicas)[:, 0] & (replicas[:, 0] != problem.replicas[:, 0])
+    rows = np.flatnonzero(new)
+    if not len(rows):
+        return []
+    row = int(rows[0])
+    first = TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row]))
+    return [
+        f"{len(rows)} partitions get a preferred leader that is out of the ISR in the snapshot, first {first} (broker "
+        f"{problem.brokers[replicas[row, 0]]}): their batches wait until it has caught up"
+    ]
+
+
+def peak_note(problem: Problem, peak: float | None, used: Floats) -> list[str]:
+    """A word where copying fills a disk beyond its headroom, and beyond where the fullest already is."""
+    if peak is None:
+        return []
+    known, allowed = sized_disks(problem), 1 - problem.settings.disk_headroom
+    fullest = float((used[known] / problem.disk_capacity[known]).max())
+    if peak <= max(allowed, fullest) + 1e-6:
+        return []
+    return [
+        f"while both copies exist a disk is up to {share_in_words(peak)} full, beyond the {share_in_words(allowed)} of "
+        "disk_headroom"
+    ]
+
+
+def sentence(notes: Sequence[str]) -> str:
+    text = "; ".join(notes)
+    return f"{text[0].upper()}{text[1:]}." if text else ""
+
+
+def caveats(problem: Problem) -> list[str]:
+    """Clauses, each with the brokers or partitions it is about."""
+    return [*_capacities(problem), *_racks(problem), *_log_dirs(problem), *_sizes(problem)]
+
+
+def _capacities(problem: Problem) -> list[str]:
+    staying, nets = int(problem.staying.sum()), problem.networks
+    stated = {
+        "disk_capacity_bytes": problem.disk_capacity,
+        "disk_used_bytes": problem.disk_used,
+        "nic_in_bytes_per_second": nets[:, 0],
+        "nic_out_bytes_per_second": nets[:, 1],
+    }
+    return [
+        f"{_MEANS[column][0]} is known for {known} of {staying} brokers only (unknown: "
+        f"{_ids(problem, problem.staying & np.isnan(stated[column]))}): {_MEANS[column][1]}"
+        for column, known in problem.known_of.items()
+    ]
+
+
+def _racks(problem: Problem) -> list[str]:
+    without = rackless(problem)
+    if not without.any():
+        return []
+    return [
+        f"{_ids(problem, without)} without a rack count as one rack together; broker.rack would tell where they stand"
+    ]
+
+
+def _log_dirs(problem: Problem) -> list[str]:
+    dirs, notes = problem.log_dirs, []
+    unknown = problem.receivers & dirs.unknown
+    if unknown.any():
+        notes.append(
+            f"{_ids(problem, unknown)} with several log dirs of unknown size: a new replica may hit a full one"
+        )
+    # Less than half of what even dirs would leave.
+    uneven = (
+        problem.receivers & (dirs.count > 0) & (2 * dirs.count * np.where(dirs.count > 0, dirs.room, 0.0) < dirs.rooms)
+    )
+    if uneven.any():
+        worst = int(np.where(uneven, dirs.room, np.inf).argmin())
+        notes.append(
+            f"{_ids(problem, uneven)} with uneven log dirs, which Kafka fills by number and not by size: "
+            f"{dirs.fullest[worst]} of broker {problem.brokers[worst]} takes {int(dirs.room[worst]):,} bytes, so the "
+            f"broker is given no larger replica, and {int(dirs.count[worst] * dirs.room[worst]):,} bytes at most"
+        )
+    return notes
+
+
+def _sizes(problem: Problem) -> list[str]:
+    if not problem.unknown_sizes:
+        return []
+    return [f"{problem.unknown_sizes} partitions of unknown size count as 0 bytes"]
+
+
+def _ids(problem: Problem, brokers: Bools) -> str:
+    ids = problem.brokers[brokers].tolist()
+    shown = ", ".join(map(str, ids[:10])) + (f" and {len(ids) - 10} more" if len(ids) > 10 else "")
+    return f"broker{'s' if len(ids) > 1 else ''} {shown}"

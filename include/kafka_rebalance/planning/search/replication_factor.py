@@ -1,0 +1,107 @@
+"""Job `replication_factor`: how many replicas each partition is to have, and lists that get or lose some."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from kafka_rebalance.planning.bounds.bands import Bands, distance
+from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, left_aligned, replication
+from kafka_rebalance.planning.problem.loads import DISK
+from kafka_rebalance.planning.rules.rack_rule import allowed, distinct, domains_of, rack_rule, violations
+from kafka_rebalance.planning.search.placement import Placement
+
+
+def wanted_factor(problem: Problem) -> Ints:
+    """[partition row] The number of replicas each partition is to have; that of `pinned_topics` stays as it is.
+
+    Those on `brokers_out` are kept in any case, and where they lie on too few racks, so are others that mend that.
+    """
+    counts, factor = replication(problem.replicas), problem.settings.replication_factor
+    if factor is None:
+        return counts
+    rule = rack_rule(problem, factor)
+    stays = (problem.replicas >= 0) & problem.closed[np.maximum(problem.replicas, 0)]
+    kept = stays.sum(axis=1)
+    least = np.maximum(factor, kept)
+    if rule.known:
+        spread = distinct(np.where(stays, domains_of(rule, problem.replicas), -1))
+        crowded = (spread < kept) & ~violations(rule, problem.replicas)
+        least = np.where(crowded, np.maximum(least, kept + rule.racks - spread), least)
+    return np.where(problem.relocatable, least, counts)
+
+
+def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, bands: Bands) -> Ints:
+    """The lists with replicas dropped where there are too many.
+
+    Dropped first: what lies on brokers that leave, then what keeps the most racks, then what is not `in_sync` [row,
+    column], then followers before the leader, then what relieves balance most.
+    """
+    replicas = placement.replicas.copy()
+    loads = placement.loads.copy()
+    surplus = replication(replicas) - wanted
+    rows = np.flatnonzero(surplus > 0)
+    for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
+        weight = placement.weights[row]
+        for _ in range(int(surplus[row])):
+            columns = np.flatnonzero((replicas[row] >= 0) & placement.free[row])
+            if not len(columns):
+                break
+            holders = replicas[row, columns]
+            without = np.repeat(placement.rule.domain[np.maximum(replicas[row], 0)][None], len(columns), axis=0)
+            without[:, replicas[row] < 0] = -1
+            without[np.arange(len(columns)), columns] = -1
+            relief = distance(loads[holders] - weight, bands.low[holders], bands.high[holders])
+            relief -= distance(loads[holders], bands.low[holders], bands.high[holders])
+            lags = ~in_sync[row, columns]
+            order = np.lexsort((columns, relief, columns == 0, ~lags, -distinct(without), ~leaving[holders]))
+            column = int(columns[order[0]])
+            loads[replicas[row, column]] -= weight
+            replicas[row, column] = -1
+    return left_aligned(replicas)
+
+
+def led_by_those_who_may(problem: Problem, replicas: Ints, behind: Bools) -> Ints:
+    """The lists with another first where dropping the leader left one of `brokers_out` first, or one out of sync.
+
+    Where there is no other, it stays. `behind` is [row, column], replicas that are out of sync.
+    """
+    result, held = replicas.copy(), np.maximum(replicas, 0)
+    closed = problem.closed[held]
+    wrong = (closed | behind)[:, 0] & (replicas[:, 0] != problem.replicas[:, 0])
+    may_lead = (replicas >= 0) & problem.receivers[held]
+    for row in np.flatnonzero(wrong & may_lead.any(axis=1)):
+        rank = np.where(may_lead[row], behind[row].astype(np.int64), 2)
+        rank[0] = 2 if closed[row, 0] else min(int(rank[0]), 1)
+        column = int(rank.argmin())
+        result[row, [0, column]] = result[row, [column, 0]]
+    return result
+
+
+def grown(placement: Placement, wanted: Ints, bands: Bands) -> tuple[Ints, int]:
+    """The lists with replicas added where there are too few, and how many found no legal place."""
+    replicas = placement.replicas.copy()
+    loads = placement.loads.copy()
+    missing = wanted - replication(replicas)
+    rows = np.flatnonzero(missing > 0)
+    receivers = np.flatnonzero(placement.receivers)
+    width = int(wanted.max())
+    if width > replicas.shape[1]:
+        replicas = np.pad(replicas, ((0, 0), (0, width - replicas.shape[1])), constant_values=-1)
+    domains, short = domains_of(placement.rule, replicas), 0
+    for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
+        weight = placement.weights[row]
+        for _ in range(int(missing[row])):
+            column = int((replicas[row] < 0).argmax())
+            legal = allowed(placement.rule, replicas, domains, np.array([row]), np.array([column]), receivers)[0]
+            legal &= loads[receivers, DISK] + weight[DISK] <= placement.disk_limit[receivers]
+            low, high = bands.low[receivers], bands.high[receivers]
+            change = distance(loads[receivers] + weight, low, high) - distance(loads[receivers], low, high)
+            # Inside every band all places are equal: then the emptiest.
+            order = np.lexsort((loads[receivers].sum(axis=1), change, ~legal))
+            if not len(order) or not legal[order[0]]:
+                short += 1
+                break
+            replicas[row, column] = receivers[order[0]]
+            domains[row, column] = placement.rule.domain[receivers[order[0]]]
+            loads[receivers[order[0]]] += weight
+    return replicas, short

@@ -1,0 +1,78 @@
+"""The two files of a snapshot: their columns, how they are written, and their digest."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from kafka_rebalance.documents.storage import Folder, write_whole
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.model.digests import digest_of_bytes
+from kafka_rebalance.planning.tables.parquet_files import parquet_bytes, read_file
+
+BROKERS, PARTITIONS = "brokers.parquet", "partitions.parquet"
+STATES = ("keep", "new", "drain")
+_LOG_DIR = pa.struct([("path", pa.string()), ("total_bytes", pa.int64()), ("usable_bytes", pa.int64())])
+SNAPSHOT_SCHEMAS = {
+    BROKERS: pa.schema(
+        [
+            pa.field("broker", pa.int32(), nullable=False),
+            pa.field("rack", pa.string()),
+            pa.field("state", pa.string()),
+            pa.field("disk_capacity_bytes", pa.int64()),
+            pa.field("disk_used_bytes", pa.int64()),
+            pa.field("log_dirs", pa.list_(_LOG_DIR)),
+            pa.field("nic_in_bytes_per_second", pa.float64()),
+            pa.field("nic_out_bytes_per_second", pa.float64()),
+            pa.field("registration_czxid", pa.int64()),
+        ]
+    ),
+    PARTITIONS: pa.schema(
+        [
+            pa.field("topic", pa.string(), nullable=False),
+            pa.field("partition", pa.int32(), nullable=False),
+            pa.field("replicas", pa.list_(pa.int32()), nullable=False),
+            pa.field("log_dirs", pa.list_(pa.string())),  # of each replica the path
+            pa.field("size_bytes", pa.int64()),
+            pa.field("isr", pa.list_(pa.int32())),
+            pa.field("leader", pa.int32()),
+            pa.field("leader_epoch", pa.int32()),
+            pa.field("topic_znode_version", pa.int32()),
+            pa.field("topic_czxid", pa.int64()),
+            pa.field("topic_id", pa.string()),
+            pa.field("bytes_in_per_second", pa.float64()),
+            pa.field("bytes_out_per_second", pa.float64()),
+            pa.field("min_insync_replicas", pa.int32()),
+            pa.field("excluded", pa.bool_()),
+            pa.field("cleanup_policy", pa.string()),
+            pa.field("retention_ms", pa.int64()),
+            pa.field("segment_bytes", pa.int64()),
+        ]
+    ),
+}
+
+
+def write_snapshot(
+    folder: Folder, broker_rows: Sequence[Mapping[str, Any]], partition_rows: Sequence[Mapping[str, Any]]
+) -> str:
+    """Writes both tables of a snapshot, rows sorted by their keys; returns the digest of the two files."""
+    by_key = (
+        (BROKERS, sorted(broker_rows, key=lambda row: row["broker"])),
+        (PARTITIONS, sorted(partition_rows, key=lambda row: (row["topic"], row["partition"]))),
+    )
+    written = []
+    for name, rows in by_key:
+        schema = SNAPSHOT_SCHEMAS[name]
+        unknown = sorted({column for row in rows for column in row} - set(schema.names))
+        if unknown:
+            raise ArtifactError(f"{name} has no column {', '.join(unknown)}. Nothing was written.")
+        written.append(parquet_bytes(pa.Table.from_pylist([dict(row) for row in rows], schema=schema)))
+        write_whole(folder / name, written[-1])
+    return digest_of_bytes(*written)
+
+
+def snapshot_digest(folder: Folder) -> str:
+    """SHA-256 over both files of the snapshot: what every candidate's digest starts from."""
+    return digest_of_bytes(read_file(folder, BROKERS), read_file(folder, PARTITIONS))

@@ -1,0 +1,139 @@
+"""Everything that planning leaves in the run's folder. The same writer serves the command line and the Spark job."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from kafka_rebalance.documents.json_files import PROPOSALS, TIMINGS, write_json
+from kafka_rebalance.documents.storage import Folder, write_whole
+from kafka_rebalance.model.candidate import Candidate
+from kafka_rebalance.planning.describe.described_candidate import Plan, less_even
+from kafka_rebalance.planning.evenness.diagnosis import outlook
+from kafka_rebalance.planning.evenness.scores import Score
+from kafka_rebalance.planning.problem.arrays import Problem
+from kafka_rebalance.planning.problem.loads import METRICS
+from kafka_rebalance.planning.ranking import ranking
+from kafka_rebalance.planning.recommendation import recommend
+from kafka_rebalance.planning.tables.parquet_files import PART, made_folder, parquet_bytes
+from kafka_rebalance.planning.tables.result_tables import (
+    CANDIDATES_SCHEMA,
+    DISK_SCHEMA,
+    LOADS_SCHEMA,
+    MOVES_SCHEMA,
+    SCORES_SCHEMA,
+    move_row,
+)
+
+
+def write_results(folder: Folder, problem: Problem, plans: Sequence[Plan]) -> None:
+    """Everything that planning leaves in the run's folder, but its timings. Same plans, same bytes."""
+    best = recommend(problem.settings, plans)
+    moves = [move_row(plan.candidate.name, move) for plan in plans for move in plan.candidate.moves]
+    score_rows = [row for plan in plans for row in _score_rows(plan)]
+    wide = [_candidate_row(problem, plan.candidate) for plan in plans]
+    loads = [row for plan in plans for row in _load_rows(problem, plan)]
+    for name, rows, schema in (
+        ("moves", moves, MOVES_SCHEMA),
+        ("scores", score_rows, SCORES_SCHEMA),
+        ("candidates", wide, CANDIDATES_SCHEMA),
+        ("loads", loads, LOADS_SCHEMA),
+    ):
+        write_whole(made_folder(folder / name) / PART, parquet_bytes(pa.Table.from_pylist(rows, schema=schema)))
+    write_whole(made_folder(folder / "disk") / PART, parquet_bytes(_disk_table(plans)))
+    content = {
+        "snapshot_digest": problem.snapshot_digest,
+        "settings": problem.settings.to_mapping(),
+        "recommended": best.candidate,
+        "recommendation": best.to_mapping(),
+        "ranking": list(ranking(plans, best.candidate)),
+        "candidates": [_proposal(plan) for plan in plans],
+        "outlook": outlook(problem),
+        **({} if problem.history is None else {"history": dict(problem.history)}),
+    }
+    write_json(folder, PROPOSALS, content)
+
+
+def write_timings(folder: Folder, seconds: Mapping[str, Any]) -> None:
+    """How long each part took; outside every digest."""
+    write_json(folder, TIMINGS, {"seconds": dict(seconds)})
+
+
+def _score_rows(plan: Plan) -> list[dict[str, Any]]:
+    phases = (("before", plan.scores_before), ("after", plan.scores_after))
+    return [
+        {"candidate": plan.candidate.name, "phase": phase, "metric": metric, **_figures(score)}
+        for phase, by_metric in phases
+        for metric, score in by_metric.items()
+    ]
+
+
+def _figures(score: Score) -> dict[str, float]:
+    return {"max_over_mean": score.max_over_mean, "min_over_mean": score.min_over_mean, "cv": score.cv}
+
+
+def _candidate_row(problem: Problem, candidate: Candidate) -> dict[str, Any]:
+    settings = problem.settings
+    own = {"candidate": candidate.name, "status": candidate.status, "note": candidate.note, "digest": candidate.digest}
+    return {**own, "job": settings.job, "tolerance": settings.tolerance, "seed": settings.seed, **candidate.summary}
+
+
+def _load_rows(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
+    rows = []
+    networks = [[None if np.isnan(one) else one for one in pair] for pair in problem.networks.tolist()]
+    for phase, loads, out in zip(
+        ("before", "after"), (plan.loads_before, plan.loads_after), plan.bytes_out, strict=True
+    ):
+        for number, broker in enumerate(problem.brokers.tolist()):
+            load = dict(zip(METRICS, loads[number].tolist(), strict=True))
+            capacity = problem.disk_capacity[number]
+            row = {
+                "candidate": plan.candidate.name,
+                "phase": phase,
+                "broker": broker,
+                "rack": problem.racks[number],
+                "replicas": int(load["replicas"]),
+                "leaders": int(load["leaders"]),
+                "size_bytes": int(load["disk"]),
+                "bytes_in_per_second": None if problem.bytes_in is None else load["bytes_in"],
+                "leader_bytes_out_per_second": load["leader_bytes_out"]
+                if "leader_bytes_out" in plan.scores_before
+                else None,
+                "disk_capacity_bytes": None if np.isnan(capacity) else int(capacity),
+                "bytes_out_per_second": None if out is None else float(out[number]),
+                "nic_in_bytes_per_second": networks[number][0],
+                "nic_out_bytes_per_second": networks[number][1],
+            }
+            rows.append(row)
+    return rows
+
+
+def _disk_table(plans: Sequence[Plan]) -> pa.Table:
+    tables = []
+    for plan in plans:
+        if plan.disks is not None:
+            disks = plan.disks
+            names = pa.repeat(pa.scalar(plan.candidate.name), len(disks.batch))
+            columns = [names, disks.batch, disks.broker, disks.peak_bytes, disks.after_bytes]
+            tables.append(pa.table([pa.array(column) for column in columns], names=DISK_SCHEMA.names).cast(DISK_SCHEMA))
+    return pa.concat_tables([DISK_SCHEMA.empty_table(), *tables]).combine_chunks()
+
+
+def _proposal(plan: Plan) -> dict[str, Any]:
+    candidate = plan.candidate
+    phases = (("before", plan.scores_before), ("after", plan.scores_after))
+    return {
+        "name": candidate.name,
+        "digest": candidate.digest,
+        "status": candidate.status,
+        "note": candidate.note,
+        **candidate.summary,
+        **plan.consequences,
+        "less_even": None if (worse := less_even(plan)) is None else worse.to_mapping(),
+        "rack_limits": list(plan.rack_limits),
+        "groups": [{"text": group.text, "moves": group.moves, "bytes": group.bytes} for group in plan.groups],
+        "scores": {phase: {metric: _figures(score) for metric, score in found.items()} for phase, found in phases},
+    }
