@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import pyarrow as pa
 
 from kafka_rebalance.documents.json_files import PROPOSALS, TIMINGS, write_json
-from kafka_rebalance.documents.storage import Folder, write_whole
+from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.planning.describe.described_candidate import Plan, less_even
 from kafka_rebalance.planning.evenness.diagnosis import outlook
@@ -18,13 +17,13 @@ from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.loads import METRICS
 from kafka_rebalance.planning.ranking import ranking
 from kafka_rebalance.planning.recommendation import recommend
-from kafka_rebalance.planning.tables.parquet_files import PART, made_folder, parquet_bytes
+from kafka_rebalance.planning.tables.parquet_files import write_rows, write_table
 from kafka_rebalance.planning.tables.result_tables import (
     CANDIDATES_SCHEMA,
-    DISK_SCHEMA,
     LOADS_SCHEMA,
     MOVES_SCHEMA,
     SCORES_SCHEMA,
+    disk_table,
     move_row,
 )
 
@@ -42,8 +41,10 @@ def write_results(folder: Folder, problem: Problem, plans: Sequence[Plan]) -> No
         ("candidates", wide, CANDIDATES_SCHEMA),
         ("loads", loads, LOADS_SCHEMA),
     ):
-        write_whole(made_folder(folder / name) / PART, parquet_bytes(pa.Table.from_pylist(rows, schema=schema)))
-    write_whole(made_folder(folder / "disk") / PART, parquet_bytes(_disk_table(plans)))
+        write_rows(folder / name, rows, schema)
+    used = [(plan.candidate.name, plan.disks) for plan in plans if plan.disks is not None]
+    parts = [(name, (disks.batch, disks.broker, disks.peak_bytes, disks.after_bytes)) for name, disks in used]
+    write_table(folder / "disk", disk_table(parts))
     content = {
         "snapshot_digest": problem.snapshot_digest,
         "settings": problem.settings.to_mapping(),
@@ -109,17 +110,6 @@ def _load_rows(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
             }
             rows.append(row)
     return rows
-
-
-def _disk_table(plans: Sequence[Plan]) -> pa.Table:
-    tables = []
-    for plan in plans:
-        if plan.disks is not None:
-            disks = plan.disks
-            names = pa.repeat(pa.scalar(plan.candidate.name), len(disks.batch))
-            columns = [names, disks.batch, disks.broker, disks.peak_bytes, disks.after_bytes]
-            tables.append(pa.table([pa.array(column) for column in columns], names=DISK_SCHEMA.names).cast(DISK_SCHEMA))
-    return pa.concat_tables([DISK_SCHEMA.empty_table(), *tables]).combine_chunks()
 
 
 def _proposal(plan: Plan) -> dict[str, Any]:

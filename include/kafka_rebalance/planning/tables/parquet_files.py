@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from kafka_rebalance.documents.storage import Folder, make_folder, read_bytes
+from kafka_rebalance.documents.storage import Folder, make_folder, read_bytes, write_whole
 from kafka_rebalance.errors import ArtifactError
 
 PART = "part-0.parquet"
@@ -37,7 +39,12 @@ def parquet_bytes(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-def made_folder(folder: Folder) -> Folder:
-    """The folder, made where the storage has folders."""
+def write_table(folder: Folder, table: pa.Table) -> None:
+    """Writes it as the one part of the folder, which is made where the storage has folders."""
     make_folder(folder)
-    return folder
+    write_whole(folder / PART, parquet_bytes(table))
+
+
+def write_rows(folder: Folder, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
+    """Writes them as the one part of the folder."""
+    write_table(folder, pa.Table.from_pylist(rows, schema=schema))

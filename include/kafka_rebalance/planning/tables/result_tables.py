@@ -5,7 +5,7 @@ Columns are those of `docs/tables.md`; columns beyond them are left alone, optio
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -15,6 +15,7 @@ from kafka_rebalance.documents.storage import Folder, read_if_there
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.candidate import Candidate, Move, candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.planning.problem.arrays import Ints
 from kafka_rebalance.planning.tables.parquet_files import PART, parquet_table, read_file
 
 MOVES_SCHEMA = pa.schema(
@@ -98,6 +99,15 @@ DISK_SCHEMA = pa.schema(
         ("after_bytes", pa.int64()),
     ]
 )
+
+
+def disk_table(parts: Iterable[tuple[str, Sequence[Ints]]]) -> pa.Table:
+    """The table `disk` of candidates: of each its name, and its columns behind that of the names."""
+    tables = []
+    for name, columns in parts:
+        arrays = [pa.repeat(pa.scalar(name), len(columns[0])), *map(pa.array, columns)]
+        tables.append(pa.table(arrays, names=DISK_SCHEMA.names).cast(DISK_SCHEMA))
+    return pa.concat_tables([DISK_SCHEMA.empty_table(), *tables]).combine_chunks()
 
 
 def move_of(row: Mapping[str, Any]) -> Move:
