@@ -24,7 +24,7 @@ from kafka_rebalance.planning.describe.described_candidate import Plan, outcome
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, replication
 from kafka_rebalance.planning.rules.goals import goal_of
-from kafka_rebalance.planning.search.frame import Placed, frame_of
+from kafka_rebalance.planning.search.frame import FoundLists, frame_of
 from kafka_rebalance.planning.search.placement import spent
 from kafka_rebalance.planning.tables.snapshot_files import snapshot_digest, write_snapshot
 from kafka_rebalance.planning.write_results import write_results
@@ -96,7 +96,7 @@ class LargeRun:
             goal = goal_of(problem.settings, name)
             frame = frame_of(problem, goal, replication(replicas))
             targets, budget = leader_targets(problem, replicas), spent(problem, replicas)
-            placed = Placed(
+            placed = FoundLists(
                 replicas, replicas, goal, frame.rule, frame.wanted, frame.targets, targets, frame.scale, budget
             )
             yield outcome(problem, name, placed)

@@ -31,7 +31,7 @@ from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.search import drain_and_replace, replication_factor
 from kafka_rebalance.planning.search.efforts import best_of_trials, filled, placement_of
-from kafka_rebalance.planning.search.frame import Frame, Placed, frame_of
+from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of
 from kafka_rebalance.planning.search.leader_balance import balance_leaders
 from kafka_rebalance.planning.search.optimal import NOT_SOLVED, applies, fewest_bytes
 from kafka_rebalance.planning.search.placement import Budget, Placement, budget_of, spent
@@ -42,12 +42,12 @@ def propose(problem: Problem, name: str) -> Plan:
     return described(problem, name, searched(problem, name))
 
 
-def described(problem: Problem, name: str, found: Placed | Plan) -> Plan:
+def described(problem: Problem, name: str, found: FoundLists | Plan) -> Plan:
     """What was searched, with its moves, reasons, batches and scores; an infeasible one as it is."""
     return found if isinstance(found, Plan) else outcome(problem, name, found)
 
 
-def searched(problem: Problem, name: str, trial: int = 0) -> Placed | Plan:
+def searched(problem: Problem, name: str, trial: int = 0) -> FoundLists | Plan:
     """The lists of the candidate of that name, or why there are none. `trial` is a seed beside that of the settings."""
     if name not in SEARCHED:
         return given_plan.propose(problem, name)
@@ -71,7 +71,7 @@ def searched(problem: Problem, name: str, trial: int = 0) -> Placed | Plan:
         replicas, budget = placement.replicas, placement.budget
     unordered = replicas
     replicas, leader_targets = _with_leaders(frame, replicas, budget, seed)
-    return Placed(
+    return FoundLists(
         replicas,
         unordered,
         goal,
@@ -86,15 +86,15 @@ def searched(problem: Problem, name: str, trial: int = 0) -> Placed | Plan:
     )
 
 
-def best_of(trials: Sequence[Placed | Plan]) -> Placed | Plan:
+def best_of(trials: Sequence[FoundLists | Plan]) -> FoundLists | Plan:
     """The search that ended nearest to balance, of equal ones that with fewest bytes, then with fewest new leaders."""
-    found = [trial for trial in trials if isinstance(trial, Placed)]
+    found = [trial for trial in trials if isinstance(trial, FoundLists)]
     if not found:
         return trials[0]
     return min(found, key=lambda trial: (trial.off, trial.budget.bytes, trial.budget.leader_changes))
 
 
-def _optimal(frame: Frame) -> Placed | Plan:
+def _optimal(frame: Frame) -> FoundLists | Plan:
     """The candidate that is solved exactly."""
     problem, goal = frame.problem, frame.goal
     if not applies(problem):
@@ -107,7 +107,7 @@ def _optimal(frame: Frame) -> Placed | Plan:
         return infeasible(problem, OPTIMAL, _beyond(budget))
     seed = (problem.settings.seed, SEARCHED.index(OPTIMAL), 0)
     lists, leaders = _with_leaders(frame, found.replicas, budget, seed)
-    return Placed(
+    return FoundLists(
         lists,
         found.replicas,
         goal,

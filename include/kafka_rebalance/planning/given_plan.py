@@ -24,13 +24,13 @@ from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import REFUSE
 from kafka_rebalance.planning.bounds.targets import leader_targets
-from kafka_rebalance.planning.describe.described_candidate import LessEven, Plan, infeasible, less_even, outcome
+from kafka_rebalance.planning.describe.described_candidate import LessEven, Plan, infeasible, outcome
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, among, led_first, replication, widened
 from kafka_rebalance.planning.problem.loads import DISK, replica_loads
 from kafka_rebalance.planning.rules.goals import AS_KAFKA, GIVEN, goal_of
 from kafka_rebalance.planning.rules.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
-from kafka_rebalance.planning.search.frame import Frame, Placed, frame_of
+from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of
 from kafka_rebalance.planning.search.placement import spent
 
 # The heading before the plan in what `kafka-reassign-partitions --generate` prints (ReassignPartitionsCommand).
@@ -101,12 +101,12 @@ def propose(problem: Problem, name: str) -> Plan:
     plan = outcome(
         problem,
         name,
-        Placed(
+        FoundLists(
             replicas, replicas, goal, frame.rule, wanted, frame.targets, targets, frame.scale, budget, None, reason,
             tuple(notes),
         ),
     )  # fmt: skip
-    if name == GIVEN and problem.settings.less_even_plan == REFUSE and (worse := less_even(plan)) is not None:
+    if name == GIVEN and problem.settings.less_even_plan == REFUSE and (worse := plan.less_even()) is not None:
         return infeasible(problem, name, _less_even_note(worse))
     return plan
 

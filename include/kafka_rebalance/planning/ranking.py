@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafka_rebalance.planning.describe.described_candidate import Plan, copied_bytes, imbalance, new_leaders
+from kafka_rebalance.planning.describe.described_candidate import Plan
 from kafka_rebalance.planning.rules.goals import GIVEN
 
 
@@ -20,7 +20,7 @@ def _betters(one: Plan, other: Plan) -> bool:
 
 def _figures(plan: Plan) -> tuple[float, float, float]:
     """(bytes, imbalance, new leaders) of one plan."""
-    return float(copied_bytes(plan)), imbalance(plan), float(new_leaders(plan))
+    return float(plan.copied_bytes), plan.imbalance(), float(plan.new_leaders)
 
 
 def ranking(plans: Sequence[Plan], best: str | None) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
 from kafka_rebalance.model.settings import FEWEST_BYTES, LEADERS_ALONE, SEARCHED, Settings
-from kafka_rebalance.planning.describe.described_candidate import Plan, copied_bytes, less_even, new_leaders
+from kafka_rebalance.planning.describe.described_candidate import Plan
 from kafka_rebalance.planning.describe.shortfall import Shortfall
 from kafka_rebalance.planning.rules.goals import GIVEN
 
@@ -36,7 +36,7 @@ def recommend(settings: Settings, plans: Sequence[Plan]) -> Recommendation:
     # Jobs of leaders alone are asked for by name: to elect, or to take leadership away, is no matter of evenness.
     by_name = settings.job in LEADERS_ALONE
     nearer = [plan for plan in moving if by_name or _rank(plan.shortfall_after) < _rank(plan.shortfall_before)]
-    met = [plan for plan in nearer if plan.within_tolerance]
+    met = [plan for plan in nearer if plan.shortfall_after.is_met]
     at_work = [plan for plan in nearer if by_name or _does_more_than_reorder(plan)]
     if settings.prefer == FEWEST_BYTES:
         done = [plan for plan in nearer if plan in met or (plan in at_work and plan.shortfall_after.does_the_job)]
@@ -58,7 +58,7 @@ def _rank(reached: Shortfall) -> tuple[int, int, float, bool]:
 def _cost(plan: Plan) -> tuple[int, int, float, int]:
     """Fewest bytes, then fewest new leaders."""
     preferred = _PREFERRED.index(plan.candidate.name)
-    return copied_bytes(plan), new_leaders(plan), plan.shortfall_after.excess, preferred
+    return plan.copied_bytes, plan.new_leaders, plan.shortfall_after.excess, preferred
 
 
 def _does_more_than_reorder(plan: Plan) -> bool:
@@ -83,7 +83,7 @@ def _of_given(settings: Settings, plans: Sequence[Plan]) -> Recommendation | Non
     if given is None:
         return None
     before, after = given.shortfall_before, given.shortfall_after
-    if less_even(given) is not None:
+    if given.less_even() is not None:
         return Recommendation(None, Why.GIVEN_IS_LESS_EVEN, settings.tolerance)
     if after.undone or after.rack_violations > before.rack_violations:
         return Recommendation(None, Why.GIVEN_FALLS_SHORT, settings.tolerance)
@@ -92,9 +92,9 @@ def _of_given(settings: Settings, plans: Sequence[Plan]) -> Recommendation | Non
 
 def _recommended(settings: Settings, plans: Sequence[Plan], chosen: Plan, why: Why) -> Recommendation:
     """With the next cheaper and the next more even candidate beside it."""
-    after, bytes_ = chosen.shortfall_after, copied_bytes(chosen)
+    after, bytes_ = chosen.shortfall_after, chosen.copied_bytes
     beside = [plan for plan in plans if plan.candidate.moves and plan is not chosen]
-    cheaper = [plan for plan in beside if copied_bytes(plan) < bytes_]
+    cheaper = [plan for plan in beside if plan.copied_bytes < bytes_]
     evener = [plan for plan in beside if plan.shortfall_after.furthest < after.furthest - _AS_EVEN]
     return Recommendation(
         chosen.candidate.name,
@@ -103,12 +103,12 @@ def _recommended(settings: Settings, plans: Sequence[Plan], chosen: Plan, why: W
         (chosen.shortfall_before.furthest, after.furthest),
         after.undone,
         after.rack_violations,
-        _beside(max(cheaper, key=lambda plan: (copied_bytes(plan), -plan.shortfall_after.furthest), default=None)),
-        _beside(max(evener, key=lambda plan: (plan.shortfall_after.furthest, -copied_bytes(plan)), default=None)),
+        _beside(max(cheaper, key=lambda plan: (plan.copied_bytes, -plan.shortfall_after.furthest), default=None)),
+        _beside(max(evener, key=lambda plan: (plan.shortfall_after.furthest, -plan.copied_bytes), default=None)),
     )
 
 
 def _beside(plan: Plan | None) -> Beside | None:
     if plan is None:
         return None
-    return Beside(plan.candidate.name, copied_bytes(plan), plan.shortfall_after.furthest)
+    return Beside(plan.candidate.name, plan.copied_bytes, plan.shortfall_after.furthest)

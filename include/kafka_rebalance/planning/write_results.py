@@ -10,7 +10,7 @@ import numpy as np
 from kafka_rebalance.documents.json_files import PROPOSALS, TIMINGS, write_json
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.candidate import Candidate
-from kafka_rebalance.planning.describe.described_candidate import Plan, less_even
+from kafka_rebalance.planning.describe.described_candidate import Plan
 from kafka_rebalance.planning.evenness.diagnosis import outlook
 from kafka_rebalance.planning.evenness.scores import Score
 from kafka_rebalance.planning.problem.arrays import Problem
@@ -122,7 +122,7 @@ def _proposal(plan: Plan) -> dict[str, Any]:
         "note": candidate.note,
         **candidate.summary,
         **plan.consequences,
-        "less_even": None if (worse := less_even(plan)) is None else worse.to_mapping(),
+        "less_even": None if (worse := plan.less_even()) is None else worse.to_mapping(),
         "rack_limits": list(plan.rack_limits),
         "groups": [{"text": group.text, "moves": group.moves, "bytes": group.bytes} for group in plan.groups],
         "scores": {phase: {metric: _figures(score) for metric, score in found.items()} for phase, found in phases},

@@ -41,7 +41,7 @@ from kafka_rebalance.planning.planner import (
 )
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.history import describe_history
-from kafka_rebalance.planning.search.frame import Placed
+from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.tables.history_table import HISTORY, existing_partitions, planned_with, write_history
 from kafka_rebalance.spark.history_rows import read_metrics
 from kafka_rebalance.spark.job_driver import check_nonce, check_run, open_session, run_job
@@ -114,21 +114,21 @@ def propose_on(spark: SparkSession, problem: Problem, names: Sequence[str], watc
     context = spark.sparkContext
     shared = context.broadcast(problem)
 
-    def attempt(task: tuple[str, int]) -> tuple[Placed | Plan | RebalanceError, float]:
+    def attempt(task: tuple[str, int]) -> tuple[FoundLists | Plan | RebalanceError, float]:
         # As a value: an exception would come back as a Java error with a stack.
         clock = Stopwatch()
         try:
-            found: Placed | Plan | RebalanceError = searched(shared.value, *task)
+            found: FoundLists | Plan | RebalanceError = searched(shared.value, *task)
         except RebalanceError as wrong:
             found = wrong
         return found, clock.lap("search")
 
-    def describe_best(task: tuple[str, Placed | Plan]) -> tuple[Plan, float]:
+    def describe_best(task: tuple[str, FoundLists | Plan]) -> tuple[Plan, float]:
         clock = Stopwatch()
         return described(shared.value, *task), clock.lap("outcome")
 
     tasks = [(name, trial) for name in names for trial in range(trials_of(problem, name))]
-    trials: dict[str, list[Placed | Plan]] = {name: [] for name in names}
+    trials: dict[str, list[FoundLists | Plan]] = {name: [] for name in names}
     spent = dict.fromkeys(names, 0.0)
     for (name, _), (found, seconds) in zip(tasks, _each(context, attempt, tasks), strict=True):
         if isinstance(found, RebalanceError):

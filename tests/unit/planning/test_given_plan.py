@@ -16,7 +16,7 @@ from kafka_rebalance.errors import KafkaRuleError, PlanningError, SettingsError
 from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.kafka.reassignment_json import format_reassignment, parse_reassignment
 from kafka_rebalance.model.settings import SEARCHED, Settings
-from kafka_rebalance.planning.describe.described_candidate import Plan, less_even
+from kafka_rebalance.planning.describe.described_candidate import Plan
 from kafka_rebalance.planning.given_plan import canonical_plan, parse_plan
 from kafka_rebalance.planning.planner import propose, run
 from kafka_rebalance.planning.problem.arrays import Problem
@@ -311,7 +311,7 @@ def test_a_given_plan_that_ends_less_even_is_offered_and_not_recommended() -> No
     given = plans[-1]
     assert given.candidate.name == "given"
     assert given.candidate.status == "ok"
-    worse = less_even(given)
+    worse = given.less_even()
     assert worse is not None
     assert worse.to_mapping() == {
         "metric": "replicas",

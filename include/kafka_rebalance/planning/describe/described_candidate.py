@@ -43,9 +43,25 @@ from kafka_rebalance.planning.problem.loads import DISK, REPLICAS, all_loads, by
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.disk_limits import used_bytes
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
-from kafka_rebalance.planning.search.frame import Placed
+from kafka_rebalance.planning.search.frame import FoundLists
 
 _ROUNDING = 1e-6
+
+
+@dataclass(frozen=True, slots=True)
+class LessEven:
+    """The metric in which a plan's end is most less even than the cluster is."""
+
+    metric: str
+    before: Score
+    after: Score
+
+    def to_mapping(self) -> dict[str, Any]:
+        """`less_even` of a candidate in proposals.json."""
+        return {"metric": self.metric} | {
+            phase: {"lowest": score.min_over_mean, "highest": score.max_over_mean}
+            for phase, score in (("before", self.before), ("after", self.after))
+        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -66,25 +82,27 @@ class Plan:
     consequences: Mapping[str, Any] = field(default_factory=dict)  # further keys of proposals.json; see there
 
     @property
-    def within_tolerance(self) -> bool:
-        """Whether the job is done, and within the tolerance that was asked for."""
-        return self.shortfall_after.is_met
+    def copied_bytes(self) -> int:
+        """What the candidate copies."""
+        return int(self.candidate.summary["moved_bytes"] or 0)
 
+    @property
+    def new_leaders(self) -> int:
+        """Partitions whose preferred leader it changes."""
+        return int(self.candidate.summary["leader_changes"] or 0)
 
-@dataclass(frozen=True, slots=True)
-class LessEven:
-    """The metric in which a plan's end is most less even than the cluster is."""
+    def imbalance(self, *, before: bool = False) -> float:
+        """How far highest and lowest broker are apart, summed over the metrics."""
+        found = self.scores_before if before else self.scores_after
+        return round(sum(map(_spread, found.values())), 6)
 
-    metric: str
-    before: Score
-    after: Score
-
-    def to_mapping(self) -> dict[str, Any]:
-        """`less_even` of a candidate in proposals.json."""
-        return {"metric": self.metric} | {
-            phase: {"lowest": score.min_over_mean, "highest": score.max_over_mean}
-            for phase, score in (("before", self.before), ("after", self.after))
-        }
+    def less_even(self) -> LessEven | None:
+        """In what it ends less even than the cluster is, all metrics together; None where it does not."""
+        if not self.candidate.moves or self.imbalance() <= self.imbalance(before=True) + _ROUNDING:
+            return None
+        before, after = self.scores_before, self.scores_after
+        metric = max(after, key=lambda one: _spread(after[one]) - _spread(before[one]))
+        return LessEven(metric, before[metric], after[metric])
 
 
 def infeasible(problem: Problem, name: str, note: str) -> Plan:
@@ -101,7 +119,7 @@ def infeasible(problem: Problem, name: str, note: str) -> Plan:
     return Plan(candidate, now, now, loads, loads, (out, out), undone, undone)
 
 
-def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
+def outcome(problem: Problem, name: str, placed: FoundLists) -> Plan:
     """Everything that tables and people get to see of one candidate."""
     share = shares(problem)
     end = ending(problem, placed.replicas, searched=placed.goal.searched, elects=placed.goal.elects)
@@ -169,7 +187,7 @@ def outcome(problem: Problem, name: str, placed: Placed) -> Plan:
     )
 
 
-def shortfall_now(problem: Problem, placed: Placed) -> Shortfall:
+def shortfall_now(problem: Problem, placed: FoundLists) -> Shortfall:
     """That of the lists as they are, held to the same shares as what was placed."""
     led = led_first(problem.replicas, problem.leader)
     targets = np.hstack([placed.targets * placed.scale, leader_targets(problem, led)])
@@ -178,7 +196,7 @@ def shortfall_now(problem: Problem, placed: Placed) -> Shortfall:
 
 
 def _further_runs(
-    problem: Problem, placed: Placed, asked: Held, reached: Shortfall, after: Floats
+    problem: Problem, placed: FoundLists, asked: Held, reached: Shortfall, after: Floats
 ) -> dict[str, int] | None:
     """Of a plan that `max_bytes` stopped short of the tolerance: an estimate of bytes and runs still to come."""
     if reached.is_met or "max_bytes" not in placed.budget.reached or not problem.settings.max_bytes:
@@ -230,7 +248,7 @@ def _cross_rack_bytes(problem: Problem, moves: Sequence[Move]) -> int | None:
 
 
 def _moves(
-    problem: Problem, placed: Placed, end: Ending, relative: Floats, repaired: Bools, used: Floats
+    problem: Problem, placed: FoundLists, end: Ending, relative: Floats, repaired: Bools, used: Floats
 ) -> tuple[list[Move], Ints]:
     """The partitions of the plan, and of each how soon it is to move."""
     width = max(placed.replicas.shape[1], problem.replicas.shape[1])
@@ -264,7 +282,7 @@ def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dic
     }
 
 
-def _bytes_bound(problem: Problem, placed: Placed, before: Floats, after: Floats) -> int:
+def _bytes_bound(problem: Problem, placed: FoundLists, before: Floats, after: Floats) -> int:
     """Bytes that no plan stays below whose disks end within the tolerance, or as near to it as this one."""
     goal = placed.goal
     if not goal.moves_replicas:
@@ -286,31 +304,6 @@ def _bytes_bound(problem: Problem, placed: Placed, before: Floats, after: Floats
     most = max(1 + goal.tolerance, float(reached.max(initial=1.0)))
     same_factor = bool((placed.wanted == replication(problem.replicas)).all())
     return moved_bytes_bound(before, (target * least, target * most), here, needed, same_factor=same_factor)
-
-
-def copied_bytes(plan: Plan) -> int:
-    """What the plan copies."""
-    return int(plan.candidate.summary["moved_bytes"] or 0)
-
-
-def new_leaders(plan: Plan) -> int:
-    """Partitions whose preferred leader the plan changes."""
-    return int(plan.candidate.summary["leader_changes"] or 0)
-
-
-def imbalance(plan: Plan, *, before: bool = False) -> float:
-    """How far highest and lowest broker are apart, summed over the metrics."""
-    found = plan.scores_before if before else plan.scores_after
-    return round(sum(map(_spread, found.values())), 6)
-
-
-def less_even(plan: Plan) -> LessEven | None:
-    """In what a plan ends less even than the cluster is, all metrics together; None where it does not."""
-    if not plan.candidate.moves or imbalance(plan) <= imbalance(plan, before=True) + _ROUNDING:
-        return None
-    before, after = plan.scores_before, plan.scores_after
-    metric = max(after, key=lambda one: _spread(after[one]) - _spread(before[one]))
-    return LessEven(metric, before[metric], after[metric])
 
 
 def _spread(score: Score) -> float:

@@ -22,7 +22,7 @@ from kafka_rebalance.planning.problem.loads import METRICS
 from kafka_rebalance.planning.rules import min_insync
 from kafka_rebalance.planning.rules.disk_limits import sized_disks
 from kafka_rebalance.planning.rules.rack_rule import rackless
-from kafka_rebalance.planning.search.frame import Placed
+from kafka_rebalance.planning.search.frame import FoundLists
 
 _LISTED = 3  # figures in a note, at most
 _MEANS = {  # column: (what it is, with the connection's own field for it, and what follows)
@@ -43,7 +43,7 @@ _MEANS = {  # column: (what it is, with the connection's own field for it, and w
 
 
 def status_and_notes(
-    problem: Problem, placed: Placed, end: Ending, off: Sequence[str], broken: int
+    problem: Problem, placed: FoundLists, end: Ending, off: Sequence[str], broken: int
 ) -> tuple[str, list[str]]:
     """The status, and what has to be said."""
     goal, budget = placed.goal, placed.budget

@@ -55,7 +55,7 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Placed:
+class FoundLists:
     """What the search hands over, or whoever gave the lists."""
 
     replicas: Ints

@@ -38,7 +38,7 @@ def test_the_capacity_of_one_broker_binds_though_anothers_is_unknown(name: str) 
     brokers = broker_rows(range(1, 7), disk_capacity_bytes=dict.fromkeys(range(2, 6), 10**6) | {6: 8_000})
     plan = plan_of(brokers, CROWDED, name)
     assert 0 < plan.loads_after[5, DISK] <= 7_200
-    assert plan.within_tolerance or name == "light"  # which has a wider band
+    assert plan.shortfall_after.is_met or name == "light"  # which has a wider band
     assert peaks(plan)[6] <= 7_200
     assert "(unknown: broker 1)" in plan.candidate.note
 

@@ -88,7 +88,7 @@ def test_the_runs_that_are_still_needed_are_as_many_as_it_takes() -> None:
         estimates.append(more["runs"])
         after = lists_after(plan, partitions)
         partitions = [row | {"replicas": list(after[row["topic"], row["partition"]])} for row in partitions]
-    assert plan.within_tolerance
+    assert plan.shortfall_after.is_met
     assert len(estimates) >= 4
     assert abs(estimates[0] - len(estimates)) <= 1, "it is an estimate"
     assert estimates == sorted(estimates, reverse=True)
