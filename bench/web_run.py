@@ -26,7 +26,7 @@ from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, replic
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.search.frame import FoundLists, frame_of
 from kafka_rebalance.planning.search.placement import spent
-from kafka_rebalance.planning.tables.snapshot_files import snapshot_digest, write_snapshot
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.planning.write_results import write_results
 from kafka_rebalance.report.plots.broker_loads import BROKERS_SHOWN
 
@@ -43,6 +43,10 @@ POLICY = {  # what a cluster of this size would allow
 }
 
 
+def _bytes(made: Cluster) -> int:
+    return sum(row["size_bytes"] * len(row["replicas"]) for row in made.partitions)
+
+
 class LargeRun:
     """The run's folder; `seconds` is what each step of writing it took."""
 
@@ -56,18 +60,17 @@ class LargeRun:
         snapshot = self.folder / json_files.SNAPSHOT_FOLDER
         snapshot.mkdir(parents=True)
         made = make_cluster(SIZE, "add", seed=1)
-        write_snapshot(snapshot, made.brokers, made.partitions)
-        total = sum(row["size_bytes"] * len(row["replicas"]) for row in made.partitions)
+        digest = write_snapshot(snapshot, made.brokers, made.partitions)
         policy = Policy.from_mapping(POLICY, CONNECTION)
-        settings = policy.tighten(Settings(), cluster_bytes=total)
+        settings = policy.tighten(Settings(), cluster_bytes=_bytes(made))
         json_files.write_json(self.folder, json_files.NONCE, {"nonce": NONCE})
-        json_files.write_json(self.folder, json_files.SNAPSHOT, self._snapshot(made, policy, settings, total))
+        json_files.write_json(self.folder, json_files.SNAPSHOT, self._snapshot(made, policy, settings, digest))
         problem = prepare(snapshot, settings)
         plans = list(self._plans(problem))
         write_results(self.folder, problem, plans)
         self._execute(next(plan for plan in plans if plan.candidate.name == CHOSEN), policy)
 
-    def _snapshot(self, made: Cluster, policy: Policy, settings: Settings, total: int) -> dict[str, Any]:
+    def _snapshot(self, made: Cluster, policy: Policy, settings: Settings, digest: str) -> dict[str, Any]:
         return {
             "connection_id": CONNECTION,
             "cluster_id": "mZ4kT9yPQ0yRrS2v1uWx3A",
@@ -79,10 +82,10 @@ class LargeRun:
             "settings": settings.to_mapping(),
             "policy": policy.to_mapping(),
             "policy_digest": policy.digest,
-            "snapshot_digest": snapshot_digest(self.folder / json_files.SNAPSHOT_FOLDER),
+            "snapshot_digest": digest,
             "brokers": len(made.brokers),
             "partitions": len(made.partitions),
-            "cluster_bytes": total,
+            "cluster_bytes": _bytes(made),
             "nonce": NONCE,
         }
 

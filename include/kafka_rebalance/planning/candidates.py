@@ -28,7 +28,6 @@ from kafka_rebalance.planning.problem.arrays import (
 )
 from kafka_rebalance.planning.problem.loads import DISK, leader_loads, leader_weights
 from kafka_rebalance.planning.rules.goals import goal_of
-from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.search import drain_and_replace, replication_factor
 from kafka_rebalance.planning.search.efforts import best_of_trials, filled, placement_of
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of
@@ -155,9 +154,6 @@ def _forced(frame: Frame) -> tuple[Placement, int]:
     replaced = before
     if settings.replace:
         replaced = drain_and_replace.replaced(problem, before, settings.replace)
-        drain_and_replace.check_replacement_racks(
-            problem, violations(frame.rule, before), violations(frame.rule, replaced)
-        )
     replicas, short = replaced, 0
     if (frame.wanted != replication(before)).any():
         plain = band(frame.targets, frame.goal.tolerance)

@@ -11,7 +11,7 @@ from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import LEADERS_ALONE, ONE_RACK
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
-from kafka_rebalance.planning.problem.loads import DISK, replica_loads, replica_weights
+from kafka_rebalance.planning.problem.loads import DISK, known_of_all, replica_loads, replica_weights
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end, held_bytes
 from kafka_rebalance.planning.rules.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.rules.rack_rule import distinct, domains_of, rack_rule, rackless, violations
@@ -207,9 +207,9 @@ def _check_replaced(problem: Problem) -> None:
 def _check_disks(problem: Problem) -> None:
     """What must be copied has to fit the disks that stay: all of it, each rack's part, each replica."""
     for name, capacity in (
-        ("disk_capacity_bytes", np.where(np.isnan(problem.disk_capacity), np.inf, problem.disk_capacity)),
-        ("nic_in_bytes_per_second", problem.nic_in),
-        ("nic_out_bytes_per_second", problem.nic_out),
+        ("disk_capacity_bytes", problem.disk_capacity),
+        ("nic_in_bytes_per_second", known_of_all(problem, problem.networks[:, 0])),
+        ("nic_out_bytes_per_second", known_of_all(problem, problem.networks[:, 1])),
     ):
         if capacity is not None and (capacity[problem.staying] <= 0).any():
             none = problem.brokers[problem.staying & (capacity <= 0)].tolist()
@@ -218,7 +218,7 @@ def _check_disks(problem: Problem) -> None:
             )
     settings = problem.settings
     if settings.relieve_above is not None and np.isnan(problem.disk_capacity[problem.staying]).any():
-        known, staying = problem.known_of.get("disk_capacity_bytes", 0), int(problem.staying.sum())
+        known, staying = int((~np.isnan(problem.disk_capacity[problem.staying])).sum()), int(problem.staying.sum())
         raise PlanningError(
             f"relieve_above {settings.relieve_above:g} is a share of each disk, and the size of the disk is known for "
             f"{known} of the {staying} brokers that stay. {_NOTHING} Name the others' disk_bytes in broker_capacities "

@@ -10,7 +10,6 @@ from __future__ import annotations
 import heapq
 from collections import Counter, defaultdict, deque
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -19,7 +18,6 @@ from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem
 from kafka_rebalance.planning.problem.loads import (
     DISK,
-    REPLICAS,
     leader_loads,
     leader_weights,
     replica_loads,
@@ -32,22 +30,6 @@ from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
 _NOTHING = "Nothing was planned."
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """The new partitions' replicas, preferred leader first, and every broker's load without and with them.
-
-    Brokers are ids. Bytes are of replicas as the snapshot and `size_bytes` have them, leaders are preferred ones.
-    """
-
-    assignment: dict[int, tuple[int, ...]]
-    bytes_before: dict[int, int]
-    bytes_after: dict[int, int]
-    replicas_before: dict[int, int]
-    replicas_after: dict[int, int]
-    leaders_before: dict[int, int]
-    leaders_after: dict[int, int]
-
-
 def place_partitions(
     problem: Problem,
     topic: str,
@@ -56,8 +38,8 @@ def place_partitions(
     *,
     size_bytes: int = 0,
     bytes_in_per_second: float = 0.0,
-) -> Placed:
-    """Places the partitions with these ids, of which none may exist yet, of a topic that may.
+) -> dict[int, tuple[int, ...]]:
+    """Of each partition its brokers, preferred leader first: new ones with these ids, of a topic that may exist.
 
     `size_bytes` is what one replica of one of them is expected to hold, `bytes_in_per_second` what is produced to one.
     Brokers that leave, are not registered or are in `brokers_out` get nothing. The rack rule of
@@ -82,7 +64,8 @@ def place_partitions(
     leading = leader_loads(problem.replicas[:, 0], leader_weights(problem, problem.replicas), len(problem.brokers))
     leader_weight = np.array([1.0, (replication_factor - 1) * bytes_in_per_second])
     _order(lists, led, _Fullness(leading, leader_weight, share[:, len(weight) :], count))
-    return _placed(problem, dict(zip(sorted(partitions), lists, strict=True)), loads, leading, size_bytes)
+    ids = problem.brokers.tolist()
+    return {number: tuple(ids[one] for one in held) for number, held in zip(sorted(partitions), lists, strict=True)}
 
 
 class _Fullness:
@@ -289,27 +272,6 @@ def _reached(
                     return reached, broker
                 queue.append(broker)
     return reached, None
-
-
-def _placed(
-    problem: Problem, lists: Mapping[int, Sequence[int]], loads: Floats, leading: Floats, size_bytes: int
-) -> Placed:
-    ids = problem.brokers.tolist()
-    replicas = Counter(broker for held in lists.values() for broker in held)
-    leaders = Counter(held[0] for held in lists.values())
-
-    def by_broker(before: Floats, more: Mapping[int, int], weight: int = 1) -> dict[int, int]:
-        return {broker: int(before[index]) + more.get(index, 0) * weight for index, broker in enumerate(ids)}
-
-    return Placed(
-        {partition: tuple(ids[broker] for broker in held) for partition, held in lists.items()},
-        bytes_before=by_broker(loads[:, DISK], {}),
-        bytes_after=by_broker(loads[:, DISK], replicas, size_bytes),
-        replicas_before=by_broker(loads[:, REPLICAS], {}),
-        replicas_after=by_broker(loads[:, REPLICAS], replicas),
-        leaders_before=by_broker(leading[:, 0], {}),
-        leaders_after=by_broker(leading[:, 0], leaders),
-    )
 
 
 def _does_not_fit(

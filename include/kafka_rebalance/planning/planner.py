@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.settings import OPTIMAL, Settings
-from kafka_rebalance.planning.candidates import best_of, described, propose, searched
+from kafka_rebalance.planning.candidates import best_of, described, searched
 from kafka_rebalance.planning.describe.described_candidate import Plan
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
 from kafka_rebalance.planning.given_plan import check_plan
@@ -23,22 +23,6 @@ from kafka_rebalance.planning.search.optimal import applies
 from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.write_results import write_results, write_timings
-
-__all__ = [
-    "Plan",
-    "Stopwatch",
-    "best_of",
-    "describe",
-    "describe_plan",
-    "described",
-    "finish",
-    "offered",
-    "prepare",
-    "propose",
-    "run",
-    "searched",
-    "trials_of",
-]
 
 
 def prepare(snapshot_folder: Folder, settings: Settings) -> Problem:

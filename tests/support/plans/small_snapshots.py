@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import Any
 
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import Plan
-from kafka_rebalance.planning.planner import prepare, propose
+from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 

@@ -10,12 +10,13 @@ import pytest
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.execution.throttle.auto_rate import traffic
+from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import SEARCHED, Settings
 from kafka_rebalance.planning.__main__ import main
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.tables.result_tables import read_candidate, read_fullest_disks, read_loads
-from kafka_rebalance.planning.tables.snapshot_files import snapshot_digest, write_snapshot
+from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, write_snapshot
 from kafka_rebalance.report.candidate.broker_loads import broker_changes
 from support.plans.small_snapshots import broker_rows, partition_rows
 
@@ -45,7 +46,9 @@ def test_the_command_writes_every_table_and_says_what_it_does(
     assert "24 partitions of 1 topics, 48 replicas on 4 brokers" in capsys.readouterr().err
     proposals = json.loads((tmp_path / "out" / "proposals.json").read_bytes())
     assert proposals["format_version"] == 1
-    assert proposals["snapshot_digest"] == snapshot_digest(snapshot)
+    assert proposals["snapshot_digest"] == digest_of_bytes(
+        *((snapshot / name).read_bytes() for name in (BROKERS, PARTITIONS))
+    )
     assert proposals["settings"]["tolerance"] == 0.05
     assert proposals["recommended"] == proposals["recommendation"]["candidate"] != "leaders_only"
     assert [entry["name"] for entry in proposals["candidates"]] == list(SEARCHED)

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.replica_list import rack_rule_problem, replica_list_problem
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.new_partitions import Placed, place_partitions
+from kafka_rebalance.planning.new_partitions import place_partitions
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from support.plans.drawn_clusters import clusters
@@ -23,12 +23,24 @@ from support.plans.small_snapshots import Rows, broker_rows, partition_rows, pro
 THREE_RACKS = {1: "a", 2: "b", 3: "c", 4: "a", 5: "b", 6: "c"}
 
 
-def replicas_of(placed: Placed) -> Counter[int]:
-    return Counter(broker for replicas in placed.assignment.values() for broker in replicas)
+Placement = dict[int, tuple[int, ...]]
 
 
-def leaders_of(placed: Placed) -> Counter[int]:
-    return Counter(replicas[0] for replicas in placed.assignment.values())
+def replicas_of(placed: Placement) -> Counter[int]:
+    return Counter(broker for replicas in placed.values() for broker in replicas)
+
+
+def leaders_of(placed: Placement) -> Counter[int]:
+    return Counter(replicas[0] for replicas in placed.values())
+
+
+def bytes_after(rows: Rows, placed: Placement, size: int) -> Counter[int]:
+    """What each broker holds with the new partitions."""
+    held = Counter({broker: count * size for broker, count in replicas_of(placed).items()})
+    for row in rows:
+        for broker in row["replicas"]:
+            held[broker] += row.get("size_bytes") or 0
+    return held
 
 
 def test_a_small_topic_goes_to_the_brokers_with_the_smallest_loads() -> None:
@@ -54,19 +66,19 @@ def test_partitions_that_the_topic_has_already_count() -> None:
 def test_what_is_bigger_takes_more_before_it_counts_as_full() -> None:
     brokers = broker_rows([1, 2], disk_capacity_bytes={1: 10_000, 2: 40_000})
     problem = problem_of(brokers, partition_rows([[1], [2], [2]], size=1000))
-    assert place_partitions(problem, "payments", [0], 1, size_bytes=1000).assignment == {0: (2,)}
+    assert place_partitions(problem, "payments", [0], 1, size_bytes=1000) == {0: (2,)}
 
 
 def test_bytes_in_count_where_they_are_known() -> None:
     rates = [9e6, 1e6, 9e6]
     problem = problem_of(broker_rows([1, 2, 3]), partition_rows([[1], [2], [3]], bytes_in_per_second=rates))
-    assert place_partitions(problem, "payments", [0], 1, bytes_in_per_second=1e6).assignment == {0: (2,)}
+    assert place_partitions(problem, "payments", [0], 1, bytes_in_per_second=1e6) == {0: (2,)}
 
 
 def test_every_replica_lies_in_another_rack() -> None:
     problem = problem_of(broker_rows(THREE_RACKS, THREE_RACKS), partition_rows([[1, 2, 3]]))
     placed = place_partitions(problem, "payments", range(8), 3)
-    assert all({THREE_RACKS[broker] for broker in replicas} == set("abc") for replicas in placed.assignment.values())
+    assert all({THREE_RACKS[broker] for broker in replicas} == set("abc") for replicas in placed.values())
     assert set(replicas_of(placed).values()) == {4}
 
 
@@ -74,7 +86,7 @@ def test_with_more_replicas_than_racks_every_rack_holds_one() -> None:
     racks = {1: "a", 2: "a", 3: "a", 4: "b"}
     problem = problem_of(broker_rows(racks, racks), partition_rows([[1, 4]]))
     placed = place_partitions(problem, "payments", range(6), 3)
-    assert all(4 in replicas for replicas in placed.assignment.values())
+    assert all(4 in replicas for replicas in placed.values())
     assert replicas_of(placed) == {1: 4, 2: 4, 3: 4, 4: 6}
 
 
@@ -83,13 +95,12 @@ def test_brokers_that_leave_that_are_not_registered_or_out_get_nothing() -> None
     problem = problem_of(brokers, partition_rows([[1, 9]] * 9), drain=[5, 9], brokers_out=[4])
     placed = place_partitions(problem, "payments", range(9), 2)
     assert replicas_of(placed) == {1: 6, 2: 6, 3: 6}
-    assert placed.replicas_after == {1: 15, 2: 6, 3: 6, 4: 0, 5: 0, 9: 9}
 
 
 def test_brokers_share_few_partitions_so_that_many_take_over_from_one() -> None:
     problem = problem_of(broker_rows(range(1, 8)), partition_rows([[1]]))
     placed = place_partitions(problem, "payments", range(21), 2)
-    pairs = Counter(frozenset(replicas) for replicas in placed.assignment.values())
+    pairs = Counter(frozenset(replicas) for replicas in placed.values())
     assert len(pairs) == 21  # every pair of seven brokers, once
 
 
@@ -99,8 +110,6 @@ def test_a_disk_is_filled_up_to_its_headroom_and_no_further() -> None:
     problem = problem_of(brokers, partition_rows([[1]], size=1000), disk_headroom=0.1)
     placed = place_partitions(problem, "payments", range(9), 1, size_bytes=1_000)
     assert replicas_of(placed) == {1: 6, 2: 3}
-    assert placed.bytes_before == {1: 1000, 2: 0, 3: 0}
-    assert placed.bytes_after == {1: 7000, 2: 3000, 3: 0}
     with pytest.raises(PlanningError, match="12 new partitions with 1 replicas of 1,000 bytes do not fit") as refused:
         place_partitions(problem, "payments", range(12), 1, size_bytes=1_000)
     assert "take 11 replicas" in str(refused.value)
@@ -117,14 +126,13 @@ def test_a_disk_of_known_size_that_takes_no_replica_gets_none_where_the_other_si
 def test_a_disk_past_its_headroom_gets_nothing_even_where_the_size_is_not_known() -> None:
     brokers = broker_rows([1, 2], disk_capacity_bytes={1: 10_000, 2: 10_000}, disk_used_bytes={1: 9_100, 2: 5_000})
     problem = problem_of(brokers, partition_rows([[1]], size=10))
-    assert place_partitions(problem, "payments", range(3), 1).assignment == {0: (2,), 1: (2,), 2: (2,)}
+    assert place_partitions(problem, "payments", range(3), 1) == {0: (2,), 1: (2,), 2: (2,)}
 
 
 def test_the_first_topic_of_a_cluster_finds_its_place(tmp_path: Path) -> None:
     write_snapshot(tmp_path, broker_rows([1, 2, 3]), [])
     placed = place_partitions(read_problem(tmp_path, Settings()), "orders", range(3), 2, size_bytes=5)
-    assert replicas_of(placed) == placed.replicas_after == {1: 2, 2: 2, 3: 2}
-    assert placed.bytes_after == {1: 10, 2: 10, 3: 10}
+    assert replicas_of(placed) == {1: 2, 2: 2, 3: 2}
 
 
 def test_more_replicas_than_open_brokers_are_refused_with_figures() -> None:
@@ -137,7 +145,7 @@ def test_a_rack_without_an_open_broker_is_refused_where_a_replica_belongs_there(
     problem = problem_of(broker_rows(THREE_RACKS, THREE_RACKS), partition_rows([[1, 2, 3]]), brokers_out=[3, 6])
     with pytest.raises(PlanningError, match=r"3 replicas must lie on 3 of the 3 racks, and the 4 brokers .* in 2"):
         place_partitions(problem, "payments", [0], 3)
-    assert len(place_partitions(problem, "payments", [0], 2).assignment) == 1
+    assert len(place_partitions(problem, "payments", [0], 2)) == 1
 
 
 @pytest.mark.parametrize("partitions", [[], [0], [1, 2, 1]])
@@ -190,21 +198,22 @@ def test_every_placement_keeps_every_promise(
     assert placed == place_partitions(problem, topic, list(reversed(new)), factor, size_bytes=size)
     racks = {row["broker"]: row.get("rack") for row in brokers if row["state"] != "drain" or row.get("rack")}
     open_brokers = [row["broker"] for row in brokers if row["state"] != "drain"]
-    assert sorted(placed.assignment) == list(new)
-    for replicas in placed.assignment.values():
+    assert sorted(placed) == list(new)
+    for replicas in placed.values():
         assert len(replicas) == factor
         assert replica_list_problem(replicas, open_brokers) is None
         assert rack_rule_problem(replicas, racks) is None
     capacity = {row["broker"]: row.get("disk_capacity_bytes", float("inf")) for row in brokers}
     limit = {broker: 0.9 * capacity[broker] for broker in open_brokers}
-    assert all(placed.bytes_after[b] <= limit[b] for b in replicas_of(placed))
+    held_bytes = bytes_after(partitions, placed, size)
+    assert all(held_bytes[b] <= limit[b] for b in replicas_of(placed))
     of_topic = replicas_of(placed) + Counter(broker for replicas in held for broker in replicas)
     led = leaders_of(placed) + Counter(replicas[0] for replicas in held)
-    for replicas, target in product(placed.assignment.values(), open_brokers):
+    for replicas, target in product(placed.values(), open_brokers):
         for position, source in enumerate(replicas):
             moved = [*replicas[:position], target, *replicas[position + 1 :]]
             legal = target not in replicas and rack_rule_problem(moved, racks) is None
-            legal &= placed.bytes_after[target] + size <= limit[target]
+            legal &= held_bytes[target] + size <= limit[target]
             assert not legal or of_topic[source] - of_topic[target] < 2, "another broker has two less of the topic"
         assert target not in replicas or led[replicas[0]] - led[target] < 2, "another replica leads two less"
 

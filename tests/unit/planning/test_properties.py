@@ -18,7 +18,8 @@ from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.replica_list import rack_rule_problem
 from kafka_rebalance.model.settings import JOBS, Settings, matches
 from kafka_rebalance.planning.batches import controller_bytes
-from kafka_rebalance.planning.planner import prepare, propose
+from kafka_rebalance.planning.candidates import propose
+from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.problem.arrays import Problem, widened
 from kafka_rebalance.planning.rules.rack_rule import allowed, domains_of, rack_rule, violations
 from kafka_rebalance.planning.tables.read_problem import read_problem

@@ -162,10 +162,12 @@ def _capacities(problem: Problem) -> list[str]:
         "nic_in_bytes_per_second": nets[:, 0],
         "nic_out_bytes_per_second": nets[:, 1],
     }
+    unknown = {column: problem.staying & np.isnan(values) for column, values in stated.items()}
     return [
-        f"{_MEANS[column][0]} is known for {known} of {staying} brokers only (unknown: "
-        f"{_ids(problem, problem.staying & np.isnan(stated[column]))}): {_MEANS[column][1]}"
-        for column, known in problem.known_of.items()
+        f"{_MEANS[column][0]} is known for {staying - int(where.sum())} of {staying} brokers only (unknown: "
+        f"{_ids(problem, where)}): {_MEANS[column][1]}"
+        for column, where in unknown.items()
+        if 0 < where.sum() < staying
     ]
 
 

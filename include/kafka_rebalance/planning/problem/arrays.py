@@ -73,10 +73,7 @@ class Problem:
     disk_used: Floats  # bytes in use, whatever by; NaN where unknown
     log_dirs: LogDirs
     dir_contents: DirContents
-    known_of: Mapping[str, int]  # column of capacities -> of how many brokers that stay it is known, where not of all
-    nic_in: Floats | None  # bytes a second; None unless known for every broker that stays: only shares are made of it
-    nic_out: Floats | None
-    networks: Floats  # [broker, (in, out)] bytes a second as stated, NaN where not: for people, of single brokers
+    networks: Floats  # [broker, (in, out)] bytes a second; NaN where unknown
     lasting_bytes: Ints | None = None  # of size_bytes, what retention will have left; None: all of it
     growth_bytes_per_day: Floats | None = None  # of one replica, by the ledger's samples; 0 where they do not reach
     history: Mapping[str, Any] | None = None  # what the ledger's samples gave to this problem

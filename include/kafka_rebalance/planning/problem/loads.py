@@ -79,6 +79,11 @@ def known_metrics(problem: Problem) -> tuple[str, ...]:
     return tuple(known)
 
 
+def known_of_all(problem: Problem, capacity: Floats) -> Floats | None:
+    """[broker] The capacity, where it is known for every broker that stays: shares are made of nothing less."""
+    return None if np.isnan(capacity[problem.staying]).any() else capacity
+
+
 def shares(problem: Problem) -> Floats:
     """[broker, METRICS] The share of the whole that each staying broker should carry; columns sum to 1.
 
@@ -87,7 +92,7 @@ def shares(problem: Problem) -> Floats:
     the network is unknown leaders are equal even on unequal disks: who has the larger disk need not send faster.
     """
     stays = problem.staying.astype(np.float64)
-    disk = None if np.isnan(problem.disk_capacity[problem.staying]).any() else problem.disk_capacity
-    by_metric = (disk, disk, problem.nic_in, problem.nic_out, problem.nic_out)
+    disk, received, sent = (known_of_all(problem, one) for one in (problem.disk_capacity, *problem.networks.T))
+    by_metric = (disk, disk, received, sent, sent)
     columns = [stays if capacity is None else np.where(problem.staying, capacity, 0.0) for capacity in by_metric]
     return np.stack([column / column.sum() for column in columns], axis=1)

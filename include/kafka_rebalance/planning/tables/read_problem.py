@@ -48,14 +48,11 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         # What the settings say of a broker wins over the table.
         said = np.isin(ids, [*settings.brokers_out, *settings.replace.values()])
         leaving[at] |= np.array([value == "drain" for value in state], dtype=bool) & ~said
-    stays = registered & ~leaving
 
     def matched(selects: Callable[[str], bool]) -> Bools:
         """[partition row] Whether its topic is selected."""
         chosen: Bools = np.array([selects(name) for name in topics], dtype=bool)[topic[order]]
         return chosen
-
-    known_of: dict[str, int] = {}
 
     def stated(column: str) -> Floats:
         """[broker] by id, NaN where it is not known."""
@@ -63,19 +60,6 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         spread = np.full(len(named), np.nan)
         spread[at] = np.where(known, values, np.nan)
         return spread
-
-    def noted(column: str) -> Floats:
-        """[broker] by id, NaN where it is not known; notes of how many of those that stay it is, where not of all."""
-        values = stated(column)
-        known = ~np.isnan(values[stays])
-        if known.any() and not known.all():
-            known_of[column] = int(known.sum())
-        return values
-
-    def capacity(column: str) -> Floats | None:
-        """[broker] by id, where it is known for every broker that stays."""
-        values = noted(column)
-        return np.where(np.isnan(values), 0.0, values) if stays.any() and not np.isnan(values[stays]).any() else None
 
     def rates(column: str) -> Floats | None:
         values, known = partitions.amounts(column)
@@ -105,13 +89,10 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         registered=registered,
         leaving=leaving,
         closed=np.isin(named, list(settings.brokers_out)),
-        disk_capacity=noted("disk_capacity_bytes"),
-        disk_used=noted("disk_used_bytes"),
+        disk_capacity=stated("disk_capacity_bytes"),
+        disk_used=stated("disk_used_bytes"),
         log_dirs=read_log_dirs(brokers, at, len(named), settings.disk_headroom),
         dir_contents=read_dir_contents(brokers, partitions, at, order, replicas, size[order]),
-        known_of=known_of,
-        nic_in=capacity("nic_in_bytes_per_second"),
-        nic_out=capacity("nic_out_bytes_per_second"),
         networks=np.stack([stated("nic_in_bytes_per_second"), stated("nic_out_bytes_per_second")], axis=1),
     )
 

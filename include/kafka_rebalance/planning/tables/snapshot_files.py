@@ -10,7 +10,7 @@ import pyarrow as pa
 from kafka_rebalance.documents.storage import Folder, write_whole
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.digests import digest_of_bytes
-from kafka_rebalance.planning.tables.parquet_files import parquet_bytes, read_file
+from kafka_rebalance.planning.tables.parquet_files import parquet_bytes
 
 BROKERS, PARTITIONS = "brokers.parquet", "partitions.parquet"
 STATES = ("keep", "new", "drain")
@@ -71,8 +71,3 @@ def write_snapshot(
         written.append(parquet_bytes(pa.Table.from_pylist([dict(row) for row in rows], schema=schema)))
         write_whole(folder / name, written[-1])
     return digest_of_bytes(*written)
-
-
-def snapshot_digest(folder: Folder) -> str:
-    """SHA-256 over both files of the snapshot: what every candidate's digest starts from."""
-    return digest_of_bytes(read_file(folder, BROKERS), read_file(folder, PARTITIONS))

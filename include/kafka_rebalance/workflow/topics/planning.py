@@ -155,7 +155,7 @@ def _with_room(
         replication_factor,
         size_bytes=_replica_bytes(request, cluster, configs, total) or 0,
         bytes_in_per_second=(request.bytes_in_per_second or 0) / total,
-    ).assignment
+    )
 
 
 def _alteration(

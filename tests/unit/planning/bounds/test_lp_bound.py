@@ -13,8 +13,8 @@ from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.planning.bounds import lp_bound, solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.lp_bound import relaxed_bound
+from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.sharper_bound import bound_of, with_sharper_bound
-from kafka_rebalance.planning.planner import propose
 from kafka_rebalance.planning.problem.arrays import Problem, replication
 from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.goals import goal_of

@@ -14,9 +14,9 @@ from kafka_rebalance.documents.proposals.worst_case import Course, WorstCase
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.batches.timetable import held_up
 from kafka_rebalance.planning.batches.transfers import Transfers
+from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.way_back import batch_of_rows
 from kafka_rebalance.planning.describe.worst_case import worst_case
-from kafka_rebalance.planning.planner import propose
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 
 Lists = Sequence[Sequence[int]]

@@ -14,7 +14,8 @@ import pytest
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.__main__ import main
-from kafka_rebalance.planning.planner import prepare, propose, run
+from kafka_rebalance.planning.candidates import propose
+from kafka_rebalance.planning.planner import prepare, run
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.loads import METRICS
 from kafka_rebalance.planning.tables.history_table import (

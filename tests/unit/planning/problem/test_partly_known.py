@@ -11,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
+from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.evenness.diagnosis import outlook
 from kafka_rebalance.planning.new_partitions import place_partitions
-from kafka_rebalance.planning.planner import propose
 from kafka_rebalance.planning.problem.loads import METRICS
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
 
@@ -89,7 +89,7 @@ def test_a_replica_that_must_leave_does_not_go_to_a_known_full_disk_where_anothe
 
 def test_new_partitions_go_where_a_known_disk_has_room() -> None:
     problem = problem_of(broker_rows([1, 2], disk_capacity_bytes={1: 3_000}), partition_rows([[1], [2]]))
-    placed = place_partitions(problem, "new", range(6), 1, size_bytes=1_000).assignment
+    placed = place_partitions(problem, "new", range(6), 1, size_bytes=1_000)
     assert sum(held == (1,) for held in placed.values()) <= 1
 
 

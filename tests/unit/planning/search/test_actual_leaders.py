@@ -16,8 +16,9 @@ from kafka_rebalance.execution.throttle.auto_rate import least_rate
 from kafka_rebalance.execution.time_window import busiest_bytes
 from kafka_rebalance.model.candidate import candidate_digest
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.evenness.diagnosis import outlook
-from kafka_rebalance.planning.planner import propose, run
+from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.problem.loads import METRICS
 from kafka_rebalance.planning.recommendation import recommend
 from kafka_rebalance.planning.tables.move_columns import changes_leader, moves_digest, moves_in, read_moves

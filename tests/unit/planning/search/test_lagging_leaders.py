@@ -11,8 +11,8 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
+from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import Plan
-from kafka_rebalance.planning.planner import propose
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
 

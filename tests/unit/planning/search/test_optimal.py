@@ -15,8 +15,9 @@ from kafka_rebalance.model.replica_list import rack_rule_problem
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import band
+from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
-from kafka_rebalance.planning.planner import offered, propose
+from kafka_rebalance.planning.planner import offered
 from kafka_rebalance.planning.problem.arrays import Problem, replication
 from kafka_rebalance.planning.problem.loads import replica_loads
 from kafka_rebalance.planning.rules.goals import goal_of

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import Plan
-from kafka_rebalance.planning.planner import propose
 from kafka_rebalance.planning.problem.loads import METRICS
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
 
