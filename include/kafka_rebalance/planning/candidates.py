@@ -16,11 +16,11 @@ from kafka_rebalance.planning.bounds.bands import band
 from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.described_candidate import Plan, infeasible, outcome
 from kafka_rebalance.planning.problem.arrays import (
-    Bools,
     Floats,
     Ints,
     Problem,
     among,
+    changed_lists,
     lagging,
     led_first,
     replication,
@@ -179,7 +179,7 @@ def _with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int,
     """The lists re-ordered for leaders, and [broker, LEADER_METRICS] each broker's share in its own unit."""
     problem, goal = frame.problem, frame.goal
     before = widened(problem.replicas, replicas.shape[1])
-    mine = problem.movable & (goal.all_leaders | _changed(before, replicas))
+    mine = problem.movable & (goal.all_leaders | changed_lists(before, replicas))
     led = led_first(replicas, np.where(mine, replicas[:, 0], problem.leader))  # of the others, who leads goes on
     raw, targets, receivers = leader_weights(problem, led), leader_targets(problem, led), problem.receivers
     scale = raw.sum(axis=0) / max(1, int(problem.staying.sum()))
@@ -204,9 +204,3 @@ def _with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int,
         rng=np.random.default_rng([*seed, 1_000]),
     )
     return np.where(mine[:, None], result, replicas), targets
-
-
-def _changed(before: Ints, now: Ints) -> Bools:
-    width = max(before.shape[1], now.shape[1])
-    changed: Bools = (widened(before, width) != widened(now, width)).any(axis=1)
-    return changed

@@ -25,7 +25,18 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import REFUSE
 from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.described_candidate import LessEven, Plan, infeasible, outcome
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, among, led_first, replication, widened
+from kafka_rebalance.planning.problem.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    Problem,
+    added,
+    among,
+    changed_lists,
+    led_first,
+    replication,
+    widened,
+)
 from kafka_rebalance.planning.problem.loads import DISK, replica_loads
 from kafka_rebalance.planning.rules.goals import AS_KAFKA, GIVEN, goal_of
 from kafka_rebalance.planning.rules.min_insync import cut_below, topics_and_least
@@ -171,7 +182,7 @@ def _applied(problem: Problem, lists: Lists) -> Ints:
 def _notes(problem: Problem, lists: Lists, replicas: Ints) -> list[str]:
     """What the approver has to know of a given plan beside its figures."""
     notes = []
-    same = len(lists) - int(_changed(problem, replicas).sum())
+    same = len(lists) - int(changed_lists(problem.replicas, replicas).sum())
     if same:
         notes.append(f"{same} of the plan's {len(lists)} partitions are as it wants them already, and left out")
     before, after = replication(problem.replicas), replication(replicas)
@@ -188,17 +199,11 @@ def _too_short(problem: Problem, replicas: Ints) -> list[str]:
     if not below.any():
         return []
     row = int(np.flatnonzero(below)[0])
-    first = TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row]))
+    first = problem.name_of(row)
     return [
         f"{int(below.sum())} partitions would have fewer replicas than min.insync.replicas: "
         f"{topics_and_least(problem, below)}, first {first}; producers with acks=all would be refused"
     ]
-
-
-def _changed(problem: Problem, replicas: Ints) -> Bools:
-    """[partition row] Whether the list is another one, its order included."""
-    changed: Bools = (widened(problem.replicas, replicas.shape[1]) != replicas).any(axis=1)
-    return changed
 
 
 def _count(replicas: Ints, brokers: Bools) -> Ints:
@@ -210,10 +215,10 @@ def _count(replicas: Ints, brokers: Bools) -> Ints:
 def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
     """Topics and brokers that the settings, and through them the policy, keep out and the lists would change."""
     before, found = widened(problem.replicas, replicas.shape[1]), []
-    held = _changed(problem, replicas) & ~problem.movable
+    held = changed_lists(problem.replicas, replicas) & ~problem.movable
     if held.any():
         row = int(np.flatnonzero(held)[0])
-        first = TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row]))
+        first = problem.name_of(row)
         found.append(
             f"{int(held.sum())} partitions may not be changed (topics_in, topics_out, internal topics), first {first}"
         )
@@ -243,7 +248,7 @@ def _unpinned(problem: Problem, before: Ints, replicas: Ints) -> list[str]:
     ):
         moved = np.flatnonzero(rows & (was != now).any(axis=1))
         if len(moved):
-            first = TopicPartition(problem.topics[problem.topic[moved[0]]], int(problem.partition[moved[0]]))
+            first = problem.name_of(moved[0])
             found.append(f"{len(moved)} partitions of {setting} would be moved off theirs, first {first}")
     return found
 
@@ -274,13 +279,13 @@ def _overfull(frame: Frame, replicas: Ints) -> list[str]:
 
 def _too_large(problem: Problem, replicas: Ints) -> list[str]:
     """The first replica that the fullest log dir of its new broker cannot take."""
-    gained = (replicas >= 0) & ~among(replicas, widened(problem.replicas, replicas.shape[1]))
+    gained = added(replicas, problem.replicas)
     room = np.where(replicas >= 0, problem.log_dirs.room[np.maximum(replicas, 0)], np.inf)
     rows, columns = np.nonzero(gained & (problem.size_bytes[:, None] > room))
     if not len(rows):
         return []
     row, broker = int(rows[0]), int(replicas[rows[0], columns[0]])
-    name = TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row]))
+    name = problem.name_of(row)
     return [
         f"{name} ({int(problem.size_bytes[row]):,} bytes) is larger than {problem.log_dirs.fullest[broker]} of broker "
         f"{problem.brokers[broker]} takes ({int(problem.log_dirs.room[broker]):,})"

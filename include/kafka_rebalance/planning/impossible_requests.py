@@ -8,7 +8,6 @@ import numpy as np
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.amounts_in_words import share_in_words
-from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import LEADERS_ALONE, ONE_RACK
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 from kafka_rebalance.planning.problem.loads import DISK, known_of_all, replica_loads, replica_weights
@@ -46,7 +45,7 @@ def _check_lists(problem: Problem) -> None:
             row = int(np.flatnonzero(wrong)[0])
             brokers = problem.brokers[problem.replicas[row][problem.replicas[row] >= 0]].tolist()
             raise PlanningError(
-                f"{_name(problem, row)} {what} (replicas {brokers}): one of {int(wrong.sum())} such, out of "
+                f"{problem.name_of(row)} {what} (replicas {brokers}): one of {int(wrong.sum())} such, out of "
                 f"{len(wrong)} partitions. {_NOTHING} Repair the assignment first."
             )
 
@@ -141,7 +140,7 @@ def _check_may_leave(problem: Problem, rows: Bools, brokers: Bools, why: str) ->
         ids = problem.brokers[np.unique(problem.replicas[held])].tolist()
         raise PlanningError(
             f"Emptying {_ids(ids)} would move {int(held.sum())} replicas of {why}: first "
-            f"{_name(problem, int(holding[0]))}. {_NOTHING} Unpin these topics, or leave the broker as it is."
+            f"{problem.name_of(holding[0])}. {_NOTHING} Unpin these topics, or leave the broker as it is."
         )
 
 
@@ -287,7 +286,7 @@ def _check_largest(problem: Problem, wanted: Ints, limits: Floats) -> None:
     row = int(np.where(copied, problem.size_bytes, -1).argmax())
     if problem.size_bytes[row] > most:
         raise PlanningError(
-            f"{_name(problem, row)} has {int(problem.size_bytes[row]):,} bytes and has to be copied, and of the "
+            f"{problem.name_of(row)} has {int(problem.size_bytes[row]):,} bytes and has to be copied, and of the "
             f"{int(problem.receivers.sum())} brokers that may receive, none takes a replica above {int(most):,} bytes "
             f"{_kept_free(problem)} on its disk and in each of its log dirs. {_NOTHING} Make room, or leave the topic "
             "out."
@@ -306,12 +305,8 @@ def _check_replacements(problem: Problem, limits: Floats, held: Floats) -> None:
             )
 
 
-def _name(problem: Problem, row: int) -> str:
-    return str(TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row])))
-
-
 def _first(problem: Problem, rows: Bools) -> str:
-    return _name(problem, int(np.flatnonzero(rows)[0]))
+    return str(problem.name_of(np.flatnonzero(rows)[0]))
 
 
 def _ids(brokers: list[int]) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.planning.batches.transfers import Transfers, summed
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, added
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_meanwhile, sized_disks
 
 # Which moves come first: one of lower rank is in an earlier batch where the limits and the disks allow it.
@@ -20,7 +20,7 @@ def ranks_of(problem: Problem, was: Ints, now: Ints, repaired: Bools, used: Floa
     ranks = np.full(len(was), ORDINARY)
     full = used > disk_limits_meanwhile(problem)
     if full.any():
-        gone = (was >= 0) & ~(was[:, :, None] == now[:, None, :]).any(axis=2)
+        gone = added(was, now)
         ranks[(gone & full[np.maximum(was, 0)]).any(axis=1)] = RELIEVING
     behind = (problem.replicas >= 0) & ~problem.in_sync
     ranks[behind.any(axis=1) | repaired] = URGENT

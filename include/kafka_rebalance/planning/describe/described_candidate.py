@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from kafka_rebalance.model.candidate import Candidate, Move, candidate_digest
-from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.batches.batch_order import DiskUse, ranks_of
 from kafka_rebalance.planning.batches.controller_bytes import rewrites, too_large
 from kafka_rebalance.planning.batches.schedule import schedule
@@ -42,7 +41,7 @@ from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.problem.loads import DISK, REPLICAS, all_loads, bytes_out, loads_now, shares
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.disk_limits import used_bytes
-from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
+from kafka_rebalance.planning.rules.rack_rule import broken_now, violations
 from kafka_rebalance.planning.search.frame import FoundLists
 
 _ROUNDING = 1e-6
@@ -108,7 +107,7 @@ class Plan:
 def infeasible(problem: Problem, name: str, note: str) -> Plan:
     """A candidate that is not offered: no moves, and the figures that forbid it."""
     loads = loads_now(problem)
-    broken = int(violations(rack_rule(problem), problem.replicas).sum())
+    broken = broken_now(problem)
     crowded = _crowded(problem, problem.replicas)
     summary = _summary(broken=broken, crowded=(crowded, crowded))
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), ())
@@ -259,7 +258,7 @@ def _moves(
     moves = []
     for row in changed:
         move = Move(
-            TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row])),
+            problem.name_of(row),
             tuple(problem.brokers[was[row][was[row] >= 0]].tolist()),
             tuple(problem.brokers[now[row][now[row] >= 0]].tolist()),
             int(problem.size_bytes[row]),

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from kafka_rebalance.kafka.log_dir_choice import arrivals
-from kafka_rebalance.planning.problem.arrays import Ints, Problem
+from kafka_rebalance.planning.problem.arrays import Ints, Problem, added
 
 LISTED = 20
 _NINE_OF_TEN = 1.2816  # standard deviations of a normal distribution
@@ -87,13 +87,12 @@ def _changes(problem: Problem, replicas: Ints, batch: Ints, brokers: set[int]) -
     rows = np.flatnonzero(batch > 0)
     before, after, holding = problem.replicas[rows], replicas[rows], problem.dir_contents.holding[rows]
     size, number = problem.size_bytes[rows].tolist(), batch[rows].tolist()
-    same = before[:, :, None] == after[:, None, :]
     arriving: dict[tuple[int, int], list[float]] = defaultdict(list)
     leaving: dict[tuple[int, int], list[tuple[int, float]]] = defaultdict(list)
-    moves, places = np.nonzero((after >= 0) & ~same.any(axis=1))
+    moves, places = np.nonzero(added(after, before))
     for move, broker in zip(moves.tolist(), after[moves, places].tolist(), strict=True):
         arriving[number[move], broker].append(size[move])
-    moves, places = np.nonzero((before >= 0) & (holding >= 0) & ~same.any(axis=2))
+    moves, places = np.nonzero(added(before, after) & (holding >= 0))
     for move, broker, lay in zip(
         moves.tolist(), before[moves, places].tolist(), holding[moves, places].tolist(), strict=True
     ):

@@ -12,7 +12,7 @@ import numpy as np
 
 from kafka_rebalance.model.amounts_in_words import bytes_in_words, share_in_words
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem
+from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem, added
 from kafka_rebalance.planning.problem.loads import (
     DISK,
     METRICS,
@@ -118,7 +118,7 @@ def _share(multiple: float) -> str:
 def _receiving(problem: Problem, after: Ints) -> tuple[list[bool], list[bool]]:
     """([broker] whether the plan brings it a replica, [broker] whether it makes it a preferred leader)"""
     brokers, before = len(problem.brokers), problem.replicas
-    new = (after >= 0) & ~(after[:, :, None] == before[:, None, :]).any(axis=2)
+    new = added(after, before)
     leads = after[:, 0] != before[:, 0]
     found = [np.bincount(held, minlength=brokers) > 0 for held in (after[new], after[leads, 0])]
     return found[0].tolist(), found[1].tolist()

@@ -6,7 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 
-from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import SEARCHED
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
@@ -63,7 +62,7 @@ def _sound(problem: Problem, plan: Plan) -> Bools:
     after = {move.topic_partition: move.after for move in plan.candidate.moves}
     lists = problem.replicas[broken].copy()
     for number, row in enumerate(broken):
-        now = after.get(TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row])))
+        now = after.get(problem.name_of(row))
         if now is not None:
             lists[number, : len(now)] = np.searchsorted(problem.brokers, now)
     sound = np.ones(len(problem.partition), dtype=bool)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 import numpy as np
 
 from kafka_rebalance.model.amounts_in_words import share_in_words
-from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.describe.planned_elections import Ending
 from kafka_rebalance.planning.describe.shortfall import (
     Held,
@@ -123,7 +122,7 @@ def _lagging_leaders(problem: Problem, replicas: Ints) -> list[str]:
     if not len(rows):
         return []
     row = int(rows[0])
-    first = TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row]))
+    first = problem.name_of(row)
     return [
         f"{len(rows)} partitions get a preferred leader that is out of the ISR in the snapshot, first {first} (broker "
         f"{problem.brokers[replicas[row, 0]]}): their batches wait until it has caught up"

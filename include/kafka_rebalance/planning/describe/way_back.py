@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.planning.problem.arrays import Ints, Problem
+from kafka_rebalance.planning.problem.arrays import Ints, Problem, added
 
 
 def batch_of_rows(problem: Problem, moves: Sequence[Move]) -> Ints:
@@ -30,7 +30,7 @@ def way_back(problem: Problem, replicas: Ints, batch: Ints) -> dict[str, Any]:
     """
     rows, brokers = np.flatnonzero(batch > 0), len(problem.brokers)
     before, after, number, size = problem.replicas[rows], replicas[rows], batch[rows], problem.size_bytes[rows]
-    missing = (before >= 0) & ~(before[:, :, None] == after[:, None, :]).any(axis=2)
+    missing = added(before, after)
     move, position = np.nonzero(missing)
     cells = (1 + int(batch.max(initial=0))) * brokers
     received = np.bincount(number[move] * brokers + before[move, position], size[move], cells)

@@ -10,7 +10,7 @@ from kafka_rebalance.planning.evenness.scores import ratios
 from kafka_rebalance.planning.problem.arrays import Floats, Problem
 from kafka_rebalance.planning.problem.loads import DISK, METRICS, known_metrics, loads_now, shares
 from kafka_rebalance.planning.rules.disk_limits import sized_disks, used_bytes
-from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
+from kafka_rebalance.planning.rules.rack_rule import broken_now
 
 
 def outlook(problem: Problem) -> dict[str, Any]:
@@ -23,7 +23,7 @@ def outlook(problem: Problem) -> dict[str, Any]:
     return {
         "tolerance": problem.settings.tolerance,
         "off": _off(problem, ratios(loads, share)),
-        "rack_violations": int(violations(rack_rule(problem), problem.replicas).sum()),
+        "rack_violations": broken_now(problem),
         "fullest_disk": _fullest(problem),
         "first_full": _first_full(problem),
         "leaving": _leaving(problem, loads),

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 
 Ints = NDArray[np.int64]
@@ -83,6 +84,10 @@ class Problem:
         """[partition row] Partitions whose replicas may go to other brokers."""
         return self.movable & ~self.pinned
 
+    def name_of(self, row: int | np.int64) -> TopicPartition:
+        """The partition of that row."""
+        return TopicPartition(self.topics[self.topic[row]], int(self.partition[row]))
+
     @property
     def staying(self) -> Bools:
         """[broker] Brokers that hold the cluster in the end."""
@@ -110,6 +115,18 @@ def among(replicas: Ints, before: Ints) -> Bools:
     """[row, column] Whether the replica was in the partition's list before."""
     known: Bools = (replicas >= 0) & (replicas[:, :, None] == before[:, None, :]).any(axis=2)
     return known
+
+
+def added(replicas: Ints, before: Ints) -> Bools:
+    """[row, column] Whether the replica was not in the partition's list before."""
+    return (replicas >= 0) & ~among(replicas, before)
+
+
+def changed_lists(before: Ints, now: Ints) -> Bools:
+    """[row] Whether the list is another one, its order included."""
+    width = max(before.shape[1], now.shape[1])
+    changed: Bools = (widened(before, width) != widened(now, width)).any(axis=1)
+    return changed
 
 
 def lagging(problem: Problem, replicas: Ints) -> Bools:

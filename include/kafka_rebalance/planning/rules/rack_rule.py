@@ -88,6 +88,11 @@ def distinct(domains: Ints) -> Ints:
     return counts
 
 
+def broken_now(problem: Problem) -> int:
+    """Partitions that break the rack rule as they are."""
+    return int(violations(rack_rule(problem), problem.replicas).sum())
+
+
 def violations(rule: RackRule, replicas: Ints) -> Bools:
     """[partition row] Whether the list breaks the rack rule."""
     if not rule.known:

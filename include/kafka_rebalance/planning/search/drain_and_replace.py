@@ -10,7 +10,6 @@ from collections.abc import Mapping
 import numpy as np
 
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.bounds.bands import Bands
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem
 from kafka_rebalance.planning.problem.loads import DISK
@@ -115,14 +114,14 @@ def replaced(problem: Problem, replicas: Ints, replacements: Mapping[int, int]) 
             raise PlanningError(
                 f"Broker {new} cannot replace broker {old}: {int(twice.sum())} of the {int(at.any(axis=1).sum())} "
                 f"partitions of broker {old} have a replica on broker {new} already, first "
-                f"{_name(problem, row)}. Nothing was planned. Choose another broker, or job 'drain' for {old}."
+                f"{problem.name_of(row)}. Nothing was planned. Choose another broker, or job 'drain' for {old}."
             )
         racks = problem.racks[index[old]], problem.racks[index[new]]
         confined = np.flatnonzero(at.any(axis=1) & problem.rack_pinned)
         if racks[0] is not None and racks[0] != racks[1] and len(confined):
             raise PlanningError(
                 f"Broker {new} (rack {racks[1]}) cannot replace broker {old} (rack {racks[0]}): {len(confined)} of its "
-                f"partitions are of rack_pinned_topics, first {_name(problem, int(confined[0]))}. Nothing was planned. "
+                f"partitions are of rack_pinned_topics, first {problem.name_of(confined[0])}. Nothing was planned. "
                 f"Choose a broker in rack {racks[0]}."
             )
     return result
@@ -132,13 +131,9 @@ def check_replacement_racks(problem: Problem, before: Bools, after: Bools) -> No
     """Raises PlanningError if the replacement would break the rack rule: [partition row] whether it does."""
     broken = ~before & after
     if broken.any():
-        first = _name(problem, int(np.flatnonzero(broken)[0]))
+        first = problem.name_of(np.flatnonzero(broken)[0])
         pairs = ", ".join(f"{old} by {new}" for old, new in problem.settings.replace.items())
         raise PlanningError(
             f"Replacing broker {pairs} would break the rack rule for {int(broken.sum())} partitions, first {first}. "
             "Nothing was planned. Choose a new broker in the same rack, or job 'drain'."
         )
-
-
-def _name(problem: Problem, row: int) -> str:
-    return str(TopicPartition(problem.topics[problem.topic[row]], int(problem.partition[row])))

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, distance
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, among, widened
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, added, changed_lists
 from kafka_rebalance.planning.problem.loads import DISK, replica_loads
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.rack_rule import RackRule, allowed, domains_of
@@ -62,12 +62,10 @@ def budget_of(problem: Problem) -> Budget:
 def spent(problem: Problem, now: Ints) -> Budget:
     """The limits, with what the lists cost so far."""
     before, budget = problem.replicas, budget_of(problem)
-    new = ((now >= 0) & ~among(now, before)).sum(axis=1)
+    new = added(now, before).sum(axis=1)
     budget.replicas = int(new.sum())
     budget.bytes = int((new * problem.size_bytes).sum())
-    width = max(now.shape[1], before.shape[1])
-    changed = (widened(now, width) != widened(before, width)).any(axis=1)
-    budget.leader_changes = int((changed & (now[:, 0] != problem.leader)).sum())
+    budget.leader_changes = int((changed_lists(before, now) & (now[:, 0] != problem.leader)).sum())
     return budget
 
 

@@ -10,14 +10,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from kafka_rebalance.documents.json_files import PROPOSALS
 from kafka_rebalance.documents.storage import Folder
-from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.planning.problem.arrays import Bools, Ints
-from kafka_rebalance.planning.tables.parquet_files import PART, parquet_table, read_file
-from kafka_rebalance.planning.tables.result_tables import LATER_MOVES, MOVES_SCHEMA, move_of, move_row
+from kafka_rebalance.planning.tables.result_tables import MOVES_SCHEMA, check_digest, move_of, move_row, moves_table
 
 COLUMNS = pa.schema([field for field in MOVES_SCHEMA if field.name != "candidate"])
 
@@ -27,23 +24,14 @@ def read_moves(run_folder: Folder, proposals: Mapping[str, Any], name: str) -> p
 
     Raises ArtifactError where they are not those that the candidate's digest was taken of.
     """
-    where = f"{run_folder / 'moves' / PART}"
-    found = parquet_table(read_file(run_folder / "moves", PART), where)
-    missing = [column for column in MOVES_SCHEMA.names if column not in (*found.column_names, *LATER_MOVES)]
-    if missing:
-        raise ArtifactError(f"{where} lacks {', '.join(missing)}. Clear the task that wrote it.")
-    for column in LATER_MOVES:
-        if column not in found.column_names:
-            kind = MOVES_SCHEMA.field(column).type
-            found = found.append_column(column, pa.nulls(found.num_rows, kind))
+    found = moves_table(run_folder)
+    for field in COLUMNS:
+        if field.name not in found.column_names:
+            found = found.append_column(field.name, pa.nulls(found.num_rows, field.type))
     table = found.filter(pc.equal(found["candidate"], name)).select(COLUMNS.names).combine_chunks()
     entry = next(candidate for candidate in proposals["candidates"] if candidate["name"] == name)
     digest = moves_digest(name, proposals["snapshot_digest"], proposals["settings"], table)
-    if digest != entry["digest"]:
-        raise ArtifactError(
-            f"The moves of candidate {name!r} in {run_folder} have digest {digest[:8]}, {PROPOSALS} says "
-            f"{str(entry['digest'])[:8]}: one of the files was changed. Nothing was written to the cluster. Plan again."
-        )
+    check_digest(run_folder, entry, digest)
     return table
 
 

@@ -34,7 +34,7 @@ MOVES_SCHEMA = pa.schema(
 )
 
 
-LATER_MOVES = MOVES_SCHEMA.names[-1:]  # columns that plans of an older version lack
+_LATER_MOVES = MOVES_SCHEMA.names[-1:]  # columns that plans of an older version lack
 SCORES_SCHEMA = pa.schema(
     [
         ("candidate", pa.string()),
@@ -147,15 +147,20 @@ def read_candidate(run_folder: Folder, name: str) -> Candidate:
         names = ", ".join(str(entry.get("name")) for entry in proposals.get("candidates", ()))
         raise ArtifactError(f"{run_folder / PROPOSALS} has no candidate {name!r}; there are {names}.")
     entry = found[0]
-    moves = tuple(move_of(row) for row in _rows_of(run_folder, "moves", MOVES_SCHEMA, name, LATER_MOVES))
+    moves = tuple(move_of(row) for row in _rows_of(moves_table(run_folder), name))
     digest = candidate_digest(name, proposals["snapshot_digest"], proposals["settings"], moves)
-    if digest != entry["digest"]:
-        raise ArtifactError(
-            f"The moves of candidate {name!r} in {run_folder} have digest {digest[:8]}, {PROPOSALS} says "
-            f"{str(entry['digest'])[:8]}: one of the files was changed. Nothing was written to the cluster. Plan again."
-        )
+    check_digest(run_folder, entry, digest)
     summary = {column: entry.get(column) for column in _SUMMARY_TYPES}
     return Candidate(name, digest, entry["status"], moves, entry.get("note", ""), summary)
+
+
+def check_digest(run_folder: Folder, entry: Mapping[str, Any], digest: str) -> None:
+    """Raises ArtifactError where the moves of that candidate in proposals.json have another digest."""
+    if digest != entry["digest"]:
+        raise ArtifactError(
+            f"The moves of candidate {entry['name']!r} in {run_folder} have digest {digest[:8]}, {PROPOSALS} says "
+            f"{str(entry['digest'])[:8]}: one of the files was changed. Nothing was written to the cluster. Plan again."
+        )
 
 
 def read_loads(run_folder: Folder, name: str) -> list[dict[str, Any]]:
@@ -211,11 +216,14 @@ def _peaks(disk: pa.Table) -> dict[int, int]:
     return dict(zip(found["broker"].to_pylist(), found["peak_bytes_max"].to_pylist(), strict=True))
 
 
-def _rows_of(
-    run_folder: Folder, table: str, schema: pa.Schema, candidate: str, optional: Sequence[str]
-) -> Iterator[dict[str, Any]]:
+def moves_table(run_folder: Folder) -> pa.Table:
+    """The moves of every candidate, in the columns of MOVES_SCHEMA, or those that their plan had."""
+    return _table(run_folder, "moves", MOVES_SCHEMA, _LATER_MOVES)
+
+
+def _rows_of(table: pa.Table, candidate: str) -> Iterator[dict[str, Any]]:
     """One candidate's, a few at a time: as Python objects a large plan takes many times its bytes."""
-    for some in _table(run_folder, table, schema, optional).to_batches(max_chunksize=1000):
+    for some in table.to_batches(max_chunksize=1000):
         # Arrow's own filter would cost the triggerer 50 MB of modules.
         yield from (row for row in some.to_pylist() if row["candidate"] == candidate)
 
