@@ -15,6 +15,7 @@ from kafka_rebalance.planning import given_plan
 from kafka_rebalance.planning.bounds.bands import band
 from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.described_candidate import Plan, infeasible, outcome
+from kafka_rebalance.planning.describe.status_and_note import optimum_words
 from kafka_rebalance.planning.problem.arrays import (
     Floats,
     Ints,
@@ -99,8 +100,9 @@ def _optimal(frame: Frame) -> FoundLists | Plan:
     if not applies(problem):
         return infeasible(problem, OPTIMAL, NOT_SOLVED)
     found = fewest_bytes(frame)
+    note = optimum_words(found, goal.tolerance)
     if found.replicas is None:
-        return infeasible(problem, OPTIMAL, found.note)
+        return infeasible(problem, OPTIMAL, note)
     budget = spent(problem, found.replicas)
     if budget.exceeded():
         return infeasible(problem, OPTIMAL, _beyond(budget))
@@ -116,7 +118,7 @@ def _optimal(frame: Frame) -> FoundLists | Plan:
         leaders,
         frame.scale,
         budget,
-        notes=(found.note,),
+        notes=(note,),
     )
 
 

@@ -22,6 +22,7 @@ from kafka_rebalance.planning.rules import min_insync
 from kafka_rebalance.planning.rules.disk_limits import sized_disks
 from kafka_rebalance.planning.rules.rack_rule import rackless
 from kafka_rebalance.planning.search.frame import FoundLists
+from kafka_rebalance.planning.search.optimal import Optimum, Proof, Within
 
 _LISTED = 3  # figures in a note, at most
 _MEANS = {  # column: (what it is, with the connection's own field for it, and what follows)
@@ -113,6 +114,26 @@ def above_words(problem: Problem, after: Floats) -> list[str]:
         return []
     first = f"the fullest of broker {problem.brokers[above[0]]} at {100 * full[above[0]]:.1f} %"
     return [f"{len(above)} disks stay above relieve_above {share_in_words(limit)}, {first}"]
+
+
+def optimum_words(found: Optimum, tolerance: float) -> str:
+    """What is proven of the cheapest lists, or that there are none."""
+    within = f"within {share_in_words(tolerance)}"
+    if found.within is None:
+        certain = "there is none" if found.proof is Proof.NONE_EXISTS else "none was found"
+        return f"Of plans {within} or one replica of every share {certain}."
+    words = {
+        Within.TOLERANCE: within,
+        Within.ONE_REPLICA: f"{within} or one replica",
+        Within.ONE_REPLICA_BUT_BYTES_IN: f"{within} or one replica in disks and replicas, and as near to it as that "
+        "lets in bytes in,",
+    }[found.within]
+    later = "; leaders are placed afterwards"
+    if found.proof is Proof.PROVEN:
+        full = ", nothing going to disks beyond disk_headroom," if found.keeps_headroom else ""
+        return f"proven: no plan {words} in all but leaders{full} copies fewer bytes{later}"
+    fewer = f"{100 * found.not_ruled_out:.1f} %"
+    return f"the best found and not proven: {fewer} fewer bytes {words} are not ruled out{later}"
 
 
 def _lagging_leaders(problem: Problem, replicas: Ints) -> list[str]:

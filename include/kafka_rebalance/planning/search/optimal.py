@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum
 
 import numpy as np
 
-from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
@@ -48,13 +48,32 @@ _EFFORT: Mapping[str, bool | int | float | str] = {
 }
 
 
+class Proof(Enum):
+    """What is proven of the lists: of their bytes, no more."""
+
+    PROVEN = "proven"  # no plan copies fewer bytes by more than the share GAP
+    BEST_FOUND = "best_found"
+    NONE_EXISTS = "none_exists"  # no lists are within one replica of the tolerance
+    NONE_FOUND = "none_found"
+
+
+class Within(Enum):
+    """What the lists are held to, and those that they are compared with."""
+
+    TOLERANCE = "tolerance"
+    ONE_REPLICA = "one_replica"  # the tolerance, or one replica
+    ONE_REPLICA_BUT_BYTES_IN = "one_replica_but_bytes_in"  # of disks and replicas; of bytes in as near as that lets
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimum:
-    """The cheapest lists found, if there are any, and in words what is proven of them: of their bytes, no more."""
+    """The cheapest lists found, if there are any, and what is proven of them."""
 
     replicas: Ints | None  # [partition row, position] replicas that stay keep their positions
-    proven: bool
-    note: str
+    proof: Proof
+    within: Within | None = None  # None: there are no lists
+    not_ruled_out: float = 0.0  # of lists that are not proven: the share of their bytes that others may save
+    keeps_headroom: bool = False  # among lists that bring nothing to disks beyond disk_headroom
 
 
 def applies(problem: Problem) -> bool:
@@ -80,33 +99,23 @@ def fewest_bytes(frame: Frame) -> Optimum:
     widest = Bands(frame.targets - slack, frame.targets + slack)
     no_bytes_in = Bands(widest.low.copy(), widest.high.copy())
     no_bytes_in.low[:, BYTES_IN], no_bytes_in.high[:, BYTES_IN] = 0.0, np.inf
-    within = f"within {share_in_words(tolerance)}"
-    impossible = False
-    full = ", nothing going to disks beyond disk_headroom," if program.full.any() else ""
-    later = "; leaders are placed afterwards"
-    for nearest, words in (
-        (asked, within),
-        (widest, f"{within} or one replica"),
-        (no_bytes_in, f"{within} or one replica in disks and replicas, and as near to it as that lets in bytes in,"),
+    impossible, full = False, bool(program.full.any())
+    for nearest, within in (
+        (asked, Within.TOLERANCE),
+        (widest, Within.ONE_REPLICA),
+        (no_bytes_in, Within.ONE_REPLICA_BUT_BYTES_IN),
     ):
         bands = nearest if nearest is asked else program.least_beyond(asked, nearest)
         if bands is None:
             continue
         found = program.solved(bands)
         if found.x is not None:
-            least = found.bound / max(found.cost, 1e-12)
+            lists = program.lists(found.x > 0.5)
             if found.optimal:
-                note = f"proven: no plan {words} in all but leaders{full} copies fewer bytes{later}"
-                return Optimum(program.lists(found.x > 0.5), True, note)
-            note = (
-                f"the best found and not proven: {100 * (1 - least):.1f} % fewer bytes {words} are not ruled out{later}"
-            )
-            return Optimum(program.lists(found.x > 0.5), False, note)
+                return Optimum(lists, Proof.PROVEN, within, keeps_headroom=full)
+            return Optimum(lists, Proof.BEST_FOUND, within, 1 - found.bound / max(found.cost, 1e-12))
         impossible = found.infeasible
-    certain = "there is none" if impossible else "none was found"
-    return Optimum(
-        None, impossible, f"Of plans within {share_in_words(tolerance)} or one replica of every share {certain}."
-    )
+    return Optimum(None, Proof.NONE_EXISTS if impossible else Proof.NONE_FOUND)
 
 
 def _parted(beyond: Floats, steps: Floats) -> Floats:
