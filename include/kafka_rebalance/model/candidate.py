@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
@@ -64,13 +65,21 @@ class Batch:
         return all(move.is_election for move in self.moves)
 
 
+class Status(StrEnum):
+    """Whether a candidate does all that it set out to do."""
+
+    OK = "ok"
+    PARTIAL = "partial"  # stopped at a limit or short of the goal: the note says which
+    INFEASIBLE = "infeasible"  # not offered
+
+
 @dataclass(frozen=True, slots=True)
 class Candidate:
     """One proposed assignment, as the table `candidates` and `proposals.json` describe it."""
 
     name: str
     digest: str
-    status: str  # ok: all it set out to do; partial: stopped at a limit, `note` says which; infeasible: not offered
+    status: str  # of Status
     moves: tuple[Move, ...]
     note: str = ""
     summary: Mapping[str, float | int | None] = field(default_factory=dict)  # the wide row, see planning.tables

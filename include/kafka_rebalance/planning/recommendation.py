@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
+from kafka_rebalance.model.candidate import Status
 from kafka_rebalance.model.settings import FEWEST_BYTES, LEADERS_ALONE, SEARCHED, Settings
 from kafka_rebalance.planning.describe.described_candidate import Plan
 from kafka_rebalance.planning.describe.shortfall import Shortfall
@@ -69,7 +70,7 @@ def _does_more_than_reorder(plan: Plan) -> bool:
 def _why_none(settings: Settings, ours: Sequence[Plan]) -> Why:
     """Re-ordered lists do no job but `leaders` and `elect`, so they say nothing on whether it can be done."""
     at_work = [plan for plan in ours if plan.candidate.name != "leaders_only" or settings.job in LEADERS_ALONE]
-    if at_work and all(plan.candidate.status == "infeasible" for plan in at_work):
+    if at_work and all(plan.candidate.status == Status.INFEASIBLE for plan in at_work):
         return Why.NOT_POSSIBLE
     changing = [plan for plan in ours if plan.candidate.moves]
     if changing and all(plan.shortfall_before.is_met for plan in changing):

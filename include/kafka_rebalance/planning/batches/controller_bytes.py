@@ -16,7 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.model.replica_list import CONTROLLER_BYTES_PER_BATCH, JUTE_MAXBUFFER_BYTES, JUTE_MAXBUFFER_PLACES
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.replica_list import CONTROLLER_BYTES_PER_BATCH, JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem
 
 # Path and headers of the request, and the check of the controller epoch that goes with it since 2.1.
@@ -85,20 +86,25 @@ def _topic_bytes(problem: Problem) -> Ints:
     return found.astype(np.int64) + _TOPIC_FRAME
 
 
-def too_large(sizes: Rewrites, moves: Sequence[Move]) -> str | None:
-    """Why the controller could not write a topic in the midst of these moves, or None.
+@dataclass(frozen=True, slots=True)
+class TooLarge:
+    """A topic whose znode ZooKeeper would not take while a partition of it moves."""
+
+    partition: TopicPartition
+    topic_bytes: int  # of its znode as it is now
+    moving_bytes: int
+    znode_bytes: int  # at most
+
+
+def too_large(sizes: Rewrites, moves: Sequence[Move]) -> TooLarge | None:
+    """The largest topic that the controller could not write in the midst of these moves, if there is one.
 
     ZooKeeper closes the connection of who sends more than jute.maxbuffer; the controller then tries for ever.
     """
     if sizes.alone.max(initial=0) <= ZNODE_BYTES:
         return None
     worst = int(sizes.alone.argmax())
-    name = moves[worst].topic_partition.topic
-    return (
-        f"The znode of topic {name} has {int(sizes.topic_bytes[worst]):,} bytes, {int(sizes.alone[worst]):,} while "
-        f"{moves[worst].topic_partition} moves, and ZooKeeper takes {ZNODE_BYTES:,} (jute.maxbuffer). "
-        f"Name the topic in topics_out. {JUTE_MAXBUFFER_PLACES}."
-    )
+    return TooLarge(moves[worst].topic_partition, int(sizes.topic_bytes[worst]), int(sizes.alone[worst]), ZNODE_BYTES)
 
 
 def bytes_by_batch(sizes: Rewrites, batches: Ints) -> Ints:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.model.candidate import Candidate, Move, candidate_digest
+from kafka_rebalance.model.candidate import Candidate, Move, Status, candidate_digest
 from kafka_rebalance.planning.batches.batch_order import DiskUse, ranks_of
 from kafka_rebalance.planning.batches.controller_bytes import rewrites, too_large
 from kafka_rebalance.planning.batches.schedule import schedule
@@ -32,6 +32,7 @@ from kafka_rebalance.planning.describe.status_and_note import (
     peak_note,
     sentence,
     status_and_notes,
+    too_large_words,
 )
 from kafka_rebalance.planning.describe.stays_behind import stays_behind
 from kafka_rebalance.planning.describe.way_back import batch_of_rows, way_back
@@ -43,6 +44,7 @@ from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.disk_limits import used_bytes
 from kafka_rebalance.planning.rules.rack_rule import broken_now, violations
 from kafka_rebalance.planning.search.frame import FoundLists
+from kafka_rebalance.planning.search.placement import Limit
 
 _ROUNDING = 1e-6
 
@@ -114,7 +116,7 @@ def infeasible(problem: Problem, name: str, note: str) -> Plan:
     now = scores(problem, loads, shares(problem))
     out = bytes_out(problem, problem.replicas, problem.leader)
     undone = Shortfall(1, broken, 0.0, 0.0, problem.settings.tolerance)
-    candidate = Candidate(name, digest, "infeasible", (), note, summary)
+    candidate = Candidate(name, digest, Status.INFEASIBLE, (), note, summary)
     return Plan(candidate, now, now, loads, loads, (out, out), undone, undone)
 
 
@@ -139,9 +141,9 @@ def outcome(problem: Problem, name: str, placed: FoundLists) -> Plan:
     relative = np.divide(compared, reachable, out=np.where(compared > 0, np.inf, 1.0), where=reachable > 0)
     moves, ranks = _moves(problem, placed, end, relative, was_broken & ~is_broken, used)
     sizes = rewrites(problem, moves)
-    impossible = too_large(sizes, moves)
-    if impossible:
-        return infeasible(problem, name, impossible)
+    beyond_znode = too_large(sizes, moves)
+    if beyond_znode is not None:
+        return infeasible(problem, name, too_large_words(beyond_znode))
     planned = schedule(problem, moves, ranks, used, sizes)
     throttle = problem.settings.throttle_bytes_per_second
     summary = _summary(
@@ -198,7 +200,7 @@ def _further_runs(
     problem: Problem, placed: FoundLists, asked: Held, reached: Shortfall, after: Floats
 ) -> dict[str, int] | None:
     """Of a plan that `max_bytes` stopped short of the tolerance: an estimate of bytes and runs still to come."""
-    if reached.is_met or "max_bytes" not in placed.budget.reached or not problem.settings.max_bytes:
+    if reached.is_met or Limit.BYTES not in placed.budget.reached or not problem.settings.max_bytes:
         return None
     return {"bytes": (left := bytes_left(problem, asked, after[:, DISK])), "runs": runs_for(problem, left)}
 

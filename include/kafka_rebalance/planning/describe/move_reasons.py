@@ -27,12 +27,11 @@ from kafka_rebalance.planning.rules.rack_rule import RackRule
 GROUPS = 10  # of a candidate, at most
 RACKS = 5  # of which it is said that they cannot be even, at most
 LEADERS = len(REPLICA_METRICS)
-_NOUNS = ("replicas", "bytes on disk", "bytes in", "leaders", "bytes out of leaders")  # in the order of METRICS
 _ROOM = "makes room for what other moves bring"
 REASON_GROUPS = (  # (what a move's reason says, what moves of this kind are called together); the first that holds
     ("makes up for leaders that other moves give to broker ", _ROOM),
     ("makes room on broker ", _ROOM),
-    *((f" of its share of {noun}, broker ", f"evens out {noun}") for noun in _NOUNS),
+    *((f" of its share of {metric.noun}, broker ", f"evens out {metric.noun}") for metric in METRICS),
 )
 _EDGE = 1e-3  # of a share: as near to the band's edge is inside
 _MANY_TIMES = 99.995  # its share: of a broker that should have next to nothing
@@ -90,9 +89,9 @@ class Reasons:
                             tells, apart, chosen = off, high - low, (giver, taker, metric)
         giver, taker, metric = chosen
         if self._leaving[self._index[giver]]:
-            return f"takes {_NOUNS[metric]} off broker {giver}, which is to be emptied"
+            return f"takes {METRICS[metric].noun} off broker {giver}, which is to be emptied"
         text = (
-            f"broker {giver} has {_share(self._of(giver, metric))} of its share of {_NOUNS[metric]}, "
+            f"broker {giver} has {_share(self._of(giver, metric))} of its share of {METRICS[metric].noun}, "
             f"broker {taker} {_share(self._of(taker, metric))}: {self._amount(row, metric)}"
         )
         if tells or not self._receives[int(leading)][self._index[giver]]:
@@ -106,8 +105,8 @@ class Reasons:
         return self._relative[self._index[broker]][metric]
 
     def _amount(self, row: int, metric: int) -> str:
-        if METRICS[metric] in ("replicas", "leaders"):
-            return f"1 {_NOUNS[metric][:-1]} goes"
+        if METRICS[metric].is_count:
+            return f"1 {METRICS[metric].noun[:-1]} goes"
         return f"{bytes_in_words(self._weights[row, metric])}{'' if metric == DISK else ' a second'} go"
 
 
@@ -159,22 +158,21 @@ def move_groups(
     groups = []
     for _, way, number in sorted(ranked)[:GROUPS]:
         count = int(counts[way, number])
-        some = f"{count:,} {'move' if count == 1 else 'moves'}"
-        text = _group_text(problem, some, way, number, metric, (before[number, metric], after[number, metric]), share)
+        text = _group_text(problem, count, way, number, metric, (before[number, metric], after[number, metric]), share)
         groups.append(MoveGroup(text, count, int(weights[way, number])))
     return groups
 
 
 def _group_text(
-    problem: Problem, some: str, way: int, number: int, metric: int, loads: tuple[float, float], share: Floats
+    problem: Problem, count: int, way: int, number: int, metric: int, loads: tuple[float, float], share: Floats
 ) -> str:
     """`183 moves take broker 12 from 91 % to 78 % of its disk`; `loads` are those before and after."""
-    broker, own, of_what = problem.brokers[number], float(share[number, metric]), f"its share of {_NOUNS[metric]}"
-    verb = ("take", "bring")[way] + ("s" if some.startswith("1 ") else "")
+    broker, own, of_what = problem.brokers[number], float(share[number, metric]), f"its share of {METRICS[metric].noun}"
+    verb = ("take", "bring")[way] + ("s" if count == 1 else "")
+    some = f"{count:,} {'move' if count == 1 else 'moves'}"
     if loads[1] == 0:
-        return (
-            f"{some} {verb} {bytes_in_words(loads[0]) if metric == DISK else _NOUNS[metric]} off broker {broker}: empty"
-        )
+        what = bytes_in_words(loads[0]) if metric == DISK else METRICS[metric].noun
+        return f"{some} {verb} {what} off broker {broker}: empty"
     capacity = problem.disk_capacity
     if metric == DISK and abs(loads[1] - loads[0]) >= capacity[number] / 100 > 0:
         own, of_what = float(capacity[number]), "its disk"  # from < 1 % to < 1 % would say nothing
@@ -212,6 +210,6 @@ def rack_limits(problem: Problem, rule: RackRule, reachable: Floats) -> tuple[st
     total = int(problem.staying.sum())
     return tuple(
         f"rack {rack} has {count} of {total} brokers: "
-        f"they carry {most} {carried:.3f} of an even share of {_NOUNS[metric]}"
+        f"they carry {most} {carried:.3f} of an even share of {METRICS[metric].noun}"
         for _, rack, count, most, carried, metric in sorted(found)[:RACKS]
     )

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from kafka_rebalance.model.candidate import Status
 from kafka_rebalance.model.settings import SEARCHED
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
@@ -49,7 +50,7 @@ def bound_of(problem: Problem, plan: Plan) -> Relaxation | None:
 def _bounded(problem: Problem, plan: Plan) -> bool:
     """Whether the program says more than the simple bound: of a search for balance that copies something."""
     candidate, settings = plan.candidate, problem.settings
-    searched = candidate.name in SEARCHED and candidate.status != "infeasible"
+    searched = candidate.name in SEARCHED and candidate.status != Status.INFEASIBLE
     same_factor = settings.replication_factor is None
     copies = bool(candidate.summary["moved_bytes"])
     return searched and same_factor and copies and goal_of(settings, candidate.name).balances

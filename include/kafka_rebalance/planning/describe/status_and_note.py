@@ -7,6 +7,9 @@ from collections.abc import Sequence
 import numpy as np
 
 from kafka_rebalance.model.amounts_in_words import share_in_words
+from kafka_rebalance.model.candidate import Status
+from kafka_rebalance.model.replica_list import JUTE_MAXBUFFER_PLACES
+from kafka_rebalance.planning.batches.controller_bytes import TooLarge
 from kafka_rebalance.planning.describe.planned_elections import Ending
 from kafka_rebalance.planning.describe.shortfall import (
     Held,
@@ -23,6 +26,7 @@ from kafka_rebalance.planning.rules.disk_limits import sized_disks
 from kafka_rebalance.planning.rules.rack_rule import rackless
 from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.search.optimal import Optimum, Proof, Within
+from kafka_rebalance.planning.search.placement import Limit
 
 _LISTED = 3  # figures in a note, at most
 _MEANS = {  # column: (what it is, with the connection's own field for it, and what follows)
@@ -44,26 +48,26 @@ _MEANS = {  # column: (what it is, with the connection's own field for it, and w
 
 def status_and_notes(
     problem: Problem, placed: FoundLists, end: Ending, off: Sequence[str], broken: int
-) -> tuple[str, list[str]]:
+) -> tuple[Status, list[str]]:
     """The status, and what has to be said."""
     goal, budget = placed.goal, placed.budget
-    notes, status = list(placed.notes), "ok"
+    notes, status = list(placed.notes), Status.OK
     limits = {
-        "max_bytes": budget.bytes,
-        "max_replicas": budget.replicas,
-        "max_leader_changes": end.leader_changes(problem),
+        Limit.BYTES: budget.bytes,
+        Limit.REPLICAS: budget.replicas,
+        Limit.LEADER_CHANGES: end.leader_changes(problem),
     }
-    reached_limits = budget.reached | ({"max_leader_changes"} if end.beyond else set())
+    reached_limits = budget.reached | ({Limit.LEADER_CHANGES} if end.beyond else set())
     unfinished = bool(off) or (goal.repairs_racks and broken > 0) or end.beyond > 0
     if reached_limits and unfinished:
-        status = "partial"
+        status = Status.PARTIAL
         reached = (
             f"{limit} {getattr(problem.settings, limit):,} ({limits[limit]:,} used)" for limit in sorted(reached_limits)
         )
         notes.append(f"stopped at {', '.join(reached)}")
     elif off:
         # Re-ordering alone promises no band, nor do lists from elsewhere; what else falls short is partly done.
-        status = "partial" if goal.moves_replicas and goal.searched else "ok"
+        status = Status.PARTIAL if goal.moves_replicas and goal.searched else Status.OK
         if not goal.to_limit:
             notes.append(f"within {share_in_words(goal.tolerance)} is not reached")
     notes += off[:_LISTED]
@@ -81,7 +85,7 @@ def status_and_notes(
     notes += min_insync.warnings(problem, replication(placed.replicas))
     left = left_behind(problem, placed.replicas)
     if left:
-        status = "partial"
+        status = Status.PARTIAL
         why = "are kept where they are" if goal.moves_replicas else "stay: this candidate only re-orders lists"
         notes.append(f"{left} replicas on brokers that are to be emptied {why}")
     if end.impossible:
@@ -114,6 +118,15 @@ def above_words(problem: Problem, after: Floats) -> list[str]:
         return []
     first = f"the fullest of broker {problem.brokers[above[0]]} at {100 * full[above[0]]:.1f} %"
     return [f"{len(above)} disks stay above relieve_above {share_in_words(limit)}, {first}"]
+
+
+def too_large_words(found: TooLarge) -> str:
+    """Why a plan is not offered that no controller could write."""
+    return (
+        f"The znode of topic {found.partition.topic} has {found.topic_bytes:,} bytes, {found.moving_bytes:,} while "
+        f"{found.partition} moves, and ZooKeeper takes {found.znode_bytes:,} (jute.maxbuffer). "
+        f"Name the topic in topics_out. {JUTE_MAXBUFFER_PLACES}."
+    )
 
 
 def optimum_words(found: Optimum, tolerance: float) -> str:

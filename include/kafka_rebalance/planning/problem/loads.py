@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
+from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem, replication
 
-METRICS = ("replicas", "disk", "bytes_in", "leaders", "leader_bytes_out")
+METRICS = tuple(Metric)
 REPLICA_METRICS = METRICS[:3]  # follow replicas: moving one costs bytes
 LEADER_METRICS = METRICS[3:]  # follow the leader: re-ordering a list, and an election, cost nothing
 REPLICAS, DISK, BYTES_IN = range(3)

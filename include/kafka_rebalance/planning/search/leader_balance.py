@@ -7,7 +7,7 @@ import numpy as np
 from kafka_rebalance.planning.bounds.bands import Bands, band, distance
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
 from kafka_rebalance.planning.problem.loads import leader_loads
-from kafka_rebalance.planning.search.placement import Budget
+from kafka_rebalance.planning.search.placement import Budget, Limit
 
 _GAIN = -1e-13
 _ROUNDS = 400
@@ -135,7 +135,7 @@ def _within_budget(swaps: tuple[Ints, Ints], replicas: Ints, before: Ints, budge
     if budget.max_leader_changes is not None:
         fits = budget.leader_changes + np.cumsum(np.maximum(change, 0)) <= budget.max_leader_changes
         if not fits.all():
-            budget.reached.add("max_leader_changes")
+            budget.reached.add(Limit.LEADER_CHANGES)
         fits |= change <= 0
         rows, positions, change = rows[fits], positions[fits], change[fits]
     budget.leader_changes += int(change.sum())

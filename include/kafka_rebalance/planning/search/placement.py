@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from copy import copy
 from dataclasses import dataclass, field, replace
+from enum import StrEnum
 
 import numpy as np
 
@@ -16,6 +17,14 @@ from kafka_rebalance.planning.rules.rack_rule import RackRule, allowed, domains_
 GAIN = -1e-12  # a change of the distance smaller than this is rounding
 
 
+class Limit(StrEnum):
+    """The setting that holds it."""
+
+    BYTES = "max_bytes"
+    REPLICAS = "max_replicas"
+    LEADER_CHANGES = "max_leader_changes"
+
+
 @dataclass(slots=True)
 class Budget:
     """Limits of the settings, and what is spent of them. None: no limit."""
@@ -26,14 +35,14 @@ class Budget:
     bytes: int = 0
     replicas: int = 0
     leader_changes: int = 0
-    reached: set[str] = field(default_factory=set)  # limits that kept back a move that would have gained something
+    reached: set[Limit] = field(default_factory=set)  # limits that kept back a move that would have gained something
 
-    def exceeded(self) -> tuple[tuple[str, int, int], ...]:
+    def exceeded(self) -> tuple[tuple[Limit, int, int], ...]:
         """(limit, spent, allowed) of every limit that is already broken."""
         pairs = (
-            ("max_bytes", self.bytes, self.max_bytes),
-            ("max_replicas", self.replicas, self.max_replicas),
-            ("max_leader_changes", self.leader_changes, self.max_leader_changes),
+            (Limit.BYTES, self.bytes, self.max_bytes),
+            (Limit.REPLICAS, self.replicas, self.max_replicas),
+            (Limit.LEADER_CHANGES, self.leader_changes, self.max_leader_changes),
         )
         return tuple((name, spent, limit) for name, spent, limit in pairs if limit is not None and spent > limit)
 
@@ -41,15 +50,15 @@ class Budget:
     def limited(self) -> bool:
         return not (self.max_bytes is None and self.max_replicas is None and self.max_leader_changes is None)
 
-    def refused(self, sizes: Ints, new_copy: Bools, leads: Bools) -> list[tuple[str, Bools]]:
+    def refused(self, sizes: Ints, new_copy: Bools, leads: Bools) -> list[tuple[Limit, Bools]]:
         """Of each limit, which moves it forbids. A replica that already moved may go elsewhere for nothing."""
         found = []
         if self.max_bytes is not None:
-            found.append(("max_bytes", new_copy & (sizes > self.max_bytes - self.bytes)))
+            found.append((Limit.BYTES, new_copy & (sizes > self.max_bytes - self.bytes)))
         if self.max_replicas is not None:
-            found.append(("max_replicas", new_copy & (self.replicas >= self.max_replicas)))
+            found.append((Limit.REPLICAS, new_copy & (self.replicas >= self.max_replicas)))
         if self.max_leader_changes is not None:
-            found.append(("max_leader_changes", new_copy & leads & (self.leader_changes >= self.max_leader_changes)))
+            found.append((Limit.LEADER_CHANGES, new_copy & leads & (self.leader_changes >= self.max_leader_changes)))
         return found
 
 

@@ -17,7 +17,7 @@ from kafka_rebalance.model.settings import Settings, matches
 from kafka_rebalance.planning.problem.arrays import Bools, DirContents, Floats, Ints, LogDirs, Problem, widened
 from kafka_rebalance.planning.tables.checked_columns import Columns, LogDir
 from kafka_rebalance.planning.tables.parquet_files import parquet_table, read_file
-from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, STATES
+from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, BrokerState
 
 _LARGEST_TOTAL = 2.0**60  # an exbibyte
 
@@ -42,12 +42,12 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
     size, size_known = partitions.amounts("size_bytes", required=True)
     _check_total(size[order], lists)
     excluded = partitions.flags("excluded")[order]
-    state, racks = brokers.texts("state", allowed=STATES), brokers.texts("rack")
+    state, racks = brokers.texts("state", allowed=tuple(BrokerState)), brokers.texts("rack")
     leaving = np.isin(named, list(settings.leaving))
     if not settings.drain:
         # What the settings say of a broker wins over the table.
         said = np.isin(ids, [*settings.brokers_out, *settings.replace.values()])
-        leaving[at] |= np.array([value == "drain" for value in state], dtype=bool) & ~said
+        leaving[at] |= np.array([value == BrokerState.DRAIN for value in state], dtype=bool) & ~said
 
     def matched(selects: Callable[[str], bool]) -> Bools:
         """[partition row] Whether its topic is selected."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import StrEnum
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +14,16 @@ from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.planning.tables.parquet_files import parquet_bytes
 
 BROKERS, PARTITIONS = "brokers.parquet", "partitions.parquet"
-STATES = ("keep", "new", "drain")
+
+
+class BrokerState(StrEnum):
+    """What the column `state` says of a broker; of one that it says nothing of, KEEP."""
+
+    KEEP = "keep"
+    NEW = "new"
+    DRAIN = "drain"
+
+
 _LOG_DIR = pa.struct([("path", pa.string()), ("total_bytes", pa.int64()), ("usable_bytes", pa.int64())])
 SNAPSHOT_SCHEMAS = {
     BROKERS: pa.schema(

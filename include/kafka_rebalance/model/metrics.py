@@ -1,0 +1,34 @@
+"""What is evened out between brokers."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+
+class Metric(StrEnum):
+    """A load of brokers, in the order of the tables' rows; the values stand in files."""
+
+    REPLICAS = "replicas"
+    DISK = "disk"
+    BYTES_IN = "bytes_in"
+    LEADERS = "leaders"
+    LEADER_BYTES_OUT = "leader_bytes_out"
+
+    @property
+    def noun(self) -> str:
+        """As in `its share of bytes on disk`."""
+        return _NOUNS[self]
+
+    @property
+    def is_count(self) -> bool:
+        """Counted by replicas, not in bytes."""
+        return self in (Metric.REPLICAS, Metric.LEADERS)
+
+
+_NOUNS = {
+    Metric.REPLICAS: "replicas",
+    Metric.DISK: "bytes on disk",
+    Metric.BYTES_IN: "bytes in",
+    Metric.LEADERS: "leaders",
+    Metric.LEADER_BYTES_OUT: "bytes out of leaders",
+}
