@@ -30,7 +30,6 @@ from kafka_rebalance.report.plots.timetable import timetable_plot
 from kafka_rebalance.report.requests.rebalance import approval_body, approval_subject
 from kafka_rebalance.report.run.approver_facts import brief
 from kafka_rebalance.report.run.drift import DriftReport
-from kafka_rebalance.report.run.no_decision import undecided
 from kafka_rebalance.report.run.predicted_against_actual import compared
 from kafka_rebalance.report.run.run_report import METRICS, RunReport
 from kafka_rebalance.report.run.time_left import live_words
@@ -75,26 +74,6 @@ REFRESH_SECONDS, ANSWER_SECONDS = 5, 15
 _HERE = Path(__file__).parent
 _UNITS = "(?:[KMGTP]iB|B|s|min|h|d|UTC)"
 
-STATES = {  # state of a RunReport: (tone, words)
-    "planning": ("calm", "The plan is being made"),
-    "read-only": ("calm", "Read-only: this cluster has no policy file, so nothing can be approved or executed"),
-    "waiting": ("attention", "Waits for approval"),
-    "stopped": ("bad", "Not offered for approval: with today's segment settings its copies could not end"),
-    "expired": ("calm", "Ended without an answer: nothing was written to the cluster"),
-    "rejected": ("calm", "Rejected: nothing was written to the cluster"),
-    "approved": ("attention", "Approved, not started yet"),
-    "executing": ("attention", "Approved; the reassignment was started and is not verified yet"),
-    "behind": ("attention", "In place, but for replicas that are not in sync at this moment; it is verified again"),
-    "verified": ("good", "Done and verified"),
-    "failed": ("bad", "Verification failed: the end is not the approved one"),
-}
-OVER = {  # the same where Airflow has ended the run meanwhile
-    "planning": ("calm", "Ended before there was a plan: nothing was written to the cluster"),
-    "waiting": ("calm", "Ended without a decision: nothing was written to the cluster"),
-    "approved": ("calm", "Approved, and ended before anything was requested from Kafka"),
-    "executing": ("bad", "The reassignment was started, and the run ended before its end was verified"),
-    "behind": ("bad", "In place, and verification failed: replicas were not in sync"),
-}
 BATCH_STATES = {  # of progress.json and of batches.json
     "requesting": "being requested",
     "requested": "requested",
@@ -122,12 +101,11 @@ PHASES = {
 
 @dataclass(frozen=True, slots=True)
 class Around:
-    """What is known of a run beside its files. `at` is now, by which somebody is missed who should follow it; an active
-    run is not over for Airflow. In words: `holds` is what keeps it from going on, `superseded` what came after it.
+    """What is said beside a run's files. `at` is now, by which somebody is missed who should follow it. In words:
+    `holds` is what keeps the run from going on, `superseded` what came after it.
     """
 
     at: datetime | None = None
-    is_active: bool = True
     holds: tuple[str, ...] = ()
     superseded: str = ""
 
@@ -172,8 +150,8 @@ def _render(
     drift_url: str | None,
     around: Around = NOTHING_AROUND,
 ) -> str:
-    every = REFRESH_SECONDS if report.changes_by_itself else ANSWER_SECONDS
-    tone, words = STATES[report.state] if around.is_active else OVER.get(report.state, STATES[report.state])
+    every = REFRESH_SECONDS if report.state.changes_by_itself else ANSWER_SECONDS
+    is_active = report.facts.is_active
     shown = {detail.candidate.name for detail in details}
     return _environment().get_template("run/report.html").render(
         report=report,
@@ -186,13 +164,11 @@ def _render(
         states=BATCH_STATES,
         findings_shown=FINDINGS_SHOWN,
         topics_shown=TOPICS_SHOWN,
-        state_tone=tone,
-        state_words=words,
+        state=report.state,
         is_live=is_live,
         drift_url=drift_url,
-        live=live_words(report, around.at if is_live else None, is_active=around.is_active),
-        is_active=around.is_active,
-        undecided=undecided(report, is_active=around.is_active),
+        live=live_words(report, around.at if is_live else None, is_active=is_active),
+        is_active=is_active,
         holds=around.holds,
         superseded=around.superseded,
         compared=compared(report),

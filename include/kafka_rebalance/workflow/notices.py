@@ -23,6 +23,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.log import redact
 
 from kafka_rebalance.errors import SettingsError, UnwatchedError
+from kafka_rebalance.report.run_state import RunState
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 
@@ -130,11 +131,11 @@ def _words(event: str, context: Mapping[str, Any]) -> tuple[str, str]:
     task, dag_id, exception = context["task"], context["dag_run"].dag_id, context.get("exception")
     what = "rebalance" if dag_id == REBALANCE_DAG else dag_id
     if event == WAITS:
-        return f"{what} waits for approval", _waits(task)
+        return f"{what} {RunState.WAITING.word}", _waits(task)
     if event == EXPIRED:
-        return f"{what} expired without an answer", str(exception)
+        return f"{what} {RunState.UNANSWERED.word}", str(exception)
     if event == FINISHED:
-        return f"{what} is done and verified", _finished(context)
+        return f"{what} is {RunState.VERIFIED.word}", _finished(context)
     if event == UNWATCHED:
         return "nobody watches a throttle", str(exception)
     return f"{what} failed in {task.task_id}", _failed(exception)

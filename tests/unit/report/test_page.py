@@ -283,8 +283,12 @@ def test_only_a_page_that_changes_by_itself_loads_the_script() -> None:
     assert "refresh.js" in page(live=True, **STAGES["executing"])
     assert "refresh.js" not in page(live=False, **STAGES["executing"])
     reports = {stage: build_report(samples.snapshot(), **documents) for stage, documents in STAGES.items()}
-    assert [stage for stage, one in reports.items() if one.changes_by_itself] == ["planning", "approved", "executing"]
-    assert [stage for stage, one in reports.items() if one.waits_for_people] == ["waiting"]
+    assert [stage for stage, one in reports.items() if one.state.changes_by_itself] == [
+        "planning",
+        "approved",
+        "executing",
+    ]
+    assert [stage for stage, one in reports.items() if one.state.waits_for_people] == ["waiting"]
 
 
 def test_only_our_own_files_can_be_read() -> None:

@@ -10,10 +10,11 @@ import pytest
 from markdown_it import MarkdownIt
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.report.page import FINDINGS_SHOWN, STATES, render_file
+from kafka_rebalance.report.page import FINDINGS_SHOWN, render_file
 from kafka_rebalance.report.requests.rebalance import BODY_BYTES, approval_body
 from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
+from kafka_rebalance.report.run_state import RunState
 from kafka_rebalance.verification.segments.next_roll import expected_rolls
 from kafka_rebalance.verification.segments.open_files import files_now
 from kafka_rebalance.verification.segments.settings_audit import audit_cluster, audit_moves
@@ -65,7 +66,7 @@ def test_a_run_without_an_audit_has_no_section() -> None:
     bare = build_report(samples.snapshot(), **PLAN)
     assert "Segment settings" not in render_file(bare)
     assert "Segment settings" not in approval_body(bare)
-    assert bare.state == "waiting"
+    assert bare.state is RunState.WAITING
 
 
 def test_each_finding_has_severity_topic_brokers_value_source_and_remedy_errors_first() -> None:
@@ -101,7 +102,7 @@ def test_what_stops_the_copies_is_said_first_and_the_candidates_are_not_offered(
     stopped = segments({TOPIC: SMALL_SEGMENTS})
     found = report(stopped)
     assert found.stopped == ("light", "balanced")
-    assert found.state == "waiting", "leaders_only can be approved"
+    assert found.state is RunState.WAITING, "leaders_only can be approved"
     page = render_file(found)
     words = text_of(section(page))
     assert "light, balanced: not offered for approval." in words
@@ -117,11 +118,11 @@ def test_a_plan_of_which_nothing_is_left_to_approve_does_not_wait() -> None:
     stopped = segments({TOPIC: SMALL_SEGMENTS})
     stopped["candidates"]["leaders_only"] = stopped["candidates"]["light"]
     found = report(stopped)
-    assert found.state == "stopped"
-    assert found.waits_for_people
-    assert STATES["stopped"][1] in text_of(render_file(found))
+    assert found.state is RunState.COPIES_WOULD_STOP
+    assert found.state.waits_for_people
+    assert RunState.COPIES_WOULD_STOP.sentence in text_of(render_file(found))
     assert "no request is made: with today's segment settings no copy could end" in text_of(render_file(found))
-    assert report(stopped, decision=samples.decision()).state == "approved"
+    assert report(stopped, decision=samples.decision()).state is RunState.APPROVED
 
 
 def test_a_partition_that_will_roll_otherwise_is_told_with_the_candidate() -> None:

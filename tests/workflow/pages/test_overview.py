@@ -17,7 +17,6 @@ from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessE
 from airflow.models.dagrun import DagRun
 from airflow.models.taskinstance import TaskInstance
 from airflow.utils.session import create_session
-from fastapi.testclient import TestClient
 from sqlalchemy import insert
 
 from kafka_rebalance.documents import json_files
@@ -257,6 +256,7 @@ def test_a_run_waits_also_for_who_may_not_read_its_request(get: Any, monkeypatch
 
 PASSED, FAILED = samples.verification(passed=True), samples.verification(passed=False)
 BEHIND = FAILED | {"again": True}
+NONE_BEGUN = {"batches": [], "stopped": {"at": "2026-05-03T15:05:00+00:00", "why": "uma asked to stop"}}
 
 
 @pytest.mark.parametrize(
@@ -271,6 +271,8 @@ BEHIND = FAILED | {"again": True}
         ("success", {"decision": {"choice": "Reject"}}, "rejected", ""),
         ("failed", {"decision": {"choice": None}}, "expired without an answer", ""),
         ("failed", {}, "ended without a decision", ""),
+        ("failed", {"decision": samples.decision()}, "approved, ended before it began", ""),
+        ("running", {"decision": samples.decision(), "batches": NONE_BEGUN}, "approved, not started", ""),
     ],
 )
 def test_our_state_of_a_run_is_shown_beside_airflows(
@@ -393,8 +395,3 @@ def test_the_web_server_asks_no_cluster(get: Any, monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr("kafka_rebalance.workflow.hooks.read_connection", never)
     checked()
     assert get(URL).status_code == 200
-
-
-@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
-def test_the_overview_answers_get_alone(client: TestClient, login: dict[str, dict[str, str]], method: str) -> None:
-    assert client.request(method, URL, headers=login["admin"]).status_code == 405

@@ -15,20 +15,34 @@ from airflow.models.xcom import XComModel
 from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 
-from kafka_rebalance.documents.json_files import DECISION, PROGRESS, VERIFICATION, write_json
+from kafka_rebalance.documents.json_files import CANCELLED, CONTROL, DECISION, PROGRESS, VERIFICATION, write_json
 from kafka_rebalance.workflow.pages import run_context, run_records, web
 from support.airflow.airflow_home import RUNS
-from support.airflow.web_run import NONCE_VALUE, SECRET, Run
+from support.airflow.web_run import NONCE_VALUE, SECRET, Run, waiting
 from support.documents import report_samples as samples
 
 pytestmark = pytest.mark.usefixtures("tables")
 
 
 def test_a_viewer_sees_the_report_of_a_run(get: Any) -> None:
-    answer = get(Run().ready().url)
+    run = Run().ready()
+    answer = get(run.url)
     assert answer.status_code == 200, answer.text
+    assert "no approval request is open at this moment" in answer.text
+    waiting(run)
+    answer = get(run.url)
     assert "Waits for approval" in answer.text
     assert SECRET in answer.text
+
+
+def test_who_cancelled_is_told_though_somebody_wrote_over_it_in_control_json(get: Any) -> None:
+    run, at = Run().ready(), "2026-05-03T15:05:00+00:00"
+    write_json(run.folder, DECISION, samples.decision())
+    write_json(run.folder, CONTROL, {"stop_after_batch": {"by": "olive", "at": at}, "cancelled": None})
+    write_json(run.folder, CANCELLED, {"cancelled": {"by": "omar", "at": at}})
+    page = get(run.url).text
+    assert "olive asked for no further batch" in page
+    assert "omar cancelled the run" in page
 
 
 def test_the_login_cookie_of_the_iframe_is_enough(client: TestClient, login: dict[str, dict[str, str]]) -> None:
@@ -163,6 +177,7 @@ def test_what_the_cluster_names_itself_is_escaped(get: Any) -> None:
 
 def test_the_page_asks_for_news_while_something_runs_or_somebody_is_to_answer(get: Any) -> None:
     run = Run().ready()
+    waiting(run)
     assert 'data-seconds="15" data-note="Changes by itself once it is answered."' in get(run.url).text
     assert "refresh.js" in get(run.url).text
     write_json(run.folder, DECISION, samples.decision())
@@ -335,3 +350,8 @@ def test_what_we_use_of_airflow_beyond_its_public_interface_is_there(module: str
 def test_the_permission_check_still_reads_the_dag_from_the_path() -> None:
     # The whole protection hangs on this name; Airflow's own routes use it the same way.
     assert 'path_params.get("dag_id")' in inspect.getsource(web.requires_access_dag)
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])
+def test_the_overview_answers_get_alone(client: TestClient, login: dict[str, dict[str, str]], method: str) -> None:
+    assert client.request(method, "/kafka-rebalance/clusters", headers=login["admin"]).status_code == 405

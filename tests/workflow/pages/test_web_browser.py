@@ -168,6 +168,7 @@ def test_the_first_screen_at_the_approval_says_why_what_it_takes_and_what_is_rec
 ) -> None:
     """SCREENSHOTS=docs/img makes the README's picture anew."""
     run = run_at("waiting")
+    waiting(run)
     snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
     changed = {"reason": "Brokers 5 and 6 are new and hold nothing", "window": {"not_before": None, "finish_by": None}}
     json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot | changed)
@@ -299,6 +300,7 @@ def test_an_answer_shows_on_a_page_that_is_left_open_and_takes_nothing_away(
 ) -> None:
     monkeypatch.setattr(page, "ANSWER_SECONDS", 1)
     run = Run().ready()
+    waiting(run)
     look_as(browser, 1280)
     browser.get(f"{served}{run.url}")
     wait_until(browser, lambda: "Changes by itself once it is answered." in seen(browser), "the page does not ask")

@@ -13,6 +13,8 @@ import pytest
 from kafka_rebalance.documents.json_files import BATCHES, DECISION, PROPOSALS, write_json
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.report.run.drift import CandidateDrift, DriftReport
+from kafka_rebalance.report.run_state import Action, RunState
+from kafka_rebalance.workflow.cancel.params import ACTIONS
 from kafka_rebalance.workflow.pages import drift
 from kafka_rebalance.workflow.pages import runs as run_pages
 from support.airflow.airflow_home import RUNS
@@ -168,3 +170,8 @@ def test_without_a_plan_there_is_no_picture(get: Any) -> None:
     (run.folder / PROPOSALS).unlink()
     assert get(f"{run.url}/brokers.svg").status_code == 404
     assert get("/kafka-rebalance/run/kafka_rebalance/nothing/brokers.svg").status_code == 404
+
+
+def test_an_action_that_is_not_done_in_airflow_itself_is_one_of_the_cancel_dag() -> None:
+    in_airflow = {Action.ANSWER, Action.GO_ON, Action.VERIFY_AGAIN, Action.START_ANEW}
+    assert {action for state in RunState for action in state.actions} - in_airflow <= set(ACTIONS)

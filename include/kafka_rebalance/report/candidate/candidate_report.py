@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from kafka_rebalance.documents.json_object import Document
 from kafka_rebalance.documents.proposals.stays_behind import StaysBehind
 from kafka_rebalance.execution.time_window import with_controller
 from kafka_rebalance.model.candidate import Move
@@ -140,3 +141,22 @@ def off_share(candidate: CandidateReport) -> float | None:
 def furthest_off(ranges: Sequence[tuple[float | None, float | None]]) -> float | None:
     known = [max(1 - low, high - 1) for low, high in ranges if low is not None and high is not None]
     return max(known) if known and len(known) == len(ranges) else None
+
+
+def read_further_runs(part: Document) -> FurtherRuns | None:
+    """Of a candidate in proposals.json; None where no limit on bytes stopped it."""
+    found = part.optional_part("further_runs")
+    return None if found is None else FurtherRuns(found.count("runs"), found.count("bytes"))
+
+
+def read_less_even(part: Document) -> LessEven | None:
+    """Of a candidate in proposals.json; None where it ends as even as the cluster is, or that is not known."""
+    found = part.optional_part("less_even")
+    if found is None:
+        return None
+    before, after = (found.part(phase) for phase in ("before", "after"))
+    return LessEven(
+        found.text("metric"),
+        (before.number("lowest"), before.number("highest")),
+        (after.number("lowest"), after.number("highest")),
+    )

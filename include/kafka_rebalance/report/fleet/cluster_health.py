@@ -7,30 +7,13 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kafka_rebalance.documents.json_object import Document
-from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.report.fleet.trend import Trend
+from kafka_rebalance.report.run_state import RunState, Tone
 
 NIGHTS = 30  # of the ledger, in the small pictures
 CHECK_OVERDUE = timedelta(hours=36)  # it comes every night
 JANITOR_OVERDUE = timedelta(minutes=15)  # it comes every minute, and has ten for a look
 FINDINGS_SHOWN = 5
-ACTIVE_STATES = frozenset({"queued", "running"})  # of a Dag run
-TONES = ("bad", "attention", "good")  # worst first
-
-RUN_STATES = {  # state: (tone, words)
-    "planning": ("calm", "being planned"),
-    "unplanned": ("calm", "ended before there was a plan"),
-    "waiting": ("attention", "waits for approval"),
-    "undecided": ("calm", "planned, ended without a decision"),
-    "rejected": ("calm", "rejected"),
-    "expired": ("calm", "expired without an answer"),
-    "approved": ("attention", "approved, not started"),
-    "executing": ("attention", "reassigning"),
-    "broken_off": ("bad", "reassignment started, end not verified"),
-    "behind": ("attention", "in place, replicas not in sync yet"),
-    "verified": ("good", "done and verified"),
-    "failed": ("bad", "verification failed"),
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,29 +57,29 @@ class CheckRun:
 class Run:
     """One rebalance: our own state of it beside Airflow's."""
 
-    run_id: str
     at: datetime | None
-    state: str
+    state: RunState
     airflow_state: str
     link: Link
     problem: str = ""  # why our state cannot be told
 
     @property
-    def tone(self) -> str:
-        return "bad" if self.problem else RUN_STATES[self.state][0]
+    def tone(self) -> Tone:
+        return Tone.BAD if self.problem else self.state.tone
 
     @property
     def words(self) -> str:
-        return self.problem or RUN_STATES[self.state][1]
+        return self.problem or self.state.word
 
     @property
     def contradiction(self) -> str:
         """What Airflow says where it is not what the run's files say."""
-        if self.state in ("failed", "broken_off") and self.airflow_state == "success":
+        not_verified = (RunState.NOT_AS_APPROVED, RunState.NOT_IN_SYNC, RunState.BROKEN_OFF)
+        if self.state in not_verified and self.airflow_state == "success":
             return "Airflow has the run as success, by hand or by a cleared task. What counts is the verification."
-        if self.state == "verified" and self.airflow_state == "failed":
+        if self.state is RunState.VERIFIED and self.airflow_state == "failed":
             return "Airflow has the run as failed, but the cluster is as approved. The failed task's log says why."
-        if self.state == "executing" and self.airflow_state == "queued":
+        if self.state is RunState.EXECUTING and self.airflow_state == "queued":
             return "Airflow has not started the run's next task."
         return ""
 
@@ -185,7 +168,7 @@ class Cluster:
             said.append("its throttle lease cannot be read")
         if self.check_failed:
             said.append("the last check failed")
-        if self.runs and self.runs[0].tone == "bad":
+        if self.runs and self.runs[0].tone is Tone.BAD:
             said.append(self.runs[0].words if not self.runs[0].problem else "its last run cannot be read")
         if self.check is not None and self.check.segment_errors:
             said.append("errors in segment settings")
@@ -206,7 +189,7 @@ class Cluster:
             said.append("past its limit")
         if self.check is not None and not self.check.is_whole:
             said.append("not everything was measured")
-        if self.runs and self.runs[0].state in ("approved", "executing"):
+        if self.runs and self.runs[0].state in (RunState.APPROVED, RunState.EXECUTING):
             said.append(self.runs[0].words)
         if self.janitor is None and not self.problems:
             said.append("the janitor has not looked yet")
@@ -215,8 +198,8 @@ class Cluster:
         return said
 
     @property
-    def tone(self) -> str:
-        return "bad" if self._bad else "attention" if self._attention else "good"
+    def tone(self) -> Tone:
+        return Tone.BAD if self._bad else Tone.ATTENTION if self._attention else Tone.GOOD
 
     @property
     def health(self) -> str:
@@ -238,14 +221,14 @@ class Overview:
     @property
     def counts(self) -> tuple[tuple[str, int], ...]:
         """How many clusters there are of each tone, worst first."""
-        words = {"bad": "for somebody to act on", "attention": "to look at", "good": "fine"}
+        words = {Tone.BAD: "for somebody to act on", Tone.ATTENTION: "to look at", Tone.GOOD: "fine"}
         tones = [cluster.tone for cluster in self.clusters]
-        return tuple((words[tone], tones.count(tone)) for tone in TONES if tone in tones)
+        return tuple((words[tone], tones.count(tone)) for tone in words if tone in tones)
 
 
 def worst_first(clusters: Sequence[Cluster]) -> tuple[Cluster, ...]:
     """By health, then in the Variable's order."""
-    return tuple(sorted(clusters, key=lambda cluster: TONES.index(cluster.tone)))
+    return tuple(sorted(clusters, key=lambda cluster: tuple(Tone).index(cluster.tone)))
 
 
 def read_check(verdict: Mapping[str, object]) -> Check:
@@ -299,30 +282,3 @@ def read_janitor(report: Mapping[str, object]) -> Janitor | None:
         ),
         lock=document.optional_text("lock"),
     )
-
-
-def run_state(
-    *,
-    airflow_state: str,
-    is_planned: bool,
-    is_waiting: bool,
-    decision: Mapping[str, object] | None,
-    is_started: bool,
-    verification: Mapping[str, object] | None,
-) -> str:
-    """Our own state of a run, a key of RUN_STATES: what its files say, and Airflow's word only for what is not over."""
-    active = airflow_state in ACTIVE_STATES
-    if verification is not None:
-        again = active and verification.get("again") is True
-        passed = Document.of("verification.json", verification).flag("passed")
-        return "verified" if passed else "behind" if again else "failed"
-    if decision is None:
-        if is_waiting or active:
-            return "waiting" if is_waiting else "planning"
-        return "undecided" if is_planned else "unplanned"
-    choice = Document.of("decision.json", decision).optional_text("choice")
-    if choice is None or choice == REJECT:
-        return "expired" if choice is None else "rejected"
-    if is_started:
-        return "executing" if active else "broken_off"
-    return "approved" if active else "undecided"

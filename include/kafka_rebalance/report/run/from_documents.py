@@ -34,10 +34,10 @@ from kafka_rebalance.report.candidate.broker_loads import BrokerChange
 from kafka_rebalance.report.candidate.candidate_report import (
     CandidateReport,
     DiskCourse,
-    FurtherRuns,
     GroupReport,
-    LessEven,
     Score,
+    read_further_runs,
+    read_less_even,
 )
 from kafka_rebalance.report.candidate.client_cost import read_costs
 from kafka_rebalance.report.candidate.fullest_log_dirs import read_log_dirs
@@ -61,6 +61,7 @@ from kafka_rebalance.report.run.run_report import (
     RunReport,
     Verification,
 )
+from kafka_rebalance.report.run_state import run_facts
 
 Found = TypeVar("Found")
 _QUEUES = {"reassignments": "reassignments", "elections": "preferred elections", "deletions": "topic deletions"}
@@ -88,25 +89,6 @@ def _beside(part: Document | None) -> Beside | None:
     if part is None:
         return None
     return Beside(part.text("candidate"), part.count("bytes"), part.number("furthest"))
-
-
-def read_further_runs(part: Document) -> FurtherRuns | None:
-    """Of a candidate in proposals.json; None where no limit on bytes stopped it."""
-    found = part.optional_part("further_runs")
-    return None if found is None else FurtherRuns(found.count("runs"), found.count("bytes"))
-
-
-def read_less_even(part: Document) -> LessEven | None:
-    """Of a candidate in proposals.json; None where it ends as even as the cluster is, or that is not known."""
-    found = part.optional_part("less_even")
-    if found is None:
-        return None
-    before, after = (found.part(phase) for phase in ("before", "after"))
-    return LessEven(
-        found.text("metric"),
-        (before.number("lowest"), before.number("highest")),
-        (after.number("lowest"), after.number("highest")),
-    )
 
 
 def read_deciding(
@@ -143,6 +125,7 @@ def build_report(
     batches: Mapping[str, object] | None = None,
     progress: Mapping[str, object] | None = None,
     control: Mapping[str, object] | None = None,
+    cancelled: Mapping[str, object] | None = None,
     verification: Mapping[str, object] | None = None,
     left_out: Mapping[str, object] | None = None,
     estimate: Mapping[str, object] | None = None,
@@ -201,10 +184,20 @@ def build_report(
         recommendation=read_recommendation(plan) if plan else None,
         segments=segment_report(Document.of(SEGMENTS, segments)) if segments is not None else None,
         decision=answer,
-        execution=read_execution(batches=batches, progress=progress, throttle=throttle, control=control),
+        execution=read_execution(
+            batches=batches, progress=progress, throttle=throttle, control=control, cancelled=cancelled
+        ),
         verification=checks,
         history=history_line(account, document.time("observed_at")) if account is not None else None,
         problems=_contradictions(candidates, answer),
+        facts=run_facts(
+            snapshot=snapshot,
+            proposals=proposals,
+            segments=segments,
+            decision=decision,
+            batches=batches,
+            verification=verification,
+        ),
         left_out=_left_out(Document.of(LEFT_OUT, left_out)) if left_out is not None else (),
         estimate=read_estimate(Document.of(ESTIMATE, estimate)) if estimate is not None else None,
         deciding=read_deciding(document, plan, rates, rejection),

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from kafka_rebalance.documents.json_files import BATCHES, CONTROL, PROGRESS, THROTTLE
+from kafka_rebalance.documents.json_files import BATCHES, CANCELLED, CONTROL, PROGRESS, THROTTLE
 from kafka_rebalance.documents.json_object import Document
 from kafka_rebalance.execution.follow.broker_traffic import BrokerTraffic
 
@@ -164,6 +164,7 @@ def read_execution(
     progress: Mapping[str, object] | None,
     throttle: Mapping[str, object] | None,
     control: Mapping[str, object] | None,
+    cancelled: Mapping[str, object] | None,
 ) -> Execution:
     """Of the documents that are there. Raises ArtifactError for a missing or wrong value, naming file and key."""
     noted = Document.of(BATCHES, batches) if batches is not None else None
@@ -173,7 +174,10 @@ def read_execution(
         progress=_progress(Document.of(PROGRESS, progress)) if progress is not None else None,
         throttle=_throttle(Document.of(THROTTLE, throttle)) if throttle is not None else None,
         stop=Happening(stopped.time("at"), stopped.text("why")) if stopped else None,
-        asked=_asked(Document.of(CONTROL, control)) if control is not None else (),
+        asked=_asked(
+            Document.of(CONTROL, {} if control is None else control),
+            Document.of(CANCELLED, {} if cancelled is None else cancelled),
+        ),
     )
 
 
@@ -264,14 +268,14 @@ def _throttle(document: Document) -> Throttle:
     )
 
 
-def _asked(document: Document) -> tuple[Happening, ...]:
-    words = {"stop_after_batch": "asked for no further batch", "cancelled": "cancelled the run"}
-    found = []
-    for key, what in words.items():
-        part = document.optional_part(key)
-        if part is not None:
-            found.append(Happening(part.time("at"), f"{part.text('by')} {what}"))
-    return tuple(found)
+def _asked(control: Document, cancelled: Document) -> tuple[Happening, ...]:
+    """A cancel counts by its own file: who asks to stop at the same moment may write it out of control.json."""
+    stop, cancel = "stop_after_batch", "cancelled"
+    asked = (
+        (control.optional_part(stop), "asked for no further batch"),
+        (cancelled.optional_part(cancel) or control.optional_part(cancel), "cancelled the run"),
+    )
+    return tuple(Happening(part.time("at"), f"{part.text('by')} {what}") for part, what in asked if part is not None)
 
 
 def _listed(document: Document, key: str) -> tuple[Document, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -9,7 +10,7 @@ from datetime import datetime
 from kafka_rebalance.documents.proposals.recommendation import Recommendation
 from kafka_rebalance.documents.rejection import Rejection
 from kafka_rebalance.documents.segments import SegmentReport
-from kafka_rebalance.execution.approval_rules import OFFERED, on_buttons
+from kafka_rebalance.execution.approval_rules import OFFERED, REJECT, on_buttons
 from kafka_rebalance.execution.check.automatic_elections import AutomaticElections
 from kafka_rebalance.execution.time_window import Window, with_controller
 from kafka_rebalance.model.amounts_in_words import bound_in_words
@@ -21,8 +22,8 @@ from kafka_rebalance.report.candidate.limits_used import LimitUse
 from kafka_rebalance.report.run.diagnosis import Outlook
 from kafka_rebalance.report.run.how_far import Execution
 from kafka_rebalance.report.run.past_runs import Estimate
+from kafka_rebalance.report.run_state import RunFacts, RunState, run_state
 
-REJECT = "Reject"
 METRICS = {  # in the order of the page; keys are those of the table `scores`
     "disk": "Bytes on disk",
     "bytes_in": "Bytes in",
@@ -151,6 +152,7 @@ class RunReport:
     verification: Verification | None
     history: str | None  # where bytes in come from, in words; None: planned without the ledger's samples
     problems: tuple[str, ...]  # what contradicts itself in the folder, in words
+    facts: RunFacts  # by which the state is told
     left_out: tuple[LeftOutMove, ...] = ()
     estimate: Estimate | None = None  # None: the run is of a version that made none
     deciding: Deciding = field(default_factory=Deciding)
@@ -206,19 +208,14 @@ class RunReport:
         return self.estimate.finishes_in(candidate.planned_seconds) if self.estimate else ""
 
     @property
-    def state(self) -> str:
-        """Where the run stands; the words for each are in `page.STATES`."""
-        if self.verification is not None:
-            return "verified" if self.verification.passed else "behind" if self.verification.again else "failed"
-        if self.decision is not None:
-            if not self.decision.is_approval:
-                return "expired" if self.decision.choice is None else "rejected"
-            return "executing" if self.execution.batches else "approved"
-        if not self.is_planned:
-            return "planning"
-        if self.policy is None:
-            return "read-only"
-        return "stopped" if self.is_stopped else "waiting"
+    def state(self) -> RunState:
+        """Where the run stands, by its files and what is known of Airflow."""
+        return run_state(self.facts)
+
+    def in_airflow(self, *, is_active: bool, has_open_request: bool | None = None) -> RunReport:
+        """With what Airflow says of the run."""
+        facts = dataclasses.replace(self.facts, is_active=is_active, has_open_request=has_open_request)
+        return dataclasses.replace(self, facts=facts)
 
     @property
     def stopped(self) -> tuple[str, ...]:
@@ -231,24 +228,3 @@ class RunReport:
         names = [c.name for c in self.candidates if c.status in OFFERED and c.name not in self.stopped]
         offered = on_buttons(names, self.ranking or (self.recommended or "",))
         return tuple(name for name in names if name not in offered)
-
-    @property
-    def is_stopped(self) -> bool:
-        """Whether nothing is left to approve but what moves nothing."""
-        moving = {c.name for c in self.candidates if c.partitions and c.status != "infeasible"}
-        return bool(self.stopped) and moving <= set(self.stopped)
-
-    @property
-    def is_open(self) -> bool:
-        """Whether nothing of the run has reached the cluster, and something still may."""
-        return self.state in ("planning", "waiting", "approved")
-
-    @property
-    def changes_by_itself(self) -> bool:
-        """Whether the page of a run that is going on is about to change without anybody's answer."""
-        return self.state in ("planning", "approved", "executing", "behind")
-
-    @property
-    def waits_for_people(self) -> bool:
-        """Whether the page of a run that is going on changes when somebody answers."""
-        return self.state in ("waiting", "stopped")

@@ -108,7 +108,7 @@ def _phases(report: RunReport) -> tuple[tuple[str, int], ...]:
 def _silence(report: RunReport, now: datetime) -> str:
     progress = report.execution.progress
     last = progress.updated_at if progress else report.execution.began_at
-    if report.state != "executing" or last is None or now - last < SILENT:
+    if not report.state.is_unverified or last is None or now - last < SILENT:
         return ""
     if report.execution.stop is not None or _is_in_place(report):
         return ""  # the tasks behind reassign note nothing here
@@ -122,7 +122,7 @@ def _silence(report: RunReport, now: datetime) -> str:
 def _is_in_place(report: RunReport) -> bool:
     """By batches.json, or by a last look that saw the last batch end: the one is written a little after the other."""
     execution = report.execution
-    if report.state != "executing" or execution.progress is None:
+    if not report.state.is_unverified or execution.progress is None:
         return False
     plan, is_over = execution.progress.plan, execution.progress.state == BATCH_DONE
     done = max(plan.partitions_done if is_over else 0, sum(batch.partitions for batch in execution.done))
@@ -132,7 +132,7 @@ def _is_in_place(report: RunReport) -> bool:
 def _ended(report: RunReport) -> str:
     """Of a run that Airflow has ended; empty unless it left a reassignment that was not verified."""
     throttle = report.execution.throttle
-    if report.state != "executing":
+    if not report.state.is_unverified:
         return ""
     said = [
         "The run has ended, and nobody follows its batches any more: this is how it stood when somebody last looked."

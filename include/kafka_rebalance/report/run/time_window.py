@@ -61,7 +61,11 @@ def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -
     on, where batches move; `now` is None where nobody is there to see the run.
     """
     window, execution = report.deciding.window, report.execution
-    if report.state not in ("approved", "executing") or execution.stop is not None or window == Window():
+    if (
+        not (report.state.is_approved_only or report.state.is_unverified)
+        or execution.stop is not None
+        or window == Window()
+    ):
         return None
     left = _left(report, rest, now)
     said = []

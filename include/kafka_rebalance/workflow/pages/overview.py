@@ -20,12 +20,12 @@ from fastapi.responses import HTMLResponse
 from sqlalchemy.orm import Session
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ArtifactError, RebalanceError, StorageError
 from kafka_rebalance.report.fleet import cluster_health as report
 from kafka_rebalance.report.fleet.cluster_health import Approval, CheckRun, Cluster, Janitor, Lease, Link, Overview, Run
 from kafka_rebalance.report.fleet.trend import trends
 from kafka_rebalance.report.page import render_overview
+from kafka_rebalance.report.run_state import ACTIVE_STATES, RunFacts, RunState, run_facts, run_state
 from kafka_rebalance.workflow.fleet import CHECK_DAG, CLUSTERS, JANITOR_DAG, REBALANCE_DAG, VERDICT, fleet
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.pages.run_records import (
@@ -39,7 +39,7 @@ from kafka_rebalance.workflow.pages.run_records import (
 )
 from kafka_rebalance.workflow.pages.urls import base_path, overview_url, run_page_url, run_url, static_url
 from kafka_rebalance.workflow.run import freeze
-from kafka_rebalance.workflow.run.folder import file_name, newest_attempt, open_run_folder, runs_root
+from kafka_rebalance.workflow.run.folder import RunFolder, file_name, newest_attempt, open_run_folder, runs_root
 from kafka_rebalance.workflow.throttle import leases
 from kafka_rebalance.workflow.throttle.leases import StoredLease
 
@@ -266,23 +266,33 @@ def _observed(connection_id: str, now: datetime, problems: list[str]) -> list[tu
 def _run(record: RebalanceRecord, records: Records) -> Run:
     """Our own state of the run, out of its folder."""
     link = Link("Report", run_page_url(record.dag_id, record.run_id), inside=True)
-    made = Run(record.run_id, record.run_after, "planning", record.state, link)
+    made = Run(record.run_after, RunState.PLANNING, record.state, link)
     try:
-        documents: dict[str, dict[str, Any] | None] = {}
         folder = open_run_folder(record.folder) if record.folder is not None else None
-        for name in (json_files.DECISION, json_files.VERIFICATION):
-            documents[name] = None if folder is None else json_files.read_json_if_there(folder, name)
-        state = report.run_state(
-            airflow_state=record.state,
-            is_planned=folder is not None and is_there(folder / json_files.PROPOSALS),
-            is_waiting=(record.dag_id, record.run_id) in records.waiting,
-            decision=documents[json_files.DECISION],
-            is_started=folder is not None and is_there(folder / json_files.BATCHES),
-            verification=documents[json_files.VERIFICATION],
-        )
+        is_asked = (record.dag_id, record.run_id) in records.waiting
+        return replace(made, state=run_state(_facts(folder, record.state in ACTIVE_STATES, is_asked)))
     except (RebalanceError, OSError) as unreadable:
         return replace(made, problem=f"its folder cannot be read: {unreadable}")
-    return replace(made, state=state)
+
+
+def _facts(folder: RunFolder | None, is_active: bool, is_asked: bool) -> RunFacts:
+    """What the run's page tells the state by; of the plan's files, which may be long, only what counts."""
+
+    def found(name: str, counts: bool = True) -> dict[str, Any] | None:
+        return None if folder is None or not counts else json_files.read_json_if_there(folder, name)
+
+    decision, verification = found(json_files.DECISION), found(json_files.VERIFICATION)
+    by_plan = decision is None and verification is None and not is_asked
+    return run_facts(
+        snapshot=found(json_files.SNAPSHOT, by_plan),
+        proposals=found(json_files.PROPOSALS, by_plan),
+        segments=found(json_files.SEGMENTS, by_plan),
+        decision=decision,
+        batches=found(json_files.BATCHES),
+        verification=verification,
+        is_active=is_active,
+        has_open_request=is_asked,
+    )
 
 
 def _janitor(connection_id: str, problems: list[str]) -> Janitor | None:

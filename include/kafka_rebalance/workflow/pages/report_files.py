@@ -39,6 +39,7 @@ def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
         batches=json_files.read_json_if_there(folder, json_files.BATCHES),
         progress=json_files.read_json_if_there(folder, json_files.PROGRESS),
         control=json_files.read_json_if_there(folder, json_files.CONTROL),
+        cancelled=json_files.read_json_if_there(folder, json_files.CANCELLED),
         verification=json_files.read_json_if_there(folder, json_files.VERIFICATION),
         left_out=json_files.read_json_if_there(folder, json_files.LEFT_OUT),
         estimate=json_files.read_json_if_there(folder, json_files.ESTIMATE),

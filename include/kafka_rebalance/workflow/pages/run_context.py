@@ -7,6 +7,7 @@ from sqlalchemy.orm import Session
 from kafka_rebalance.documents.json_files import BATCHES
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import RebalanceError, SettingsError, StorageError
+from kafka_rebalance.report.run_state import ACTIVE_STATES
 from kafka_rebalance.workflow.pages.run_records import DagRun, is_paused, newer_rebalances, read_variable
 from kafka_rebalance.workflow.run.folder import RunFolder, open_run_folder
 from kafka_rebalance.workflow.run.freeze import VARIABLE, frozen_clusters
@@ -51,7 +52,7 @@ def superseded_by(session: Session, dag_run: DagRun, folder: RunFolder) -> str:
                 "planned. An approval here is held against the cluster first, and refused where it differs. Reject "
                 "it, and start a new Dag run if there is still something to do."
             )
-        if newer.state in ("queued", "running"):
+        if newer.state in ACTIVE_STATES:
             waiting = (
                 waiting or f"A newer proposal for this cluster waits in run {newer.run_id}. Decide on one of them."
             )

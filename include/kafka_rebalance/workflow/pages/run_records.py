@@ -30,6 +30,7 @@ __all__ = [
     "DagRun",
     "RebalanceRecord",
     "RequestRecord",
+    "has_open_request",
     "is_paused",
     "is_rebalance",
     "newer_rebalances",
@@ -189,6 +190,12 @@ def open_requests(session: Session, dag_ids: Collection[str]) -> tuple[RequestRe
         )
         for one, value in found
     )
+
+
+def has_open_request(session: Session, dag_run: DagRun) -> bool:
+    """Whether the run waits for a person's answer."""
+    asked = open_requests(session, {dag_run.dag_id})
+    return any(one.run_id == dag_run.run_id for one in asked)
 
 
 def recent_checks(session: Session, dag_id: str, task_id: str, most: int) -> tuple[CheckRecord, ...]:

@@ -15,6 +15,7 @@ from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, V
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError
 from kafka_rebalance.report.page import Around, picture, render_drift, render_message, render_page
+from kafka_rebalance.report.run_state import ACTIVE_STATES, RunState
 from kafka_rebalance.workflow.pages.drift import PATIENCE_SECONDS, drift_now, read_drift
 from kafka_rebalance.workflow.pages.plan_tables import begin_to_read
 from kafka_rebalance.workflow.pages.report_files import read_reassignment, read_report
@@ -24,6 +25,7 @@ from kafka_rebalance.workflow.pages.run_records import (
     NONCE_KEY,
     SNAPSHOT_TASK,
     DagRun,
+    has_open_request,
     is_rebalance,
     read_pushed,
     read_run,
@@ -33,9 +35,7 @@ from kafka_rebalance.workflow.run.folder import RunFolder, check_shared, file_na
 
 log = logging.getLogger(__name__)
 
-ACTIVE_STATES = frozenset({"queued", "running"})
 MANY_MOVES = 10_000  # take longer to read than one likes to wait for a search
-NOT_BEGUN = ("waiting", "approved")  # states of a report in which the cluster may still move on from under the plan
 
 
 class NotServed(Exception):
@@ -54,14 +54,15 @@ def run_page(dag_id: str, run_id: str, session: Session, known: str | None = Non
 
     def page() -> Response:
         folder, dag_run = open_folder(dag_id, run_id, session)
-        report = read_report(folder, for_page=True)
         is_active = str(dag_run.state) in ACTIVE_STATES
-        moves_on = is_active and report.changes_by_itself
+        is_asked = is_active and has_open_request(session, dag_run)
+        report = read_report(folder, for_page=True).in_airflow(is_active=is_active, has_open_request=is_asked)
+        state = report.state
+        is_before_writes = state is RunState.PLANNING or state.may_be_written
         around = Around(
             at=datetime.now(UTC),
-            is_active=is_active,
             holds=holds(session, dag_id, report.connection_id) if is_active else (),
-            superseded=superseded_by(session, dag_run, folder) if is_active and report.is_open else "",
+            superseded=superseded_by(session, dag_run, folder) if is_active and is_before_writes else "",
         )
         if report.focus is not None and report.focus.partitions >= MANY_MOVES:
             begin_to_read(folder, read_json(folder, PROPOSALS), report.focus.name)
@@ -69,8 +70,8 @@ def run_page(dag_id: str, run_id: str, session: Session, known: str | None = Non
             report,
             static_url=static_url(),
             run_url=run_page_url(dag_id, run_id),
-            is_live=moves_on or (is_active and report.waits_for_people),
-            drift_url=drift_url(dag_id, run_id) if is_active and report.state in NOT_BEGUN else None,
+            is_live=is_active and (state.changes_by_itself or state.waits_for_people),
+            drift_url=drift_url(dag_id, run_id) if is_active and state.may_be_written else None,
             around=around,
         )
         tag = f'"{sha256(html.encode()).hexdigest()}"'

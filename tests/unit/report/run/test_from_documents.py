@@ -10,6 +10,7 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES
 from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
+from kafka_rebalance.report.run_state import RunState
 from support.documents import report_samples as samples
 
 
@@ -27,18 +28,21 @@ def report(**documents: Any) -> RunReport:
 @pytest.mark.parametrize(
     ("documents", "state"),
     [
-        ({"proposals": None}, "planning"),
-        ({}, "waiting"),
-        ({"snapshot": samples.snapshot(policy=None, policy_digest=None)}, "read-only"),
-        ({"decision": samples.decision("Reject", digest=None)}, "rejected"),
-        ({"decision": {"format_version": 1, "choice": None, "expired": True}}, "expired"),
-        ({"decision": samples.decision()}, "approved"),
-        ({"decision": samples.decision(), "batches": samples.batches()}, "executing"),
-        ({"decision": samples.decision(), "verification": samples.verification(passed=True)}, "verified"),
-        ({"decision": samples.decision(), "verification": samples.verification(passed=False)}, "failed"),
+        ({"proposals": None}, RunState.PLANNING),
+        ({}, RunState.WAITING),
+        ({"snapshot": samples.snapshot(policy=None, policy_digest=None)}, RunState.READ_ONLY),
+        ({"decision": samples.decision("Reject", digest=None)}, RunState.REJECTED),
+        ({"decision": {"format_version": 1, "choice": None, "expired": True}}, RunState.UNANSWERED),
+        ({"decision": samples.decision()}, RunState.APPROVED),
+        ({"decision": samples.decision(), "batches": samples.batches()}, RunState.EXECUTING),
+        ({"decision": samples.decision(), "verification": samples.verification(passed=True)}, RunState.VERIFIED),
+        (
+            {"decision": samples.decision(), "verification": samples.verification(passed=False)},
+            RunState.NOT_AS_APPROVED,
+        ),
     ],
 )
-def test_the_state_follows_from_what_is_in_the_folder(documents: dict[str, Any], state: str) -> None:
+def test_the_state_follows_from_what_is_in_the_folder(documents: dict[str, Any], state: RunState) -> None:
     assert report(**documents).state == state
 
 
