@@ -1,9 +1,9 @@
 """`kafka_balance_check`: every night, how far each cluster is from balance. Never writes to a cluster.
 
-The clusters are the connection ids in the Airflow Variable `kafka_rebalance_clusters` (a JSON list). One that is past
-its policy's `imbalance_limit` gets a run of `kafka_rebalance`, which waits for approval; not while another is open, nor
-where a person has rejected one and nothing material has changed since, nor where no rebalance could help. A cluster
-that cannot be read, or not within `CHECK_TIMEOUT`, fails its own part of the run and holds up no other.
+The clusters are the connection ids in the Airflow Variable `kafka_rebalance_clusters` (a JSON list). A cluster past its
+policy's `imbalance_limit` gets a run of `kafka_rebalance`, which waits for approval. It gets none while another one is
+open, or while no rebalance could help. It gets none if a person rejected one and nothing material has changed since.
+A cluster that cannot be read within `CHECK_TIMEOUT` fails its own part of the run, and holds up no other.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""`kafka_ledger`: every night, one file a table, cluster and day of the ledger's many. Touches no cluster.
+"""`kafka_ledger`: every night, makes one file of the ledger's many for each table, cluster and past day.
 
-Spark merges the days that are over; a row is removed from where it was only once it was read back from the new file. A
-day that cannot be read or written stays as it is and is named in the log, and its turn comes again the next night.
+It touches no cluster. Spark merges the days that are over. It removes an old file only after it has read its rows back
+from the new one. A day that cannot be read or written stays as it is. The log names it, and the next night tries again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """`kafka_rebalance_cancel`: stop, cancel or throttle a running rebalance, go back from the last, or elect a controller.
 
-Finds the running rebalance by the cluster's lock. Cancelling now waits for a person's approval, and so does a throttle
-above the approved one; going back is a run of `kafka_rebalance` with an approval of its own. Another
-controller is elected after an approval, with or without a running rebalance, over a request that does not end.
+It finds the running rebalance by the cluster's lock. `cancel_now` waits for a person's approval, and so does a throttle
+above the approved one. `roll_back` starts a run of `kafka_rebalance` with an approval of its own. `elect_controller`
+waits for an approval too. It helps with a request that does not end, with or without a running rebalance.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """`kafka_rebalance`: snapshot a cluster, plan, wait for a person, move exactly what was approved, verify.
 
-Each task is one call; what it does is in `kafka_rebalance.workflow.tasks`. Heavy imports wait until a task runs, so
+Each task is one call; `kafka_rebalance.workflow.tasks` says what it does. Tasks import heavy modules when they run, so
 that the Dag processor stays quick.
 """
 

@@ -1,10 +1,10 @@
-"""`kafka_throttle_janitor`: every minute, custodian of throttles and locks whose run is gone, paused or failed.
+"""`kafka_throttle_janitor`: every minute, takes care of throttles and locks whose run is gone, paused or failed.
 
-It looks after the clusters of the Airflow Variable `kafka_rebalance_clusters`, and after every one that has a throttle
-or a lock of ours. It takes off what our lease says is ours, once nothing of it is copied any more, and gives back the
-lock of a run that is over. It fails, once for each trouble and every half hour while it lasts, where copies are in
-flight that nobody follows: put your alerts on this Dag's failures. What else it finds is in its log and in
-`runs_url/janitor/<connection>.json`; it cleans of that only what an approver ticks in `clean`.
+It looks after the clusters of the Airflow Variable `kafka_rebalance_clusters`, and after every cluster with a throttle
+or a lock of ours. When the copies have ended, it takes off what our lease says is ours. It gives back the lock of a run
+that is over. It fails if copies are in flight that nobody follows: once for each finding, and every half hour while it
+lasts. Put your alerts on this Dag's failures. Its other findings are in its log and in
+`runs_url/janitor/<connection>.json`. It cleans only what an approver ticks in `clean`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ CLUSTERS = "kafka_rebalance_clusters"
 
 @dag(
     dag_id="kafka_throttle_janitor",
-    description="Throttles and locks whose run is gone; what nobody holds.",
+    description="Take care of throttles and locks whose run is gone, and find throttles that nobody holds.",
     schedule=CronTriggerTimetable("* * * * *", timezone="UTC"),
     catchup=False,
     max_active_runs=1,
@@ -30,7 +30,7 @@ CLUSTERS = "kafka_rebalance_clusters"
     allowed_run_types=["scheduled", "manual"],  # no backfill: a look at the past sees today
     params={
         "kafka_conn_id": Param(
-            None, type=["null", "string"], title="Cluster", description="This one alone; empty: all of them."
+            None, type=["null", "string"], title="Cluster", description="Only this cluster. Empty: all clusters."
         ),
         "clean": Param(
             [],

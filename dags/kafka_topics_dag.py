@@ -1,6 +1,7 @@
 """`kafka_topics`: create, alter, list, describe and delete topics by Kafka's own rules.
 
-Altering and deleting wait for a person's approval; expanding shows before what it does to keys and consumers.
+Altering and deleting wait for a person's approval. Before an expansion, the approver reads what it does to keys and
+consumers.
 """
 
 from __future__ import annotations

@@ -34,18 +34,25 @@ REBALANCE_PARAMS: dict[str, Param] = {
         type="string",
         enum=list(JOBS),
         title="Job",
-        description="balance: replicas, disk and leaders. leaders: re-order lists only; with `drain`, those brokers "
-        "lead nothing in the end. elect: preferred leaders, and no list changes. drain: empty brokers. "
-        "replace: one broker by another. relieve: only brokers above the band (or relieve_above) give. "
-        "repair_racks: rack rule only. Of each, candidate `light` does no more than that; `balanced` balances as well.",
+        description="balance: balance replicas, disks and leaders. leaders: only re-order lists; with `drain`, those "
+        "brokers lead nothing in the end. elect: elect preferred leaders and change no list. drain: empty brokers. "
+        "replace: replace one broker by another. relieve: only brokers above the band (or relieve_above) give. "
+        "repair_racks: repair the rack rule only. `light` does no more than the job; `balanced` also balances.",
     ),
-    "reason": Param(None, type=["null", "string"], title="Reason", description="Why; shown to the approver."),
+    "reason": Param(
+        None, type=["null", "string"], title="Reason", description="Why you ask for it. The approver reads this."
+    ),
     "not_before": _time(
-        "Not before", "No batch begins earlier: the run waits. With its zone: 2026-11-21T22:00:00+01:00."
+        "Not before", "No batch begins earlier: the run waits. Give the zone: 2026-11-21T22:00:00+01:00."
     ),
-    "finish_by": _time("Finish by", "No batch begins that would end later, by its predicted time. With its zone."),
+    "finish_by": _time("Finish by", "No batch begins whose predicted end is later. Give the zone."),
     "drain": Param(
-        [], type="array", items={"type": "integer"}, title="Drain", description="Broker ids to empty.", section=_BROKERS
+        [],
+        type="array",
+        items={"type": "integer"},
+        title="Drain",
+        description="Ids of brokers to empty.",
+        section=_BROKERS,
     ),
     "replace": Param(
         {},
@@ -59,20 +66,22 @@ REBALANCE_PARAMS: dict[str, Param] = {
         type="array",
         items={"type": "integer"},
         title="Brokers out",
-        description="Broker ids that keep what they have and receive nothing.",
+        description="Ids of brokers that keep what they have and receive nothing.",
         section=_BROKERS,
     ),
-    "topics_in": _globs(["*"], "Topics in", "Globs of topics that may be changed."),
+    "topics_in": _globs(["*"], "Topics in", "Globs of topics that the run may change."),
     "topics_out": _globs([], "Topics out", "Globs of topics that stay as they are."),
     "topics_to_move": Param(
         None,
         type=["null", "string"],
         format="multiline",
         title="Topics to move",
-        description="Instead of Topics in: the JSON of kafka-reassign-partitions' --topics-to-move-json-file.",
+        description="The JSON of kafka-reassign-partitions' --topics-to-move-json-file, instead of Topics in.",
         section=_TOPICS,
     ),
-    "pinned_topics": _globs([], "Pinned topics", "Globs of topics whose replicas stay; leaders may be re-ordered."),
+    "pinned_topics": _globs(
+        [], "Pinned topics", "Globs of topics whose replicas stay on their brokers. Leaders may change."
+    ),
     "rack_pinned_topics": _globs(
         [], "Rack-pinned topics", "Globs of topics whose replicas move within their rack only."
     ),
@@ -80,7 +89,7 @@ REBALANCE_PARAMS: dict[str, Param] = {
         False,
         type="boolean",
         title="Internal topics",
-        description="Also move __consumer_offsets and __transaction_state, where the policy allows it.",
+        description="Also move __consumer_offsets and __transaction_state, if the policy allows it.",
         section=_TOPICS,
     ),
     "replication_factor": Param(
@@ -88,7 +97,7 @@ REBALANCE_PARAMS: dict[str, Param] = {
         type=["null", "integer"],
         minimum=1,
         title="Replication factor",
-        description="For the job replication_factor.",
+        description="The new factor, for the job replication_factor.",
         section=_TOPICS,
     ),
     "relieve_above": Param(
@@ -97,10 +106,10 @@ REBALANCE_PARAMS: dict[str, Param] = {
         exclusiveMinimum=0,
         exclusiveMaximum=1,
         title="Relieve above",
-        description="0.8: job relieve takes from brokers alone whose disk is above 80 % of its capacity.",
+        description="With 0.8, job relieve takes only from brokers whose disk is above 80 % of its capacity.",
         section=_LIMITS,
     ),
-    "max_bytes": _limit("Bytes at most", "Bytes to copy; the policy's limit holds as well."),
+    "max_bytes": _limit("Bytes at most", "Bytes to copy. The policy's limit holds too."),
     "max_replicas": _limit("Replicas at most", "Replicas to copy."),
     "max_leader_changes": _limit("Leader changes at most", "Partitions whose preferred leader changes."),
     "throttle_bytes_per_second": Param(
@@ -109,8 +118,8 @@ REBALANCE_PARAMS: dict[str, Param] = {
         minimum=1,
         pattern=f"^{AUTO}$",
         title="Throttle (bytes/s per broker)",
-        description="Within the policy's range; empty is the policy's maximum; auto is what the brokers' networks have "
-        "left (their capacities have to be in the connection). The approver may change it.",
+        description="Within the policy's range. Empty: the policy's maximum. auto: what the brokers' networks have "
+        "left; the connection must have their capacities. The approver may change it.",
         section=_LIMITS,
     ),
     "copies_per_broker": Param(
@@ -118,7 +127,7 @@ REBALANCE_PARAMS: dict[str, Param] = {
         type="integer",
         minimum=1,
         title="Copies per broker",
-        description="Replicas that one broker sends or receives in one batch.",
+        description="How many replicas one broker sends or receives at once.",
         section=_LIMITS,
     ),
     "plan": Param(
@@ -126,15 +135,15 @@ REBALANCE_PARAMS: dict[str, Param] = {
         type=["null", "string"],
         format="multiline",
         title="Plan",
-        description="In the JSON of kafka-reassign-partitions, or all that its --generate prints. It is checked, "
-        'scored beside our own candidates, and can be approved like them. Its log_dirs may only say "any".',
+        description="The JSON of kafka-reassign-partitions, or all that its --generate prints. The run checks it and "
+        'scores it beside its own candidates. People can approve it like them. Its log_dirs may only say "any".',
         section=_PLAN,
     ),
     "plan_path": Param(
         None,
         type=["null", "string"],
         title="Plan file",
-        description="Instead of a pasted plan: a file below the plans folder ([kafka_rebalance] plans_folder).",
+        description="A file below the plans folder ([kafka_rebalance] plans_folder), instead of a pasted plan.",
         section=_PLAN,
     ),
     "candidates": Param(
@@ -143,8 +152,8 @@ REBALANCE_PARAMS: dict[str, Param] = {
         items={"type": "string", "enum": list(CANDIDATES)},
         examples=list(CANDIDATES),
         title="Candidates",
-        description="What to compute. as_kafka: what kafka-reassign-partitions --generate would propose, to compare. "
-        "None: only with a plan, to judge nothing but that.",
+        description="What to compute. as_kafka shows what kafka-reassign-partitions --generate would propose. With a "
+        "plan you may choose none: then the run judges nothing but that plan.",
         section=_TUNING,
     ),
     "prefer": Param(
@@ -152,7 +161,7 @@ REBALANCE_PARAMS: dict[str, Param] = {
         type="string",
         enum=list(PREFERENCES),
         title="Prefer",
-        description="Which candidate is recommended. tolerance: the cheapest that ends within the tolerance. "
+        description="Which candidate the run recommends. tolerance: the cheapest that ends within the tolerance. "
         "fewest_bytes: the cheapest that does the job. The policy may ask for fewest_bytes too.",
         section=_TUNING,
     ),
@@ -162,7 +171,7 @@ REBALANCE_PARAMS: dict[str, Param] = {
         exclusiveMinimum=0,
         exclusiveMaximum=1,
         title="Tolerance",
-        description="0.10: every resource of candidate `balanced` within 10 % of the reachable mean.",
+        description="With 0.10, candidate `balanced` brings every resource within 10 % of the reachable mean.",
         section=_TUNING,
     ),
     "trials": Param(
@@ -171,7 +180,7 @@ REBALANCE_PARAMS: dict[str, Param] = {
         minimum=1,
         maximum=1000,
         title="Trials",
-        description="Searches of each candidate from other seeds, side by side on Spark's executors; the best is kept.",
+        description="Searches of each candidate on Spark's executors, each from a seed of its own. The best counts.",
         section=_TUNING,
     ),
     "seed": Param(

@@ -70,6 +70,14 @@ def test_a_broken_link_is_found(link: str) -> None:
     assert len(broken_links(ROOT / "README.md", f"See {link}.")) == 1
 
 
+def test_every_test_that_a_page_names_is_there() -> None:
+    written = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "tests").rglob("test_*.py"))
+    there = set(re.findall(r"^ *(?:async )?def (test_\w+)", written, flags=re.MULTILINE))
+    named = {name for page in NAMES for name in re.findall(r"`(test_\w+)`", prose(ROOT / page))}
+    assert len(named) > 50
+    assert named - there == set()
+
+
 def test_every_page_can_be_reached_from_the_readme() -> None:
     reached, open_pages = set[Path](), [ROOT / "README.md"]
     while open_pages:

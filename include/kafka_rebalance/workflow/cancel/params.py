@@ -15,24 +15,26 @@ CANCEL_PARAMS: dict[str, Param] = {
         type="string",
         enum=list(ACTIONS),
         title="Action",
-        description="stop_after_batch: no further batch. cancel_now: copies in flight are given up, after an approval "
-        "that shows what it costs. roll_back: a new run back to the lists recorded before, with an approval of its "
-        "own. set_throttle: another rate for the copies of the running rebalance; above the approved one, after an "
-        "approval. elect_controller: another broker becomes controller, and reads a request anew that does not end; "
-        "after an approval. It needs no running rebalance.",
+        description="stop_after_batch: request no further batch. cancel_now: give up copies in flight, after an "
+        "approval that shows what it costs. roll_back: start a run back to the recorded lists, with an approval of its "
+        "own. set_throttle: give running copies another rate; a rate above the approved one needs an approval. "
+        "elect_controller: have another broker become controller, after an approval. It reads a request anew that "
+        "does not end. This needs no running rebalance.",
     ),
     "throttle_bytes_per_second": Param(
         None,
         type=["null", "integer"],
         minimum=1,
         title="Throttle (bytes/s per broker)",
-        description="For set_throttle, within the policy's range.",
+        description="The new rate for set_throttle, within the policy's range.",
     ),
     "run_id": Param(
         None,
         type=["null", "string"],
         title="Run",
-        description="For roll_back: the run of kafka_rebalance to go back from. Empty is the one that began last.",
+        description="The run of kafka_rebalance to go back from, for roll_back. Empty: the run that began last.",
     ),
-    "reason": Param(None, type=["null", "string"], title="Reason", description="Why; shown to the approver."),
+    "reason": Param(
+        None, type=["null", "string"], title="Reason", description="Why you ask for it. The approver reads this."
+    ),
 }

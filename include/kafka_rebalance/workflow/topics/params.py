@@ -34,44 +34,48 @@ TOPICS_PARAMS: dict[str, Param] = {
         None,
         type=["null", "string"],
         title="Topic",
-        description="The name of one topic. For list and describe a regular expression; empty is every topic.",
+        description="The name of one topic; for list and describe a regular expression. Empty: every topic.",
     ),
-    "reason": Param(None, type=["null", "string"], title="Reason", description="Why; shown to the approver."),
-    "dry_run": _flag("Dry run", "Check and show everything, ask nobody, write nothing."),
+    "reason": Param(
+        None, type=["null", "string"], title="Reason", description="Why you ask for it. The approver reads this."
+    ),
+    "dry_run": _flag("Dry run", "Check and show everything, but ask nobody and write nothing."),
     "only": Param(
         "all",
         type="string",
         enum=["all", "under_replicated", "unavailable", "with_overrides"],
         title="Only",
-        description="For describe and list: which partitions, or topics with configs of their own.",
+        description="Which partitions describe and list show, or only topics with configs of their own.",
     ),
     "partitions": _optional(
-        "integer", "Partitions", "Of a new topic; of an existing one the new total. Never fewer.", _CREATE
+        "integer", "Partitions", "How many a new topic gets, or the new total of an existing one. Never fewer.", _CREATE
     ),
-    "replication_factor": _optional("integer", "Replication factor", "Of a new topic.", _CREATE),
+    "replication_factor": _optional(
+        "integer", "Replication factor", "How many replicas each partition of a new topic gets.", _CREATE
+    ),
     "config": _texts("Configs", "key=value, one a line.", _CREATE),
     "bytes_in_per_second": _optional(
         "integer",
         "Bytes in (bytes/s)",
-        "What producers will write to the whole topic: gives what it costs.",
+        "What producers will write to the whole topic. The run then says what it costs each broker.",
         _CREATE,
         minimum=0,
     ),
     "delete_config": _texts("Configs to remove", "Keys, one a line.", _ALTER),
-    "if_not_exists": _flag("If not exists", "Create: do nothing where the topic is there.", _CREATE),
-    "if_exists": _flag("If exists", "Alter, delete: do nothing where the topic is not there.", _ALTER),
+    "if_not_exists": _flag("If not exists", "Create: do nothing if the topic exists.", _CREATE),
+    "if_exists": _flag("If exists", "Alter, delete: do nothing if the topic does not exist.", _ALTER),
     "assignment": Param(
         "room",
         type="string",
         enum=["room", "kafka"],
         title="Placement",
-        description="room: new partitions go where the cluster has room. kafka: by Kafka's own algorithm.",
+        description="room: new partitions go where the cluster has room. kafka: they go by Kafka's own algorithm.",
         section=_PLACE,
     ),
     "replica_assignment": _optional(
         "string",
         "Replica assignment",
-        "1:2,2:3,3:1 says every replica of every partition; of an existing topic those that exist too.",
+        "1:2,2:3,3:1 names every replica of every partition. For an existing topic, include the existing ones.",
         _PLACE,
     ),
     "rack_mode": Param(
@@ -79,7 +83,8 @@ TOPICS_PARAMS: dict[str, Param] = {
         type="string",
         enum=["enforced", "disabled", "safe"],
         title="Racks",
-        description="enforced: every broker must have a rack, or none. safe: without racks where one is missing.",
+        description="enforced: every broker must have a rack, or none may. disabled: ignore racks. safe: ignore racks "
+        "if one is missing.",
         section=_PLACE,
     ),
     "sample_rows": Param(
@@ -88,7 +93,7 @@ TOPICS_PARAMS: dict[str, Param] = {
         minimum=0,
         maximum=50_000_000,
         title="Keys to look at (rows)",
-        description="Before an expansion; 0 looks at none.",
+        description="How many keys to read before an expansion. 0 reads none.",
         section=_LOOK,
     ),
     "sample_hours": Param(
@@ -96,7 +101,7 @@ TOPICS_PARAMS: dict[str, Param] = {
         type="integer",
         minimum=1,
         title="Not older than (hours)",
-        description="How far back the keys are looked at.",
+        description="How old the keys may be.",
         section=_LOOK,
     ),
 }
