@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 
 
@@ -20,15 +21,25 @@ class Metric(StrEnum):
         return _NOUNS[self]
 
     @property
+    def heading(self) -> str:
+        """The noun at the head of a column."""
+        return self.noun.capitalize()
+
+    @property
     def is_count(self) -> bool:
         """Counted by replicas, not in bytes."""
         return self in (Metric.REPLICAS, Metric.LEADERS)
 
 
-_NOUNS = {
+_NOUNS: Mapping[str, str] = {
     Metric.REPLICAS: "replicas",
     Metric.DISK: "bytes on disk",
     Metric.BYTES_IN: "bytes in",
     Metric.LEADERS: "leaders",
     Metric.LEADER_BYTES_OUT: "bytes out of leaders",
 }
+
+
+def noun_of(name: str) -> str:
+    """The noun of a metric in a file; of one that a later version has added, its name."""
+    return _NOUNS.get(name, name)

@@ -15,7 +15,7 @@ from markupsafe import Markup
 from kafka_rebalance.documents.json_files import REASSIGNMENTS
 from kafka_rebalance.report import units
 from kafka_rebalance.report.candidate.broker_loads import BROKER_SORTS, BrokersPage
-from kafka_rebalance.report.candidate.candidate_report import CandidateReport
+from kafka_rebalance.report.candidate.candidate_report import METRICS, CandidateReport
 from kafka_rebalance.report.candidate.csv_files import brokers_file, moves_file
 from kafka_rebalance.report.candidate.kafka_json_files import plan_file, rollback_file
 from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES
@@ -31,7 +31,7 @@ from kafka_rebalance.report.requests.rebalance import approval_body, approval_su
 from kafka_rebalance.report.run.approver_facts import brief
 from kafka_rebalance.report.run.drift import DriftReport
 from kafka_rebalance.report.run.predicted_against_actual import compared
-from kafka_rebalance.report.run.run_report import METRICS, RunReport
+from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.time_left import live_words
 from kafka_rebalance.report.run.what_happened import EVENTS_SHOWN
 from kafka_rebalance.report.run.why_recommended import (

@@ -9,11 +9,14 @@ from kafka_rebalance.documents.json_object import Document
 from kafka_rebalance.documents.proposals.stays_behind import StaysBehind
 from kafka_rebalance.execution.time_window import with_controller
 from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange
 from kafka_rebalance.report.candidate.fullest_log_dirs import LogDirPeaks
 from kafka_rebalance.report.candidate.risk import Stakes
 from kafka_rebalance.report.candidate.timetable import Timetable
 
+# In the order of the page.
+METRICS = (Metric.DISK, Metric.BYTES_IN, Metric.LEADER_BYTES_OUT, Metric.LEADERS, Metric.REPLICAS)
 TITLES = {  # of the candidates; any other name is its own
     "leaders_only": "Leaders only",
     "light": "Light",
@@ -124,6 +127,17 @@ class CandidateReport:
         """Below which no plan of as many batches stays."""
         bound = self.makespan_bound_seconds
         return None if bound is None else with_controller(bound, self.batches)
+
+    @property
+    def gain(self) -> tuple[str, float, float] | None:
+        """(metric, highest broker before, and after) of the metric in which that comes down most; None: of none.
+
+        Of equals it is the first: the disk.
+        """
+        known = [(score.metric, score.before[1], score.after[1]) for score in self.scores]
+        falls = [(metric, before, after) for metric, before, after in known if before and after]
+        metric, before, after = max(falls, key=lambda fall: round(fall[1] - fall[2], 2), default=("", 0.0, 0.0))
+        return (metric, before, after) if before - after >= 0.005 else None
 
     @property
     def title(self) -> str:

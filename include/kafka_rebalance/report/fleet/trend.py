@@ -6,10 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-RESOURCES = {
-    "disk": "Bytes on disk", "replicas": "Replicas", "leaders": "Leaders", "bytes_in": "Bytes in",
-    "leader_bytes_out": "Bytes out of leaders",
-}  # fmt: skip
+from kafka_rebalance.model.metrics import Metric, noun_of
+
+METRICS = (Metric.DISK, Metric.REPLICAS, Metric.LEADERS, Metric.BYTES_IN, Metric.LEADER_BYTES_OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +22,7 @@ class Trend:
 
     @property
     def title(self) -> str:
-        return RESOURCES.get(self.resource, self.resource)
+        return noun_of(self.resource).capitalize()
 
     @property
     def is_past(self) -> bool:
@@ -51,11 +50,11 @@ class Trend:
 
 
 def trends(observations: Sequence[tuple[datetime, str, float, float]]) -> tuple[Trend, ...]:
-    """One for each resource out of (time, resource, skew, limit), in any order; in the order of RESOURCES."""
+    """One for each resource out of (time, resource, skew, limit), in any order; in the order of METRICS."""
     by_resource: dict[str, list[tuple[datetime, float, float]]] = {}
     for at, resource, skew, limit in observations:
         by_resource.setdefault(resource, []).append((at, skew, limit))
-    known = [*RESOURCES, *sorted(set(by_resource) - set(RESOURCES))]
+    known = [*METRICS, *sorted(set(by_resource) - set(METRICS))]
     return tuple(
         Trend(name, tuple(at for at, _, _ in rows), tuple(skew for _, skew, _ in rows), rows[-1][2])
         for name in known

@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
 
+from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange, Load
 from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished, scale_of
 
@@ -34,16 +35,16 @@ class Row:
 class Resource:
     """What is plotted of a load. `kind` is bytes, rate or count."""
 
-    title: str
+    metric: Metric
     kind: str
     value: Callable[[Load], float | None]
 
 
 RESOURCES = (
-    Resource("Bytes on disk", "bytes", lambda load: load.size_bytes),
-    Resource("Leaders", "count", lambda load: load.leaders),
-    Resource("Replicas", "count", lambda load: load.replicas),
-    Resource("Bytes in", "rate", lambda load: load.bytes_in_per_second),
+    Resource(Metric.DISK, "bytes", lambda load: load.size_bytes),
+    Resource(Metric.LEADERS, "count", lambda load: load.leaders),
+    Resource(Metric.REPLICAS, "count", lambda load: load.replicas),
+    Resource(Metric.BYTES_IN, "rate", lambda load: load.bytes_in_per_second),
 )
 
 
@@ -93,19 +94,17 @@ def _even_share(brokers: Sequence[BrokerChange], after: Sequence[float]) -> floa
 def _plot(resource: Resource, rows: Sequence[Row], even: float | None) -> Plot:
     scale, unit = scale_of(resource.kind, max(max(row.before, row.after) for row in rows))
     before, after = sorted(row.before / scale for row in rows), sorted(row.after / scale for row in rows)
-    title = resource.title + (f" ({unit})" if unit else "")
+    title = resource.metric.heading + (f" ({unit})" if unit else "")
     if len(rows) > BROKERS_SHOWN:
         low, high = f"{before[0]:.3g}–{before[-1]:.3g}", f"{after[0]:.3g}–{after[-1]:.3g}"
         description = (
-            f"{resource.title} of {len(rows):,} brokers, from the least to the most: before {_course(before, unit)}, "
-            f"after {_course(after, unit)}."
+            f"{resource.metric.heading} of {len(rows):,} brokers, from the least to the most: "
+            f"before {_course(before, unit)}, after {_course(after, unit)}."
         )
-        svg = partial(
-            draw_distribution, _thinned(before), _thinned(after), resource.title.lower(), even and even / scale
-        )
+        svg = partial(draw_distribution, _thinned(before), _thinned(after), resource.metric.noun, even and even / scale)
         return Plot(title, f"all {len(rows):,} brokers: {low} before, {high} after", svg, description, True)
     description = (
-        f"{resource.title} by broker: before {before[0]:.3g} to {before[-1]:.3g}{_suffix(unit)}, "
+        f"{resource.metric.heading} by broker: before {before[0]:.3g} to {before[-1]:.3g}{_suffix(unit)}, "
         f"after {after[0]:.3g} to {after[-1]:.3g}{_suffix(unit)}. The numbers are in the table below."
     )
     svg = partial(draw, tuple(rows), scale, resource.kind == "count", even)

@@ -9,12 +9,13 @@ from __future__ import annotations
 from kafka_rebalance.documents.rejection import Rejection
 from kafka_rebalance.documents.segments import SegmentFinding
 from kafka_rebalance.execution.approval_rules import BUTTONS
+from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.candidate.fullest_log_dirs import fullest_words
 from kafka_rebalance.report.candidate.risk import way_back_words
 from kafka_rebalance.report.requests.markdown import code, one_line, sentence
 from kafka_rebalance.report.run.approver_facts import KAFKA_ELECTS, STAYS_BEHIND, Brief, brief
-from kafka_rebalance.report.run.run_report import METRICS, ControllerReport, RunReport
+from kafka_rebalance.report.run.run_report import ControllerReport, RunReport
 from kafka_rebalance.report.run.why_recommended import further_runs_words, less_even_words, recommendation_words
 from kafka_rebalance.report.units import (
     about,
@@ -216,7 +217,7 @@ def _scores(focus: CandidateReport) -> list[str]:
     for score in focus.scores:
         before, after = score.before[1], score.after[1]
         if before is not None and after is not None:
-            found.append(f"{METRICS[score.metric].lower()} {format_factor(before)} → {format_factor(after)}")
+            found.append(f"{noun_of(score.metric)} {format_factor(before)} → {format_factor(after)}")
     if not found:
         return []
     before, after = focus.crowded_replicas

@@ -6,13 +6,14 @@ from dataclasses import dataclass
 
 from kafka_rebalance.execution.check.automatic_elections import AutomaticElections
 from kafka_rebalance.execution.eta import MIN_SECONDS, eta_range
+from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.candidate.client_cost import network_words
 from kafka_rebalance.report.candidate.fullest_log_dirs import fullest_words
 from kafka_rebalance.report.candidate.risk import worst_case_words
 from kafka_rebalance.report.candidate.stays_behind import stays_words
 from kafka_rebalance.report.run.diagnosis import otherwise_words, why_words
-from kafka_rebalance.report.run.run_report import METRICS, RunReport
+from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.time_window import window_words
 from kafka_rebalance.report.units import (
     Named,
@@ -113,16 +114,10 @@ def _up(share: float) -> float:
 
 def _gain(focus: CandidateReport) -> str:
     """How the highest broker comes down, of the resource of which it does so most."""
-    known = [(score.metric, score.before[1], score.after[1]) for score in focus.scores]
-    falls = [(metric, before, after) for metric, before, after in known if before and after]
-    if not falls:
+    if focus.gain is None:
         return ""
-    metric, before, after = max(falls, key=lambda fall: round(fall[1] - fall[2], 2))  # the first of equals: the disk
-    if before - after < 0.005:
-        return ""
-    return (
-        f"{METRICS[metric].lower()} of the highest broker {format_factor(before)} → {format_factor(after)} of its share"
-    )
+    metric, before, after = focus.gain
+    return f"{noun_of(metric)} of the highest broker {format_factor(before)} → {format_factor(after)} of its share"
 
 
 def _window(report: RunReport, seconds: float) -> str:

@@ -6,17 +6,16 @@ from dataclasses import dataclass
 
 from kafka_rebalance.documents.json_object import Document
 from kafka_rebalance.documents.proposals.worst_case import WorstCase
+from kafka_rebalance.model.metrics import Metric, noun_of
+from kafka_rebalance.report.candidate.candidate_report import METRICS
 from kafka_rebalance.report.units import Named, format_bytes, format_count, format_factor, format_share
 
-METRICS = {"disk": "bytes on disk", "bytes_in": "bytes in", "leader_bytes_out": "bytes out of leaders"} | {
-    name: name for name in ("leaders", "replicas")
-}
 METRICS_SAID = 3
 # What each job is to even out, in the order in which it is said; the others are about something else.
 JOB_METRICS = {
-    "balance": tuple(METRICS),
-    "leaders": ("leaders", "leader_bytes_out"),
-    "relieve": ("disk", "bytes_in"),
+    "balance": METRICS,
+    "leaders": (Metric.LEADERS, Metric.LEADER_BYTES_OUT),
+    "relieve": (Metric.DISK, Metric.BYTES_IN),
 }
 _SOON_DAYS = 365.0
 
@@ -112,7 +111,7 @@ def _off_words(off: Off, tolerance: float) -> str:
     if off.below:
         below = f"{is_are[off.below]} more than {format_share(tolerance)} below it"
         beyond.append(f"{format_count(off.below)} below" if off.above else below)
-    name = METRICS.get(off.metric, off.metric)
+    name = noun_of(off.metric)
     return f"{name.capitalize()}: {', '.join(filter(None, carried))}; {', '.join(beyond)}."
 
 
@@ -135,12 +134,12 @@ def otherwise_words(outlook: Outlook, worst: WorstCase | None, named: Named) -> 
         said.append(f"Broker {brokers} cannot be switched off without losing replicas.")
     if not said:
         ordered = sorted(
-            (off for off in outlook.off if off.metric in METRICS), key=lambda off: [*METRICS].index(off.metric)
+            (off for off in outlook.off if off.metric in METRICS), key=lambda off: METRICS.index(Metric(off.metric))
         )
         off = max(ordered, key=lambda one: one.highest[1] or 0.0, default=None)  # of equals the first
         if off is not None and off.above and off.highest[1] is not None:
             broker, share = off.highest
-            name = METRICS.get(off.metric, off.metric)
+            name = noun_of(off.metric)
             said.append(f"Broker {broker} goes on carrying {format_factor(share)} times its share of {name}.")
         else:
             said.append("Nothing that is known of this cluster gets worse.")

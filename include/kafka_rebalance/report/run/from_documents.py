@@ -32,6 +32,7 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange
 from kafka_rebalance.report.candidate.candidate_report import (
+    METRICS,
     CandidateReport,
     DiskCourse,
     GroupReport,
@@ -51,7 +52,6 @@ from kafka_rebalance.report.run.diagnosis import read_outlook
 from kafka_rebalance.report.run.how_far import read_execution
 from kafka_rebalance.report.run.past_runs import read_estimate
 from kafka_rebalance.report.run.run_report import (
-    METRICS,
     CheckReport,
     ControllerReport,
     Deciding,

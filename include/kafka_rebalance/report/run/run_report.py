@@ -24,14 +24,6 @@ from kafka_rebalance.report.run.how_far import Execution
 from kafka_rebalance.report.run.past_runs import Estimate
 from kafka_rebalance.report.run_state import RunFacts, RunState, run_state
 
-METRICS = {  # in the order of the page; keys are those of the table `scores`
-    "disk": "Bytes on disk",
-    "bytes_in": "Bytes in",
-    "leader_bytes_out": "Bytes out of leaders",
-    "leaders": "Leaders",
-    "replicas": "Replicas",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Deciding:

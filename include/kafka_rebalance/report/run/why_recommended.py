@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
 from kafka_rebalance.execution.approval_rules import BUTTONS
+from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import TITLES, CandidateReport, off_share
-from kafka_rebalance.report.run.run_report import METRICS, RunReport
+from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.units import format_bytes, format_count, format_factor, format_share
 
 _NOBODY = {
@@ -97,15 +98,12 @@ def _because(found: Recommendation, chosen: CandidateReport) -> str:
 
 def _gain(chosen: CandidateReport) -> str:
     """How the highest broker comes down, of the resource of which it does so most."""
-    known = [(s.metric, s.before[1], s.after[1]) for s in chosen.scores if s.before[1] and s.after[1]]
-    if not known:
+    if chosen.gain is None:  # a broker that is emptied, racks that are repaired: no load falls
         return ""
-    metric, before, after = max(known, key=lambda one: (one[1] or 0) - (one[2] or 0))
-    if (before or 0) - (after or 0) < 0.005:  # a broker that is emptied, racks that are repaired: no load falls
-        return ""
+    metric, before, after = chosen.gain
     return (
         f"for {format_bytes(chosen.moved_bytes)} copied, the highest broker goes from {before:.2f} to {after:.2f} of "
-        f"its share of {METRICS[metric].lower()}"
+        f"its share of {noun_of(metric)}"
     )
 
 
@@ -146,5 +144,5 @@ def less_even_words(candidate: CandidateReport) -> str:
     if worse is None:
         return ""
     before, after = (f"{format_factor(low)}–{format_factor(high)}" for low, high in (worse.before, worse.after))
-    name = METRICS.get(worse.metric, worse.metric).lower()
+    name = noun_of(worse.metric)
     return f"This plan ends less even than the cluster is now: {name} {before} of the fair share become {after}."

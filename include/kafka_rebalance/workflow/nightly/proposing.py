@@ -18,6 +18,7 @@ from kafka_rebalance.execution.nightly.after_rejection import (
     changed_since,
     not_again,
 )
+from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import REFUSE, Settings
 from kafka_rebalance.planning.evenness.hot_spots import Reach, reach
@@ -34,7 +35,9 @@ from kafka_rebalance.workflow.throttle.standing import is_active
 
 log = logging.getLogger(__name__)
 
-WORDS = {"replicas": "replicas", "disk": "bytes on disk", "leaders": "leaders", "bytes_in": "bytes in"}
+WORDS: dict[str, str] = {
+    metric: metric.noun for metric in (Metric.REPLICAS, Metric.DISK, Metric.LEADERS, Metric.BYTES_IN)
+}
 _DAY_SECONDS = 86_400
 _QUEUED_DAYS = 31  # that a Dag may be paused, and what a check has started waits
 
