@@ -20,7 +20,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.bounds.targets import leader_targets
-from kafka_rebalance.planning.describe.described_candidate import Plan, outcome
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate, described_candidate
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, replication
 from kafka_rebalance.planning.rules.goals import goal_of
@@ -89,7 +89,7 @@ class LargeRun:
             "nonce": NONCE,
         }
 
-    def _plans(self, problem: Problem) -> Iterator[Plan]:
+    def _plans(self, problem: Problem) -> Iterator[DescribedCandidate]:
         rng = np.random.default_rng(7)
         drawn = {name: moved(problem, rng, share) for name, share in SHARES.items()}
         drawn["leaders_only"] = problem.replicas.copy()
@@ -102,10 +102,10 @@ class LargeRun:
             placed = FoundLists(
                 replicas, replicas, goal, frame.rule, frame.wanted, frame.targets, targets, frame.scale, budget
             )
-            yield outcome(problem, name, placed)
+            yield described_candidate(problem, name, placed)
             self.seconds[name] = time.monotonic() - began
 
-    def _execute(self, plan: Plan, policy: Policy) -> None:
+    def _execute(self, plan: DescribedCandidate, policy: Policy) -> None:
         """Approved, half of the batches done, one under way."""
         candidate = plan.candidate
         half, now = len(candidate.batches) // 2, datetime.now(UTC).isoformat(timespec="seconds")

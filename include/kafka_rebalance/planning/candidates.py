@@ -14,7 +14,7 @@ from kafka_rebalance.model.settings import OPTIMAL, SEARCHED
 from kafka_rebalance.planning import given_plan
 from kafka_rebalance.planning.bounds.bands import band
 from kafka_rebalance.planning.bounds.targets import leader_targets
-from kafka_rebalance.planning.describe.described_candidate import Plan, infeasible, outcome
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate, described_candidate, infeasible
 from kafka_rebalance.planning.describe.status_and_note import optimum_words
 from kafka_rebalance.planning.problem.arrays import (
     Floats,
@@ -37,17 +37,17 @@ from kafka_rebalance.planning.search.optimal import NOT_SOLVED, applies, fewest_
 from kafka_rebalance.planning.search.placement import Budget, Placement, budget_of, spent
 
 
-def propose(problem: Problem, name: str) -> Plan:
+def propose(problem: Problem, name: str) -> DescribedCandidate:
     """The candidate of that name, searched once and described. Raises PlanningError where the job is impossible."""
     return described(problem, name, searched(problem, name))
 
 
-def described(problem: Problem, name: str, found: FoundLists | Plan) -> Plan:
+def described(problem: Problem, name: str, found: FoundLists | DescribedCandidate) -> DescribedCandidate:
     """What was searched, with its moves, reasons, batches and scores; an infeasible one as it is."""
-    return found if isinstance(found, Plan) else outcome(problem, name, found)
+    return found if isinstance(found, DescribedCandidate) else described_candidate(problem, name, found)
 
 
-def searched(problem: Problem, name: str, trial: int = 0) -> FoundLists | Plan:
+def searched(problem: Problem, name: str, trial: int = 0) -> FoundLists | DescribedCandidate:
     """The lists of the candidate of that name, or why there are none. `trial` is a seed beside that of the settings."""
     if name not in SEARCHED:
         return given_plan.propose(problem, name)
@@ -86,7 +86,7 @@ def searched(problem: Problem, name: str, trial: int = 0) -> FoundLists | Plan:
     )
 
 
-def best_of(trials: Sequence[FoundLists | Plan]) -> FoundLists | Plan:
+def best_of(trials: Sequence[FoundLists | DescribedCandidate]) -> FoundLists | DescribedCandidate:
     """The search that ended nearest to balance, of equal ones that with fewest bytes, then with fewest new leaders."""
     found = [trial for trial in trials if isinstance(trial, FoundLists)]
     if not found:
@@ -94,7 +94,7 @@ def best_of(trials: Sequence[FoundLists | Plan]) -> FoundLists | Plan:
     return min(found, key=lambda trial: (trial.off, trial.budget.bytes, trial.budget.leader_changes))
 
 
-def _optimal(frame: Frame) -> FoundLists | Plan:
+def _optimal(frame: Frame) -> FoundLists | DescribedCandidate:
     """The candidate that is solved exactly."""
     problem, goal = frame.problem, frame.goal
     if not applies(problem):

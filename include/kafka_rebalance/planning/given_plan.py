@@ -24,7 +24,12 @@ from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import REFUSE
 from kafka_rebalance.planning.bounds.targets import leader_targets
-from kafka_rebalance.planning.describe.described_candidate import LessEven, Plan, infeasible, outcome
+from kafka_rebalance.planning.describe.described_candidate import (
+    DescribedCandidate,
+    LessEven,
+    described_candidate,
+    infeasible,
+)
 from kafka_rebalance.planning.problem.arrays import (
     Bools,
     Floats,
@@ -81,7 +86,7 @@ def check_plan(problem: Problem) -> None:
         )
 
 
-def propose(problem: Problem, name: str) -> Plan:
+def propose(problem: Problem, name: str) -> DescribedCandidate:
     """The candidate of that name, as it was given: within the limits, or infeasible with the figures."""
     goal, notes = goal_of(problem.settings, name), []
     if name == AS_KAFKA:
@@ -109,7 +114,7 @@ def propose(problem: Problem, name: str) -> Plan:
     wanted = frame.wanted - _count(replicas, ~problem.staying)
     moved = (widened(problem.replicas, replicas.shape[1]) != replicas).any(axis=1)
     targets = leader_targets(problem, led_first(replicas, np.where(moved, replicas[:, 0], problem.leader)))
-    plan = outcome(
+    plan = described_candidate(
         problem,
         name,
         FoundLists(

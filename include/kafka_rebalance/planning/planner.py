@@ -12,7 +12,7 @@ from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.settings import OPTIMAL, Settings
 from kafka_rebalance.planning.candidates import best_of, described, searched
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
 from kafka_rebalance.planning.given_plan import check_plan
 from kafka_rebalance.planning.impossible_requests import check_problem
@@ -68,7 +68,7 @@ def run(
     settings: Settings,
     progress: Callable[[str], None] = lambda line: None,
     history: bytes | None = None,
-) -> tuple[Plan, ...]:
+) -> tuple[DescribedCandidate, ...]:
     """Plans every candidate in this process, and writes the tables. `progress` gets a line at every step.
 
     `history` is the content of a Spark job's `history/part-0.parquet`.
@@ -90,7 +90,9 @@ def run(
     return finish(out_folder, problem, plans, watch)
 
 
-def finish(out_folder: Folder, problem: Problem, found: Sequence[Plan], watch: Stopwatch) -> tuple[Plan, ...]:
+def finish(
+    out_folder: Folder, problem: Problem, found: Sequence[DescribedCandidate], watch: Stopwatch
+) -> tuple[DescribedCandidate, ...]:
     """Writes tables, proposals and timings; returns the plans as written, their bounds sharpened."""
     plans = tuple(with_sharper_bound(problem, plan) for plan in found)
     watch.lap("bounds")
@@ -109,7 +111,7 @@ def describe(problem: Problem) -> str:
     )
 
 
-def describe_plan(plan: Plan) -> str:
+def describe_plan(plan: DescribedCandidate) -> str:
     """One line on one candidate."""
     figures = plan.candidate.summary
     bound = bound_in_words(figures["moved_bytes"] or 0, figures["moved_bytes_bound"])

@@ -4,26 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.rules.goals import GIVEN
 
 
-def front(plans: Sequence[Plan]) -> tuple[Plan, ...]:
+def front(plans: Sequence[DescribedCandidate]) -> tuple[DescribedCandidate, ...]:
     """The plans that no other betters: as few bytes, as even, with as few new leaders, and in one of them better."""
     return tuple(plan for plan in plans if not any(_betters(other, plan) for other in plans))
 
 
-def _betters(one: Plan, other: Plan) -> bool:
+def _betters(one: DescribedCandidate, other: DescribedCandidate) -> bool:
     ours, theirs = _figures(one), _figures(other)
     return ours != theirs and all(mine <= yours for mine, yours in zip(ours, theirs, strict=True))
 
 
-def _figures(plan: Plan) -> tuple[float, float, float]:
+def _figures(plan: DescribedCandidate) -> tuple[float, float, float]:
     """(bytes, imbalance, new leaders) of one plan."""
     return float(plan.copied_bytes), plan.imbalance(), float(plan.new_leaders)
 
 
-def ranking(plans: Sequence[Plan], best: str | None) -> tuple[str, ...]:
+def ranking(plans: Sequence[DescribedCandidate], best: str | None) -> tuple[str, ...]:
     """All candidates, the ones to offer first: `best`, the plan that somebody gave, then what differs.
 
     Each time the plan of the front that is furthest from those before it, so that any few of them are well spread.
@@ -39,7 +39,7 @@ def ranking(plans: Sequence[Plan], best: str | None) -> tuple[str, ...]:
     return tuple(dict.fromkeys(plan.candidate.name for plan in chosen))
 
 
-def _apart(one: Plan, other: Plan, plans: Sequence[Plan]) -> float:
+def _apart(one: DescribedCandidate, other: DescribedCandidate, plans: Sequence[DescribedCandidate]) -> float:
     """How much two plans differ in what `_figures` has, each as a share of the most of all plans."""
     most = [max(values) or 1.0 for values in zip(*map(_figures, plans), strict=True)]
     return sum(abs(a - b) / unit for a, b, unit in zip(_figures(one), _figures(other), most, strict=True))

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
 from kafka_rebalance.model.candidate import Status
 from kafka_rebalance.model.settings import FEWEST_BYTES, LEADERS_ALONE, SEARCHED, Settings
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.shortfall import Shortfall
 from kafka_rebalance.planning.rules.goals import GIVEN
 
@@ -20,7 +20,7 @@ _PREFERRED = ("balanced", "optimal", "light", "leaders_only")
 _AS_EVEN = 0.005  # of a share: less is no difference on paper
 
 
-def recommend(settings: Settings, plans: Sequence[Plan]) -> Recommendation:
+def recommend(settings: Settings, plans: Sequence[DescribedCandidate]) -> Recommendation:
     """The candidate to take unless a person knows better.
 
     Which is one replica beyond the tolerance comes after what is not: then there is a finer plan.
@@ -56,18 +56,18 @@ def _rank(reached: Shortfall) -> tuple[int, int, float, bool]:
     return *reached.distance, not reached.is_met_exactly
 
 
-def _cost(plan: Plan) -> tuple[int, int, float, int]:
+def _cost(plan: DescribedCandidate) -> tuple[int, int, float, int]:
     """Fewest bytes, then fewest new leaders."""
     preferred = _PREFERRED.index(plan.candidate.name)
     return plan.copied_bytes, plan.new_leaders, plan.shortfall_after.excess, preferred
 
 
-def _does_more_than_reorder(plan: Plan) -> bool:
+def _does_more_than_reorder(plan: DescribedCandidate) -> bool:
     """Whether a broker gains or loses a replica."""
     return any(set(move.before) != set(move.after) for move in plan.candidate.moves)
 
 
-def _why_none(settings: Settings, ours: Sequence[Plan]) -> Why:
+def _why_none(settings: Settings, ours: Sequence[DescribedCandidate]) -> Why:
     """Re-ordered lists do no job but `leaders` and `elect`, so they say nothing on whether it can be done."""
     at_work = [plan for plan in ours if plan.candidate.name != "leaders_only" or settings.job in LEADERS_ALONE]
     if at_work and all(plan.candidate.status == Status.INFEASIBLE for plan in at_work):
@@ -78,7 +78,7 @@ def _why_none(settings: Settings, ours: Sequence[Plan]) -> Why:
     return Why.NOTHING_NEARER if changing else Why.NOTHING_CHANGES
 
 
-def _of_given(settings: Settings, plans: Sequence[Plan]) -> Recommendation | None:
+def _of_given(settings: Settings, plans: Sequence[DescribedCandidate]) -> Recommendation | None:
     """What becomes of the given plan where ours change nothing; None where there is none."""
     given = next((plan for plan in plans if plan.candidate.name == GIVEN and plan.candidate.moves), None)
     if given is None:
@@ -91,7 +91,9 @@ def _of_given(settings: Settings, plans: Sequence[Plan]) -> Recommendation | Non
     return _recommended(settings, plans, given, Why.GIVEN_ALONE)
 
 
-def _recommended(settings: Settings, plans: Sequence[Plan], chosen: Plan, why: Why) -> Recommendation:
+def _recommended(
+    settings: Settings, plans: Sequence[DescribedCandidate], chosen: DescribedCandidate, why: Why
+) -> Recommendation:
     """With the next cheaper and the next more even candidate beside it."""
     after, bytes_ = chosen.shortfall_after, chosen.copied_bytes
     beside = [plan for plan in plans if plan.candidate.moves and plan is not chosen]
@@ -109,7 +111,7 @@ def _recommended(settings: Settings, plans: Sequence[Plan], chosen: Plan, why: W
     )
 
 
-def _beside(plan: Plan | None) -> Beside | None:
+def _beside(plan: DescribedCandidate | None) -> Beside | None:
     if plan is None:
         return None
     return Beside(plan.candidate.name, plan.copied_bytes, plan.shortfall_after.furthest)

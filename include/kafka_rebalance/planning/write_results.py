@@ -10,7 +10,7 @@ import numpy as np
 from kafka_rebalance.documents.json_files import PROPOSALS, TIMINGS, write_json
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.candidate import Candidate
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.evenness.diagnosis import outlook
 from kafka_rebalance.planning.evenness.scores import Score
 from kafka_rebalance.planning.problem.arrays import Problem
@@ -28,7 +28,7 @@ from kafka_rebalance.planning.tables.result_tables import (
 )
 
 
-def write_results(folder: Folder, problem: Problem, plans: Sequence[Plan]) -> None:
+def write_results(folder: Folder, problem: Problem, plans: Sequence[DescribedCandidate]) -> None:
     """Everything that planning leaves in the run's folder, but its timings. Same plans, same bytes."""
     best = recommend(problem.settings, plans)
     moves = [move_row(plan.candidate.name, move) for plan in plans for move in plan.candidate.moves]
@@ -63,7 +63,7 @@ def write_timings(folder: Folder, seconds: Mapping[str, Any]) -> None:
     write_json(folder, TIMINGS, {"seconds": dict(seconds)})
 
 
-def _score_rows(plan: Plan) -> list[dict[str, Any]]:
+def _score_rows(plan: DescribedCandidate) -> list[dict[str, Any]]:
     phases = (("before", plan.scores_before), ("after", plan.scores_after))
     return [
         {"candidate": plan.candidate.name, "phase": phase, "metric": metric, **_figures(score)}
@@ -82,7 +82,7 @@ def _candidate_row(problem: Problem, candidate: Candidate) -> dict[str, Any]:
     return {**own, "job": settings.job, "tolerance": settings.tolerance, "seed": settings.seed, **candidate.summary}
 
 
-def _load_rows(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
+def _load_rows(problem: Problem, plan: DescribedCandidate) -> list[dict[str, Any]]:
     rows = []
     networks = [[None if np.isnan(one) else one for one in pair] for pair in problem.networks.tolist()]
     for phase, loads, out in zip(
@@ -112,7 +112,7 @@ def _load_rows(problem: Problem, plan: Plan) -> list[dict[str, Any]]:
     return rows
 
 
-def _proposal(plan: Plan) -> dict[str, Any]:
+def _proposal(plan: DescribedCandidate) -> dict[str, Any]:
     candidate = plan.candidate
     phases = (("before", plan.scores_before), ("after", plan.scores_after))
     return {

@@ -26,7 +26,7 @@ from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model.settings import OPTIMAL
 from kafka_rebalance.planning.__main__ import argument_parser, read_file, read_settings, say
 from kafka_rebalance.planning.candidates import best_of, described, propose, searched
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import Stopwatch, describe, describe_plan, finish, offered, prepare, trials_of
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.history import describe_history
@@ -93,7 +93,9 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
     finish(out, problem, plans, watch)
 
 
-def propose_on(spark: SparkSession, problem: Problem, names: Sequence[str], watch: Stopwatch) -> tuple[Plan, ...]:
+def propose_on(
+    spark: SparkSession, problem: Problem, names: Sequence[str], watch: Stopwatch
+) -> tuple[DescribedCandidate, ...]:
     """The candidates in the order of their names: a task for each search of each, then one to describe the best.
 
     Raises the error of the first candidate that has one, as planning here would.
@@ -103,21 +105,21 @@ def propose_on(spark: SparkSession, problem: Problem, names: Sequence[str], watc
     context = spark.sparkContext
     shared = context.broadcast(problem)
 
-    def attempt(task: tuple[str, int]) -> tuple[FoundLists | Plan | RebalanceError, float]:
+    def attempt(task: tuple[str, int]) -> tuple[FoundLists | DescribedCandidate | RebalanceError, float]:
         # As a value: an exception would come back as a Java error with a stack.
         clock = Stopwatch()
         try:
-            found: FoundLists | Plan | RebalanceError = searched(shared.value, *task)
+            found: FoundLists | DescribedCandidate | RebalanceError = searched(shared.value, *task)
         except RebalanceError as wrong:
             found = wrong
         return found, clock.lap("search")
 
-    def describe_best(task: tuple[str, FoundLists | Plan]) -> tuple[Plan, float]:
+    def describe_best(task: tuple[str, FoundLists | DescribedCandidate]) -> tuple[DescribedCandidate, float]:
         clock = Stopwatch()
         return described(shared.value, *task), clock.lap("outcome")
 
     tasks = [(name, trial) for name in names for trial in range(trials_of(problem, name))]
-    trials: dict[str, list[FoundLists | Plan]] = {name: [] for name in names}
+    trials: dict[str, list[FoundLists | DescribedCandidate]] = {name: [] for name in names}
     spent = dict.fromkeys(names, 0.0)
     for (name, _), (found, seconds) in zip(tasks, _each(context, attempt, tasks), strict=True):
         if isinstance(found, RebalanceError):

@@ -11,14 +11,14 @@ from kafka_rebalance.model.candidate import Move, candidate_digest
 from kafka_rebalance.model.replica_list import rack_rule_problem, replica_list_problem
 from kafka_rebalance.model.settings import LEADERS_ALONE, Settings, matches
 from kafka_rebalance.planning.batches import controller_bytes
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from support.plans.batch_runs import run_batches
 
 Rows = list[dict[str, Any]]
 NOT_SEARCHED = ("given", "as_kafka")  # they promise the limits, and nothing of what the job asks for
 
 
-def verify(plan: Plan, snapshot_digest: str, brokers: Rows, partitions: Rows, settings: Settings) -> None:
+def verify(plan: DescribedCandidate, snapshot_digest: str, brokers: Rows, partitions: Rows, settings: Settings) -> None:
     """Fails with the partition and the rule that the plan breaks."""
     candidate = plan.candidate
     rows = {(row["topic"], row["partition"]): row for row in partitions}
@@ -117,7 +117,9 @@ def racks_of(replicas: Sequence[int], racks: Mapping[int, str | None]) -> list[s
     return sorted(found, key=lambda rack: (rack is not None, rack or ""))
 
 
-def _verify_brokers(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings) -> None:
+def _verify_brokers(
+    plan: DescribedCandidate, rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings
+) -> None:
     candidate, leaving = plan.candidate, leaving_of(brokers, settings)
     after = {key: tuple(row["replicas"]) for key, row in rows.items()}
     after |= {tuple(move.topic_partition): move.after for move in candidate.moves}
@@ -136,7 +138,9 @@ def _verify_brokers(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], bro
         assert plan.loads_after[ids.index(row["broker"]), 3] == leads[row["broker"]], number
 
 
-def _verify_room(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings) -> None:
+def _verify_room(
+    plan: DescribedCandidate, rows: dict[tuple[str, int], dict[str, Any]], brokers: Rows, settings: Settings
+) -> None:
     """No disk and no log dirs that receive end beyond what they may, and no replica is larger than a dir takes."""
     leaving, keep = leaving_of(brokers, settings), settings.disk_headroom
     staying = [row for row in brokers if row["broker"] not in leaving]
@@ -185,7 +189,7 @@ def _verify_batches(moves: tuple[Move, ...], settings: Settings) -> None:
         assert not ends or max(ends.values()) <= max(settings.copies_per_broker, alone)
 
 
-def _verify_disks_over_time(plan: Plan, brokers: Rows, partitions: Rows, settings: Settings) -> None:
+def _verify_disks_over_time(plan: DescribedCandidate, brokers: Rows, partitions: Rows, settings: Settings) -> None:
     """The disks over time as the batches run, and none beyond its headroom by more than one move that had to."""
     if plan.disks is None:
         assert plan.candidate.status == "infeasible"
@@ -208,7 +212,7 @@ def _verify_disks_over_time(plan: Plan, brokers: Rows, partitions: Rows, setting
             assert run.peak[broker] <= allowed or len(run.moves) == 1, f"batch {number + 1}, broker {broker}"
 
 
-def _verify_controller(plan: Plan, rows: dict[tuple[str, int], dict[str, Any]]) -> None:
+def _verify_controller(plan: DescribedCandidate, rows: dict[tuple[str, int], dict[str, Any]]) -> None:
     """No batch makes the controller rewrite more than its budget, unless it is a single partition."""
     moves = [move for move in plan.candidate.moves if not move.is_election]  # which rewrites nothing of this
     costs = {

@@ -9,7 +9,7 @@ from typing import Any
 
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.candidates import propose
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
@@ -44,11 +44,11 @@ def problem_of(brokers: Rows, partitions: Rows, **settings: Any) -> Problem:
         return prepare(Path(folder), Settings.from_mapping(settings))
 
 
-def plan_of(brokers: Rows, partitions: Rows, name: str = "balanced", **settings: Any) -> Plan:
+def plan_of(brokers: Rows, partitions: Rows, name: str = "balanced", **settings: Any) -> DescribedCandidate:
     return propose(problem_of(brokers, partitions, **settings), name)
 
 
-def lists_after(plan: Plan, partitions: Rows) -> dict[tuple[str, int], tuple[int, ...]]:
+def lists_after(plan: DescribedCandidate, partitions: Rows) -> dict[tuple[str, int], tuple[int, ...]]:
     """Every partition's list once the plan has run."""
     lists = {(row["topic"], row["partition"]): tuple(row["replicas"]) for row in partitions}
     return lists | {tuple(move.topic_partition): move.after for move in plan.candidate.moves}

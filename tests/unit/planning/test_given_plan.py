@@ -17,7 +17,7 @@ from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.kafka.reassignment_json import format_reassignment, parse_reassignment
 from kafka_rebalance.model.settings import SEARCHED, Settings
 from kafka_rebalance.planning.candidates import propose
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.given_plan import canonical_plan, parse_plan
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.problem.arrays import Problem
@@ -292,7 +292,7 @@ EVEN = partition_rows([[1, 2], [2, 3], [3, 1]])
 THREE = broker_rows([1, 2, 3])
 
 
-def proposals_of(brokers: Rows, rows: Rows, **asked: Any) -> tuple[Problem, list[Plan]]:
+def proposals_of(brokers: Rows, rows: Rows, **asked: Any) -> tuple[Problem, list[DescribedCandidate]]:
     problem = problem_of(brokers, rows, candidates=[*SEARCHED, "as_kafka"], seed=4, **asked)
     return problem, [propose(problem, name) for name in candidate_names(problem.settings)]
 

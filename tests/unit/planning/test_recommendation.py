@@ -12,7 +12,7 @@ import pytest
 from kafka_rebalance.documents.proposals.recommendation import Why
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.recommendation import recommend
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
@@ -35,7 +35,7 @@ def candidate(proposals: dict[str, Any], name: str) -> dict[str, Any]:
     return found
 
 
-def like(plan: Plan, name: str = "light", **summary: int) -> Plan:
+def like(plan: DescribedCandidate, name: str = "light", **summary: int) -> DescribedCandidate:
     made = replace(plan.candidate, name=name, summary={**plan.candidate.summary, **summary})
     return replace(plan, candidate=made)
 

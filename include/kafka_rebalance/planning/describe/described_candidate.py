@@ -66,7 +66,7 @@ class LessEven:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Plan:
+class DescribedCandidate:
     """One candidate with its scores and loads, before and after."""
 
     candidate: Candidate
@@ -106,7 +106,7 @@ class Plan:
         return LessEven(metric, before[metric], after[metric])
 
 
-def infeasible(problem: Problem, name: str, note: str) -> Plan:
+def infeasible(problem: Problem, name: str, note: str) -> DescribedCandidate:
     """A candidate that is not offered: no moves, and the figures that forbid it."""
     loads = loads_now(problem)
     broken = broken_now(problem)
@@ -117,29 +117,29 @@ def infeasible(problem: Problem, name: str, note: str) -> Plan:
     out = bytes_out(problem, problem.replicas, problem.leader)
     undone = Shortfall(1, broken, 0.0, 0.0, problem.settings.tolerance)
     candidate = Candidate(name, digest, Status.INFEASIBLE, (), note, summary)
-    return Plan(candidate, now, now, loads, loads, (out, out), undone, undone)
+    return DescribedCandidate(candidate, now, now, loads, loads, (out, out), undone, undone)
 
 
-def outcome(problem: Problem, name: str, placed: FoundLists) -> Plan:
+def described_candidate(problem: Problem, name: str, found: FoundLists) -> DescribedCandidate:
     """Everything that tables and people get to see of one candidate."""
     share = shares(problem)
-    end = ending(problem, placed.replicas, searched=placed.goal.searched, elects=placed.goal.elects)
+    end = ending(problem, found.replicas, searched=found.goal.searched, elects=found.goal.elects)
     most, leader_changes = problem.settings.max_leader_changes, end.leader_changes(problem)
     if most is not None and leader_changes > most:
         much = f"{leader_changes:,} against max_leader_changes {most:,}"
         return infeasible(problem, name, f"New leaders are beyond the limit: {much}. Raise the limit, or ask for less.")
-    placed = replace(placed, replicas=end.replicas)
+    found = replace(found, replicas=end.replicas)
     leaders = end.leaders(problem)
-    before, after = loads_now(problem), all_loads(problem, placed.replicas, leaders)
-    reachable = np.hstack([placed.targets * placed.scale, placed.leader_targets])
-    was_broken = violations(placed.rule, problem.replicas)
-    is_broken = violations(placed.rule, placed.replicas)
+    before, after = loads_now(problem), all_loads(problem, found.replicas, leaders)
+    reachable = np.hstack([found.targets * found.scale, found.leader_targets])
+    was_broken = violations(found.rule, problem.replicas)
+    is_broken = violations(found.rule, found.replicas)
     used = used_bytes(problem)
     # Leaders are balanced after replicas have moved, so that is what their reasons compare.
-    unordered = all_loads(problem, placed.unordered, placed.unordered[:, 0])
+    unordered = all_loads(problem, found.unordered, found.unordered[:, 0])
     compared = np.hstack([before[:, :LEADERS], unordered[:, LEADERS:]])
     relative = np.divide(compared, reachable, out=np.where(compared > 0, np.inf, 1.0), where=reachable > 0)
-    moves, ranks = _moves(problem, placed, end, relative, was_broken & ~is_broken, used)
+    moves, ranks = _moves(problem, found, end, relative, was_broken & ~is_broken, used)
     sizes = rewrites(problem, moves)
     beyond_znode = too_large(sizes, moves)
     if beyond_znode is not None:
@@ -148,9 +148,9 @@ def outcome(problem: Problem, name: str, placed: FoundLists) -> Plan:
     throttle = problem.settings.throttle_bytes_per_second
     summary = _summary(
         moves=planned.moves,
-        bound=_bytes_bound(problem, placed, before[:, DISK], after[:, DISK]),
+        bound=_bytes_bound(problem, found, before[:, DISK], after[:, DISK]),
         broken=int(is_broken.sum()),
-        crowded=(_crowded(problem, problem.replicas), _crowded(problem, placed.replicas)),
+        crowded=(_crowded(problem, problem.replicas), _crowded(problem, found.replicas)),
         batches=planned.batches,
         makespan=planned.busiest_bytes / throttle if throttle else None,
         makespan_bound_seconds=makespan_bound(planned.received, planned.sent, throttle) if throttle else None,
@@ -158,16 +158,16 @@ def outcome(problem: Problem, name: str, placed: FoundLists) -> Plan:
         controller_bytes=planned.controller_bytes,
         cross_rack_bytes=_cross_rack_bytes(problem, planned.moves),
     )
-    own = Held(placed.goal, reachable, placed.relief, placed.scale)
-    off = [*above_words(problem, after[:, DISK]), *off_words(problem, own, placed.replicas, after)]
-    asked = held_to_the_job(problem, reachable, placed.scale)
-    reached = shortfall(problem, asked, placed.replicas, leaders, after, is_broken)
-    status, notes = status_and_notes(problem, placed, end, off, int(is_broken.sum()))
+    own = Held(found.goal, reachable, found.relief, found.scale)
+    off = [*above_words(problem, after[:, DISK]), *off_words(problem, own, found.replicas, after)]
+    asked = held_to_the_job(problem, reachable, found.scale)
+    reached = shortfall(problem, asked, found.replicas, leaders, after, is_broken)
+    status, notes = status_and_notes(problem, found, end, off, int(is_broken.sum()))
     notes += peak_note(problem, planned.peak_disk_fraction, used)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
     candidate = Candidate(name, digest, status, planned.moves, sentence(notes), summary)
-    staying = stays_behind(problem, placed.replicas, moves_replicas=placed.goal.moves_replicas)
-    return Plan(
+    staying = stays_behind(problem, found.replicas, moves_replicas=found.goal.moves_replicas)
+    return DescribedCandidate(
         candidate,
         scores(problem, before, share),
         scores(problem, after, share),
@@ -175,32 +175,32 @@ def outcome(problem: Problem, name: str, placed: FoundLists) -> Plan:
         after,
         (
             bytes_out(problem, problem.replicas, problem.leader),
-            bytes_out(problem, placed.replicas, leaders),
+            bytes_out(problem, found.replicas, leaders),
         ),
-        shortfall_now(problem, placed),
+        shortfall_now(problem, found),
         reached,
         planned.disks,
         tuple(move_groups(problem, planned.moves, before, after, reachable)),
-        rack_limits(problem, placed.rule, reachable),
-        consequences(problem, placed.replicas, planned.moves)
-        | {"timetable": planned.timetable, "further_runs": _further_runs(problem, placed, asked, reached, after)}
+        rack_limits(problem, found.rule, reachable),
+        consequences(problem, found.replicas, planned.moves)
+        | {"timetable": planned.timetable, "further_runs": _further_runs(problem, found, asked, reached, after)}
         | {"stays_behind": [one.to_mapping() for one in staying]},
     )
 
 
-def shortfall_now(problem: Problem, placed: FoundLists) -> Shortfall:
-    """That of the lists as they are, held to the same shares as what was placed."""
+def shortfall_now(problem: Problem, found: FoundLists) -> Shortfall:
+    """That of the lists as they are, held to the same shares as what was found."""
     led = led_first(problem.replicas, problem.leader)
-    targets = np.hstack([placed.targets * placed.scale, leader_targets(problem, led)])
-    held, broken = held_to_the_job(problem, targets, placed.scale), violations(placed.rule, problem.replicas)
+    targets = np.hstack([found.targets * found.scale, leader_targets(problem, led)])
+    held, broken = held_to_the_job(problem, targets, found.scale), violations(found.rule, problem.replicas)
     return shortfall(problem, held, problem.replicas, problem.leader, loads_now(problem), broken)
 
 
 def _further_runs(
-    problem: Problem, placed: FoundLists, asked: Held, reached: Shortfall, after: Floats
+    problem: Problem, found: FoundLists, asked: Held, reached: Shortfall, after: Floats
 ) -> dict[str, int] | None:
     """Of a plan that `max_bytes` stopped short of the tolerance: an estimate of bytes and runs still to come."""
-    if reached.is_met or Limit.BYTES not in placed.budget.reached or not problem.settings.max_bytes:
+    if reached.is_met or Limit.BYTES not in found.budget.reached or not problem.settings.max_bytes:
         return None
     return {"bytes": (left := bytes_left(problem, asked, after[:, DISK])), "runs": runs_for(problem, left)}
 
@@ -249,14 +249,14 @@ def _cross_rack_bytes(problem: Problem, moves: Sequence[Move]) -> int | None:
 
 
 def _moves(
-    problem: Problem, placed: FoundLists, end: Ending, relative: Floats, repaired: Bools, used: Floats
+    problem: Problem, found: FoundLists, end: Ending, relative: Floats, repaired: Bools, used: Floats
 ) -> tuple[list[Move], Ints]:
     """The partitions of the plan, and of each how soon it is to move."""
-    width = max(placed.replicas.shape[1], problem.replicas.shape[1])
-    now, was = (widened(lists, width) for lists in (placed.replicas, problem.replicas))
+    width = max(found.replicas.shape[1], problem.replicas.shape[1])
+    now, was = (widened(lists, width) for lists in (found.replicas, problem.replicas))
     now = np.where(end.changed[:, None], now, was)  # of a list that stays, its order too
     changed = np.flatnonzero(end.changed | end.elected)
-    reasons = Reasons(problem, relative, placed.goal.tolerance, now)
+    reasons = Reasons(problem, relative, found.goal.tolerance, now)
     moves = []
     for row in changed:
         move = Move(
@@ -266,7 +266,7 @@ def _moves(
             int(problem.size_bytes[row]),
             leader=int(problem.brokers[problem.leader[row]]),
         )
-        why = placed.reason or reasons.of(int(row), move, repairs_rack=bool(repaired[row]))
+        why = found.reason or reasons.of(int(row), move, repairs_rack=bool(repaired[row]))
         moves.append(replace(move, reason=why))
     return moves, ranks_of(problem, was, now, repaired, used)[changed]
 
@@ -283,27 +283,27 @@ def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dic
     }
 
 
-def _bytes_bound(problem: Problem, placed: FoundLists, before: Floats, after: Floats) -> int:
+def _bytes_bound(problem: Problem, found: FoundLists, before: Floats, after: Floats) -> int:
     """Bytes that no plan stays below whose disks end within the tolerance, or as near to it as this one."""
-    goal = placed.goal
+    goal = found.goal
     if not goal.moves_replicas:
         return 0
     staying = problem.staying
     kept = ((problem.replicas >= 0) & staying[np.maximum(problem.replicas, 0)]).sum(axis=1)
-    lacking = np.where(problem.relocatable, np.maximum(0, placed.wanted - kept), 0)
+    lacking = np.where(problem.relocatable, np.maximum(0, found.wanted - kept), 0)
     needed = float((lacking * problem.size_bytes).sum())
     if not goal.balances:
         return int(needed)
-    if placed.relief is not None:
-        high = np.maximum(placed.relief.high[:, DISK] * placed.scale[DISK], after)
+    if found.relief is not None:
+        high = np.maximum(found.relief.high[:, DISK] * found.scale[DISK], after)
         low = np.zeros(len(high))
-        return moved_bytes_bound(before, (low, high), placed.relief.givers, needed, same_factor=True)
-    target = placed.targets[:, DISK] * placed.scale[DISK]
+        return moved_bytes_bound(before, (low, high), found.relief.givers, needed, same_factor=True)
+    target = found.targets[:, DISK] * found.scale[DISK]
     here = problem.receivers & (target > 0)
     reached = after[here] / target[here]
     least = min(1 - goal.tolerance, float(reached.min(initial=1.0)))
     most = max(1 + goal.tolerance, float(reached.max(initial=1.0)))
-    same_factor = bool((placed.wanted == replication(problem.replicas)).all())
+    same_factor = bool((found.wanted == replication(problem.replicas)).all())
     return moved_bytes_bound(before, (target * least, target * most), here, needed, same_factor=same_factor)
 
 

@@ -11,7 +11,7 @@ from kafka_rebalance.model.settings import SEARCHED
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.lp_bound import Relaxation, relaxed_bound
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.problem.arrays import Bools, Problem, replication
 from kafka_rebalance.planning.problem.loads import REPLICA_METRICS
 from kafka_rebalance.planning.rules.goals import goal_of
@@ -21,7 +21,7 @@ from kafka_rebalance.planning.search.frame import frame_of
 _LEFT_OUT = "The bound on bytes is the simple one: highspy is not installed."
 
 
-def with_sharper_bound(problem: Problem, plan: Plan) -> Plan:
+def with_sharper_bound(problem: Problem, plan: DescribedCandidate) -> DescribedCandidate:
     """The plan with the better of the two bounds: no plan that ends as near to even as this one copies fewer bytes."""
     if not _bounded(problem, plan):
         return plan
@@ -35,7 +35,7 @@ def with_sharper_bound(problem: Problem, plan: Plan) -> Plan:
     return replace(plan, candidate=replace(candidate, summary={**candidate.summary, "moved_bytes_bound": found.bytes}))
 
 
-def bound_of(problem: Problem, plan: Plan) -> Relaxation | None:
+def bound_of(problem: Problem, plan: DescribedCandidate) -> Relaxation | None:
     """The program's bound about the plan's own end: the tolerance, and on each broker beyond it where the plan is."""
     goal = goal_of(problem.settings, plan.candidate.name)
     frame = frame_of(problem, goal, replication(problem.replicas))
@@ -47,7 +47,7 @@ def bound_of(problem: Problem, plan: Plan) -> Relaxation | None:
     return relaxed_bound(problem, met, _sound(problem, plan))
 
 
-def _bounded(problem: Problem, plan: Plan) -> bool:
+def _bounded(problem: Problem, plan: DescribedCandidate) -> bool:
     """Whether the program says more than the simple bound: of a search for balance that copies something."""
     candidate, settings = plan.candidate, problem.settings
     searched = candidate.name in SEARCHED and candidate.status != Status.INFEASIBLE
@@ -56,7 +56,7 @@ def _bounded(problem: Problem, plan: Plan) -> bool:
     return searched and same_factor and copies and goal_of(settings, candidate.name).balances
 
 
-def _sound(problem: Problem, plan: Plan) -> Bools:
+def _sound(problem: Problem, plan: DescribedCandidate) -> Bools:
     """[partition row] Which partitions end with the rack rule kept."""
     rule = rack_rule(problem)
     broken = np.flatnonzero(violations(rule, problem.replicas))

@@ -47,11 +47,11 @@ _MEANS = {  # column: (what it is, with the connection's own field for it, and w
 
 
 def status_and_notes(
-    problem: Problem, placed: FoundLists, end: Ending, off: Sequence[str], broken: int
+    problem: Problem, found: FoundLists, end: Ending, off: Sequence[str], broken: int
 ) -> tuple[Status, list[str]]:
     """The status, and what has to be said."""
-    goal, budget = placed.goal, placed.budget
-    notes, status = list(placed.notes), Status.OK
+    goal, budget = found.goal, found.budget
+    notes, status = list(found.notes), Status.OK
     limits = {
         Limit.BYTES: budget.bytes,
         Limit.REPLICAS: budget.replicas,
@@ -75,15 +75,15 @@ def status_and_notes(
         notes.append(f"{broken} partitions still break the rack rule")
     factor = problem.settings.replication_factor
     if factor is not None and goal.moves_replicas and goal.searched:
-        same = int((problem.movable & problem.pinned & (placed.wanted != factor)).sum())
+        same = int((problem.movable & problem.pinned & (found.wanted != factor)).sum())
         if same:
             notes.append(f"{same} partitions of pinned_topics keep their replication factor")
-        more = int((problem.relocatable & (placed.wanted > factor)).sum())
+        more = int((problem.relocatable & (found.wanted > factor)).sum())
         if more:
             notes.append(f"{more} partitions keep more than {factor} replicas, because of those on brokers_out")
-    notes += _lagging_leaders(problem, placed.replicas)
-    notes += min_insync.warnings(problem, replication(placed.replicas))
-    left = left_behind(problem, placed.replicas)
+    notes += _lagging_leaders(problem, found.replicas)
+    notes += min_insync.warnings(problem, replication(found.replicas))
+    left = left_behind(problem, found.replicas)
     if left:
         status = Status.PARTIAL
         why = "are kept where they are" if goal.moves_replicas else "stay: this candidate only re-orders lists"

@@ -16,7 +16,7 @@ from kafka_rebalance.model.replica_list import CONTROLLER_BYTES_PER_BATCH
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.batches import controller_bytes
 from kafka_rebalance.planning.batches.controller_bytes import bytes_by_batch, rewrites
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from support.plans.plan_verifier import rewritten_bytes, verify
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
 
@@ -25,14 +25,14 @@ DRAIN_101: dict[str, Any] = {"job": "drain", "drain": [101]}
 FREE: dict[str, Any] = {"copies_per_broker": 10_000, "leader_changes_per_batch": 10_000}
 
 
-def checked(brokers: Rows, partitions: Rows, name: str = "balanced", **asked: Any) -> Plan:
+def checked(brokers: Rows, partitions: Rows, name: str = "balanced", **asked: Any) -> DescribedCandidate:
     plan = plan_of(brokers, partitions, name, **asked)
     snapshot = problem_of(brokers, partitions, **asked).snapshot_digest
     verify(plan, snapshot, brokers, partitions, Settings.from_mapping(asked))
     return plan
 
 
-def batch_sizes(plan: Plan) -> list[int]:
+def batch_sizes(plan: DescribedCandidate) -> list[int]:
     return [len(batch.moves) for batch in plan.candidate.batches]
 
 

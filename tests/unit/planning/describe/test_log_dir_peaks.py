@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of
 
 GB = 10**9
@@ -27,11 +27,11 @@ def brokers_with(*dirs: list[dict[str, Any]]) -> Rows:
     return broker_rows([1, *others], log_dirs={1: log_dirs(0), **others})
 
 
-def drained(brokers: Rows, rows: Rows, **settings: Any) -> Plan:
+def drained(brokers: Rows, rows: Rows, **settings: Any) -> DescribedCandidate:
     return plan_of(brokers, rows, job="drain", drain=[1], **settings)
 
 
-def listed(plan: Plan) -> list[dict[str, Any]]:
+def listed(plan: DescribedCandidate) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = plan.consequences["log_dirs"]["listed"]
     return found
 

@@ -9,7 +9,7 @@ import pytest
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.model.settings import JOBS, Settings
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.problem.loads import METRICS
 from kafka_rebalance.planning.tables.result_tables import read_candidate
@@ -197,7 +197,7 @@ def test_a_drained_broker_whose_replicas_have_nowhere_to_go_is_infeasible_and_sa
     assert "1 replicas find no place on the 1 brokers that may receive" in plan.candidate.note
 
 
-def tight_drain(sizes: list[int], rooms: dict[int, int]) -> Plan:
+def tight_drain(sizes: list[int], rooms: dict[int, int]) -> DescribedCandidate:
     """Broker 1 is emptied; the others are empty and take so many bytes with a fifth of their disks kept free."""
     capacity = {broker: room * 5 // 4 for broker, room in rooms.items()} | {1: 10 * sum(sizes)}
     rows = partition_rows([[1]] * len(sizes), size_bytes=sizes)

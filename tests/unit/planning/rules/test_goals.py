@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.ranking import front, ranking
 from support.plans.small_snapshots import broker_rows, lists_after, partition_rows, plan_of, problem_of
 
@@ -230,7 +230,7 @@ def test_what_differs_most_is_offered_first_and_what_changes_nothing_last() -> N
     partitions = partition_rows([[1, 2], [2, 3], [3, 1]] * 8)
     light, balanced = (plan_of(brokers, partitions, name) for name in ("light", "balanced"))
 
-    def like(plan: Plan, name: str, moved_bytes: int) -> Plan:
+    def like(plan: DescribedCandidate, name: str, moved_bytes: int) -> DescribedCandidate:
         summary = {**plan.candidate.summary, "moved_bytes": moved_bytes}
         return replace(plan, candidate=replace(plan.candidate, name=name, summary=summary))
 

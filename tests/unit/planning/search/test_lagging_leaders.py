@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
 from kafka_rebalance.planning.candidates import propose
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
 
@@ -21,7 +21,7 @@ LISTS = [[1, 2, 3], [1, 3, 2]] * 15
 BEHIND = partition_rows(LISTS, isr=[[1, 2]] * 30)  # broker 3 lags everywhere
 
 
-def made_leaders(plan: Plan, partitions: Rows) -> list[tuple[str, int, int]]:
+def made_leaders(plan: DescribedCandidate, partitions: Rows) -> list[tuple[str, int, int]]:
     """(topic, partition, broker) where a replica becomes the first that was there and out of the ISR."""
     found = []
     after = lists_after(plan, partitions)

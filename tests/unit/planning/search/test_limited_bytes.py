@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.recommendation import recommend
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of
@@ -27,7 +27,7 @@ def uneven_partitions(count: int = 800) -> Rows:
     return partition_rows(lists, size_bytes=sizes)
 
 
-def disks(plan: Plan) -> Any:
+def disks(plan: DescribedCandidate) -> Any:
     """[broker] bytes over the mean, in the end."""
     loads = plan.loads_after[:, DISK]
     return loads / loads.mean()

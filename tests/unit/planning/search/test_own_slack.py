@@ -11,14 +11,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.planning.candidates import propose
-from kafka_rebalance.planning.describe.described_candidate import Plan
+from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.problem.loads import METRICS
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
 
 DISK = METRICS.index("disk")
 
 
-def disks(plan: Plan) -> np.ndarray[Any, Any]:
+def disks(plan: DescribedCandidate) -> np.ndarray[Any, Any]:
     loads: np.ndarray[Any, Any] = plan.loads_after[:, DISK]
     return loads / loads.mean()
 
