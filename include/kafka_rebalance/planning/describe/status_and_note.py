@@ -25,7 +25,7 @@ from kafka_rebalance.planning.rules import min_insync
 from kafka_rebalance.planning.rules.disk_limits import sized_disks
 from kafka_rebalance.planning.rules.rack_rule import rackless
 from kafka_rebalance.planning.search.frame import FoundLists
-from kafka_rebalance.planning.search.optimal import Optimum, Proof, Within
+from kafka_rebalance.planning.search.optimal import PROVEN_TO, Optimum, Proof, Within
 from kafka_rebalance.planning.search.placement import Limit
 
 _LISTED = 3  # figures in a note, at most
@@ -144,7 +144,7 @@ def optimum_words(found: Optimum, tolerance: float) -> str:
     later = "; leaders are placed afterwards"
     if found.proof is Proof.PROVEN:
         full = ", nothing going to disks beyond disk_headroom," if found.keeps_headroom else ""
-        return f"proven: no plan {words} in all but leaders{full} copies fewer bytes{later}"
+        return f"proven: no plan {words} in all but leaders{full} saves more than {PROVEN_TO} of these bytes{later}"
     fewer = f"{100 * found.not_ruled_out:.1f} %"
     return f"the best found and not proven: {fewer} fewer bytes {words} are not ruled out{later}"
 

@@ -27,7 +27,7 @@ _JOBS = (
 )  # the others ask for less than balance, or for more than one place a replica
 _VARIABLES = 4_000  # at most; a program of this size takes some seconds
 _WORK = 20_000_000  # nodes times the square of the variables: the fewer variables, the longer it may search
-_GAP = 1e-3  # proven: no plan is cheaper by more than this share
+_GAP, PROVEN_TO = 1e-3, "a thousandth"  # proven: no plan is cheaper by more than this share
 _RANKS = (1.0, 1.0, 0.01)  # of the REPLICA_METRICS: what being outside a band costs
 _PARTS = (1.0, 2.0, 4.0, np.inf)  # of half a band: what lies beyond it, part by part
 _PRICES = (1.0, 2.0, 4.0, 8.0)  # of each part
@@ -51,7 +51,7 @@ _EFFORT: Mapping[str, bool | int | float | str] = {
 class Proof(Enum):
     """What is proven of the lists: of their bytes, no more."""
 
-    PROVEN = "proven"  # no plan copies fewer bytes by more than the share GAP
+    PROVEN = "proven"  # to the gap that the solver was asked for
     BEST_FOUND = "best_found"
     NONE_EXISTS = "none_exists"  # no lists are within one replica of the tolerance
     NONE_FOUND = "none_found"
@@ -72,7 +72,7 @@ class Optimum:
     replicas: Ints | None  # [partition row, position] replicas that stay keep their positions
     proof: Proof
     within: Within | None = None  # None: there are no lists
-    not_ruled_out: float = 0.0  # of lists that are not proven: the share of their bytes that others may save
+    not_ruled_out: float = 0.0  # the share of their bytes that other lists may save
     keeps_headroom: bool = False  # among lists that bring nothing to disks beyond disk_headroom
 
 
@@ -112,7 +112,7 @@ def fewest_bytes(frame: Frame) -> Optimum:
         if found.x is not None:
             lists = program.lists(found.x > 0.5)
             if found.optimal:
-                return Optimum(lists, Proof.PROVEN, within, keeps_headroom=full)
+                return Optimum(lists, Proof.PROVEN, within, _GAP, full)
             return Optimum(lists, Proof.BEST_FOUND, within, 1 - found.bound / max(found.cost, 1e-12))
         impossible = found.infeasible
     return Optimum(None, Proof.NONE_EXISTS if impossible else Proof.NONE_FOUND)
