@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from typing import TypeVar
 
-from kafka_rebalance.errors import KafkaRuleError
+from kafka_rebalance.errors import KafkaRuleError, SettingsError
 from kafka_rebalance.kafka.assignment import assign_replicas, brokers_with_racks
 from kafka_rebalance.kafka.jackson import as_int, as_list, as_object, as_text, parse_json, required
 from kafka_rebalance.model.partition import TopicPartition
@@ -23,6 +23,10 @@ _UNTOUCHED = "Nothing was written."
 
 Replica = tuple[str, int, int]  # topic, partition, broker
 _Value = TypeVar("_Value", bound=Hashable)
+
+
+# The heading before the plan in what `kafka-reassign-partitions --generate` prints (ReassignPartitionsCommand).
+_PROPOSED = "Proposed partition reassignment configuration"
 
 
 def parse_reassignment(text: str) -> dict[TopicPartition, tuple[int, ...]]:
@@ -61,6 +65,28 @@ def parse_log_dirs(text: str) -> dict[Replica, str]:
         for broker, log_dir in zip(replicas, log_dirs, strict=True)
         if log_dir != ANY_LOG_DIR
     }
+
+
+def parse_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
+    """The lists of a plan in Kafka's JSON; of the whole output of `--generate`, those of its proposal.
+
+    Raises KafkaRuleError as `kafka-reassign-partitions --execute` would, and SettingsError for a plan that names log
+    directories: between those of one broker nothing is moved here.
+    """
+    text = text.rpartition(_PROPOSED)[2]
+    lists = parse_reassignment(text)
+    named = parse_log_dirs(text)
+    if named:
+        raise SettingsError(
+            f"The plan names log directories, for {len(named)} replicas; replicas are not placed in log directories "
+            f'here. Nothing was planned or written. Write "any" for each, or leave log_dirs out.'
+        )
+    return lists
+
+
+def canonical_plan(text: str) -> str:
+    """The same plan in one form, so that one plan has one digest. Raises as `parse_plan`."""
+    return format_reassignment(dict(sorted(parse_plan(text).items())), with_log_dirs=False)
 
 
 def parse_topics_to_move(text: str) -> tuple[str, ...]:

@@ -12,14 +12,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
-from kafka_rebalance.errors import KafkaRuleError, SettingsError
-from kafka_rebalance.kafka.reassignment_json import (
-    check_executable,
-    format_reassignment,
-    generate,
-    parse_log_dirs,
-    parse_reassignment,
-)
+from kafka_rebalance.errors import KafkaRuleError
+from kafka_rebalance.kafka.reassignment_json import check_executable, generate, parse_plan
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import REFUSE
@@ -49,33 +43,9 @@ from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of
 from kafka_rebalance.planning.search.placement import spent
 
-# The heading before the plan in what `kafka-reassign-partitions --generate` prints (ReassignPartitionsCommand).
-_PROPOSED = "Proposed partition reassignment configuration"
 _UNTOUCHED = "Nothing was planned or written."
 
 Lists = Mapping[TopicPartition, Sequence[int]]
-
-
-def parse_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
-    """The lists of a plan in Kafka's JSON; of the whole output of `--generate`, those of its proposal.
-
-    Raises KafkaRuleError as `kafka-reassign-partitions --execute` would, and SettingsError for a plan that names log
-    directories: between those of one broker nothing is moved here.
-    """
-    text = text.rpartition(_PROPOSED)[2]
-    lists = parse_reassignment(text)
-    named = parse_log_dirs(text)
-    if named:
-        raise SettingsError(
-            f"The plan names log directories, for {len(named)} replicas; replicas are not placed in log directories "
-            f'here. {_UNTOUCHED} Write "any" for each, or leave log_dirs out.'
-        )
-    return lists
-
-
-def canonical_plan(text: str) -> str:
-    """The same plan in one form, so that one plan has one digest. Raises as `parse_plan`."""
-    return format_reassignment(dict(sorted(parse_plan(text).items())), with_log_dirs=False)
 
 
 def check_plan(problem: Problem) -> None:

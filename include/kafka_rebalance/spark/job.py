@@ -24,8 +24,8 @@ from pyspark.sql import SparkSession
 
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.model.settings import OPTIMAL
-from kafka_rebalance.planning.__main__ import argument_parser, read_file, read_settings, say
 from kafka_rebalance.planning.candidates import best_of, described, propose, searched
+from kafka_rebalance.planning.command_line import argument_parser, read_file, read_settings, say
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.planner import Stopwatch, describe, describe_plan, finish, offered, prepare, trials_of
 from kafka_rebalance.planning.problem.arrays import Problem

@@ -17,7 +17,7 @@ from kafka_rebalance.documents.folder_owner import check_own_folder
 from kafka_rebalance.documents.json_files import NONCE, read_json
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ArtifactError, RebalanceError, RunFolderError
-from kafka_rebalance.planning.__main__ import say
+from kafka_rebalance.planning.command_line import say
 from kafka_rebalance.spark import package_zip
 
 

@@ -35,7 +35,7 @@ from kafka_rebalance.documents.requests.key_sample import (
     shown,
 )
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.planning.__main__ import say
+from kafka_rebalance.planning.command_line import say
 from kafka_rebalance.spark.job_driver import check_nonce, check_run, open_session, run_job, said_by
 from kafka_rebalance.spark.job_folders import folder_at
 from kafka_rebalance.spark.kafka_options import kafka_options, settings_of

@@ -23,7 +23,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as sql
 
 from kafka_rebalance.errors import ReadError, RunFolderError, StorageError
-from kafka_rebalance.planning.__main__ import say
+from kafka_rebalance.planning.command_line import say
 from kafka_rebalance.spark.job_driver import open_session, run_job, said_by
 from kafka_rebalance.spark.job_folders import folder_at, parquet_files, url_of
 from kafka_rebalance.spark.one_file_a_day import Merged, closed_days, merge, publish

@@ -10,10 +10,9 @@ from airflow.sdk.configuration import conf
 
 import kafka_rebalance
 from kafka_rebalance.errors import SettingsError
-from kafka_rebalance.kafka.reassignment_json import check_listed_once, parse_topics_to_move
+from kafka_rebalance.kafka.reassignment_json import canonical_plan, check_listed_once, parse_topics_to_move
 from kafka_rebalance.kafka.topics import check_topic_name
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.given_plan import canonical_plan
 
 _UNTOUCHED = "Nothing was read from or written to the cluster."
 

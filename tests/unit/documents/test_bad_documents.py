@@ -13,6 +13,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.execution.throttle.put_back import confirm, release, set_changes
 from kafka_rebalance.kafka.reassignment_json import (
+    canonical_plan,
     format_reassignment,
     parse_log_dirs,
     parse_reassignment,
@@ -21,7 +22,6 @@ from kafka_rebalance.kafka.reassignment_json import (
 from kafka_rebalance.model.digests import canonical_json, digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.given_plan import canonical_plan
 from kafka_rebalance.zookeeper import cluster_lock, znodes
 from kafka_rebalance.zookeeper.znodes.json_fields import is_topic_name
 from support.documents.bad_documents import ODD, spoiled_bytes, spoiled_value

@@ -14,11 +14,10 @@ from hypothesis import strategies as st
 from kafka_rebalance.documents.proposals.recommendation import Why
 from kafka_rebalance.errors import KafkaRuleError, PlanningError, SettingsError
 from kafka_rebalance.kafka.assignment import assign_replicas
-from kafka_rebalance.kafka.reassignment_json import format_reassignment, parse_reassignment
+from kafka_rebalance.kafka.reassignment_json import canonical_plan, format_reassignment, parse_plan, parse_reassignment
 from kafka_rebalance.model.settings import SEARCHED, Settings
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.given_plan import canonical_plan, parse_plan
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.recommendation import recommend

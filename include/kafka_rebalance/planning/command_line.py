@@ -1,0 +1,76 @@
+"""What the command of the planner and the Spark job share: arguments, what they name, and lines of progress."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from kafka_rebalance.documents.json_files import check_format_version
+from kafka_rebalance.documents.storage import Folder
+from kafka_rebalance.errors import ArtifactError, SettingsError
+from kafka_rebalance.model.settings import Settings
+
+
+def say(line: str) -> None:
+    """A line of progress, on stderr and at once."""
+    print(line, file=sys.stderr, flush=True)
+
+
+def argument_parser(program: str) -> argparse.ArgumentParser:
+    """The arguments that this command and the Spark job share."""
+    parser = argparse.ArgumentParser(prog=program, description="Plans a rebalance from the tables of a snapshot.")
+    parser.add_argument("--snapshot", required=True, help="folder or URL with brokers.parquet and partitions.parquet")
+    parser.add_argument(
+        "--out", required=True, help="folder or URL for moves, scores, candidates, loads, proposals.json"
+    )
+    parser.add_argument("--settings", help="JSON file with settings; without it every setting has its default")
+    parser.add_argument("--history", help="history/part-0.parquet of a Spark job: what the ledger's samples amount to")
+    return parser
+
+
+def read_file(path: str) -> bytes:
+    """The content of a file at a path or URL. Raises ArtifactError that names it."""
+    folder, _, name = path.rpartition("/")
+    try:
+        return (folder_at(folder or ("/" if path.startswith("/") else ".")) / name).read_bytes()
+    except OSError as wrong:
+        raise ArtifactError(f"{path} cannot be read ({wrong}). Nothing was planned.") from wrong
+
+
+def read_settings(path: str | None) -> Settings:
+    """Settings of a JSON file, at a path or URL. Raises SettingsError or ArtifactError that names the file."""
+    if path is None:
+        return Settings()
+    try:
+        given = json.loads(read_file(path))
+    except (ArtifactError, ValueError, RecursionError) as wrong:
+        raise SettingsError(f"The settings file {path} cannot be read ({wrong}). Nothing was planned.") from wrong
+    if not isinstance(given, dict):
+        raise SettingsError(f"The settings file {path} is not a JSON object. Nothing was planned.")
+    if "format_version" in given:
+        check_format_version(given["format_version"], path)
+    return Settings.from_mapping(given)
+
+
+def folder_at(place: str) -> Folder:
+    """A local path, a `file://` URL, or any other URL that universal-pathlib can open here."""
+    url = urlsplit(place)
+    if "://" not in place:
+        return Path(place)
+    if url.scheme == "file":
+        return Path(unquote(url.path))
+    try:
+        from upath import UPath
+
+        opened = UPath(place)
+        _ = opened.fs  # here, so that a storage library that is not installed is said at once
+        folder: Folder = opened
+        return folder
+    except (ImportError, ValueError) as wrong:
+        raise ArtifactError(
+            f"{place} cannot be opened ({wrong}). Nothing was planned. Install universal-pathlib and the library for "
+            f"{url.scheme}, or give a local folder."
+        ) from wrong
