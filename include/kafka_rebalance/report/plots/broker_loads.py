@@ -10,14 +10,15 @@ import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange, Load
-from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished, scale_of
+from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, WIDTH_INCHES, Plot, drawn, scale_of, set_ticks
 
 BROKERS_SHOWN = 30  # one by one; more than that as a distribution
 _POINTS = 61  # of the line of a distribution
-_WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 5.3, 0.27, 0.62  # 72 CSS pixels an inch: a point becomes a pixel
+_ROW_INCHES, _FRAME_INCHES = 0.27, 0.62
 
 _LABEL_COLUMNS, _COLUMN_INCHES = 20, 0.097  # a label's letters, and how wide one is in a wide font of 11 pixels
 
@@ -135,17 +136,10 @@ def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -
 
     Values are divided by `scale`; `whole` ones get whole ticks.
     """
-    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
     height = _FRAME_INCHES + _ROW_INCHES * len(rows)
-    with drawing, mpl.rc_context(STYLE):
-        figure = Figure(figsize=(_WIDTH_INCHES, height))
-        canvas = FigureCanvasSVG(figure)
-        left = max(0.235, (max(_columns(row.label) for row in rows) * _COLUMN_INCHES + 0.1) / _WIDTH_INCHES)
-        axes = figure.add_axes((left, 0.32 / height, 0.97 - left, 1 - _FRAME_INCHES / height))
+    left = max(0.235, (max(_columns(row.label) for row in rows) * _COLUMN_INCHES + 0.1) / WIDTH_INCHES)
+
+    def draw_in(axes: Any) -> None:
         at = range(len(rows))
         before, after = [row.before / scale for row in rows], [row.after / scale for row in rows]
         if even is not None:
@@ -167,23 +161,17 @@ def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -
         axes.set_ylim(len(rows) - 0.4, -0.6)  # the first broker on top
         most = max([*before, *after, 1e-9])
         axes.set_xlim(-0.03 * most, 1.06 * most)  # room for the marker of a broker that holds nothing
-        axes.xaxis.set_major_locator(MaxNLocator(5, integer=whole))
+        set_ticks(axes.xaxis, 5, whole=whole)
         axes.grid(axis="x", color=LINE, linewidth=0.6)
-        return finished(canvas, axes)
+
+    return drawn(height, (left, 0.32 / height, 0.97 - left, 1 - _FRAME_INCHES / height), draw_in)
 
 
 @lru_cache(maxsize=64)
 def draw_distribution(before: tuple[float, ...], after: tuple[float, ...], what: str, even: float | None) -> str:
     """The SVG: the brokers from the least to the most, before dashed and after solid, and the even share."""
-    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
 
-    with drawing, mpl.rc_context(STYLE):
-        figure = Figure(figsize=(_WIDTH_INCHES, 2.6))
-        canvas = FigureCanvasSVG(figure)
-        axes = figure.add_axes((0.11, 0.18, 0.86, 0.72))
+    def draw_in(axes: Any) -> None:
         share = [100 * place / (len(before) - 1) for place in range(len(before))]
         if even is not None:
             axes.axhline(even, color=INK, linewidth=0.8, linestyle=(0, (1.5, 2.5)), zorder=1)
@@ -192,7 +180,8 @@ def draw_distribution(before: tuple[float, ...], after: tuple[float, ...], what:
         axes.set_xlim(0, 100)
         axes.set_ylim(0, 1.06 * max([*before, *after, 1e-9]))
         axes.set_xlabel(f"% of brokers, by {what}")
-        axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.yaxis.set_major_locator(MaxNLocator(5))
+        set_ticks(axes.xaxis, 5)
+        set_ticks(axes.yaxis, 5)
         axes.grid(axis="y", color=LINE, linewidth=0.6)
-        return finished(canvas, axes)
+
+    return drawn(2.6, (0.11, 0.18, 0.86, 0.72), draw_in)

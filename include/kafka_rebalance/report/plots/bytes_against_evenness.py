@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache, partial
+from typing import Any
 
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, furthest_off, off_share
-from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished, scale_of
+from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, Plot, drawn, scale_of, set_ticks
 from kafka_rebalance.report.units import format_bytes, format_share
 
 FEWEST = 4  # below, the table alone says it better
-_WIDTH_INCHES, _HEIGHT_INCHES = 5.3, 2.9
+_HEIGHT_INCHES = 2.9
 _NAME_POINTS = 10
 TODAY = "today"
 
@@ -100,16 +101,9 @@ def _overlap(one: _Box, other: _Box) -> float:
 @lru_cache(maxsize=64)
 def draw_candidates(points: tuple[Point, ...], best: tuple[str, ...]) -> str:
     """The SVG: a filled diamond for each of `best`, joined, and a hollow circle for each other."""
-    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
     scale, unit = scale_of("bytes", max(point.copied_bytes for point in points))
-    with drawing, mpl.rc_context(STYLE):
-        figure = Figure(figsize=(_WIDTH_INCHES, _HEIGHT_INCHES), dpi=72)
-        canvas = FigureCanvasSVG(figure)
-        axes = figure.add_axes((0.12, 0.17, 0.85, 0.76))
+
+    def draw_in(axes: Any) -> None:
         joined = sorted((point for point in points if point.name in best), key=lambda point: point.copied_bytes)
         axes.plot(
             [point.copied_bytes / scale for point in joined], [100 * point.off for point in joined],
@@ -134,8 +128,9 @@ def draw_candidates(points: tuple[Point, ...], best: tuple[str, ...]) -> str:
             )  # fmt: skip
         axes.set_xlabel(f"bytes copied ({unit})")
         axes.set_ylabel("furthest broker off its share (%)")
-        axes.xaxis.set_major_locator(MaxNLocator(5))
-        axes.yaxis.set_major_locator(MaxNLocator(5))
+        set_ticks(axes.xaxis, 5)
+        set_ticks(axes.yaxis, 5)
         axes.grid(color=LINE, linewidth=0.6)
         axes.tick_params(labelcolor=INK)
-        return finished(canvas, axes)
+
+    return drawn(_HEIGHT_INCHES, (0.12, 0.17, 0.85, 0.76), draw_in)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache, partial
+from typing import Any
 
 from kafka_rebalance.report.candidate.candidate_report import DiskCourse
-from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished
+from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, Plot, drawn, set_ticks
 from kafka_rebalance.report.units import format_share
 
-_WIDTH_INCHES, _HEIGHT_INCHES = 5.3, 2.4
+_HEIGHT_INCHES = 2.4
 # Told apart by dashes as well as by colour.
 _LINES = ((AFTER, (0, ())), (BEFORE, (0, (5, 2))), (INK, (0, (1.5, 1.5))), (AFTER, (0, (6, 2, 1.5, 2))))
 
@@ -48,15 +49,8 @@ def _points(disk: DiskCourse, capacity_bytes: int, last: int) -> tuple[tuple[flo
 @lru_cache(maxsize=64)
 def draw_disks(courses: tuple[Course, ...], last: int) -> str:
     """The SVG: a line of steps for each broker."""
-    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
 
-    with drawing, mpl.rc_context(STYLE):
-        figure = Figure(figsize=(_WIDTH_INCHES, _HEIGHT_INCHES))
-        canvas = FigureCanvasSVG(figure)
-        axes = figure.add_axes((0.1, 0.2, 0.87, 0.62))
+    def draw_in(axes: Any) -> None:
         for (broker, points), (colour, dashes) in zip(courses, _LINES, strict=False):
             over, percent = zip(*points, strict=True)
             axes.plot(over, percent, color=colour, linestyle=dashes, linewidth=1.4, label=str(broker))
@@ -64,9 +58,10 @@ def draw_disks(courses: tuple[Course, ...], last: int) -> str:
         most = max(percent for _, points in courses for _, percent in points)
         axes.set_ylim(0, 1.06 * most or 1)  # the highest line is not cut in half
         axes.set_xlabel("batches done")
-        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
-        axes.yaxis.set_major_locator(MaxNLocator(5))
+        set_ticks(axes.xaxis, 6, whole=True)
+        set_ticks(axes.yaxis, 5)
         axes.grid(axis="y", color=LINE, linewidth=0.6)
         axes.legend(loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=len(courses), frameon=False, fontsize=9.5,
                     handlelength=2.2, columnspacing=1.2, labelcolor=INK)  # fmt: skip
-        return finished(canvas, axes)
+
+    return drawn(_HEIGHT_INCHES, (0.1, 0.2, 0.87, 0.62), draw_in)

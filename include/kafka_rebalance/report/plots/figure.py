@@ -22,6 +22,8 @@ _COLOURS = {
 
 INK, LINE, BEFORE, AFTER = _COLOURS
 
+WIDTH_INCHES = 5.3  # 72 CSS pixels an inch: a point becomes a pixel
+
 STYLE = {
     "svg.fonttype": "none",  # text stays text: small, sharp, and in the reader's own font
     "svg.hashsalt": "kafka-rebalance",  # ids must not differ from one drawing to the next
@@ -69,7 +71,29 @@ def scale_of(kind: str, largest: float) -> tuple[float, str]:
     return float(1024**step), _BINARY[step] + ("/s" if kind == "rate" else "")
 
 
-def finished(canvas: Any, axes: Any) -> str:
+def drawn(height_inches: float, box: tuple[float, float, float, float], draw: Callable[[Any], None]) -> str:
+    """The SVG of what `draw` puts into the axes; `box` is (left, bottom, width, height) in shares of the figure."""
+    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
+    from matplotlib.backends.backend_svg import FigureCanvasSVG
+    from matplotlib.figure import Figure
+
+    with drawing, mpl.rc_context(STYLE):
+        # 72 pixels an inch, as an SVG has them: what is placed by pixels is placed as it is seen.
+        figure = Figure(figsize=(WIDTH_INCHES, height_inches), dpi=72)
+        canvas = FigureCanvasSVG(figure)
+        axes = figure.add_axes(box)
+        draw(axes)
+        return _finished(canvas, axes)
+
+
+def set_ticks(axis: Any, most: int, *, whole: bool = False) -> None:
+    """No more ticks than these, at round numbers; `whole` ones where half of it means nothing."""
+    from matplotlib.ticker import MaxNLocator
+
+    axis.set_major_locator(MaxNLocator(most, integer=whole))
+
+
+def _finished(canvas: Any, axes: Any) -> str:
     """The drawn figure as SVG in the page's two modes: nothing behind it, and of its frame the axis below alone."""
     axes.set_axisbelow(True)
     for side in ("top", "right", "left"):

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from functools import lru_cache, partial
+from typing import Any
 
 from kafka_rebalance.report.candidate.timetable import Timetable
-from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, STYLE, Plot, drawing, finished
+from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, Plot, drawn, set_ticks
 
-_WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 5.3, 0.34, 0.75
+_ROW_INCHES, _FRAME_INCHES = 0.34, 0.75
 _UNITS = (  # (from, seconds of one, name)
     (7200.0, 3600.0, "hours of copying"),
     (120.0, 60.0, "minutes of copying"),
@@ -38,16 +39,9 @@ def timetable_plot(timetable: Timetable, seconds: float | None) -> Plot | None:
 @lru_cache(maxsize=64)
 def draw_lanes(lanes: tuple[Lane, ...], length: float, unit: str) -> str:
     """The SVG: of each broker a lane, what comes in above its line, what goes out below it."""
-    import matplotlib as mpl  # here, because every process that parses the Dag imports this module
-    from matplotlib.backends.backend_svg import FigureCanvasSVG
-    from matplotlib.figure import Figure
-    from matplotlib.ticker import MaxNLocator
-
     height = _FRAME_INCHES + _ROW_INCHES * len(lanes)
-    with drawing, mpl.rc_context(STYLE):
-        figure = Figure(figsize=(_WIDTH_INCHES, height))
-        canvas = FigureCanvasSVG(figure)
-        axes = figure.add_axes((0.11, 0.5 / height, 0.86, 1 - _FRAME_INCHES / height))
+
+    def draw_in(axes: Any) -> None:
         for row, (_, received, sent) in enumerate(lanes):
             for shares, way, colour in ((received, -1, AFTER), (sent, 1, BEFORE)):
                 edges = [length * slot / len(shares) for slot in range(len(shares) + 1)]
@@ -58,5 +52,6 @@ def draw_lanes(lanes: tuple[Lane, ...], length: float, unit: str) -> str:
         axes.set_ylim(len(lanes) - 0.5, -0.5)  # the first broker on top
         axes.set_xlim(0, length)
         axes.set_xlabel(unit, color=INK)
-        axes.xaxis.set_major_locator(MaxNLocator(6))
-        return finished(canvas, axes)
+        set_ticks(axes.xaxis, 6)
+
+    return drawn(height, (0.11, 0.5 / height, 0.86, 1 - _FRAME_INCHES / height), draw_in)
