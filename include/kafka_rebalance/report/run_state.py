@@ -78,10 +78,10 @@ class _Row:
 
 
 _ASKED = (
-    "Nobody has decided yet. The request comes, or is, under Browse, Required Actions, and on the task approve of "
+    "No decision yet. Once the request is open, answer under Browse → Required Actions, or on the task approve of "
     "this run."
 )
-_ENDED = "It ended without a decision. An answer that did not count is in the log of the task approve."
+_ENDED = "The run ended without a decision. If an answer did not count, the log of the task approve says why."
 _WHILE_IT_RUNS = (Action.STOP, Action.CANCEL, Action.SET_THROTTLE)
 
 
@@ -92,7 +92,7 @@ class RunState(Enum):
         "being planned",
         "The plan is being made",
         Tone.CALM,
-        no_decision="Nothing can be decided before the plan is made.",
+        no_decision="There is no plan yet to decide on.",
     )
     PLANNED = _Row(
         "planned, no request is open",
@@ -111,14 +111,14 @@ class RunState(Enum):
         "Not offered for approval: with today's segment settings its copies could not end",
         Tone.BAD,
         (Action.START_ANEW,),
-        "Nothing is to be decided, so no request is made: with today's segment settings no copy could end.",
+        "There is nothing to decide on, so the run asks nobody: with today's segment settings no copy could end.",
     )
     NOTHING_TO_MOVE = _Row(
         "nothing to move",
         "Nothing to move",
         Tone.CALM,
         (Action.START_ANEW,),
-        "Nothing is to be decided, so no request is made: no candidate moves anything.",
+        "There is nothing to decide on, so the run asks nobody: no candidate moves anything.",
     )
     WAITING = _Row("waits for approval", "Waits for approval", Tone.ATTENTION, (Action.ANSWER,), _ASKED)
     REJECTED = _Row("rejected", "Rejected: nothing was written to the cluster", Tone.CALM, (Action.START_ANEW,))

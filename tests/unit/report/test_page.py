@@ -105,7 +105,7 @@ def test_every_table_has_a_caption_and_a_box_to_scroll_in(stage: str) -> None:
     ("stage", "words"),
     [
         ("planning", "There is no plan yet"),
-        ("waiting", "Nobody has decided yet"),
+        ("waiting", "No decision yet"),
         ("rejected", "Rejected: nothing was written to the cluster"),
         ("expired", "the request ended without an answer"),
         ("approved", "Nothing has been requested from Kafka yet"),

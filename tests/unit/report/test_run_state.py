@@ -56,14 +56,14 @@ def proposals(**changes: Any) -> dict[str, Any]:
     return made | {"candidates": [one | changes for one in made["candidates"]]}
 
 
-NOTHING_MOVES = "no request is made: no candidate moves anything."
+NOTHING_MOVES = "the run asks nobody: no candidate moves anything."
 
 
 @pytest.mark.parametrize(
     ("documents", "active", "ended"),
     [
-        ({}, "Nothing can be decided before the plan is made.", "It ended without a decision."),
-        (PLAN, "The request comes, or is, under Browse, Required Actions", "It ended without a decision."),
+        ({}, "There is no plan yet to decide on.", "The run ended without a decision."),
+        (PLAN, "answer under Browse → Required Actions", "The run ended without a decision."),
         ({"proposals": proposals(moved_replicas=0, leader_changes=0, batches=0)}, NOTHING_MOVES, NOTHING_MOVES),
         ({"proposals": proposals(status="infeasible")}, NOTHING_MOVES, NOTHING_MOVES),
     ],

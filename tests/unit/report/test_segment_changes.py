@@ -121,7 +121,7 @@ def test_a_plan_of_which_nothing_is_left_to_approve_does_not_wait() -> None:
     assert found.state is RunState.COPIES_WOULD_STOP
     assert found.state.waits_for_people
     assert RunState.COPIES_WOULD_STOP.sentence in text_of(render_file(found))
-    assert "no request is made: with today's segment settings no copy could end" in text_of(render_file(found))
+    assert "the run asks nobody: with today's segment settings no copy could end" in text_of(render_file(found))
     assert report(stopped, decision=samples.decision()).state is RunState.APPROVED
 
 

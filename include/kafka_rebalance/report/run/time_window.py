@@ -20,17 +20,19 @@ def window_words(window: Window, observed_at: datetime, low: float, high: float)
     """Whether a plan that takes `low` to `high` seconds fits its window; empty where it has none."""
     said = []
     if window.not_before is not None:
-        said.append(f"begins {format_time(window.not_before)} at the earliest, lock and throttle too")
+        said.append(f"starts at {format_time(window.not_before)} at the earliest, with lock and throttle")
         if window.not_before > observed_at:
-            said.append("an approval that is given before then expires as if it were given then")
+            said.append("an earlier approval expires as if somebody gave it then")
     if window.finish_by is not None:
         earliest = max(observed_at, window.not_before or observed_at)
         end, slow, quick = window.finish_by, timedelta(seconds=high), timedelta(seconds=low)
         if end - slow >= earliest:
-            said.append(f"begun by {format_time(end - slow)} it is over by {format_time(end)}, slow or not")
+            said.append(
+                f"if started by {format_time(end - slow)}, it ends by {format_time(end)} even at the slow estimate"
+            )
         else:
-            how = "may not be" if end - quick >= earliest else "cannot be"
-            said.append(f"{how} over by {format_time(end)}: batches that would end later are not begun")
+            how = "may not end" if end - quick >= earliest else "cannot end"
+            said.append(f"{how} by {format_time(end)}: batches that would end later do not start")
     return "; ".join(said)
 
 
@@ -70,13 +72,13 @@ def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -
     left = _left(report, rest, now)
     said = []
     if window.not_before is not None and (left is None or left.at <= window.not_before):
-        said.append(f"begins {format_time(window.not_before)} at the earliest")
+        said.append(f"from {format_time(window.not_before)}")
     tone = "quiet"
     if window.finish_by is not None:
         until = f"until {format_time(window.finish_by)}"
         words, tone = _held_against(window, window.finish_by, left) if left is not None else ("", tone)
         said.append(f"{until}: {words}" if words else until)
-    return WindowWords(f"Window {'; '.join(said)}.", tone) if said else None
+    return WindowWords(f"Window {' '.join(said)}.", tone) if said else None
 
 
 def _held_against(window: Window, finish_by: datetime, left: _Left) -> tuple[str, str]:
@@ -84,9 +86,9 @@ def _held_against(window: Window, finish_by: datetime, left: _Left) -> tuple[str
     first, last = (left.at + timedelta(seconds=seconds) for seconds in (left.low, left.high))
     few, many = (_not_begun(window, left, seconds) for seconds in (left.low, left.high))
     if last <= finish_by and not many:
-        return f"the run will be over in time, by {format_time(last)} at the latest", "quiet"
+        return f"the run will end in time, by {format_time(last)} at the latest", "quiet"
     is_sure = first > finish_by or bool(few)
-    how = "cannot be over in time" if is_sure else "may not be over in time"
+    how = "cannot end in time" if is_sure else "may not end in time"
     return f"the run {how}. {_fate(few, many, left.later)}", "problem" if is_sure else "ask"
 
 
@@ -100,17 +102,18 @@ def _not_begun(window: Window, left: _Left, seconds: float) -> int:
 
 def _fate(few: int, many: int, later: Sequence[float] | None) -> str:
     if later is None:
-        return "Batches that would end later are not begun"
+        return "Batches that would end later do not start"
     if not many:
-        return "No batch is held back by it: what has begun goes on to its end"
-    left = "The batch that is left" if len(later) == 1 else "The batches that are left"
+        return "The window holds back no batch: the batch under way goes on to its end"
+    left = "The last batch" if len(later) == 1 else f"None of the {format_count(len(later))} later batches"
     if few == len(later):
-        return f"{left} will not be begun, and what was to move stays where it is"
+        will = "will not start" if len(later) == 1 else "will start"
+        return f"{left} {will}, and what was to move stays where it is"
     if len(later) == 1:
-        return f"{left} may not be begun"
+        return f"{left} may not start"
     number = format_count(many) if few == many else f"{format_count(few)} to {format_count(many)}"
     number = number if few else f"up to {format_count(many)}"
-    return f"Of the {format_count(len(later))} batches that are left {number} will not be begun"
+    return f"Of the {format_count(len(later))} later batches, {number} will not start"
 
 
 def _left(report: RunReport, rest: EtaRange | None, now: datetime | None) -> _Left | None:

@@ -132,22 +132,22 @@ def test_disks_of_unknown_size_are_named_beside_the_fullest_that_is_known() -> N
         (Window(), ""),
         (
             Window(not_before=NOW + timedelta(hours=8)),
-            "begins 2026-05-03 22:00:00 UTC at the earliest, lock and throttle too; an approval that is given before "
-            "then expires as if it were given then",
+            "starts at 2026-05-03 22:00:00 UTC at the earliest, with lock and throttle; an earlier approval expires as "
+            "if somebody gave it then",
         ),
         (
             Window(finish_by=NOW + timedelta(hours=3)),
-            "begun by 2026-05-03 15:00:00 UTC it is over by 2026-05-03 17:00:00 UTC, slow or not",
+            "if started by 2026-05-03 15:00:00 UTC, it ends by 2026-05-03 17:00:00 UTC even at the slow estimate",
         ),
         (
             Window(NOW + timedelta(hours=1), NOW + timedelta(hours=2, minutes=30)),
-            "begins 2026-05-03 15:00:00 UTC at the earliest, lock and throttle too; an approval that is given before "
-            "then expires as if it were given then; may not be over by 2026-05-03 16:30:00 UTC: batches that would end "
-            "later are not begun",
+            "starts at 2026-05-03 15:00:00 UTC at the earliest, with lock and throttle; an earlier approval expires as "
+            "if somebody gave it then; may not end by 2026-05-03 16:30:00 UTC: batches that would end later do not "
+            "start",
         ),
         (
             Window(finish_by=NOW + timedelta(minutes=30)),
-            "cannot be over by 2026-05-03 14:30:00 UTC: batches that would end later are not begun",
+            "cannot end by 2026-05-03 14:30:00 UTC: batches that would end later do not start",
         ),
     ],
 )
@@ -174,7 +174,7 @@ def test_what_the_controller_needs_for_each_batch_is_part_of_every_time_whatever
     found = report(samples.snapshot(window=window), proposals=proposals)
     verdict = dict(brief(found).verdict)
     assert verdict["Takes"] == "about 10 min by the plan", "leaders alone, nothing is copied"
-    assert verdict["Window"].startswith("begun by 2026-05-03 17:50:00 UTC it is over by 2026-05-03 18:00:00 UTC")
+    assert verdict["Window"].startswith("if started by 2026-05-03 17:50:00 UTC, it ends by 2026-05-03 18:00:00 UTC")
     body = approval_body(found)
     assert "takes about 10 min" in body
     assert ", at least" not in body, "no plan of as many batches takes less"
@@ -190,7 +190,7 @@ def test_what_the_controller_needs_for_each_batch_is_part_of_every_time_whatever
 def test_the_window_of_the_request_is_in_the_verdict_and_in_the_body() -> None:
     window = {"not_before": None, "finish_by": "2026-05-03T18:00:00+00:00"}
     found = report(samples.snapshot(window=window))
-    words = "begun by 2026-05-03 16:29:45 UTC it is over by 2026-05-03 18:00:00 UTC, slow or not"
+    words = "if started by 2026-05-03 16:29:45 UTC, it ends by 2026-05-03 18:00:00 UTC even at the slow estimate"
     assert dict(brief(found).verdict)["Window"] == words
     assert f"**Window** {words}" in approval_body(found)
     running = report(samples.snapshot(window=window), decision=samples.decision(), batches=samples.batches())

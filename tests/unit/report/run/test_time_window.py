@@ -1,4 +1,4 @@
-"""What the page says of a run's window once it was approved: over in time or not, and what is not begun then."""
+"""What the page says of a run's window once it was approved: whether it ends in time, and what does not start."""
 
 from __future__ import annotations
 
@@ -41,12 +41,16 @@ def noted(**changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("finish_by", "tone", "words"),
     [
-        ("16:29:00", "quiet", "the run will be over in time, by 2026-05-03 16:28:09 UTC at the latest"),
-        ("16:26:00", "ask", "may not be over in time. No batch is held back by it: what has begun goes on to its end"),
-        ("16:10:00", "ask", "may not be over in time. Of the 3 batches that are left up to 1 will not be begun"),
-        ("15:50:00", "ask", "may not be over in time. Of the 3 batches that are left up to 2 will not be begun"),
-        ("15:30:00", "problem", "cannot be over in time. Of the 3 batches that are left 2 to 3 will not be begun"),
-        ("15:12:00", "problem", "cannot be over in time. The batches that are left will not be begun, and what was"),
+        ("16:29:00", "quiet", "the run will end in time, by 2026-05-03 16:28:09 UTC at the latest"),
+        (
+            "16:26:00",
+            "ask",
+            "may not end in time. The window holds back no batch: the batch under way goes on to its end",
+        ),
+        ("16:10:00", "ask", "may not end in time. Of the 3 later batches, up to 1 will not start"),
+        ("15:50:00", "ask", "may not end in time. Of the 3 later batches, up to 2 will not start"),
+        ("15:30:00", "problem", "cannot end in time. Of the 3 later batches, 2 to 3 will not start"),
+        ("15:12:00", "problem", "cannot end in time. None of the 3 later batches will start, and what was"),
     ],
 )
 def test_the_time_left_is_held_against_the_window_batch_by_batch(finish_by: str, tone: str, words: str) -> None:
@@ -60,7 +64,7 @@ def test_notes_of_an_older_version_tell_the_end_and_no_number_of_batches() -> No
     found = window("15:30:00", progress=samples.progress())
     assert found is not None
     assert found.tone == "ask"
-    assert found.text.endswith("may not be over in time. Batches that would end later are not begun.")
+    assert found.text.endswith("may not end in time. Batches that would end later do not start.")
 
 
 def test_a_run_that_copies_nothing_is_not_over_at_once() -> None:
@@ -72,7 +76,7 @@ def test_a_run_that_copies_nothing_is_not_over_at_once() -> None:
     found = window("15:15:00", proposals=proposals, progress=progress)
     assert found is not None
     assert found.tone == "problem"
-    assert "cannot be over in time. Of the 118 batches that are left" in found.text
+    assert "cannot end in time. Of the 118 later batches" in found.text
 
 
 def test_a_run_that_has_not_begun_is_held_against_its_window_from_when_it_may_begin() -> None:
@@ -80,11 +84,9 @@ def test_a_run_that_has_not_begun_is_held_against_its_window_from_when_it_may_be
     found = window("23:00:00", "22:00:00", **nothing)
     assert found is not None
     assert found.tone == "problem", "3 h by the plan do not fit into one"
-    assert found.text.startswith(
-        "Window begins 2026-05-03 22:00:00 UTC at the earliest; until 2026-05-03 23:00:00 UTC:"
-    )
+    assert found.text.startswith("Window from 2026-05-03 22:00:00 UTC until 2026-05-03 23:00:00 UTC:")
     quiet = window(None, "22:00:00", **nothing)
-    assert quiet == WindowWords("Window begins 2026-05-03 22:00:00 UTC at the earliest.")
+    assert quiet == WindowWords("Window from 2026-05-03 22:00:00 UTC.")
 
 
 def test_between_two_batches_what_is_left_counts_from_now() -> None:
@@ -92,12 +94,12 @@ def test_between_two_batches_what_is_left_counts_from_now() -> None:
     found = window("15:45:00", progress=waits)
     assert found is not None
     assert found.tone == "problem"
-    assert "cannot be over in time. Of the 3 batches that are left 1 to 2 will not be begun" in found.text
+    assert "cannot end in time. Of the 3 later batches, 1 to 2 will not start" in found.text
 
 
 @pytest.mark.parametrize(
     ("finish_by", "words"),
-    [("15:59:00", "The batch that is left may not be begun"), ("15:12:00", "The batch that is left will not be begun")],
+    [("15:59:00", "The last batch may not start"), ("15:12:00", "The last batch will not start")],
 )
 def test_a_single_batch_is_not_counted(finish_by: str, words: str) -> None:
     found = window(finish_by, progress=noted(later_busiest_bytes=[35 * MINUTE]))
