@@ -62,10 +62,7 @@ def pieces(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints) -
     """These moves, of which each copies something."""
     found = []
     for move in moves.tolist():
-        ends, copies = transfers.ends(move)
-        load = copies * transfers.size[move]
-        # A partition that alone needs more copies than allowed goes where its brokers have none.
-        places = np.minimum(copies, settings.copies_per_broker).astype(np.int64)
+        ends, load, places = transfers.ends(move, settings.copies_per_broker)
         found.append(
             Piece(
                 move,

@@ -184,9 +184,8 @@ def _table(settings: Settings, transfers: Transfers, moves: Ints) -> tuple[Ints,
     shape = len(transfers.copies), width
     ends, loads, places = np.full(shape, 2 * transfers.brokers), np.zeros(shape), np.zeros(shape)
     for move in moves.tolist():
-        its, copies = transfers.ends(move)
-        ends[move, : len(its)] = its
-        loads[move, : len(its)] = copies * transfers.size[move]
-        # A partition that alone needs more copies than allowed has its brokers to itself.
-        places[move, : len(its)] = np.minimum(copies, settings.copies_per_broker)
+        columns = slice(int(transfers.copies[move]) + 1)
+        ends[move, columns], loads[move, columns], places[move, columns] = transfers.ends(
+            move, settings.copies_per_broker
+        )
     return ends, loads, places

@@ -42,15 +42,16 @@ class Transfers:
             np.concatenate([[0], np.cumsum(copies)]),
         )
 
-    def ends(self, move: int) -> tuple[Ints, Floats]:
-        """(the ends of the move, how many of its copies each sends or receives)"""
+    def ends(self, move: int, most: int) -> tuple[Ints, Floats, Ints]:
+        """(the ends of the move, bytes that each sends or receives, copies that each is counted for)
+
+        The last are `most` at most: a partition that alone needs more copies goes where its brokers have none.
+        """
         copies = int(self.copies[move])
-        ends = np.empty(copies + 1, dtype=np.int64)
-        ends[:copies] = self.receivers(move)
-        ends[copies] = self.brokers + self.source[move]
-        of_end = np.ones(copies + 1)
-        of_end[copies] = copies
-        return ends, of_end
+        ends, counted = np.empty(copies + 1, dtype=np.int64), np.ones(copies + 1, dtype=np.int64)
+        ends[:copies], ends[copies] = self.receivers(move), self.brokers + self.source[move]
+        counted[copies] = copies
+        return ends, counted * self.size[move], np.minimum(counted, most)
 
     def receivers(self, move: int) -> Ints:
         """The brokers to which the move brings a replica."""

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
-from kafka_rebalance.planning.problem.loads import DISK, leader_loads, leader_weights, replica_loads, shares
+from kafka_rebalance.planning.problem.loads import DISK, LEADERS, leader_loads, leader_weights, replica_loads, shares
 from kafka_rebalance.planning.rules.rack_rule import RackRule
 
 _HALVINGS = 60  # of an interval: to the last bit of a double
@@ -81,7 +81,7 @@ def leader_targets(problem: Problem, replicas: Ints) -> Floats:
     A broker leads at most what it holds, and of lists of one all it holds: what it cannot lead the others do.
     """
     raw = leader_weights(problem, replicas)
-    receivers, share = problem.receivers, shares(problem)[:, 3:]
+    receivers, share = problem.receivers, shares(problem)[:, LEADERS:]
     fixed = leader_loads(replicas[:, 0], raw, len(receivers))
     fixed[problem.leaving] = 0.0
     rest = raw.sum(axis=0) - fixed[~receivers].sum(axis=0)

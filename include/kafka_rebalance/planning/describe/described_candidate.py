@@ -16,7 +16,7 @@ from kafka_rebalance.planning.batches.timetable import held_up
 from kafka_rebalance.planning.bounds.simple_bound import makespan_bound, moved_bytes_bound
 from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.log_dir_peaks import log_dir_peaks
-from kafka_rebalance.planning.describe.move_reasons import LEADERS, MoveGroup, Reasons, move_groups, rack_limits
+from kafka_rebalance.planning.describe.move_reasons import MoveGroup, Reasons, move_groups, rack_limits
 from kafka_rebalance.planning.describe.planned_elections import Ending, ending
 from kafka_rebalance.planning.describe.shortfall import (
     Held,
@@ -39,7 +39,7 @@ from kafka_rebalance.planning.describe.way_back import batch_of_rows, way_back
 from kafka_rebalance.planning.describe.worst_case import worst_case
 from kafka_rebalance.planning.evenness.scores import Score, scores
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, led_first, replication, widened
-from kafka_rebalance.planning.problem.loads import DISK, REPLICAS, all_loads, bytes_out, loads_now, shares
+from kafka_rebalance.planning.problem.loads import DISK, LEADERS, REPLICAS, all_loads, bytes_out, loads_now, shares
 from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.disk_limits import used_bytes
 from kafka_rebalance.planning.rules.rack_rule import broken_now, violations

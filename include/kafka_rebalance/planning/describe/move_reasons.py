@@ -15,8 +15,8 @@ from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem, added
 from kafka_rebalance.planning.problem.loads import (
     DISK,
+    LEADERS,
     METRICS,
-    REPLICA_METRICS,
     known_metrics,
     leader_weights,
     replica_weights,
@@ -26,7 +26,6 @@ from kafka_rebalance.planning.rules.rack_rule import RackRule
 
 GROUPS = 10  # of a candidate, at most
 RACKS = 5  # of which it is said that they cannot be even, at most
-LEADERS = len(REPLICA_METRICS)
 _ROOM = "makes room for what other moves bring"
 REASON_GROUPS = (  # (what a move's reason says, what moves of this kind are called together); the first that holds
     ("makes up for leaders that other moves give to broker ", _ROOM),

@@ -13,7 +13,7 @@ from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.lp_bound import Relaxation, relaxed_bound
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.problem.arrays import Bools, Problem, replication
-from kafka_rebalance.planning.problem.loads import REPLICA_METRICS
+from kafka_rebalance.planning.problem.loads import LEADERS
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from kafka_rebalance.planning.search.frame import frame_of
@@ -42,7 +42,7 @@ def bound_of(problem: Problem, plan: DescribedCandidate) -> Relaxation | None:
     asked = band(frame.targets, goal.tolerance)
     if frame.relief is not None:
         asked = Bands(np.zeros_like(asked.low), frame.relief.high)
-    reached = plan.loads_after[:, : len(REPLICA_METRICS)]
+    reached = plan.loads_after[:, :LEADERS]
     met = Bands(np.minimum(asked.low * frame.scale, reached), np.maximum(asked.high * frame.scale, reached))
     return relaxed_bound(problem, met, _sound(problem, plan))
 

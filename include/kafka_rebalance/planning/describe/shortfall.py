@@ -18,8 +18,8 @@ from kafka_rebalance.planning.evenness.scores import outside_band
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, lagging, replication
 from kafka_rebalance.planning.problem.loads import (
     DISK,
+    LEADERS,
     METRICS,
-    REPLICA_METRICS,
     REPLICAS,
     known_metrics,
     leader_weights,
@@ -123,18 +123,18 @@ def off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tu
 
     Within one replica of its band a broker is excused only where no single move and no swap would help it.
     """
-    goal, targets, counts = held.goal, held.targets, len(REPLICA_METRICS)
+    goal, targets = held.goal, held.targets
     weights = np.hstack([replica_weights(problem), leader_weights(problem, replicas)])
     off = outside_band(loads, targets, weights.max(axis=0, initial=0.0), goal.tolerance, problem.receivers)
     if held.relief is not None:
-        off[:, :counts] &= loads[:, :counts] > held.relief.high * held.scale * (1 + 1e-9)
-        off[:, counts:] &= loads[:, counts:] > targets[:, counts:]
+        off[:, :LEADERS] &= loads[:, :LEADERS] > held.relief.high * held.scale * (1 + 1e-9)
+        off[:, LEADERS:] &= loads[:, LEADERS:] > targets[:, LEADERS:]
     relative = np.divide(loads, targets, out=np.ones_like(loads), where=targets > 0)
     cells = asked_cells(problem, held)
     off &= cells
     excused = cells & ~off
-    off[:, :counts] |= _could_be_finer(problem, held, replicas, loads[:, :counts], excused[:, :counts])
-    off[:, counts:] |= _could_be_led_finer(problem, held, replicas, loads[:, counts:], excused[:, counts:])
+    off[:, :LEADERS] |= _could_be_finer(problem, held, replicas, loads[:, :LEADERS], excused[:, :LEADERS])
+    off[:, LEADERS:] |= _could_be_led_finer(problem, held, replicas, loads[:, LEADERS:], excused[:, LEADERS:])
     return off, relative
 
 
@@ -201,10 +201,10 @@ def free_placement(problem: Problem, rule: RackRule, replicas: Ints) -> Placemen
 
 def asked_cells(problem: Problem, held: Held) -> Bools:
     """[broker, METRICS] What the goal evens out: metrics that are known, of brokers that may receive."""
-    known, counts = known_metrics(problem), len(REPLICA_METRICS)
+    known = known_metrics(problem)
     asked = np.array(
         [
-            metric in known and (held.goal.balances if k < counts else held.goal.all_leaders)
+            metric in known and (held.goal.balances if k < LEADERS else held.goal.all_leaders)
             for k, metric in enumerate(METRICS)
         ]
     )

@@ -43,6 +43,11 @@ def scores(problem: Problem, loads: Floats, shares: Floats) -> dict[str, Score]:
     }
 
 
+def scores_now(problem: Problem) -> dict[str, Score]:
+    """The scores of the cluster as it is."""
+    return scores(problem, loads_now(problem), shares(problem))
+
+
 def scores_with(problem: Problem, lists: Mapping[TopicPartition, Sequence[int]]) -> dict[str, Score]:
     """The scores once these partitions have these replicas and preferred leaders; every other one as in the snapshot.
 
@@ -52,7 +57,7 @@ def scores_with(problem: Problem, lists: Mapping[TopicPartition, Sequence[int]])
     index = {int(broker): number for number, broker in enumerate(problem.brokers)}
     known = {tp: replicas for tp, replicas in lists.items() if replicas and all(broker in index for broker in replicas)}
     if not known:
-        return scores(problem, loads_now(problem), shares(problem))
+        return scores_now(problem)
     after = widened(problem.replicas, max(map(len, known.values()))).copy()
     leaders = problem.leader.copy()
     topics = {topic: number for number, topic in enumerate(problem.topics)}

@@ -8,9 +8,9 @@ from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem, replication
 
 METRICS = tuple(Metric)
-REPLICA_METRICS = METRICS[:3]  # follow replicas: moving one costs bytes
-LEADER_METRICS = METRICS[3:]  # follow the leader: re-ordering a list, and an election, cost nothing
-REPLICAS, DISK, BYTES_IN = range(3)
+REPLICAS, DISK, BYTES_IN, LEADERS, _ = range(len(METRICS))
+REPLICA_METRICS = METRICS[:LEADERS]  # follow replicas: moving one costs bytes
+LEADER_METRICS = METRICS[LEADERS:]  # follow the leader: re-ordering a list, and an election, cost nothing
 
 
 def replica_weights(problem: Problem) -> Floats:

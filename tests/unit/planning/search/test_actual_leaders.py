@@ -19,7 +19,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.evenness.diagnosis import outlook
 from kafka_rebalance.planning.planner import run
-from kafka_rebalance.planning.problem.loads import METRICS
+from kafka_rebalance.planning.problem.loads import LEADERS, METRICS
 from kafka_rebalance.planning.recommendation import recommend
 from kafka_rebalance.planning.tables.move_columns import changes_leader, moves_digest, moves_in, read_moves
 from kafka_rebalance.planning.tables.result_tables import read_candidate
@@ -28,7 +28,6 @@ from support.plans.small_snapshots import broker_rows, partition_rows, plan_of, 
 
 BROKERS = broker_rows([1, 2, 3])
 EVEN = [[1, 2, 3], [2, 3, 1], [3, 1, 2]]
-LEADERS = METRICS.index("leaders")
 
 
 def led_by(*leaders: int | None, lists: list[list[int]] = EVEN, **columns: Any) -> list[dict[str, Any]]:
