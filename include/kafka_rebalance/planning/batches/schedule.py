@@ -1,7 +1,7 @@
 """Moves cut into batches: what one reassignment znode asks for, and the next may only ask when all of it is done.
 
-A batch lasts as long as its busiest broker. So it is filled with what fits beside its largest partition (`filling`):
-each batch becomes a scaled copy of the whole, in bytes and in copies, and barriers cost little.
+A batch lasts as long as its busiest broker. So it is filled with what fits beside its largest partition
+(`largest_first`): each batch becomes a scaled copy of the whole, in bytes and in copies, and barriers cost little.
 """
 
 from __future__ import annotations

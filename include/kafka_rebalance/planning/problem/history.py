@@ -1,7 +1,7 @@
 """What the ledger's samples say about a snapshot's partitions: bytes in, and bytes that retention will take.
 
-The samples were aggregated to one row a partition (`spark.metrics`, `history_table`). Here they are put into the
-problem, and counted for people: what was measured, what had to be estimated, how old it is.
+The samples were aggregated to one row a partition (`spark.history_rows`, `tables.history_table`). Here they are put
+into the problem, and counted for people: what was measured, what had to be estimated, how old it is.
 """
 
 from __future__ import annotations
@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,15 @@ MIN_INTERVALS, MIN_SECONDS = 5, 86_400.0
 TOPICS_NAMED, FILES_NAMED = 50, 5
 
 _SECOND_US = 1_000_000
+
+
+class RateFrom(StrEnum):
+    """Where a partition's bytes in come from; the values stand in proposals.json."""
+
+    HISTORY = "history"  # samples of the ledger
+    SNAPSHOT = "snapshot"
+    TOPIC = "topic"  # estimated from other partitions of the topic
+    CLUSTER = "cluster"  # estimated from other partitions of the cluster
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -221,7 +231,7 @@ def _coverage(problem: Problem, measured: Bools, own: Bools, by_topic: Bools, by
     held = problem.size_bytes * replication(problem.replicas)
     total = int(held.sum())
     topics = []
-    for how, rows in (("topic", by_topic), ("cluster", by_cluster)):
+    for how, rows in ((RateFrom.TOPIC, by_topic), (RateFrom.CLUSTER, by_cluster)):
         counts = np.bincount(problem.topic[rows], minlength=len(problem.topics))
         topics += [
             {"topic": problem.topics[number], "partitions": int(counts[number]), "from": how}
@@ -229,10 +239,10 @@ def _coverage(problem: Problem, measured: Bools, own: Bools, by_topic: Bools, by
         ]
     return {
         "partitions": {
-            "history": int(measured.sum()),
-            "snapshot": int(own.sum()),
-            "topic": int(by_topic.sum()),
-            "cluster": int(by_cluster.sum()),
+            RateFrom.HISTORY: int(measured.sum()),
+            RateFrom.SNAPSHOT: int(own.sum()),
+            RateFrom.TOPIC: int(by_topic.sum()),
+            RateFrom.CLUSTER: int(by_cluster.sum()),
         },
         "share_of_partitions": round(float(measured.mean()), 4),
         "share_of_bytes": round(int(held[measured].sum()) / total, 4) if total else 0.0,

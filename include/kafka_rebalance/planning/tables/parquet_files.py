@@ -26,7 +26,7 @@ def read_file(folder: Folder, name: str) -> bytes:
 def parquet_table(content: bytes, where: str) -> pa.Table:
     """Raises ArtifactError, which names the file (`where`), if its bytes are not Parquet."""
     try:
-        # `read_table` would import pandas, as in `columns`.
+        # `read_table` would import pandas, as in `checked_columns`.
         return pq.ParquetFile(io.BytesIO(content)).read()
     except (pa.ArrowException, OSError, UnicodeDecodeError) as wrong:  # what damaged footers, pages and names raise
         said = " ".join(str(wrong).split())  # Arrow's own texts have several lines
