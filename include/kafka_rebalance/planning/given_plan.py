@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.move_reason import MoveReason, ReasonKind
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.reassignment_json import check_executable, generate, parse_plan
 from kafka_rebalance.model.amounts_in_words import share_in_words
@@ -60,13 +61,13 @@ def propose(problem: Problem, name: str) -> DescribedCandidate:
     """The candidate of that name, as it was given: within the limits, or infeasible with the figures."""
     goal, notes = goal_of(problem.settings, name), []
     if name == AS_KAFKA:
-        reason, who = "as Kafka's own tool would place it", "what Kafka's own tool would do"
+        reason, who = ReasonKind.AS_KAFKA, "what Kafka's own tool would do"
         try:
             lists: Lists = _generated(problem)
         except KafkaRuleError as refused:
             return infeasible(problem, name, f"Kafka's own tool would refuse: {refused}")
     else:
-        reason, who = "given by the requester", "the given plan"
+        reason, who = ReasonKind.GIVEN, "the given plan"
         lists = parse_plan(problem.settings.plan or "")
     replicas = _applied(problem, lists)
     notes = _notes(problem, lists, replicas) if name != AS_KAFKA else []
@@ -82,13 +83,14 @@ def propose(problem: Problem, name: str) -> DescribedCandidate:
         notes.append(f"{newly} partitions break the rack rule that kept it before")
     # What stays on a broker that leaves is not among the copies that no plan can do without.
     wanted = frame.wanted - _count(replicas, ~problem.staying)
-    moved = (widened(problem.replicas, replicas.shape[1]) != replicas).any(axis=1)
+    moved = changed_lists(problem.replicas, replicas)
     targets = leader_targets(problem, led_first(replicas, np.where(moved, replicas[:, 0], problem.leader)))
     plan = described_candidate(
         problem,
         name,
         FoundLists(
-            replicas, replicas, goal, frame.rule, wanted, frame.targets, targets, frame.scale, budget, None, reason,
+            replicas, replicas, goal, frame.rule, wanted, frame.targets, targets, frame.scale, budget, None,
+            (MoveReason(reason),),
             tuple(notes),
         ),
     )  # fmt: skip

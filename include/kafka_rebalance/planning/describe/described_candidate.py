@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.move_reason import encode_reasons
 from kafka_rebalance.model.candidate import Candidate, Move, Status, candidate_digest
 from kafka_rebalance.planning.batches.batch_order import DiskUse, ranks_of
 from kafka_rebalance.planning.batches.controller_bytes import rewrites, too_large
@@ -266,8 +267,8 @@ def _moves(
             int(problem.size_bytes[row]),
             leader=int(problem.brokers[problem.leader[row]]),
         )
-        why = found.reason or reasons.of(int(row), move, repairs_rack=bool(repaired[row]))
-        moves.append(replace(move, reason=why))
+        why = found.reasons or reasons.of(int(row), move, repairs_rack=bool(repaired[row]))
+        moves.append(replace(move, reason=encode_reasons(why)))
     return moves, ranks_of(problem, was, now, repaired, used)[changed]
 
 

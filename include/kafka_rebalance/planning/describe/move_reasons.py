@@ -1,4 +1,4 @@
-"""Why each move is there, in a sentence with figures, and a plan's moves grouped for people.
+"""Why each move is there, and a plan's moves grouped for people.
 
 A share is the reachable one: what the broker would carry if all were as even as the racks allow.
 """
@@ -10,7 +10,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.model.amounts_in_words import bytes_in_words, share_in_words
+from kafka_rebalance.documents.proposals.move_reason import MoveReason, ReasonKind, multiple_in_words
+from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem, added
 from kafka_rebalance.planning.problem.loads import (
@@ -26,14 +27,7 @@ from kafka_rebalance.planning.rules.rack_rule import RackRule
 
 GROUPS = 10  # of a candidate, at most
 RACKS = 5  # of which it is said that they cannot be even, at most
-_ROOM = "makes room for what other moves bring"
-REASON_GROUPS = (  # (what a move's reason says, what moves of this kind are called together); the first that holds
-    ("makes up for leaders that other moves give to broker ", _ROOM),
-    ("makes room on broker ", _ROOM),
-    *((f" of its share of {metric.noun}, broker ", f"evens out {metric.noun}") for metric in METRICS),
-)
 _EDGE = 1e-3  # of a share: as near to the band's edge is inside
-_MANY_TIMES = 99.995  # its share: of a broker that should have next to nothing
 
 
 class Reasons:
@@ -54,28 +48,32 @@ class Reasons:
         self._weights = np.hstack([replica_weights(problem), leader_weights(problem, after)])
         self._receives = _receiving(problem, after)
 
-    def of(self, row: int, move: Move, *, repairs_rack: bool) -> str:
-        """The reason of one partition row's move: what asks for it, or the two brokers that it makes more even."""
-        parts = []
+    def of(self, row: int, move: Move, *, repairs_rack: bool) -> list[MoveReason]:
+        """The reasons of one partition row's move: what asks for it, or the two brokers that it makes more even."""
+        found: list[MoveReason] = []
         for broker in move.removed:
             if self._leaving[self._index[broker]]:
                 by = self._replace.get(broker)
-                taken = by is not None and by in move.added
-                parts.append(f"broker {by} takes the place of broker {broker}" if taken else f"empties broker {broker}")
+                if by is not None and by in move.added:
+                    found.append(MoveReason(ReasonKind.REPLACES, broker, by))
+                else:
+                    found.append(MoveReason(ReasonKind.EMPTIES, broker))
         if len(move.before) != len(move.after):
-            parts.append(f"replication factor {len(move.before)} to {len(move.after)}")
+            found.append(MoveReason(ReasonKind.FACTOR, factors=(len(move.before), len(move.after))))
         if repairs_rack:
-            parts.append("spreads the replicas over more racks")
-        if not parts and move.added and move.removed:
-            parts.append(self._evens(row, move.removed, move.added, leading=False))
+            found.append(MoveReason(ReasonKind.SPREADS_RACKS))
+        if not found and move.added and move.removed:
+            found += self._evens(row, move.removed, move.added, leading=False)
         first, preferred = move.before[0], move.after[0]
         if move.is_election:
-            parts.append(f"elects the preferred leader, broker {preferred}, in place of broker {move.source}")
+            found.append(MoveReason(ReasonKind.ELECTS, preferred, move.source))
         elif first != preferred and not move.added and not move.removed:
-            parts.append(self._evens(row, move.before[:1], move.after[:1], leading=True))
-        return "; ".join(parts)
+            found += self._evens(row, move.before[:1], move.after[:1], leading=True)
+        return found
 
-    def _evens(self, row: int, givers: Sequence[int], takers: Sequence[int], *, leading: bool) -> str:
+    def _evens(
+        self, row: int, givers: Sequence[int], takers: Sequence[int], *, leading: bool
+    ) -> tuple[MoveReason, ...]:
         """The pair and the metric that are furthest apart, first of those in which one of the pair is off its band."""
         tells, apart, chosen = False, -np.inf, (givers[0], takers[0], self._metrics[0])
         for giver in givers:
@@ -88,29 +86,18 @@ class Reasons:
                             tells, apart, chosen = off, high - low, (giver, taker, metric)
         giver, taker, metric = chosen
         if self._leaving[self._index[giver]]:
-            return f"takes {METRICS[metric].noun} off broker {giver}, which is to be emptied"
-        text = (
-            f"broker {giver} has {_share(self._of(giver, metric))} of its share of {METRICS[metric].noun}, "
-            f"broker {taker} {_share(self._of(taker, metric))}: {self._amount(row, metric)}"
-        )
+            return (MoveReason(ReasonKind.TAKES_OFF, giver, metric=METRICS[metric]),)
+        both = self._of(giver, metric), self._of(taker, metric)
+        amount = float(self._weights[row, metric])
+        evens = MoveReason(ReasonKind.EVENS, giver, taker, METRICS[metric], both, amount)
         if tells or not self._receives[int(leading)][self._index[giver]]:
-            return text
+            return (evens,)
         # Neither is off its band before the plan: other moves would push the giver there.
-        if leading:
-            return f"makes up for leaders that other moves give to broker {giver}; {text}"
-        return f"makes room on broker {giver} for what other moves bring there; {text}"
+        why = ReasonKind.MAKES_UP_FOR_LEADERS if leading else ReasonKind.MAKES_ROOM
+        return MoveReason(why, giver), evens
 
     def _of(self, broker: int, metric: int) -> float:
         return self._relative[self._index[broker]][metric]
-
-    def _amount(self, row: int, metric: int) -> str:
-        if METRICS[metric].is_count:
-            return f"1 {METRICS[metric].noun[:-1]} goes"
-        return f"{bytes_in_words(self._weights[row, metric])}{'' if metric == DISK else ' a second'} go"
-
-
-def _share(multiple: float) -> str:
-    return share_in_words(multiple) if multiple < _MANY_TIMES else "many times"
 
 
 def _receiving(problem: Problem, after: Ints) -> tuple[list[bool], list[bool]]:
@@ -178,7 +165,7 @@ def _group_text(
     if own <= 0:
         before, after = (bytes_in_words(load) if metric == DISK else f"{load:,.0f}" for load in loads)
         return f"{some} {verb} broker {broker} from {before} to {after}"
-    before, after = (_share(load / own) for load in loads)
+    before, after = (multiple_in_words(load / own) for load in loads)
     return f"{some} {verb} broker {broker} from {before} to {after} of {of_what}"
 
 

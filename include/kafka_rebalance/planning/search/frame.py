@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.move_reason import MoveReason
 from kafka_rebalance.planning.bounds.targets import reachable_targets, within_disks
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem
 from kafka_rebalance.planning.problem.loads import DISK, REPLICAS, replica_loads, replica_weights, shares
@@ -68,6 +69,6 @@ class FoundLists:
     scale: Floats
     budget: Budget
     relief: Relief | None = None  # of job `relieve`
-    reason: str = ""  # of every move, where the lists were not searched
+    reasons: tuple[MoveReason, ...] = ()  # of every move, where the lists were not searched
     notes: tuple[str, ...] = ()  # on where the lists come from
     off: float = 0.0  # squared distance of the replica metrics to their bands

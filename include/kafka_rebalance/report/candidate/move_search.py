@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from kafka_rebalance.planning.describe.move_reasons import REASON_GROUPS
+from kafka_rebalance.documents.proposals.move_reason import REASON_GROUPS
 from kafka_rebalance.planning.problem.arrays import Bools, Ints
 from kafka_rebalance.planning.tables.move_columns import by_partition, changes_leader, moves_in
 from kafka_rebalance.report.candidate.csv_files import cell
