@@ -141,7 +141,7 @@ def test_what_was_left_out_is_named_with_its_reason_and_what_to_do(stage: str) -
     text = Outline(page(**STAGES[stage], left_out=samples.left_out())).text.replace("\N{NO-BREAK SPACE}", " ")
     one = samples.moves()[3]
     for words in (
-        "1 approved move is not made",
+        "The run leaves out 1 approved move",
         str(one.topic_partition),
         f"{one.topic_partition}: replicas are now [9, 8]",
         ", ".join(map(str, one.after)),

@@ -61,7 +61,7 @@ def test_the_page_of_a_run_that_waits_asks_for_what_has_changed(
     text = answer.text.replace("\N{NO-BREAK SPACE}", " ")
     for words in ("28 min after the snapshot", "1 move in conflict", "30 moves unchanged", "3 changed without harm"):
         assert words in text, words
-    assert "Would stop the first write now: controller: there is none" in text
+    assert "This would stop the first write now: controller: there is none" in text
     assert "<script>alert" not in text
     assert asked == [run.folder]
 
@@ -71,10 +71,7 @@ def test_what_was_looked_at_is_said_and_what_is_checked_only_later(get: Any, mon
     monkeypatch.setattr(run_pages, "read_drift", lambda folder: found)
     text = get(f"{Run().ready().url}/drift").text
     assert "Brokers, controller and open requests are ready for the first write." in text
-    assert (
-        "Not looked at here, but checked before the first write: a freeze, the policy and the age of the approval"
-        in text
-    )
+    assert "Before its first write the run also checks the freeze, the policy and the age of the approval." in text
 
 
 @pytest.mark.parametrize(("user", "status"), [(None, 401), ("nora", 403)])
@@ -122,8 +119,8 @@ def test_a_cluster_that_cannot_be_read_from_here_is_said_so_without_a_trace(
     monkeypatch.setattr(run_pages, "read_drift", fail)
     answer = get(f"{Run().ready().url}/drift")
     assert answer.status_code == 200
-    assert "cannot be looked at from Airflow&#39;s API server" in answer.text.replace("'", "&#39;")
-    assert "It is checked before the first write" in answer.text
+    assert "Airflow&#39;s API server cannot read the cluster" in answer.text.replace("'", "&#39;")
+    assert "The run checks that before its first write" in answer.text
     assert "ConnectionLoss" in answer.text
     assert "Traceback" not in answer.text
 

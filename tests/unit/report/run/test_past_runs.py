@@ -81,7 +81,7 @@ def test_the_last_runs_are_told_predicted_against_actual_and_nothing_of_theirs_i
 
 
 def test_without_an_earlier_run_the_page_says_so_and_without_the_document_it_is_silent() -> None:
-    assert "No rebalance of this cluster is on record" in render_file(report([], []))
+    assert "No rebalance of this cluster has a record" in render_file(report([], []))
     silent = build_report(samples.snapshot(), proposals=samples.proposals(), moves=samples.all_moves())
     assert "Last runs" not in render_file(silent)
     assert "finishes in" not in approval_body(silent)
