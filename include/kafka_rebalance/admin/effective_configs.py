@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection
-from dataclasses import dataclass
 from typing import Any
 
 from confluent_kafka import KafkaException
@@ -12,17 +11,10 @@ from confluent_kafka.admin import ConfigResource, ConfigSource
 
 from kafka_rebalance.admin.clients import REQUEST_SECONDS, open_admin, reason_of
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class ConfigValue:
-    """`value` None: not set. `source` is Kafka's name of the level it comes from, as in `DYNAMIC_BROKER_CONFIG`."""
-
-    value: str | None
-    source: str
 
 
 def read_broker_configs(

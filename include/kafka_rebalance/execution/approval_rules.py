@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime, timedelta
 
-from kafka_rebalance.errors import ApprovalError
+from kafka_rebalance.errors import ApprovalError, StaleProposalError
+from kafka_rebalance.execution.time_window import CLOCKS_MAY_DIFFER
 from kafka_rebalance.model.policy import Approver, Policy
 
 REJECT = "Reject"
@@ -126,3 +128,43 @@ def check_answer(answer: Answer, digests: Mapping[str, str], policy: Policy, req
 
 def _people(people: Sequence[Approver]) -> str:
     return ", ".join(person.id for person in people)
+
+
+def check_approval_fresh(
+    approved_at: str, expires_after_seconds: float, now: datetime, *, not_before: datetime | None = None
+) -> None:
+    """Raises ApprovalError where the approval is older than the policy lets it get before the first write, and where
+    it is of a time to come: by clocks that differ nobody can tell its age. `not_before`: the earliest time that was
+    approved; its age counts from the later of both.
+    """
+    given = datetime.fromisoformat(approved_at)
+    if given - now > CLOCKS_MAY_DIFFER:
+        raise ApprovalError(
+            f"The approval is of {given:%Y-%m-%d %H:%M %Z}, and this worker's clock says {now:%Y-%m-%d %H:%M %Z}: "
+            "whether it has expired cannot be told. Nothing was written. Correct the clocks of Airflow's machines, "
+            "then clear this task; if the approval's time itself was wrong, start a new Dag run."
+        )
+    since = given if not_before is None else max(given, not_before)
+    if now - since <= timedelta(seconds=expires_after_seconds):
+        return
+    counted = "" if since == given else f" Its time counts from not_before, {since:%Y-%m-%d %H:%M %Z}."
+    raise ApprovalError(
+        f"The approval of {given:%Y-%m-%d %H:%M %Z} has expired: the policy's approval_expires_after_seconds is "
+        f"{expires_after_seconds:g}, and nothing was written so far.{counted} Nothing was written now. Start a new Dag "
+        "run, and ask for an approval of what it proposes."
+    )
+
+
+def check_policy_unchanged(approved: str | None, now: str | None) -> None:
+    """Raises StaleProposalError unless the policy's digest is still the one that was approved; None: no policy file."""
+    if approved is None or now is None:
+        which = "when this was planned" if approved is None else "any more"
+        raise StaleProposalError(
+            f"The cluster has no policy {which}, so it is read-only. Nothing was written. Add its policy file and "
+            "start a new Dag run."
+        )
+    if approved != now:
+        raise StaleProposalError(
+            f"The policy has changed: {approved[:8]} was approved, it is {now[:8]} now. Nothing was written. Start a "
+            "new Dag run to plan under the current policy."
+        )

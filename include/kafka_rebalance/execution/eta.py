@@ -6,7 +6,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_rebalance.execution.time_window import with_controller
+from kafka_rebalance.execution.time_window import busiest_bytes
+from kafka_rebalance.model.candidate import Move
+
+CONTROLLER_SECONDS = 5.0  # what taking up and ending a batch takes besides its bytes
 
 RUNS_COUNTED = 50  # the newest: older ones are of another cluster, or of an older version of this
 DAYS_COUNTED = 365  # and none older than a year
@@ -70,3 +73,18 @@ def _quantile(values: Sequence[float], share: float) -> float:
     below, part = divmod(share * (len(ordered) - 1), 1)
     above = ordered[min(int(below) + 1, len(ordered) - 1)]
     return ordered[int(below)] + part * (above - ordered[int(below)])
+
+
+def predicted_seconds(moves: Sequence[Move], bytes_per_second: float) -> float:
+    """How long these moves take together at this rate of one broker."""
+    return seconds_for(busiest_bytes(moves), bytes_per_second)
+
+
+def seconds_for(busiest: int, bytes_per_second: float) -> float:
+    """How long a batch takes whose busiest broker copies so many bytes, with what the controller needs."""
+    return with_controller(busiest / bytes_per_second, 1)
+
+
+def with_controller(copying_seconds: float, batches: int) -> float:
+    """How long so many batches take, one after the other, that copy for so long together."""
+    return copying_seconds + batches * CONTROLLER_SECONDS

@@ -11,40 +11,7 @@ from typing import Any
 from kafka_rebalance.errors import ClusterNotReadyError, SettingsError
 from kafka_rebalance.model.candidate import Move
 
-STABLE_LOOKS = 3  # a batch is over when this many looks one after the other found every criterion of the end
-SETTLING_SECONDS = 0.1  # between those looks
-YOUNG_SECONDS = 10.0  # most batches of empty or small partitions end within
 CLOCKS_MAY_DIFFER = timedelta(minutes=5)
-CONTROLLER_SECONDS = 5.0  # what taking up and ending a batch takes besides its bytes
-
-
-def seconds_to_next_look(
-    quickest: float, slowest: float, *, age_seconds: float, quiet_seconds: float, eta_seconds: float | None
-) -> float:
-    """Seconds to wait: a tenth of what is left, so that an end is seen late by a tenth of the wait at most.
-
-    `age_seconds`: since the batch was first looked at. `eta_seconds`: what the copies still take, None where that
-    cannot be told: then what has been quiet for long (`quiet_seconds` without a change of phase) is taken to stay so.
-    """
-    if age_seconds < YOUNG_SECONDS:
-        return quickest
-    left = quiet_seconds if eta_seconds is None else eta_seconds
-    return max(quickest, min(slowest, left / 10))
-
-
-def predicted_seconds(moves: Sequence[Move], bytes_per_second: float) -> float:
-    """How long these moves take together at this rate of one broker."""
-    return seconds_for(busiest_bytes(moves), bytes_per_second)
-
-
-def seconds_for(busiest: int, bytes_per_second: float) -> float:
-    """How long a batch takes whose busiest broker copies so many bytes, with what the controller needs."""
-    return with_controller(busiest / bytes_per_second, 1)
-
-
-def with_controller(copying_seconds: float, batches: int) -> float:
-    """How long so many batches take, one after the other, that copy for so long together."""
-    return copying_seconds + batches * CONTROLLER_SECONDS
 
 
 def busiest_bytes(moves: Sequence[Move]) -> int:

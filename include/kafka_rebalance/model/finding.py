@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 SHOWN = 10  # objects named in one finding; the rest is counted
@@ -24,3 +24,8 @@ def some(names: Sequence[object]) -> str:
     """The first few names, and how many more."""
     shown = ", ".join(map(str, names[:SHOWN]))
     return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
+
+
+def listed(names: Iterable[object]) -> str:
+    """All of them."""
+    return ", ".join(map(str, names))

@@ -23,10 +23,10 @@ from kafka_rebalance.execution.approval_rules import (
     Answer,
     check_answer,
     check_approvers,
+    check_policy_unchanged,
     labels,
     on_buttons,
 )
-from kafka_rebalance.execution.check.drift import check_policy_unchanged
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy

@@ -16,6 +16,7 @@ from kafka_rebalance.execution.check.cluster_ready import check_cluster_ready
 from kafka_rebalance.execution.nightly.brokers_away import Away, without_away
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
+from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.settings import Settings
@@ -118,7 +119,7 @@ def take_snapshot(
         configs={
             "topics": topic_configs,
             "brokers": {
-                str(broker): {name: [value.value, value.source] for name, value in sorted(values.items())}
+                str(broker): {name: list(value) for name, value in sorted(values.items())}
                 for broker, values in sorted(effective.items())
             },
             "broker_dynamic": {str(broker): values for broker, values in sorted(dynamic.items())},
@@ -254,18 +255,12 @@ def partition_rows(
     view: ClusterView,
     disks: sizes.BrokerDisks,
     topic_configs: Mapping[str, Mapping[str, str]],
-    effective: Mapping[int, Mapping[str, broker_configs.ConfigValue]],
+    effective: Mapping[int, Mapping[str, ConfigValue]],
     *,
     internal_topics: bool,
 ) -> list[dict[str, Any]]:
     """The table `partitions`, by topic and partition; a size is None where the leader does not tell it."""
-    configs = ClusterConfigs(
-        topic_configs,
-        {
-            broker: {name: (value.value, value.source) for name, value in values.items()}
-            for broker, values in effective.items()
-        },
-    )
+    configs = ClusterConfigs(topic_configs, effective)
     rows = []
     for tp, partition in sorted(view.partitions.items()):
         rows.append(
@@ -330,7 +325,7 @@ def _retention(configs: ClusterConfigs, topic: str, leader: int) -> dict[str, An
 def _min_insync_replicas(
     partition: PartitionView,
     overrides: Mapping[str, str],
-    effective: Mapping[int, Mapping[str, broker_configs.ConfigValue]],
+    effective: Mapping[int, Mapping[str, ConfigValue]],
 ) -> int | None:
     """The topic's value, else what its leader uses."""
     text = overrides.get("min.insync.replicas")

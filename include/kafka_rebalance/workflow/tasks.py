@@ -27,9 +27,10 @@ from kafka_rebalance.errors import (
 from kafka_rebalance.execution.approval_rules import OFFERED
 from kafka_rebalance.execution.check.automatic_elections import automatic_elections
 from kafka_rebalance.execution.check.cluster_ready import refuse
-from kafka_rebalance.execution.check.znode_size import cruise_control
+from kafka_rebalance.execution.check.cruise_control import cruise_control
+from kafka_rebalance.execution.eta import with_controller
 from kafka_rebalance.execution.throttle.auto_rate import AUTO
-from kafka_rebalance.execution.time_window import read_window, with_controller
+from kafka_rebalance.execution.time_window import read_window
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import OFFER, Settings
 from kafka_rebalance.planning.planner import prepare

@@ -5,10 +5,11 @@ import time
 
 import pytest
 
-from kafka_rebalance.admin.effective_configs import ConfigValue, read_broker_configs
+from kafka_rebalance.admin.effective_configs import read_broker_configs
 from kafka_rebalance.admin.offsets import read_cluster_id, read_end_offsets, read_start_offsets
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper.client import open_client

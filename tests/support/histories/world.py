@@ -24,7 +24,7 @@ from kazoo.retry import KazooRetry
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, RebalanceError
-from kafka_rebalance.execution.time_window import STABLE_LOOKS
+from kafka_rebalance.execution.follow.look_interval import STABLE_LOOKS
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.hooks import read_connection

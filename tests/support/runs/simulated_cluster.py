@@ -16,10 +16,10 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.admin.effective_configs import ConfigValue
 from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir, Metered
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.zookeeper.znodes.paths import RUN_LOCK_PARENT

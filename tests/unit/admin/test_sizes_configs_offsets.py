@@ -10,9 +10,9 @@ from kafka.errors import NodeNotReadyError
 
 from kafka_rebalance.admin import effective_configs, replica_sizes
 from kafka_rebalance.admin import offsets as metadata
-from kafka_rebalance.admin.effective_configs import ConfigValue
 from kafka_rebalance.admin.replica_sizes import LogDir
 from kafka_rebalance.errors import ReadError
+from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.partition import TopicPartition
 

@@ -4,16 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_rebalance.execution.check.znode_size import (
-    PROTOCOL,
-    ZNODE_BYTES,
-    cruise_control,
-    cut_below_min_isr,
-    min_insync_now,
-    mixed_versions,
-    too_large_znodes,
-    under_min_isr,
-)
+from kafka_rebalance.execution.check.broker_versions import PROTOCOL, mixed_versions
+from kafka_rebalance.execution.check.cruise_control import cruise_control
+from kafka_rebalance.execution.check.enough_in_sync import cut_below_min_isr, min_insync_now, under_min_isr
+from kafka_rebalance.execution.check.znode_size import ZNODE_BYTES, too_large_znodes
 from support.kafka.small_clusters import batches, move, partition, tp, view
 
 GB = 1_000_000_000

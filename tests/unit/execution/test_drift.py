@@ -8,15 +8,14 @@ from datetime import UTC, datetime
 import pytest
 
 from kafka_rebalance.errors import ApprovalError, ReadError, StaleProposalError
+from kafka_rebalance.execution.approval_rules import check_approval_fresh, check_policy_unchanged
 from kafka_rebalance.execution.check.drift import (
     Baseline,
     BrokerThen,
     Drift,
     PartitionThen,
-    check_approval_fresh,
     check_growth,
     check_no_conflict,
-    check_policy_unchanged,
     drifts,
     topic_identities,
 )

@@ -9,13 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import SettingsError
-from kafka_rebalance.execution.time_window import (
-    CONTROLLER_SECONDS,
-    Window,
-    predicted_seconds,
-    read_window,
-    seconds_to_next_look,
-)
+from kafka_rebalance.execution.eta import CONTROLLER_SECONDS, predicted_seconds
+from kafka_rebalance.execution.follow.look_interval import seconds_to_next_look
+from kafka_rebalance.execution.time_window import Window, read_window
 from support.kafka.small_clusters import move
 
 NOW = datetime(2026, 11, 21, 22, tzinfo=UTC)

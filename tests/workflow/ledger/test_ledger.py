@@ -17,7 +17,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE, compacted_name
 from kafka_rebalance.errors import StorageError
-from kafka_rebalance.execution.time_window import with_controller
+from kafka_rebalance.execution.eta import with_controller
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.ledger import estimate, ledger
 from support.runs.rebalance_run import CONNECTION

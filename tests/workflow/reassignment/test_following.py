@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError, ReadError, ThrottleError
-from kafka_rebalance.execution.time_window import predicted_seconds
+from kafka_rebalance.execution.eta import predicted_seconds
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.reassignment import progress_notes

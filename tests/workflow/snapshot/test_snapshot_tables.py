@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.admin.effective_configs import ConfigValue
 from kafka_rebalance.admin.replica_sizes import BrokerDisks
+from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings

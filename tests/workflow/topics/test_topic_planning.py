@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from kafka_rebalance.admin.effective_configs import ConfigValue
 from kafka_rebalance.admin.replica_sizes import BrokerDisks
 from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
+from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.workflow.topics.planning import PlannedTopic, plan_change

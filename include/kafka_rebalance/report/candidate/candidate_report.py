@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from kafka_rebalance.documents.json_object import Document
 from kafka_rebalance.documents.proposals.stays_behind import StaysBehind
-from kafka_rebalance.execution.time_window import with_controller
+from kafka_rebalance.execution.eta import with_controller
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from kafka_rebalance.documents.json_object import Document
 from kafka_rebalance.documents.proposals.worst_case import Course, Loss, WorstCase
-from kafka_rebalance.execution.time_window import with_controller
+from kafka_rebalance.execution.eta import with_controller
 from kafka_rebalance.report.units import Named, about, format_bytes, format_count
 
 

@@ -12,7 +12,8 @@ from kafka_rebalance.documents.rejection import Rejection
 from kafka_rebalance.documents.segments import SegmentReport
 from kafka_rebalance.execution.approval_rules import OFFERED, REJECT, on_buttons
 from kafka_rebalance.execution.check.automatic_elections import AutomaticElections
-from kafka_rebalance.execution.time_window import Window, with_controller
+from kafka_rebalance.execution.eta import with_controller
+from kafka_rebalance.execution.time_window import Window
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings

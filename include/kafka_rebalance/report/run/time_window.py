@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from kafka_rebalance.execution.eta import EtaRange, eta_range
-from kafka_rebalance.execution.time_window import Window, seconds_for
+from kafka_rebalance.execution.eta import EtaRange, eta_range, seconds_for
+from kafka_rebalance.execution.time_window import Window
 from kafka_rebalance.report.run.how_far import Progress
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.units import (

@@ -9,11 +9,11 @@ from typing import Any, Self
 from kafka_rebalance.kafka.segment_roll import (
     BROKER_KEYS,
     TOPIC_KEYS,
-    BrokerConfigs,
     EffectiveRollSettings,
     effective_roll_settings,
 )
 from kafka_rebalance.kafka.versions import release
+from kafka_rebalance.model.configs import ConfigsByBroker
 
 DEFAULT_BROKER = -1  # stands for /config/brokers/<default>
 PROTOCOL_VERSION = "inter.broker.protocol.version"
@@ -29,7 +29,7 @@ class ClusterConfigs:
     """
 
     topics: Mapping[str, Mapping[str, str]]
-    brokers: Mapping[int, BrokerConfigs]
+    brokers: ConfigsByBroker
     dynamic: Mapping[int, Mapping[str, str]] = field(default_factory=dict)
     append_bytes: Mapping[str, int] = field(default_factory=dict)
     lock_holder: str | None = None

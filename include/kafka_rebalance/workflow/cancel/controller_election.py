@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, NothingToDoError
-from kafka_rebalance.execution.check.drift import check_policy_unchanged
+from kafka_rebalance.execution.approval_rules import check_policy_unchanged
 from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, entry_states
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection

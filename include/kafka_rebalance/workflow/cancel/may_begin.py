@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from kafka_rebalance.execution.check.drift import check_approval_fresh, check_policy_unchanged
+from kafka_rebalance.execution.approval_rules import check_approval_fresh, check_policy_unchanged
 from kafka_rebalance.workflow.run.folder import RunFolder, check_newest_attempt
 from kafka_rebalance.workflow.run.policies import read_policy
 

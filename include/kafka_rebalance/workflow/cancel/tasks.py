@@ -14,8 +14,8 @@ from kazoo.client import KazooClient
 from kafka_rebalance.admin import running_reassignments
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ApprovalError, ClusterNotReadyError, ExecutionError, VerificationError
+from kafka_rebalance.execution.approval_rules import check_policy_unchanged
 from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, Fate, Way, has_fate, out_of_order, plan_cancel
-from kafka_rebalance.execution.check.drift import check_policy_unchanged
 from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView

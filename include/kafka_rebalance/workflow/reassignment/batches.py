@@ -16,10 +16,15 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ExecutionError, FormatVersionError, RefusedError, StoppedError
 from kafka_rebalance.execution.check.batch_wait import Pause
+from kafka_rebalance.execution.eta import predicted_seconds
 from kafka_rebalance.execution.follow.stalled_copies import begun_in
 from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.execution.run_position import Position, check_position, position
-from kafka_rebalance.execution.time_window import Window, check_clock, predicted_seconds, read_window
+from kafka_rebalance.execution.time_window import (
+    Window,
+    check_clock,
+    read_window,
+)
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection

@@ -13,8 +13,8 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.errors import ArtifactError, ReadError
-from kafka_rebalance.execution import time_window
-from kafka_rebalance.execution.follow import broker_traffic, controller_findings, stalled_copies
+from kafka_rebalance.execution.eta import predicted_seconds
+from kafka_rebalance.execution.follow import broker_traffic, controller_findings, look_interval, stalled_copies
 from kafka_rebalance.execution.follow.events import Happenings, noted
 from kafka_rebalance.execution.follow.move_progress import (
     PartitionProgress,
@@ -68,7 +68,7 @@ class BatchFollower:
         self.batch, self._around = one.batch, one.around
         self._kafka_elects = read_kafka_elects(self.folder)
         self.stall_seconds = stall_seconds
-        self.planned_seconds = time_window.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
+        self.planned_seconds = predicted_seconds(self.batch.moves, rate_in_force(self.folder))
         self._stack = ExitStack()
         self._client: KazooClient | None = None
         self._samples: list[Sample] = []
@@ -171,9 +171,9 @@ class BatchFollower:
         if seen is None or self._first_look is None:
             return quickest
         if self._complete_looks:
-            return min(quickest, time_window.SETTLING_SECONDS)
+            return min(quickest, look_interval.SETTLING_SECONDS)
         copying = any(phase is Phase.COPYING for phase, _ in seen.phases.values())
-        return time_window.seconds_to_next_look(
+        return look_interval.seconds_to_next_look(
             quickest,
             slowest,
             age_seconds=seen.at - self._first_look,
@@ -205,7 +205,7 @@ class BatchFollower:
         """Waits so long, or until the controller has deleted the request that was there at the last look."""
         over = time.monotonic() + seconds
         while (left := over - time.monotonic()) > 0:
-            time.sleep(min(left, time_window.SETTLING_SECONDS))
+            time.sleep(min(left, look_interval.SETTLING_SECONDS))
             try:
                 if self._requested and not is_reassignment_requested(self._zookeeper()):
                     return
@@ -269,7 +269,7 @@ class BatchFollower:
     def _read_rate(self) -> None:
         """A rate that people have lowered gives the batch more time; one that they have raised makes it no later."""
         with suppress(ArtifactError):
-            now = time_window.predicted_seconds(self.batch.moves, rate_in_force(self.folder))
+            now = predicted_seconds(self.batch.moves, rate_in_force(self.folder))
             self.planned_seconds = max(self.planned_seconds, now)
 
     def _verdict(
@@ -278,7 +278,7 @@ class BatchFollower:
         if progress.finished:
             self._complete_looks += 1
             copies = any(move.added for move in self.batch.moves)
-            return ("settling" if copies and self._complete_looks < time_window.STABLE_LOOKS else "done"), ""
+            return ("settling" if copies and self._complete_looks < look_interval.STABLE_LOOKS else "done"), ""
         self._complete_looks = 0
         # What the controller dropped is said at once, and given up on when nothing else of the batch needs a watcher.
         under_way = any(phase in stalled_copies.OPEN for phase in progress.phases)

@@ -93,7 +93,7 @@ class ReassignOperator(BaseOperator):
 
     def _stay(self, visit: batches.Visit, step: batches.Step) -> Mapping[str, Any] | None:
         """Follows a batch that should soon be over; what a trigger would have seen, or None: one is to go on."""
-        from kafka_rebalance.execution.time_window import predicted_seconds
+        from kafka_rebalance.execution.eta import predicted_seconds
         from kafka_rebalance.workflow.reassignment.following import BatchFollower, follow_for
         from kafka_rebalance.workflow.throttle.leases import rate_in_force
 

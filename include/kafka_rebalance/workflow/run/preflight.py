@@ -15,37 +15,35 @@ from kafka_rebalance.admin import effective_configs as broker_configs
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ClusterNotReadyError
+from kafka_rebalance.execution.approval_rules import check_approval_fresh, check_policy_unchanged
 from kafka_rebalance.execution.check.batch_wait import Pause, pause_before
+from kafka_rebalance.execution.check.broker_versions import ApiVersions, mixed_versions
 from kafka_rebalance.execution.check.cluster_ready import check_cluster_ready, moving_by_api, refuse
+from kafka_rebalance.execution.check.cruise_control import cruise_control
 from kafka_rebalance.execution.check.disk_room import without_room
 from kafka_rebalance.execution.check.drift import (
     Baseline,
     Drift,
     MoveDrift,
-    check_approval_fresh,
     check_growth,
     check_no_conflict,
-    check_policy_unchanged,
     conflicts,
     drifts,
     named_by_reason,
     registered_again,
 )
-from kafka_rebalance.execution.check.policy_limits import check_within_policy
-from kafka_rebalance.execution.check.znode_size import (
-    ApiVersions,
-    Configs,
-    cruise_control,
+from kafka_rebalance.execution.check.enough_in_sync import (
     cut_below_min_isr,
     min_insync_now,
-    mixed_versions,
-    too_large_znodes,
     under_min_isr,
 )
+from kafka_rebalance.execution.check.policy_limits import check_within_policy
+from kafka_rebalance.execution.check.znode_size import too_large_znodes
 from kafka_rebalance.execution.run_position import Position
 from kafka_rebalance.execution.time_window import read_window
 from kafka_rebalance.model.candidate import Batch, brokers_touched
 from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.configs import ConfigsByBroker
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.partition import TopicPartition
@@ -70,7 +68,7 @@ class _Brokers:
     """What the brokers say now: disks of those that send or receive copies; configs and versions of all."""
 
     disks: replica_sizes.BrokerDisks
-    configs: Configs
+    configs: ConfigsByBroker
     spoken: ApiVersions
 
 
@@ -182,10 +180,7 @@ def _read_brokers(
         read.append(
             _Brokers(
                 replica_sizes.read_log_dirs(connection.kafka, sorted(brokers_touched(copied) & set(view.brokers))),
-                {
-                    broker: {key: (value.value, value.source) for key, value in values.items()}
-                    for broker, values in effective.items()
-                },
+                effective,
                 api_versions.read_api_versions(connection.kafka, sorted(view.brokers)),
             )
         )

@@ -46,8 +46,5 @@ def _read_now(
 ) -> ClusterConfigs:
     return ClusterConfigs(
         topics=read_topic_configs(client, plan.topics),
-        brokers={
-            broker: {name: (value.value, value.source) for name, value in values.items()}
-            for broker, values in read_broker_configs(connection.kafka, sorted(brokers)).items()
-        },
+        brokers=read_broker_configs(connection.kafka, sorted(brokers)),
     )

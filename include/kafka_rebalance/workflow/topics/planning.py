@@ -299,7 +299,7 @@ def _replica_bytes(
 ) -> int | None:
     controller = cluster.view.controller
     effective = cluster.effective[controller.broker if controller else min(cluster.effective)]
-    found = effective_roll_settings(configs, {name: (value.value, value.source) for name, value in effective.items()})
+    found = effective_roll_settings(configs, effective)
     return expected_replica_bytes(
         request.bytes_in_per_second,
         partitions,

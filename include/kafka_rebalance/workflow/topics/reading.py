@@ -14,6 +14,7 @@ from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError, SettingsError
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow import snapshot
@@ -32,7 +33,7 @@ class TopicCluster:
 
     view: ClusterView
     topic_configs: Mapping[str, Mapping[str, str]]  # of the topics that were asked for
-    effective: Mapping[int, Mapping[str, broker_configs.ConfigValue]]
+    effective: Mapping[int, Mapping[str, ConfigValue]]
     disks: replica_sizes.BrokerDisks
 
     @property

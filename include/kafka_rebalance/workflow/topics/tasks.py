@@ -14,7 +14,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, KafkaRuleError, PolicyError, VerificationError
-from kafka_rebalance.execution.check.drift import check_approval_fresh, check_policy_unchanged
+from kafka_rebalance.execution.approval_rules import check_approval_fresh, check_policy_unchanged
 from kafka_rebalance.execution.topics.house_rules import TopicChange, check_still
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.model.cluster_view import ClusterView

@@ -1,0 +1,39 @@
+"""Whether all brokers run the same version."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from kafka_rebalance.model.configs import ConfigsByBroker
+from kafka_rebalance.model.finding import Finding, listed
+
+ApiVersions = Mapping[int, Mapping[int, tuple[int, int]]]  # broker -> key of the request -> oldest and newest version
+PROTOCOL = "inter.broker.protocol.version"
+
+
+def mixed_versions(configs: ConfigsByBroker, apis: ApiVersions) -> Iterable[Finding]:
+    """Brokers of different versions: a rolling upgrade is under way.
+
+    In its first round `inter.broker.protocol.version` is the same on all, and only the software differs: that shows in
+    the requests that brokers speak. Releases that speak the same look the same.
+    """
+    protocols: dict[str, list[int]] = {}
+    for broker, values in sorted(configs.items()):
+        if (version := values.get(PROTOCOL, (None, ""))[0]) is not None:
+            protocols.setdefault(version, []).append(broker)
+    remedy = "Wait until the rolling upgrade has ended, then clear this task"
+    if len(protocols) > 1:
+        said = "; ".join(f"{version} on broker {listed(brokers)}" for version, brokers in sorted(protocols.items()))
+        yield Finding("brokers", f"they run different {PROTOCOL}: {said}", remedy)
+    speaking: dict[frozenset[tuple[int, tuple[int, int]]], list[int]] = {}
+    for broker, spoken in sorted(apis.items()):
+        speaking.setdefault(frozenset(spoken.items()), []).append(broker)
+    if len(speaking) > 1:
+        said = "; ".join(f"broker {listed(brokers)}" for brokers in speaking.values())
+        different = frozenset.union(*speaking) - frozenset.intersection(*speaking)
+        yield Finding(
+            "brokers",
+            f"their software is of different versions: {said} speak {len({key for key, _ in different})} of Kafka's "
+            "requests in different versions",
+            remedy,
+        )
