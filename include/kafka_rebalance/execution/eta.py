@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from kafka_rebalance.execution.time_window import busiest_bytes
 from kafka_rebalance.model.candidate import Move
 
 CONTROLLER_SECONDS = 5.0  # what taking up and ending a batch takes besides its bytes
@@ -88,3 +88,13 @@ def seconds_for(busiest: int, bytes_per_second: float) -> float:
 def with_controller(copying_seconds: float, batches: int) -> float:
     """How long so many batches take, one after the other, that copy for so long together."""
     return copying_seconds + batches * CONTROLLER_SECONDS
+
+
+def busiest_bytes(moves: Sequence[Move]) -> int:
+    """What the busiest broker sends or receives, as in the plan's makespan. The leader of before sends every copy."""
+    received, sent = Counter[int](), Counter[int]()
+    for move in moves:
+        for broker in move.added:
+            received[broker] += move.size_bytes
+            sent[move.source] += move.size_bytes
+    return max([0, *received.values(), *sent.values()])

@@ -1,18 +1,18 @@
 """Where one approved move stands: the only place that tells it, from the partition, the request and the version.
 
 What it cannot tell is who asked for it: a stage says what the cluster shows, a run's own notes say what the run asked
-for (`recovery`). A later way to a cluster that has no request znode gives `requested` as None.
+for (`run_position`). A later way to a cluster that has no request znode gives `requested` as None.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.model.cluster_view import AnyView
+from kafka_rebalance.model.partition import PartitionView
 
 
 class Stage(StrEnum):
@@ -51,21 +51,12 @@ class Traits:
     marks_moves: bool
 
 
-class View(Protocol):
-    """The part of a view of the cluster that tells where moves stand."""
-
-    @property
-    def partitions(self) -> Mapping[TopicPartition, PartitionView]: ...
-    @property
-    def reassignments(self) -> Mapping[TopicPartition, tuple[int, ...]] | None: ...
-
-
 def traits_of(partition: PartitionView) -> Traits:
     """By the form in which the controller that wrote it last has written its topic's znode."""
     return Traits(marks_moves=partition.marks_moves or partition.in_motion)
 
 
-def stage_in(move: Move, view: View) -> Stage:
+def stage_in(move: Move, view: AnyView) -> Stage:
     """Where the move stands in this view."""
     tp = move.topic_partition
     partition = view.partitions.get(tp)
@@ -159,3 +150,22 @@ def _is_sent_back(move: Move, partition: PartitionView, requested: tuple[int, ..
 
 def _union(move: Move) -> set[int]:
     return {*move.before, *move.after}
+
+
+def is_taken_up(move: Move, view: AnyView) -> bool:
+    """Whether the controller has done anything for this move."""
+    return stage_in(move, view) not in (Stage.UNTOUCHED, Stage.REQUESTED, Stage.GONE)
+
+
+def is_over(move: Move, view: AnyView) -> bool:
+    """Whether nothing is left to do: in place, or gone."""
+    stage = stage_in(move, view)
+    if stage is Stage.GONE:
+        return True
+    in_place = stage in (Stage.ENDING, Stage.DONE)
+    return in_place and set(view.partitions[move.topic_partition].isr) == set(move.after)
+
+
+def is_half_way(move: Move, view: AnyView) -> bool:
+    """Whether the topic's znode shows the move half-way: by its marks (2.4+), or by the union of both lists (2.0)."""
+    return stage_in(move, view) in (Stage.RUNNING, Stage.UNLISTED)

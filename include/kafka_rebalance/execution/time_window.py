@@ -2,26 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any
 
 from kafka_rebalance.errors import ClusterNotReadyError, SettingsError
-from kafka_rebalance.model.candidate import Move
 
 CLOCKS_MAY_DIFFER = timedelta(minutes=5)
-
-
-def busiest_bytes(moves: Sequence[Move]) -> int:
-    """What the busiest broker sends or receives, as in the plan's makespan. The leader of before sends every copy."""
-    received, sent = Counter[int](), Counter[int]()
-    for move in moves:
-        for broker in move.added:
-            received[broker] += move.size_bytes
-            sent[move.source] += move.size_bytes
-    return max([0, *received.values(), *sent.values()])
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,6 +17,9 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
+ReplicaBytes = Mapping[TopicPartition, Mapping[int, int]]  # bytes by broker; a copy in the making is there as it grows
+
+
 @dataclass(frozen=True, slots=True)
 class TopicAssignment:
     """`/brokers/topics/T`: the ordered replica list of each partition, and what is in motion.
@@ -87,3 +90,11 @@ class TopicIdentity:
     znode_version: int | None
     czxid: int | None
     topic_id: str | None = None
+
+
+def topic_identities(partitions: Mapping[TopicPartition, PartitionView]) -> dict[str, TopicIdentity]:
+    """The identity of each topic, as a view of the cluster has it."""
+    return {
+        tp.topic: TopicIdentity(partition.topic_znode_version, partition.topic_czxid, partition.topic_id)
+        for tp, partition in partitions.items()
+    }

@@ -14,11 +14,10 @@ from kazoo.exceptions import NodeExistsError
 
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.execution.check.cluster_ready import readiness_findings
-from kafka_rebalance.execution.check.drift import topic_identities
 from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.connection import ZooKeeperConnection
-from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.model.partition import PartitionView, TopicPartition, topic_identities
 from kafka_rebalance.workflow.reassignment.elections import elect_preferred, led_by_first
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client

@@ -11,14 +11,8 @@ from dataclasses import dataclass
 import pytest
 from kazoo.client import KazooClient
 
-from kafka_rebalance.execution.follow.controller_findings import (
-    UNHEARD_SECONDS,
-    ZOMBIE_SECONDS,
-    Anomaly,
-    Kind,
-    Watch,
-    detect,
-)
+from kafka_rebalance.execution.follow.batch_finding import BatchFinding, FindingKind
+from kafka_rebalance.execution.follow.controller_findings import UNHEARD_SECONDS, ZOMBIE_SECONDS, Watch, detect
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
@@ -45,7 +39,7 @@ class Look:
     now: float = 0.0
     watch: Watch | None = None
 
-    def again(self, seconds: float = 1.0) -> dict[Kind, Anomaly]:
+    def again(self, seconds: float = 1.0) -> dict[FindingKind, BatchFinding]:
         self.now += seconds
         view = read_batch_view(self.client, [self.move.topic_partition])
         self.watch, found = detect(self.watch, self.now, [self.move], view)
@@ -120,8 +114,8 @@ def test_a_request_deleted_in_mid_move_is_told_and_the_controller_hears_again_wh
     look = begin(cluster, client, first)
     client.delete(paths.REASSIGN_PARTITIONS)
     found = look.again()
-    assert list(found) == [Kind.DEAF_CONTROLLER]
-    assert f"{first.topic_partition} out of" in found[Kind.DEAF_CONTROLLER].text
+    assert list(found) == [FindingKind.DEAF_CONTROLLER]
+    assert f"{first.topic_partition} out of" in found[FindingKind.DEAF_CONTROLLER].text
     assert not is_requested(client)
     end(cluster, client, first)
     assert look.again() == {}
@@ -140,20 +134,20 @@ def test_after_somebody_wrote_into_the_request_no_other_is_heard_until_a_failove
     both = {one.topic_partition: one.after for one in (first, foreign)}
     client.set(paths.REASSIGN_PARTITIONS, encode_reassignment(both))
     found = look.again()
-    assert list(found) == [Kind.FOREIGN_REASSIGNMENT]
-    assert str(foreign.topic_partition) in found[Kind.FOREIGN_REASSIGNMENT].text
+    assert list(found) == [FindingKind.FOREIGN_REASSIGNMENT]
+    assert str(foreign.topic_partition) in found[FindingKind.FOREIGN_REASSIGNMENT].text
     end(cluster, client, first)
     wait("its entry is taken out, and the other stays", lambda: asked(client) == {foreign.topic_partition})
     assert replicas(client, foreign) == foreign.before, "what was set was not seen"
-    assert list(look.again()) == [Kind.FOREIGN_REASSIGNMENT]
+    assert list(look.again()) == [FindingKind.FOREIGN_REASSIGNMENT]
 
     client.delete(paths.REASSIGN_PARTITIONS)  # by hand
     request(client, first, second)  # each followed as a batch of its own; the first has nothing left to do
     before = client.get(paths.REASSIGN_PARTITIONS)
     zombie, unheard = Look(client, first), Look(client, second)
-    assert not {Kind.ZOMBIE_ENTRY, Kind.UNHEARD_REQUEST} & {*zombie.again(), *unheard.again()}
+    assert not {FindingKind.ZOMBIE_ENTRY, FindingKind.UNHEARD_REQUEST} & {*zombie.again(), *unheard.again()}
     told = {**zombie.again(ZOMBIE_SECONDS), **unheard.again(UNHEARD_SECONDS)}
-    for kind, one in ((Kind.ZOMBIE_ENTRY, first), (Kind.UNHEARD_REQUEST, second)):
+    for kind, one in ((FindingKind.ZOMBIE_ENTRY, first), (FindingKind.UNHEARD_REQUEST, second)):
         assert told[kind].stops, "it ends in an error"
         assert "the next controller reads the request as it stands" in told[kind].text
         assert replicas(client, one) == (first.after if one is first else second.before)
@@ -173,8 +167,8 @@ def test_a_topic_queued_for_deletion_in_mid_move_is_told_while_it_can_still_be_t
     look = begin(cluster, client, first)
     client.create(f"{paths.DELETE_TOPICS}/{topic}")
     found = look.again()
-    assert list(found) == [Kind.TOPIC_DELETION]
-    assert found[Kind.TOPIC_DELETION].stops
+    assert list(found) == [FindingKind.TOPIC_DELETION]
+    assert found[FindingKind.TOPIC_DELETION].stops
     # The remedy.
     client.delete(f"{paths.DELETE_TOPICS}/{topic}")
     fail_over(client)

@@ -10,10 +10,9 @@ import pytest
 from kazoo.security import make_acl
 
 from kafka_rebalance.errors import ReadError, WriteError
-from kafka_rebalance.execution.check.drift import topic_identities
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.connection import ZooKeeperConnection
-from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.partition import TopicPartition, topic_identities
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view

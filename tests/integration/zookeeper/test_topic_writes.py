@@ -10,9 +10,8 @@ from confluent_kafka.admin import AdminClient, ConfigResource
 from kazoo.security import OPEN_ACL_UNSAFE
 
 from kafka_rebalance.errors import KafkaRuleError, StaleProposalError, WriteError
-from kafka_rebalance.execution.check.drift import topic_identities
 from kafka_rebalance.model.connection import ZooKeeperConnection
-from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
+from kafka_rebalance.model.partition import TopicIdentity, TopicPartition, topic_identities
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view, read_topic_configs
 from kafka_rebalance.zookeeper.topic_writes import (

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.execution.check.drift import topic_identities
 from kafka_rebalance.kafka import assignment
 from kafka_rebalance.kafka.topics import parse_replica_assignment
 from kafka_rebalance.model.connection import ZooKeeperConnection
-from kafka_rebalance.model.partition import TopicIdentity
+from kafka_rebalance.model.partition import TopicIdentity, topic_identities
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_assignments, read_cluster_view
 from kafka_rebalance.zookeeper.topic_writes import (

@@ -6,7 +6,8 @@ import itertools
 
 import pytest
 
-from kafka_rebalance.execution.follow.controller_findings import UNHEARD_SECONDS, ZOMBIE_SECONDS, Kind, detect
+from kafka_rebalance.execution.follow.batch_finding import FindingKind
+from kafka_rebalance.execution.follow.controller_findings import UNHEARD_SECONDS, ZOMBIE_SECONDS, detect
 from kafka_rebalance.model.cluster_view import Controller
 from support.kafka.controller_steps import steps
 from support.kafka.small_clusters import move, partition, view
@@ -56,7 +57,7 @@ def test_no_step_of_a_healthy_move_is_an_anomaly(before, after, marks, seconds):
 
 def test_a_request_that_is_not_taken_up_needs_another_controller():
     assert look(seen(), seen(), seconds=UNHEARD_SECONDS - 1) == {}
-    found = look(seen(), seen(), seconds=UNHEARD_SECONDS)[Kind.UNHEARD_REQUEST]
+    found = look(seen(), seen(), seconds=UNHEARD_SECONDS)[FindingKind.UNHEARD_REQUEST]
     assert found.stops
     assert "none of its 2 partitions is taken up" in found.text
     assert "or start kafka_rebalance_cancel with action elect_controller" in found.text
@@ -68,20 +69,20 @@ def test_a_request_of_which_anything_is_taken_up_is_heard(t_0):
     moves = [move("t-0", [1, 2], [2]), MOVES[1]] if t_0.isr == (2,) else MOVES
     asked = ASKED | {"t-0": list(moves[0].after)}
     current = seen(t_0, reassigning=asked)
-    assert Kind.UNHEARD_REQUEST not in look(current, current, seconds=1000, moves=moves)
+    assert FindingKind.UNHEARD_REQUEST not in look(current, current, seconds=1000, moves=moves)
 
 
 def test_a_new_controller_gets_its_own_time():
     first, second = seen(controller=Controller(1, 7)), seen(controller=Controller(2, 8))
     assert look(first, second, second, seconds=UNHEARD_SECONDS - 1) == {}
-    assert Kind.UNHEARD_REQUEST in look(first, second, second, seconds=UNHEARD_SECONDS)
+    assert FindingKind.UNHEARD_REQUEST in look(first, second, second, seconds=UNHEARD_SECONDS)
 
 
 def test_without_a_controller_nobody_is_deaf():
     gone = seen(controller=None)
     found = look(gone, gone, seconds=60)
-    assert list(found) == [Kind.NO_CONTROLLER]
-    assert not found[Kind.NO_CONTROLLER].stops
+    assert list(found) == [FindingKind.NO_CONTROLLER]
+    assert not found[FindingKind.NO_CONTROLLER].stops
     assert look(gone, gone, seconds=59) == {}
     assert look(gone, seen(), gone, seconds=59) == {}
 
@@ -92,34 +93,34 @@ def test_without_a_controller_nobody_is_deaf():
 @pytest.mark.parametrize("moving", [MARKED, UNION], ids=["2.4+", "2.0"])
 @pytest.mark.parametrize("reassigning", [None, {"u-0": [2, 4]}])
 def test_an_entry_that_somebody_took_away_in_mid_move_leaves_a_deaf_controller(moving, reassigning):
-    found = look(seen(moving), seen(moving, reassigning=reassigning))[Kind.DEAF_CONTROLLER]
+    found = look(seen(moving), seen(moving, reassigning=reassigning))[FindingKind.DEAF_CONTROLLER]
     assert "Somebody took t-0 out of /admin/reassign_partitions in mid-move" in found.text
     assert "Let them end before anything is requested" in found.text
     assert not found.stops
     later = [seen(moving), seen(moving, reassigning=reassigning), seen(moving, reassigning=reassigning)]
-    assert Kind.DEAF_CONTROLLER in look(*later), "as long as it is so"
+    assert FindingKind.DEAF_CONTROLLER in look(*later), "as long as it is so"
 
 
 def test_what_a_tool_adds_to_the_request_is_named():
-    found = look(seen(MARKED, reassigning=ASKED | {"x-9": [1]}))[Kind.FOREIGN_REASSIGNMENT]
+    found = look(seen(MARKED, reassigning=ASKED | {"x-9": [1]}))[FindingKind.FOREIGN_REASSIGNMENT]
     assert "asks for x-9, which this batch does not" in found.text
-    found = look(seen(MARKED, reassigning=ASKED | {"u-0": [3, 4]}))[Kind.FOREIGN_REASSIGNMENT]
+    found = look(seen(MARKED, reassigning=ASKED | {"u-0": [3, 4]}))[FindingKind.FOREIGN_REASSIGNMENT]
     assert "asks for u-0" in found.text
 
 
 def test_an_entry_that_stays_although_its_move_is_over_is_a_zombie():
     over = seen(DONE, partition([2, 4]), reassigning={"t-0": [2, 3]})
     assert look(over, over, seconds=ZOMBIE_SECONDS - 1) == {}
-    found = look(over, over, seconds=ZOMBIE_SECONDS)[Kind.ZOMBIE_ENTRY]
+    found = look(over, over, seconds=ZOMBIE_SECONDS)[FindingKind.ZOMBIE_ENTRY]
     assert "still lists t-0, with nothing left to do" in found.text
     assert found.stops
     still = seen(DONE, partition([2, 4, 1], adding=[4], removing=[1]))
-    assert not look(still, still, seconds=ZOMBIE_SECONDS)[Kind.ZOMBIE_ENTRY].stops, "the other one still moves"
+    assert not look(still, still, seconds=ZOMBIE_SECONDS)[FindingKind.ZOMBIE_ENTRY].stops, "the other one still moves"
 
 
 def test_an_entry_of_a_partition_that_is_gone_is_a_zombie():
     gone = view({"u-0": partition([2, 4])}, reassigning={"t-0": [2, 3]})
-    assert Kind.ZOMBIE_ENTRY in look(gone, gone, seconds=ZOMBIE_SECONDS)
+    assert FindingKind.ZOMBIE_ENTRY in look(gone, gone, seconds=ZOMBIE_SECONDS)
 
 
 # --- the controller, other tools, deletions ------------------------------------------------------------------------
@@ -141,20 +142,20 @@ def epochs(*numbers):
 )
 def test_epochs_that_race_are_an_election_storm(numbers, seconds, storm):
     found = look(*epochs(*numbers), seconds=seconds)
-    assert (Kind.ELECTION_STORM in found) is storm
+    assert (FindingKind.ELECTION_STORM in found) is storm
     if storm:
-        assert found[Kind.ELECTION_STORM].stops
-        assert "has to be repaired by hand" in found[Kind.ELECTION_STORM].text
+        assert found[FindingKind.ELECTION_STORM].stops
+        assert "has to be repaired by hand" in found[FindingKind.ELECTION_STORM].text
 
 
 def test_a_storm_is_seen_although_most_looks_find_no_controller():
     first, last = epochs(5, 60)
     gone = seen(MARKED, controller=None)
-    assert Kind.ELECTION_STORM in look(first, gone, gone, last, seconds=2)
+    assert FindingKind.ELECTION_STORM in look(first, gone, gone, last, seconds=2)
 
 
 def test_a_topic_that_is_queued_for_deletion_in_mid_move_stops_the_run():
-    found = look(seen(MARKED, deletions=frozenset({"t", "other"})))[Kind.TOPIC_DELETION]
+    found = look(seen(MARKED, deletions=frozenset({"t", "other"})))[FindingKind.TOPIC_DELETION]
     assert found.stops
     assert "Topic t is queued for deletion in mid-move (t-0)" in found.text
     assert "/admin/delete_topics/t" in found.text
@@ -175,7 +176,7 @@ def led(leader, isr=(1, 2), **others):
     ],
 )
 def test_leaders_that_somebody_else_moves_are_named(kafka_elects, accused):
-    found = look(led(2), led(1), kafka_elects=kafka_elects)[Kind.LEADERS_MOVED]
+    found = look(led(2), led(1), kafka_elects=kafka_elects)[FindingKind.LEADERS_MOVED]
     assert "t-0 from 2 to 1" in found.text
     assert accused in found.text
     assert not found.stops
@@ -190,11 +191,11 @@ def test_leaders_that_somebody_else_moves_are_named(kafka_elects, accused):
     ],
 )
 def test_nobody_is_accused_where_kafka_elects_preferred_leaders_by_itself(before, after):
-    assert Kind.LEADERS_MOVED not in look(seen(before), seen(after), kafka_elects=True)
+    assert FindingKind.LEADERS_MOVED not in look(seen(before), seen(after), kafka_elects=True)
 
 
 def test_a_preferred_leader_that_kafka_does_not_elect_by_itself_is_somebodys():
-    assert Kind.LEADERS_MOVED in look(seen(partition([2, 3], leader=3)), seen(DONE), kafka_elects=False)
+    assert FindingKind.LEADERS_MOVED in look(seen(partition([2, 3], leader=3)), seen(DONE), kafka_elects=False)
 
 
 @pytest.mark.parametrize(
@@ -210,7 +211,7 @@ def test_a_preferred_leader_that_kafka_does_not_elect_by_itself_is_somebodys():
     ],
 )
 def test_leaders_that_the_controller_has_a_reason_to_move_are_not(before, after):
-    assert Kind.LEADERS_MOVED not in look(before, after)
+    assert FindingKind.LEADERS_MOVED not in look(before, after)
 
 
 def test_each_anomaly_says_what_to_do():

@@ -17,10 +17,9 @@ from kafka_rebalance.execution.check.drift import (
     check_growth,
     check_no_conflict,
     drifts,
-    topic_identities,
 )
 from kafka_rebalance.model.cluster_view import BrokerRegistration
-from kafka_rebalance.model.partition import TopicIdentity
+from kafka_rebalance.model.partition import TopicIdentity, topic_identities
 from support.kafka.small_clusters import move, partition, tp, view
 
 MOVES = [

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError, WriteError
-from kafka_rebalance.execution.check.drift import topic_identities
 from kafka_rebalance.model.candidate import Batch
+from kafka_rebalance.model.partition import topic_identities
 from kafka_rebalance.zookeeper import cluster_lock, writer, znode_writes
 from kafka_rebalance.zookeeper.cluster_lock import Fence, LockOwner
 from kafka_rebalance.zookeeper.reader import read_cluster_view

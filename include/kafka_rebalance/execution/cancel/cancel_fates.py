@@ -15,13 +15,12 @@ from enum import StrEnum
 from typing import Any, Protocol, Self
 
 from kafka_rebalance.errors import ApprovalError, ArtifactError
-from kafka_rebalance.execution.follow.move_progress import Sizes
 from kafka_rebalance.execution.move_stage import Stage, Traits, headed_elsewhere, stage_in, stage_of
 from kafka_rebalance.execution.run_position import Position
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.digests import digest_of
-from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.model.partition import PartitionView, ReplicaBytes, TopicPartition
 
 # What each way of ending a rebalance early leaves as it is. Shown before it is done.
 STOP_CANNOT_RESTORE = (
@@ -148,7 +147,7 @@ def plan_cancel(
     moves: Sequence[Move],
     view: ClusterView,
     way: Way,
-    sizes: Sizes | None = None,
+    sizes: ReplicaBytes | None = None,
     *,
     asked: Collection[int] | None = None,
 ) -> tuple[CancelStep, ...]:
@@ -168,7 +167,7 @@ def _left_alone(step: CancelStep) -> CancelStep:
     return CancelStep(step.move, Fate.CHANGED, note=why)
 
 
-def _step(move: Move, view: ClusterView, way: Way, sizes: Sizes | None) -> CancelStep:
+def _step(move: Move, view: ClusterView, way: Way, sizes: ReplicaBytes | None) -> CancelStep:
     partition = view.partitions.get(move.topic_partition)
     if partition is None:
         return CancelStep(move, Fate.CHANGED, note="no longer exists")
@@ -194,7 +193,9 @@ _FATES = {
 }
 
 
-def _in_flight(move: Move, partition: PartitionView, way: Way, view: ClusterView, sizes: Sizes | None) -> CancelStep:
+def _in_flight(
+    move: Move, partition: PartitionView, way: Way, view: ClusterView, sizes: ReplicaBytes | None
+) -> CancelStep:
     isr, live = set(partition.isr), set(view.brokers)
     safe = set(move.before) & isr & live
     thrown = sum(_copied(move, broker, partition, sizes) for broker in move.added)
@@ -221,7 +222,7 @@ def _in_flight(move: Move, partition: PartitionView, way: Way, view: ClusterView
     return CancelStep(move, Fate.BACK, thrown)
 
 
-def _copied(move: Move, broker: int, partition: PartitionView, sizes: Sizes | None) -> int:
+def _copied(move: Move, broker: int, partition: PartitionView, sizes: ReplicaBytes | None) -> int:
     """What this new replica holds by now, at most the leader's size; in the ISR it is whole."""
     by_broker = (sizes or {}).get(move.topic_partition, {})
     whole = by_broker.get(partition.leader, move.size_bytes)

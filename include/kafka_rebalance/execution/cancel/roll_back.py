@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from kafka_rebalance.execution.follow.move_progress import Sizes
 from kafka_rebalance.execution.move_stage import Stage, headed_for, stage_in
 from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.partition import ReplicaBytes, TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +32,10 @@ class RollBack:
 
 
 def plan_roll_back(
-    moves: Sequence[Move], view: ClusterView, recorded_czxid: Mapping[str, int | None], sizes: Sizes | None = None
+    moves: Sequence[Move],
+    view: ClusterView,
+    recorded_czxid: Mapping[str, int | None],
+    sizes: ReplicaBytes | None = None,
 ) -> RollBack:
     """The way back of these moves. `recorded_czxid` of each topic's znode tells one that was made again since.
 
@@ -75,5 +77,5 @@ def _problem(move: Move, view: ClusterView, recorded_czxid: int | None) -> str |
     return problem
 
 
-def _size(topic_partition: TopicPartition, leader: int, sizes: Sizes | None, recorded: int) -> int:
+def _size(topic_partition: TopicPartition, leader: int, sizes: ReplicaBytes | None, recorded: int) -> int:
     return (sizes or {}).get(topic_partition, {}).get(leader, recorded)

@@ -74,14 +74,6 @@ class MoveDrift:
     left: bool
 
 
-def topic_identities(partitions: Mapping[TopicPartition, PartitionView]) -> dict[str, TopicIdentity]:
-    """The identity of each topic, as a view of the cluster has it."""
-    return {
-        tp.topic: TopicIdentity(partition.topic_znode_version, partition.topic_czxid, partition.topic_id)
-        for tp, partition in partitions.items()
-    }
-
-
 def registered_again(view: ClusterView, then: Baseline) -> frozenset[int]:
     """Brokers whose registration is another one than the snapshot's: they were restarted, or lost their session."""
     known = {broker: one.czxid for broker, one in then.brokers.items() if one.czxid is not None}

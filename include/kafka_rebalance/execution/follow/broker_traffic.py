@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
-from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase, Sizes
+from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
 from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.partition import ReplicaBytes
 
 RATE_SECONDS = 60.0  # over which a broker's rate is taken, as the whole batch's
 
@@ -65,7 +66,7 @@ class Seen(NamedTuple):
     total: Flow
 
 
-def seen(each: Sequence[PartitionProgress], sizes: Sizes) -> Seen:
+def seen(each: Sequence[PartitionProgress], sizes: ReplicaBytes) -> Seen:
     """What is in the ISR has arrived, whatever its size says. Of a topic that has grown since the plan was made, the
     planned bytes are done in the share in which those that there are now have arrived.
     """

@@ -16,9 +16,7 @@ from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.model.amounts_in_words import bytes_in_words, duration_in_words
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import AnyView
-from kafka_rebalance.model.partition import PartitionView, TopicPartition
-
-Sizes = Mapping[TopicPartition, Mapping[int, int]]  # bytes by broker; copies in the making are there as they grow
+from kafka_rebalance.model.partition import PartitionView, ReplicaBytes, TopicPartition
 
 
 class Phase(StrEnum):
@@ -96,7 +94,7 @@ def is_complete(move: Move, view: AnyView) -> bool:
 
 
 def partition_progress(
-    move: Move, view: AnyView, sizes: Sizes | None = None, *, requested: bool = True, begun: bool = False
+    move: Move, view: AnyView, sizes: ReplicaBytes | None = None, *, requested: bool = True, begun: bool = False
 ) -> PartitionProgress:
     """The move's phase, its bytes and what is wrong with it.
 
@@ -202,7 +200,7 @@ def _bytes(move: Move, partition: PartitionView | None, by_broker: Mapping[int, 
 
 
 def summarise(
-    moves: Sequence[Move], view: AnyView, sizes: Sizes | None = None, *, requested_through: int | None = None
+    moves: Sequence[Move], view: AnyView, sizes: ReplicaBytes | None = None, *, requested_through: int | None = None
 ) -> Progress:
     """All moves together. Those of batches after number `requested_through` count as queued while untouched; None: all
     were requested.

@@ -10,10 +10,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
-from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase, Sizes
+from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
 from kafka_rebalance.execution.stuck_request import ANOTHER_CONTROLLER
 from kafka_rebalance.model.amounts_in_words import duration_in_words
-from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.partition import ReplicaBytes, TopicPartition
 
 QUICK_PHASE_SECONDS = 120.0  # phases without a copy take milliseconds to seconds (seen on 2.0.1 to 3.9.2)
 OVERDUE_FACTOR = 3.0  # over what the plan gives a copy at the throttle
@@ -75,7 +75,7 @@ class Movement:
         return {pair: self.at - moved for pair, moved in sorted(self.pairs.items()) if self.at - moved >= seconds}
 
 
-def observe(before: Movement | None, now: float, each: Sequence[PartitionProgress], sizes: Sizes) -> Movement:
+def observe(before: Movement | None, now: float, each: Sequence[PartitionProgress], sizes: ReplicaBytes) -> Movement:
     """What has moved since `before`. `sizes` holds what could be read; of the rest the last size stays known."""
     phases, changed_at = {}, now if before is None else before.changed_at
     for one in each:

@@ -26,13 +26,13 @@ from kafka_rebalance.execution.cancel.cancel_fates import (
     remaining,
 )
 from kafka_rebalance.execution.cancel.roll_back import plan_roll_back
-from kafka_rebalance.execution.follow.move_progress import Sizes
 from kafka_rebalance.execution.run_position import position
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.candidate import Move, brokers_touched
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.partition import ReplicaBytes
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.requests import cancel, controller_election
 from kafka_rebalance.steps.cancel.actions import CANCEL_NOW, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
@@ -264,7 +264,7 @@ def _roll_back(asked: _Asked, client: KazooClient) -> dict[str, Any]:
     }
 
 
-def _sizes(asked: _Asked, moves: tuple[Move, ...]) -> Sizes | None:
+def _sizes(asked: _Asked, moves: tuple[Move, ...]) -> ReplicaBytes | None:
     """Bytes by broker, of those that are up; None where they cannot be had: then nobody knows, and it says so."""
     wanted = sorted(set(asked.view.brokers) & brokers_touched(moves))
     try:

@@ -14,8 +14,8 @@ from typing import Any
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, ExecutionError, StorageError
+from kafka_rebalance.execution.eta import busiest_bytes
 from kafka_rebalance.execution.follow.broker_traffic import Flow
-from kafka_rebalance.execution.time_window import busiest_bytes
 from kafka_rebalance.model.candidate import Batch, Candidate, Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.reassignment.progress_notes import Around, around

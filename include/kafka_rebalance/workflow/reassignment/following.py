@@ -16,13 +16,13 @@ from kafka_rebalance.errors import ArtifactError, ReadError
 from kafka_rebalance.execution.eta import predicted_seconds
 from kafka_rebalance.execution.follow import broker_traffic, controller_findings, look_interval, stalled_copies
 from kafka_rebalance.execution.follow.events import Happenings, noted
+from kafka_rebalance.execution.follow.failed_log_dirs import failed_log_dirs
 from kafka_rebalance.execution.follow.move_progress import (
     PartitionProgress,
     Phase,
     Progress,
     Rate,
     Sample,
-    Sizes,
     add_up,
     partition_progress,
     progress_line,
@@ -32,7 +32,7 @@ from kafka_rebalance.execution.follow.stalled_copies import Movement
 from kafka_rebalance.model.candidate import Candidate, brokers_touched
 from kafka_rebalance.model.cluster_view import BatchView
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.partition import ReplicaBytes, TopicPartition
 from kafka_rebalance.workflow.reassignment import progress_notes
 from kafka_rebalance.workflow.reassignment.followed import followed, read_followed, read_kafka_elects
 from kafka_rebalance.workflow.reassignment.steady_clock import SteadyClock
@@ -75,7 +75,7 @@ class BatchFollower:
         self._flows: list[broker_traffic.FlowSample] = []
         self._fullest: tuple[int, float] | None = None  # the broker and the share of its disks at the highest
         self._happenings: Happenings | None = None  # as earlier watchers left them, once they are read
-        self._sizes: tuple[float, Sizes, frozenset[int]] | None = None
+        self._sizes: tuple[float, ReplicaBytes, frozenset[int]] | None = None
         self._offline: Mapping[int, tuple[str, ...]] = {}  # log directories that have failed, by broker
         self._measured: tuple[int | None] | None = None  # bytes of new replicas at the end, once they were asked for
         self._movement: Movement | None = None
@@ -119,7 +119,7 @@ class BatchFollower:
             standing_seconds=min(STANDING_SECONDS, self.stall_seconds),
         )
         odd: dict[progress_notes.Subject, str] = dict(late.items())
-        failed = controller_findings.failed_log_dirs(self._offline, each, known)
+        failed = failed_log_dirs(self._offline, each, known)
         if failed is not None:
             odd[failed.kind] = failed.text
         progress = add_up(each)
@@ -222,7 +222,7 @@ class BatchFollower:
             self._client = self._stack.enter_context(open_client(self.connection.zookeeper))
         return self._client
 
-    def _each(self, view: BatchView, known: Sizes, begun: Collection[TopicPartition]) -> list[PartitionProgress]:
+    def _each(self, view: BatchView, known: ReplicaBytes, begun: Collection[TopicPartition]) -> list[PartitionProgress]:
         """How far each move is; what people have cancelled on purpose is nothing that is wrong."""
         moves = self.batch.moves
         each = [partition_progress(move, view, known, begun=move.topic_partition in begun) for move in moves]
@@ -230,7 +230,7 @@ class BatchFollower:
             return each
         return [replace(one, anomaly=None) if one.phase is Phase.TAKEN_BACK else one for one in each]
 
-    def _read_sizes(self, now: float, registered: frozenset[int]) -> Sizes:
+    def _read_sizes(self, now: float, registered: frozenset[int]) -> ReplicaBytes:
         """Bytes by broker of the batch's partitions. They only meter progress: a broker that is away gives none."""
         if self._sizes is not None and now - self._sizes[0] < SIZES_SECONDS:
             return self._sizes[1]

@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, StorageError
+from kafka_rebalance.execution.eta import busiest_bytes
 from kafka_rebalance.execution.follow import stalled_copies
+from kafka_rebalance.execution.follow.batch_finding import FindingKind
 from kafka_rebalance.execution.follow.broker_traffic import BrokerTraffic, Flow, Seen, planned
-from kafka_rebalance.execution.follow.controller_findings import Kind
 from kafka_rebalance.execution.follow.events import Event, Happenings, noted
 from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase, Progress, Rate
 from kafka_rebalance.execution.follow.stalled_copies import Movement, Pair
-from kafka_rebalance.execution.time_window import busiest_bytes
 from kafka_rebalance.model.candidate import Batch, Candidate
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.run.control import Control
@@ -30,7 +30,7 @@ ANOMALIES_SHOWN = 20
 BROKERS_SHOWN = 30  # those with most left to copy
 WAITING, UNREADABLE = "waiting", "unreadable"  # subjects of events, beside those of anomalies
 
-Subject: TypeAlias = TopicPartition | Pair | Kind  # what an anomaly is about
+Subject: TypeAlias = TopicPartition | Pair | FindingKind  # what an anomaly is about
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ from kazoo.client import KazooClient
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ArtifactError, CorruptZnodeError
-from kafka_rebalance.execution.follow.controller_findings import Kind
+from kafka_rebalance.execution.follow.batch_finding import FindingKind
 from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
 from kafka_rebalance.execution.throttle.lifted_by_others import LOOK_SECONDS, lifted, lifted_text
 from kafka_rebalance.execution.throttle.put_back import desired_throttle
@@ -25,11 +25,11 @@ class ThrottleWatch:
     def __init__(self, folder: RunFolder) -> None:
         self._folder = folder
         self._looked_at: float | None = None
-        self._found: dict[Kind, str] = {}
+        self._found: dict[FindingKind, str] = {}
 
     def look(
         self, client: KazooClient, now: float, view: AnyView, each: Sequence[PartitionProgress]
-    ) -> dict[Kind, str]:
+    ) -> dict[FindingKind, str]:
         """What is wrong with the throttle of what is not in place yet; nothing if it is in force. Raises ReadError."""
         moves = [
             one.move for one in each if one.phase is not Phase.DONE and one.move.topic_partition in view.partitions
@@ -43,9 +43,11 @@ class ThrottleWatch:
             rate = rate_in_force(self._folder)
             wanted = desired_throttle(moves, rate)
             found = lifted(wanted, self._own_rates(rate), read_configs(client, wanted))
-            self._found = {Kind.THROTTLE_LIFTED: lifted_text(found)} if found else {}
+            self._found = {FindingKind.THROTTLE_LIFTED: lifted_text(found)} if found else {}
         except CorruptZnodeError as unreadable:
-            self._found = {Kind.THROTTLE_LIFTED: f"Whether the throttle is in force cannot be told: {unreadable}"}
+            self._found = {
+                FindingKind.THROTTLE_LIFTED: f"Whether the throttle is in force cannot be told: {unreadable}"
+            }
         except ArtifactError:
             return self._found  # what the run's folder does not tell now, it may tell at the next look
         return self._found

@@ -9,7 +9,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, SettingsError
-from kafka_rebalance.execution.check.drift import topic_identities
 from kafka_rebalance.execution.topics.house_rules import MIN_INSYNC_REPLICAS, TopicChange, house_problems
 from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.forecast.disk_use import BrokerCost, broker_costs, disk_problems, expected_replica_bytes
@@ -25,7 +24,7 @@ from kafka_rebalance.kafka.topics import (
     check_topic_configs,
 )
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.model.partition import TopicPartition, topic_identities
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.new_partitions import place_partitions
