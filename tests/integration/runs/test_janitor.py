@@ -16,7 +16,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.admin.effective_configs import read_broker_configs
 from kafka_rebalance.errors import ReadError, ThrottleError, UnwatchedError
-from kafka_rebalance.execution.janitor.lease_custody import Standing
+from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.kafka.throttles import RATE_KEYS
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.workflow.throttle import janitor
@@ -65,7 +65,7 @@ def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, 
     """A run that is to move the topic from broker 2 to 4, approved at a rate at which that takes 8 s."""
     made = InProcessRun(tmp_path, cluster, monkeypatch)
     monkeypatch.setattr(janitor, "WATCH_SECONDS", 0)
-    monkeypatch.setattr(janitor, "read_standing", lambda *_: Standing.GONE)
+    monkeypatch.setattr(janitor, "read_standing", lambda *_: AirflowState.GONE)
     made.plan(topics_in=[topic], job="drain", drain=[2], brokers_out=[1])
     made.approve("light", SLOW)
     return made

@@ -11,7 +11,8 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
-from kafka_rebalance.execution.throttle.put_back import confirm, release, set_changes
+from kafka_rebalance.execution.throttle.in_force import confirm, set_changes
+from kafka_rebalance.execution.throttle.put_back import release
 from kafka_rebalance.kafka.reassignment_json import (
     canonical_plan,
     format_reassignment,

@@ -5,15 +5,8 @@ from __future__ import annotations
 import pytest
 
 from kafka_rebalance.errors import ThrottleRateError
-from kafka_rebalance.execution.throttle.auto_rate import (
-    LeastRate,
-    Traffic,
-    auto_rate,
-    check_rate,
-    least_rate,
-    network_uses,
-    traffic,
-)
+from kafka_rebalance.execution.throttle.auto_rate import BrokerLoad, auto_rate, network_uses, traffic
+from kafka_rebalance.execution.throttle.least_rate import LeastRate, check_rate, least_rate
 from kafka_rebalance.model.connection import BrokerCapacity
 from kafka_rebalance.model.policy import Approver, Policy
 from support.kafka.small_clusters import move, tp
@@ -63,7 +56,9 @@ def test_the_least_rate_is_just_above_what_is_written_where_that_is_most(moves, 
 def test_the_network_with_least_left_comes_first_by_its_tighter_way_and_unknown_ones_not_at_all() -> None:
     network = BrokerCapacity(None, 100.0 * MB, 50.0 * MB)
     capacities = {1: network, 2: network, 3: BrokerCapacity(None, 100.0 * MB, None)}
-    uses = network_uses([1, 2, 3, 4], capacities, {1: Traffic(10.0 * MB, 10.0 * MB), 2: Traffic(70.0 * MB, 1.0 * MB)})
+    uses = network_uses(
+        [1, 2, 3, 4], capacities, {1: BrokerLoad(10.0 * MB, 10.0 * MB), 2: BrokerLoad(70.0 * MB, 1.0 * MB)}
+    )
     assert [(use.broker, use.way, round(use.free)) for use in uses] == [(2, "in", 10 * MB), (1, "out", 30 * MB)]
 
 
@@ -83,7 +78,7 @@ def test_a_rate_outside_the_policys_range_is_refused(rate) -> None:
 def test_traffic_is_what_producers_followers_and_consumers_move() -> None:
     leaders = {tp("t-0"): (1, 2), tp("t-1"): (2, 1), tp("u-0"): (3,)}
     found = traffic(leaders, written(t_0=10.0, t_1=20.0, u_0=5.0), {tp("t-0"): 100.0})
-    assert found == {1: Traffic(30.0, 110.0), 2: Traffic(30.0, 40.0), 3: Traffic(5.0, 5.0)}
+    assert found == {1: BrokerLoad(30.0, 110.0), 2: BrokerLoad(30.0, 40.0), 3: BrokerLoad(5.0, 5.0)}
 
 
 def network(*, inward: float, outward: float) -> BrokerCapacity:
@@ -92,7 +87,7 @@ def network(*, inward: float, outward: float) -> BrokerCapacity:
 
 def test_auto_is_what_the_busiest_network_has_left() -> None:
     capacities = {1: network(inward=125 * MB, outward=125 * MB), 2: network(inward=125 * MB, outward=50 * MB)}
-    now = {1: Traffic(20.0 * MB, 30.0 * MB), 2: Traffic(20.0 * MB, 10.0 * MB)}
+    now = {1: BrokerLoad(20.0 * MB, 30.0 * MB), 2: BrokerLoad(20.0 * MB, 10.0 * MB)}
     rate, why = auto_rate([1, 2], capacities, now, LeastRate(1, ""), POLICY)
     assert rate == 30 * MB
     assert why == "broker 2 has 28.6 MiB/s left: 80 % of the 47.7 MiB/s its network takes out, less 9.54 MiB/s in use"
@@ -104,7 +99,7 @@ def test_auto_is_what_the_busiest_network_has_left() -> None:
 )
 def test_auto_keeps_to_the_policy_and_to_what_is_written(free, least, rate) -> None:
     capacities = {1: network(inward=1000 * MB, outward=1000 * MB)}
-    now = {1: Traffic(800.0 * MB - free, 0.0)}
+    now = {1: BrokerLoad(800.0 * MB - free, 0.0)}
     assert auto_rate([1], capacities, now, LeastRate(least, "reason"), POLICY)[0] == rate
 
 

@@ -7,20 +7,15 @@ from dataclasses import replace
 import pytest
 
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
-from kafka_rebalance.execution.janitor.lease_custody import (
-    IDLE_SECONDS,
-    UNWATCHED_SECONDS,
-    Standing,
-    absent_receivers,
-    copying_of,
-    custody,
+from kafka_rebalance.execution.janitor.lease_custody import IDLE_SECONDS, UNWATCHED_SECONDS, AirflowState, custody
+from kafka_rebalance.execution.janitor.unheld_findings import (
     listed_behind,
     orphaned_configs,
-    slowed_catch_up,
     stray_replicas,
     unheld_throttles,
 )
-from kafka_rebalance.execution.throttle.put_back import take_lease
+from kafka_rebalance.execution.throttle.recorded_before import take_lease
+from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of, slowed_catch_up
 from support.kafka.small_clusters import DIGEST, move, partition, tp, view
 
 LEADERS = "leader.replication.throttled.replicas"
@@ -40,25 +35,33 @@ LATE, IDLE = UNWATCHED_SECONDS + 1, IDLE_SECONDS + 1
 @pytest.mark.parametrize(
     ("standing", "handed_over", "copying", "silent", "put_back", "release_lock", "alert"),
     [
-        (Standing.RUNNING, False, (), 0, False, False, False),
-        (Standing.RUNNING, False, (), IDLE, False, False, False),  # queued behind other tasks, for as long as it takes
-        (Standing.RUNNING, False, COPYING, 1, False, False, False),
-        (Standing.RUNNING, False, COPYING, LATE, False, False, True),  # worker or triggerer is gone
-        (Standing.RUNNING, True, COPYING, 1, True, False, True),
-        (Standing.RUNNING, True, (), 1, True, False, False),  # its release is repeated, and gives the lock back
-        (Standing.PAUSED, False, COPYING, 1, False, False, False),
-        (Standing.PAUSED, False, COPYING, LATE, False, False, True),
-        (Standing.PAUSED, False, (), LATE, False, False, False),
-        (Standing.PAUSED, False, (), IDLE, True, False, False),
-        (Standing.UNKNOWN, False, COPYING, 1, False, False, False),
-        (Standing.UNKNOWN, False, COPYING, LATE, False, False, True),
-        (Standing.UNKNOWN, False, (), LATE, False, False, False),
-        (Standing.UNKNOWN, False, (), IDLE, True, False, False),
-        (Standing.OVER, False, COPYING, 1, True, False, True),
-        (Standing.OVER, False, (), 1, True, True, False),
-        (Standing.GONE, False, COPYING, 1, True, False, True),
-        (Standing.GONE, False, (), 1, True, True, False),
-        (Standing.GONE, True, (), 1, True, True, False),
+        (AirflowState.RUNNING, False, (), 0, False, False, False),
+        (
+            AirflowState.RUNNING,
+            False,
+            (),
+            IDLE,
+            False,
+            False,
+            False,
+        ),  # queued behind other tasks, for as long as it takes
+        (AirflowState.RUNNING, False, COPYING, 1, False, False, False),
+        (AirflowState.RUNNING, False, COPYING, LATE, False, False, True),  # worker or triggerer is gone
+        (AirflowState.RUNNING, True, COPYING, 1, True, False, True),
+        (AirflowState.RUNNING, True, (), 1, True, False, False),  # its release is repeated, and gives the lock back
+        (AirflowState.PAUSED, False, COPYING, 1, False, False, False),
+        (AirflowState.PAUSED, False, COPYING, LATE, False, False, True),
+        (AirflowState.PAUSED, False, (), LATE, False, False, False),
+        (AirflowState.PAUSED, False, (), IDLE, True, False, False),
+        (AirflowState.UNKNOWN, False, COPYING, 1, False, False, False),
+        (AirflowState.UNKNOWN, False, COPYING, LATE, False, False, True),
+        (AirflowState.UNKNOWN, False, (), LATE, False, False, False),
+        (AirflowState.UNKNOWN, False, (), IDLE, True, False, False),
+        (AirflowState.OVER, False, COPYING, 1, True, False, True),
+        (AirflowState.OVER, False, (), 1, True, True, False),
+        (AirflowState.GONE, False, COPYING, 1, True, False, True),
+        (AirflowState.GONE, False, (), 1, True, True, False),
+        (AirflowState.GONE, True, (), 1, True, True, False),
     ],
 )
 def test_what_becomes_of_a_lease(standing, handed_over, copying, silent, put_back, release_lock, alert) -> None:
@@ -70,7 +73,7 @@ def test_what_becomes_of_a_lease(standing, handed_over, copying, silent, put_bac
 
 
 def test_an_alert_says_how_many_copies_go_on_at_which_rate() -> None:
-    alert = custody(lease(), Standing.GONE, COPYING, 0).alert
+    alert = custody(lease(), AirflowState.GONE, COPYING, 0).alert
     assert alert is not None
     assert "1 partitions are copied under its throttle of 5 bytes/s" in alert
 

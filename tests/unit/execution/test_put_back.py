@@ -11,15 +11,10 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.documents.cluster.throttle_lease import RateChange, ThrottleLease
 from kafka_rebalance.errors import ArtifactError, LockHeldError, ThrottleError
-from kafka_rebalance.execution.throttle.put_back import (
-    check_in_force,
-    confirm,
-    desired_throttle,
-    release,
-    set_changes,
-    take_lease,
-    with_rate,
-)
+from kafka_rebalance.execution.throttle.in_force import check_in_force, confirm, set_changes, with_rate
+from kafka_rebalance.execution.throttle.put_back import release
+from kafka_rebalance.execution.throttle.recorded_before import take_lease
+from kafka_rebalance.execution.throttle.wanted import desired_throttle
 from support.kafka.small_clusters import DIGEST, move, tp
 
 LEADERS = "leader.replication.throttled.replicas"

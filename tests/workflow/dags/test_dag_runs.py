@@ -20,7 +20,7 @@ from airflow.sdk import DAG
 from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from kafka_rebalance.errors import ExecutionError
-from kafka_rebalance.execution.janitor.lease_custody import Standing
+from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
@@ -196,9 +196,9 @@ def test_the_janitor_asks_airflow_and_takes_off_what_a_deleted_run_left(
     run: Callable[..., dict[str, str]], cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Airflow's own answers: its API, in this process, has never heard of a run that is deleted."""
-    asked: list[Standing] = []
+    asked: list[AirflowState] = []
 
-    def remember(lease_run: str, owner: str) -> Standing:
+    def remember(lease_run: str, owner: str) -> AirflowState:
         asked.append(read_standing(lease_run, owner))
         return asked[-1]
 
@@ -218,5 +218,5 @@ def test_the_janitor_asks_airflow_and_takes_off_what_a_deleted_run_left(
     leases.write(dataclasses.replace(lease, run="kafka_rebalance/deleted"))
     assert run("kafka_throttle_janitor")["tend"] == "success"
     # The lock still names the run that failed.
-    assert asked == [Standing.GONE, Standing.OVER]
+    assert asked == [AirflowState.GONE, AirflowState.OVER]
     assert cluster.leftovers() == []

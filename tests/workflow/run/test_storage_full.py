@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.errors import StorageError
-from kafka_rebalance.execution.janitor.lease_custody import Standing
+from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.run.folder import installation
 from kafka_rebalance.workflow.throttle import janitor
@@ -154,7 +154,7 @@ def test_the_janitor_puts_back_and_says_what_it_could_not_write(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, breaks: Callable[..., int]
 ) -> None:
     run.hold()
-    monkeypatch.setattr(janitor, "read_standing", lambda *_: Standing.GONE)
+    monkeypatch.setattr(janitor, "read_standing", lambda *_: AirflowState.GONE)
     breaks(everything)
     text = said(lambda: janitor.tend(CONNECTION, {}, run.dag_run))
     assert "had changed the throttle or config of" in text

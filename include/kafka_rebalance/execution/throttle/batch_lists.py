@@ -10,7 +10,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease, list_entries
-from kafka_rebalance.execution.throttle.put_back import Changes, Configs, release, set_changes
+from kafka_rebalance.execution.throttle.in_force import set_changes
+from kafka_rebalance.execution.throttle.put_back import release
+from kafka_rebalance.execution.throttle.wanted import Changes, Configs
 from kafka_rebalance.kafka.throttles import LIST_KEYS, format_throttled_replicas, split_entry
 from kafka_rebalance.model.partition import TopicPartition
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease, list_entries
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.execution.throttle.put_back import Configs
+from kafka_rebalance.execution.throttle.wanted import Configs
 from kafka_rebalance.kafka.throttles import EVERY_REPLICA, LIST_KEYS, split_entry
 from kafka_rebalance.model.partition import TopicPartition
 

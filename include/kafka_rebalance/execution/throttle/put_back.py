@@ -1,48 +1,24 @@
-"""The throttle of one run: what is set, what was there before, and what may be put back when.
+"""What of a lease's throttle may be put back when, so that what was there before the run is there again.
 
-A lease (`execution.lease`) is written down before the first config is changed. It holds what was there before,
-recorded once, and of a rate again when the run takes its throttle again, and what the run wants; from the two follows
+A lease (`documents.cluster.throttle_lease`) holds what was there before and what the run wants. From the two follows
 which entries and rates are the run's own, and only those are ever taken back.
-
-Choices. Lists are merged: what somebody else lists stays, and `*` stays `*`. A rate that somebody else set is replaced
-by the approved one for as long as the run lasts, lower or higher: a broker has one rate for everything it throttles,
-and the approved one is what the predicted end rests on; it is put back afterwards. Rates are set only where a listed
-replica sends (leader) or receives (follower), lists only for the partitions that gain a broker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import dataclass
 
-from kafka_rebalance.documents.cluster.throttle_lease import RateChange, ThrottleLease, list_entries
-from kafka_rebalance.errors import KafkaRuleError, LockHeldError, ThrottleError
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease, list_entries
+from kafka_rebalance.errors import KafkaRuleError
+from kafka_rebalance.execution.throttle.wanted import Changes, Configs
 from kafka_rebalance.kafka.throttles import (
     EVERY_REPLICA,
-    FOLLOWER_RATE,
-    FOLLOWER_REPLICAS,
-    LEADER_RATE,
-    LEADER_REPLICAS,
     LIST_KEYS,
     format_throttled_replicas,
     split_entry,
-    throttled_replicas,
 )
-from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.same_airflow import is_same_run
-
-Configs = Mapping[str, Mapping[str, str]]  # "topics/T" or "brokers/N" -> config key -> value; absent: no config there
-Changes = dict[str, dict[str, str | None]]  # the same, None: the key is removed
-
-
-def topic_entity(topic: str) -> str:
-    return f"topics/{topic}"
-
-
-def broker_entity(broker: int) -> str:
-    return f"brokers/{broker}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,188 +33,6 @@ class Release:
     def complete(self) -> bool:
         """Whether nothing of ours is left once `changes` are written."""
         return not self.kept
-
-
-def desired_throttle(moves: Iterable[Move], bytes_per_second: int) -> dict[str, dict[str, str]]:
-    """entity -> key -> value that throttles exactly the copies of these moves; empty if none of them copies anything.
-
-    Raises ThrottleError for a rate that is not a positive integer: 0 would stall the copies for ever.
-    """
-    if type(bytes_per_second) is not int or bytes_per_second < 1:
-        raise ThrottleError(
-            f"A throttle of {bytes_per_second!r} bytes/s lets nothing through. Nothing was written. "
-            "Give a whole number of bytes per second above 0, within the policy."
-        )
-    copying = [move for move in moves if move.added]
-    lists = throttled_replicas(
-        {move.topic_partition: move.before for move in copying}, {move.topic_partition: move.after for move in copying}
-    )
-    wanted = {
-        topic_entity(topic): {
-            LEADER_REPLICAS: format_throttled_replicas(sides["leader"]),
-            FOLLOWER_REPLICAS: format_throttled_replicas(sides["follower"]),
-        }
-        for topic, sides in lists.items()
-    }
-    senders = {broker for move in copying for broker in move.before}
-    receivers = {broker for move in copying for broker in move.added}
-    for broker in sorted(senders | receivers):
-        rates = ((LEADER_RATE, senders), (FOLLOWER_RATE, receivers))
-        wanted[broker_entity(broker)] = {key: str(bytes_per_second) for key, which in rates if broker in which}
-    return wanted
-
-
-def record_prior(wanted: Mapping[str, Mapping[str, str]], current: Configs) -> dict[str, dict[str, str | None]]:
-    """What is there now under every key that is wanted: None where there is nothing."""
-    return {entity: {key: current.get(entity, {}).get(key) for key in values} for entity, values in wanted.items()}
-
-
-def take_lease(
-    run: str,
-    candidate_digest: str,
-    moves: Iterable[Move],
-    bytes_per_second: int,
-    current: Configs,
-    *,
-    owner: str = "",
-    existing: ThrottleLease | None = None,
-) -> ThrottleLease:
-    """The lease to write down before any config is changed.
-
-    `existing` is the cluster's lease that nobody has given back yet, if there is one. That of an earlier try of this
-    run keeps its rate, which may have been changed since, and what it recorded: reading all of `current` again would
-    record our own throttle as what was there before. Only a rate that neither this lease has set nor was there before
-    is somebody else's of now, as where a part of the throttle had been put back: that is what comes back after the
-    moves. The lease may cover moves that were left out since. Raises LockHeldError if it is another run's,
-    ThrottleError if it is of another candidate or was taken at another rate.
-    """
-    moves = tuple(moves)
-    wanted = desired_throttle(moves, bytes_per_second)
-    if existing is None:
-        prior = record_prior(wanted, current)
-        return ThrottleLease(run, candidate_digest, bytes_per_second, wanted, prior, owner=owner)
-    if not is_same_run(existing.run, existing.owner, run, owner):
-        raise LockHeldError(
-            f"Run {existing.run} of {existing.owner or 'this Airflow'} holds a throttle on this cluster since "
-            f"{existing.taken_at or 'an unknown time'} and has not given it back: what is set now is not what was "
-            "there before. Nothing was written. Let that run release it, or the Dag kafka_throttle_janitor if the run "
-            "is gone, then clear this task."
-        )
-    same = existing.candidate_digest == candidate_digest and existing.taken_at_rate == bytes_per_second
-    if not same or not _covers(existing, desired_throttle(moves, existing.bytes_per_second)):
-        raise ThrottleError(
-            f"Run {run} already holds a throttle of {existing.bytes_per_second} bytes/s for candidate "
-            f"{existing.candidate_digest[:8]}, for other replicas or at another rate than the {bytes_per_second} "
-            f"bytes/s asked for now for {candidate_digest[:8]}. Nothing was written. Release it, then clear this task."
-        )
-    if existing.suspended_at is not None:
-        return replace(recorded_anew(existing, current), suspended_at=None)
-    return replace(existing, prior={entity: _prior_now(existing, entity, current) for entity in existing.prior})
-
-
-def _prior_now(lease: ThrottleLease, entity: str, current: Configs) -> dict[str, str | None]:
-    """What is to come back of an entity. Lists are as they were recorded: entries that are not ours stay anyway."""
-    prior, now = lease.prior[entity], current.get(entity, {})
-    return {
-        key: before if key in LIST_KEYS or now.get(key) in lease.own_rates else now.get(key)
-        for key, before in prior.items()
-    }
-
-
-def recorded_anew(lease: ThrottleLease, current: Configs) -> ThrottleLease:
-    """The lease with what is there now as what was there before, but for what is left of its own throttle: of one that
-    was suspended, whose entities anybody may have changed since.
-    """
-    back = release(lease, current).changes
-    rested = {
-        entity: {
-            key: value
-            for key, value in {**current.get(entity, {}), **back.get(entity, {})}.items()
-            if value is not None
-        }
-        for entity in lease.wanted
-    }
-    return replace(lease, prior=record_prior(lease.wanted, rested))
-
-
-def with_rate(lease: ThrottleLease, change: RateChange) -> ThrottleLease:
-    """The lease with another rate from now on. What was there before, and what is approved, stays as it was."""
-    wanted = {
-        entity: {key: value if key in LIST_KEYS else str(change.bytes_per_second) for key, value in values.items()}
-        for entity, values in lease.wanted.items()
-    }
-    return replace(
-        lease,
-        bytes_per_second=change.bytes_per_second,
-        wanted=wanted,
-        first_bytes_per_second=lease.taken_at_rate,
-        rate_changes=(*lease.rate_changes, change),
-    )
-
-
-def rate_changes(lease: ThrottleLease, current: Configs) -> Changes:
-    """What to write so that the lease's rate is in force wherever one of its rates still is, and nowhere else."""
-    changes: Changes = {}
-    for entity, values in lease.wanted.items():
-        for key, value in values.items():
-            now = current.get(entity, {}).get(key)
-            if key not in LIST_KEYS and now != value and now in lease.own_rates:
-                changes.setdefault(entity, {})[key] = value
-    return changes
-
-
-def set_changes(lease: ThrottleLease, current: Configs) -> Changes:
-    """What to write so that the throttle is in force: nothing where it already is."""
-    changes: Changes = {}
-    for entity, values in lease.wanted.items():
-        for key, value in values.items():
-            now = current.get(entity, {}).get(key)
-            merged = _merged(now, value, key) if key in LIST_KEYS else value
-            if merged != now:
-                changes.setdefault(entity, {})[key] = merged
-    return changes
-
-
-def confirm(lease: ThrottleLease, current: Configs) -> tuple[str, ...]:
-    """What of the throttle is not in force, one text a key; read back before each batch. Empty: all of it is.
-
-    More entries in a list than ours are no difference.
-    """
-    found = []
-    for entity, values in set_changes(lease, current).items():
-        for key, value in values.items():
-            now = current.get(entity, {}).get(key)
-            shown = "is not set" if now is None else f"is {now!r}"
-            found.append(f"{entity}: {key} {shown}, it must be {value!r}")
-    return tuple(found)
-
-
-def standing(wanted: Configs, current: Configs) -> tuple[tuple[str, str, str], ...]:
-    """(entity, key, value) of what of `wanted` is set now: a rate, or entries of a list."""
-    found = []
-    for entity, values in wanted.items():
-        for key, value in values.items():
-            now = current.get(entity, {}).get(key)
-            if key in LIST_KEYS:
-                with suppress(KafkaRuleError):  # written by hand, in another form than ours
-                    set_now = set(list_entries(now, key))
-                    ours = [entry for entry in list_entries(value, key) if entry in set_now]
-                    if ours:
-                        found.append((entity, key, format_throttled_replicas(ours)))
-            elif now == value:
-                found.append((entity, key, value))
-    return tuple(found)
-
-
-def check_in_force(lease: ThrottleLease, current: Configs) -> None:
-    """Raises ThrottleError unless the whole throttle is in force."""
-    differences = confirm(lease, current)
-    if differences:
-        raise ThrottleError(
-            f"The throttle of run {lease.run} is not in force: {'; '.join(differences[:10])}"
-            f"{f'; and {len(differences) - 10} more' if len(differences) > 10 else ''}. No further move was requested. "
-            "If somebody changed it on purpose, cancel the run; otherwise clear the task that sets the throttle."
-        )
 
 
 def release(
@@ -317,24 +111,3 @@ def _brokers_in_motion(lease: ThrottleLease, still_in_motion: Collection[TopicPa
 
 def _partition(topic: str, entry: str) -> TopicPartition:
     return TopicPartition(topic, split_entry(entry)[0])
-
-
-def _merged(now: str | None, wanted: str, key: str) -> str | None:
-    """The list with our entries behind those that are there; unchanged text where nothing is missing."""
-    entries = list_entries(now, key)
-    missing = tuple(entry for entry in list_entries(wanted, key) if entry not in entries)
-    if entries == (EVERY_REPLICA,) or not missing:
-        return now
-    return format_throttled_replicas((*entries, *missing))
-
-
-def _covers(lease: ThrottleLease, wanted: Configs) -> bool:
-    """Whether the lease throttles all of this."""
-    for entity, values in wanted.items():
-        for key, value in values.items():
-            held = lease.wanted.get(entity, {}).get(key)
-            if key not in LIST_KEYS and held != value:
-                return False
-            if key in LIST_KEYS and not set(list_entries(value, key)) <= set(list_entries(held, key)):
-                return False
-    return True

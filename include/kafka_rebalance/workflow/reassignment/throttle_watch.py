@@ -12,7 +12,7 @@ from kafka_rebalance.errors import ArtifactError, CorruptZnodeError
 from kafka_rebalance.execution.follow.batch_finding import FindingKind
 from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
 from kafka_rebalance.execution.throttle.lifted_by_others import LOOK_SECONDS, lifted, lifted_text
-from kafka_rebalance.execution.throttle.put_back import desired_throttle
+from kafka_rebalance.execution.throttle.wanted import desired_throttle
 from kafka_rebalance.model.cluster_view import AnyView
 from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.workflow.throttle.entity_configs import read_configs

@@ -11,7 +11,8 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ThrottleError
 from kafka_rebalance.execution.throttle.batch_lists import only_for
-from kafka_rebalance.execution.throttle.put_back import check_in_force, desired_throttle, standing
+from kafka_rebalance.execution.throttle.in_force import check_in_force, set_now
+from kafka_rebalance.execution.throttle.wanted import desired_throttle
 from kafka_rebalance.model.candidate import brokers_touched
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
@@ -51,7 +52,7 @@ def check_nothing_of_ours(client: KazooClient, plan: ApprovedPlan, consequence: 
     entry stands that this run sets: nothing tells what was there before it.
     """
     wanted = _wanted(plan)
-    found = standing(wanted, read_configs(client, wanted))
+    found = set_now(wanted, read_configs(client, wanted))
     if found:
         shown = some([f"{entity}: {key} = {value}" for entity, key, value in found])
         raise ThrottleError(
@@ -75,7 +76,7 @@ def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]
     document = json_files.read_json_if_there(plan.folder, json_files.THROTTLE)
     if document is None:
         now = read_configs(client, entities)
-        checks = check_unrecorded(standing(_wanted(plan), now))
+        checks = check_unrecorded(set_now(_wanted(plan), now))
         return (*checks, *check_left(now, checks))
     lease = ThrottleLease.from_mapping(document)
     now = read_configs(client, entities.union(lease.entities))

@@ -32,15 +32,17 @@ from kafka_rebalance.errors import (
 from kafka_rebalance.execution.janitor.follower_silence import Sighting, sighted
 from kafka_rebalance.execution.janitor.lease_custody import (
     UNWATCHED_SECONDS,
-    Finding,
-    Standing,
+    AirflowState,
+    custody,
+)
+from kafka_rebalance.execution.janitor.unheld_findings import UnheldFinding
+from kafka_rebalance.execution.throttle.in_force import set_now as throttle_now
+from kafka_rebalance.execution.throttle.lifted_by_others import lifted, lifted_text, wanted_for
+from kafka_rebalance.execution.throttle.still_copying import (
     absent_receivers,
     copying_of,
-    custody,
     slowed_catch_up,
 )
-from kafka_rebalance.execution.throttle.lifted_by_others import lifted, lifted_text, wanted_for
-from kafka_rebalance.execution.throttle.put_back import standing as throttle_now
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.same_airflow import is_same_airflow
 from kafka_rebalance.workflow.fleet import fleet
@@ -241,7 +243,7 @@ def _tend_lease(client: KazooClient, lease: ThrottleLease, asked: Asked, look: L
     copying = copying_of(lease, view)
     # Whoever breaks its lock by name says that the run is over.
     said = asked.breaks(lease.run, lease.owner)
-    standing = Standing.GONE if said else read_standing(lease.run, lease.owner)
+    standing = AirflowState.GONE if said else read_standing(lease.run, lease.owner)
     decided = custody(lease, standing, copying, _silent_seconds(lease, look))
     look.copying = len(copying)
     look.lines.append(decided.state)
@@ -365,7 +367,7 @@ def _swept_before(report: Mapping[str, Any]) -> tuple[list[dict[str, Any]], obje
     try:
         findings = [dict(found) for found in report.get("findings", ())]
         for found in findings:
-            Finding.from_mapping(found)
+            UnheldFinding.from_mapping(found)
     except (KeyError, TypeError, ValueError) as unreadable:
         log.warning("The findings of the last sweep cannot be read (%r): the cluster is swept again.", unreadable)
         return [], None
@@ -383,7 +385,7 @@ def _log(connection_id: str, report: Mapping[str, Any]) -> None:
         for text in report[name]:
             log.log(level, "%s: %s", connection_id, text)
     for found in report["findings"]:
-        one = Finding.from_mapping(found)
+        one = UnheldFinding.from_mapping(found)
         log.warning("%s: %s | %s. %s", connection_id, one.id if one.can_be_cleaned else "-", one.text, one.remedy)
     for one_id in report["cleaned"]:
         log.info("%s: cleaned %s", connection_id, one_id)

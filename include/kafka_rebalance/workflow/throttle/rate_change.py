@@ -10,7 +10,7 @@ from kazoo.client import KazooClient
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import RateChange, ThrottleLease
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError, ThrottleRateError
-from kafka_rebalance.execution.throttle.put_back import rate_changes, with_rate
+from kafka_rebalance.execution.throttle.in_force import rate_changes, with_rate
 from kafka_rebalance.model.same_airflow import is_same_run
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.run.folder import RunFolder

@@ -9,14 +9,16 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import read_if_there
 from kafka_rebalance.execution.throttle.auto_rate import (
     AUTO,
-    LeastRate,
-    Rates,
-    Traffic,
+    BrokerLoad,
     auto_rate,
-    check_rate,
-    least_rate,
     network_uses,
     traffic,
+)
+from kafka_rebalance.execution.throttle.least_rate import (
+    LeastRate,
+    Rates,
+    check_rate,
+    least_rate,
 )
 from kafka_rebalance.model.candidate import Candidate, brokers_touched
 from kafka_rebalance.model.connection import ClusterConnection
@@ -95,7 +97,7 @@ def write_rates(
     """rates.json: of each candidate the least rate, and where `auto` was asked for, that rate; with the reasons."""
     replicas, written, read = found_by_plan
     auto = json_files.read_json(folder, json_files.SNAPSHOT).get("throttle") == AUTO
-    now: Mapping[int, Traffic] | None = None if written is None else traffic(replicas, written, read)
+    now: Mapping[int, BrokerLoad] | None = None if written is None else traffic(replicas, written, read)
     found: dict[str, Any] = {}
     for name in offered:
         moves = read_candidate(folder, name).moves
@@ -110,7 +112,7 @@ def write_rates(
     return found
 
 
-def _network(brokers: Sequence[int], connection: ClusterConnection, now: Mapping[int, Traffic]) -> dict[str, Any]:
+def _network(brokers: Sequence[int], connection: ClusterConnection, now: Mapping[int, BrokerLoad]) -> dict[str, Any]:
     """What the networks of these brokers carry without the plan: those with least left, and of how many it is known."""
     uses = network_uses(brokers, connection.capacities, now)
     return {

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, TypeVar
 
-from kafka_rebalance.execution.janitor.lease_custody import Standing
+from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.model.same_airflow import is_same_airflow
 from kafka_rebalance.workflow.fleet import JANITOR_DAG
 from kafka_rebalance.workflow.run.lock import this_airflow
@@ -17,26 +17,26 @@ log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
-def read_standing(run: str, owner: str) -> Standing:
+def read_standing(run: str, owner: str) -> AirflowState:
     """Of the run that a lease or lock names. UNKNOWN where it is another Airflow's, or this one does not tell."""
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
     dag_id, _, run_id = run.partition("/")
     if not is_same_airflow(owner, this_airflow()) or not run_id:
-        return Standing.UNKNOWN
+        return AirflowState.UNKNOWN
     try:
         state = _asked(lambda: RuntimeTaskInstance.get_dagrun_state(dag_id, run_id))
         if state is None:
-            return Standing.GONE
+            return AirflowState.GONE
         if str(getattr(state, "value", state)) in ("success", "failed"):
-            return Standing.OVER
+            return AirflowState.OVER
         dag = _asked(lambda: RuntimeTaskInstance.get_dag(dag_id))
     except Exception as failed:  # whatever goes wrong between us and the API server: we do not know
         log.warning("Airflow does not tell of run %s (%s: %s)", run, type(failed).__name__, failed)
-        return Standing.UNKNOWN
+        return AirflowState.UNKNOWN
     if dag is None:
-        return Standing.UNKNOWN
-    return Standing.PAUSED if dag.is_paused else Standing.RUNNING
+        return AirflowState.UNKNOWN
+    return AirflowState.PAUSED if dag.is_paused else AirflowState.RUNNING
 
 
 def is_skipped(dag_run: Any, task_id: str) -> bool:

@@ -15,10 +15,12 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError
-from kafka_rebalance.execution.janitor.lease_custody import copying_of
 from kafka_rebalance.execution.throttle.batch_lists import batch_changes, listed_over, only_for
-from kafka_rebalance.execution.throttle.put_back import Configs, check_in_force, confirm, recorded_anew
+from kafka_rebalance.execution.throttle.in_force import check_in_force, confirm
 from kafka_rebalance.execution.throttle.put_back import release as decide_release
+from kafka_rebalance.execution.throttle.recorded_before import recorded_anew
+from kafka_rebalance.execution.throttle.still_copying import copying_of
+from kafka_rebalance.execution.throttle.wanted import Configs
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.same_airflow import is_same_run
 from kafka_rebalance.workflow.run.approved import ApprovedPlan

@@ -10,8 +10,8 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.errors import InputError, PolicyError, ReadError, SettingsError
-from kafka_rebalance.execution.janitor.lease_custody import (
-    Finding,
+from kafka_rebalance.execution.janitor.unheld_findings import (
+    UnheldFinding,
     listed_behind,
     orphaned_configs,
     stray_replicas,
@@ -56,7 +56,7 @@ class Swept:
     """What was found, and what could not be read and is therefore not judged; as of `fence`."""
 
     fence: cluster_lock.Fence
-    findings: tuple[Finding, ...]
+    findings: tuple[UnheldFinding, ...]
     configs: Mapping[str, Mapping[str, str]]
     view: ClusterView
     unread: tuple[str, ...]
@@ -132,7 +132,7 @@ def clean(client: KazooClient, connection_id: str, asked: Asked, swept: Swept) -
     return list(asked.clean)
 
 
-def _problem(name: str, finding: Finding | None, swept: Swept) -> str | None:
+def _problem(name: str, finding: UnheldFinding | None, swept: Swept) -> str | None:
     if finding is None:
         return f"{name!r} is not there, or has changed since"
     if not finding.can_be_cleaned:

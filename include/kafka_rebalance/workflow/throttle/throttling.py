@@ -22,17 +22,14 @@ from kafka_rebalance.errors import (
     LockLostError,
     ThrottleError,
 )
-from kafka_rebalance.execution.janitor.lease_custody import absent_receivers, copying_of
 from kafka_rebalance.execution.run_position import check_position, position
 from kafka_rebalance.execution.throttle.batch_lists import only_for
-from kafka_rebalance.execution.throttle.put_back import (
-    Release,
-    check_in_force,
-    desired_throttle,
-    set_changes,
-    take_lease,
-)
+from kafka_rebalance.execution.throttle.in_force import check_in_force, set_changes
+from kafka_rebalance.execution.throttle.put_back import Release
 from kafka_rebalance.execution.throttle.put_back import release as decide_release
+from kafka_rebalance.execution.throttle.recorded_before import take_lease
+from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of
+from kafka_rebalance.execution.throttle.wanted import desired_throttle
 from kafka_rebalance.execution.time_window import check_clock, read_window
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.finding import some

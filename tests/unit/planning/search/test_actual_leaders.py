@@ -13,7 +13,7 @@ from kafka_rebalance.documents.json_files import PROPOSALS, read_json
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.execution.eta import busiest_bytes
 from kafka_rebalance.execution.follow.broker_traffic import planned
-from kafka_rebalance.execution.throttle.auto_rate import least_rate
+from kafka_rebalance.execution.throttle.least_rate import least_rate
 from kafka_rebalance.model.candidate import candidate_digest
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.candidates import propose

@@ -1,0 +1,128 @@
+"""What is set or stored on a cluster and nobody holds: throttles, configs without a topic, stray replicas."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
+from typing import Any, Self
+
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease, list_entries
+from kafka_rebalance.execution.throttle.wanted import Configs
+from kafka_rebalance.kafka.throttles import (
+    EVERY_REPLICA,
+    THROTTLE_KEYS,
+    split_entry,
+)
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.partition import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class UnheldFinding:
+    """Something that should not be there. `id` names it with its content: what has changed since is another finding."""
+
+    id: str
+    text: str
+    remedy: str
+    can_be_cleaned: bool
+    entity: str = ""  # of a config
+    key: str = ""  # of a throttle
+
+    @classmethod
+    def from_mapping(cls, found: Mapping[str, Any]) -> Self:
+        """What the janitor's report has of it; keys of a later version are passed over. Raises KeyError."""
+        names = ("id", "text", "remedy", "can_be_cleaned")
+        return cls(**{name: found[name] for name in names}, entity=found.get("entity", ""), key=found.get("key", ""))
+
+
+def unheld_throttles(
+    configs: Configs, lease: ThrottleLease | None, lock_holder: str | None
+) -> tuple[UnheldFinding, ...]:
+    """Throttle keys that are set and that no open lease holds. An empty list holds nothing back.
+
+    Where a run holds the lock that has no lease here, it may be another Airflow's throttle: nobody may clean it.
+    """
+    foreign = lock_holder is not None and lease is None
+    found = []
+    for entity, values in sorted(configs.items()):
+        for key in THROTTLE_KEYS:
+            if not values.get(key) or (lease is not None and key in lease.wanted.get(entity, {})):
+                continue
+            found.append(
+                UnheldFinding(
+                    f"throttle:{entity}:{key}:{digest_of(values[key])[:8]}",
+                    f"{entity}: {key} is {_shown(values[key])}, and no lease of ours holds it",
+                    f"It may be of {lock_holder}, which holds the cluster: let that run end."
+                    if foreign
+                    else "It slows every catch-up. Tick it if nobody needs it.",
+                    can_be_cleaned=not foreign and "<" not in entity,
+                    entity=entity,
+                    key=key,
+                )
+            )
+    return tuple(found)
+
+
+def orphaned_configs(orphans: Mapping[str, int], view: ClusterView) -> tuple[UnheldFinding, ...]:
+    """Configs of topics that do not exist; `orphans`: {topic: zxid of the config's last change}."""
+    return tuple(
+        UnheldFinding(
+            f"config:{topic}:{changed}",
+            f"/config/topics/{topic} is there and the topic is not: a creation that broke off, or a deletion",
+            "The next topic of that name would get it. Tick it if nobody is creating the topic.",
+            can_be_cleaned=True,
+            entity=f"topics/{topic}",
+        )
+        for topic, changed in sorted(orphans.items())
+        if topic not in view.deletions
+    )
+
+
+def stray_replicas(
+    held: Mapping[TopicPartition, Collection[int]], before: ClusterView, after: ClusterView
+) -> tuple[UnheldFinding, ...]:
+    """Replicas in the brokers' log directories that the assignment, read before and after them, does not have.
+
+    The controller tells a broker once to delete a replica; one that was down then keeps its files for good.
+    """
+    unsettled = before.moving | after.moving
+    deleted = before.deletions | after.deletions
+    found = []
+    for topic_partition, brokers in sorted(held.items()):
+        if topic_partition in unsettled or topic_partition.topic in deleted:
+            continue
+        assigned = {
+            broker
+            for view in (before, after)
+            if (partition := view.partitions.get(topic_partition)) is not None
+            for broker in partition.replicas
+        }
+        found += [
+            UnheldFinding(
+                f"replica:{broker}:{topic_partition}",
+                f"broker {broker} has a log directory of {topic_partition} that is not its replica",
+                "It takes disk for good. Stop the broker, remove the directory, and start it again.",
+                can_be_cleaned=False,
+            )
+            for broker in sorted(set(brokers) - assigned)
+        ]
+    return tuple(found)
+
+
+def listed_behind(finding: UnheldFinding, value: str, view: ClusterView) -> tuple[str, ...]:
+    """Replicas outside the ISR that the list of this finding throttles: not to be lifted from them by anybody."""
+    topic = finding.entity.partition("/")[2]
+    entries = list_entries(value, finding.key)
+    numbers = {split_entry(entry)[0] for entry in entries if entry != EVERY_REPLICA}
+    return tuple(
+        str(topic_partition)
+        for topic_partition, partition in sorted(view.partitions.items())
+        if topic_partition.topic == topic
+        and (entries == (EVERY_REPLICA,) or topic_partition.partition in numbers)
+        and not set(partition.replicas) <= set(partition.isr)
+    )
+
+
+def _shown(value: str) -> str:
+    return repr(value if len(value) <= 80 else f"{value[:79]}…")
