@@ -24,7 +24,7 @@ from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from kafka_rebalance.errors import CorruptZnodeError, LockLostError
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.cluster_lock import Fence, own_acl
-from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS, commit, delete_znode, repeat
+from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS, add_checks, commit, delete_znode, repeat
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.json_fields import compact_json, parse_object, parse_text, parse_version
 
@@ -97,8 +97,7 @@ def write(client: KazooClient, record: LeaseRecord, *, run: str, fence: Fence | 
             return
         _write_parts(client, record.generation, more, checks)
         transaction = client.transaction()
-        for path, version in checks.items():
-            transaction.check(path, version)
+        add_checks(transaction, checks)
         if before is None:
             transaction.create(paths.LEASE, data, acl=own_acl(client))
         else:

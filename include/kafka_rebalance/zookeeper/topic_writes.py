@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from kazoo.client import KazooClient, TransactionRequest
+from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ClusterNotReadyError, KafkaRuleError, StaleProposalError, WriteError
 from kafka_rebalance.kafka.topics import (
@@ -28,8 +28,9 @@ from kafka_rebalance.kafka.topics import (
 from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.cluster_lock import Fence
-from kafka_rebalance.zookeeper.writer import Outcome, add_config
-from kafka_rebalance.zookeeper.znode_writes import acl_like, commit, repeat
+from kafka_rebalance.zookeeper.config_writes import add_config
+from kafka_rebalance.zookeeper.writer import Outcome
+from kafka_rebalance.zookeeper.znode_writes import acl_like, add_checks, commit, repeat
 from kafka_rebalance.zookeeper.znodes import (
     decode_config,
     decode_controller,
@@ -167,7 +168,7 @@ def add_partitions(
         check_added_replicas(topic, assignment.partitions, wanted, registered)
         data = encode_added_partitions(topic, znode[0], wanted)
         transaction = client.transaction()
-        _check_fence(transaction, fence)
+        add_checks(transaction, fence.versions if fence is not None else {})
         transaction.set_data(paths.topic_path(topic), data, znode[1].version)
         commit(client, paths.topic_path(topic), transaction)
 
@@ -231,7 +232,7 @@ def delete_topic(client: KazooClient, topic: str, *, expected: TopicIdentity, fe
             return Outcome.ALREADY_THERE
         _check_not_reassigned(now)
         transaction = client.transaction()
-        _check_fence(transaction, fence)
+        add_checks(transaction, fence.versions if fence is not None else {})
         transaction.check(paths.topic_path(topic), znode[1].version)
         transaction.create(marker, b"", acl=acl_like(client, paths.DELETE_TOPICS))
         commit(client, marker, transaction)
@@ -333,11 +334,6 @@ def _identity_problem(now: _Now, expected: TopicIdentity) -> str | None:
     if expected.topic_id not in (None, topic_id):
         return f"it was deleted and made again (topic id {topic_id}, approved {expected.topic_id})"
     return None
-
-
-def _check_fence(transaction: TransactionRequest, fence: Fence | None) -> None:
-    for path, version in fence.versions.items() if fence is not None else ():
-        transaction.check(path, version)
 
 
 def _check_not_deleted(now: _Now) -> None:

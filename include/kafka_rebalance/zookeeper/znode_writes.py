@@ -6,7 +6,7 @@ what they mean. Everything else is a `WriteError`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
@@ -23,9 +23,12 @@ from kazoo.exceptions import (
 from kazoo.protocol.serialization import Create, Delete, SetData, Transaction
 from kazoo.security import ACL, OPEN_ACL_UNSAFE
 
-from kafka_rebalance.errors import ReadError, WriteError
+from kafka_rebalance.errors import (
+    ReadError,
+    WriteError,
+)
+from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.model.cluster_writes import Kind, note
-from kafka_rebalance.model.replica_list import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.zookeeper.client import LOST, REPLY_SECONDS, read_acl
 from kafka_rebalance.zookeeper.znodes import paths
 
@@ -181,3 +184,9 @@ def _check_fits(path: str, size_bytes: int) -> None:
             f"{path}: the request would be {size_bytes:,} bytes, and ZooKeeper takes {limit:,} (jute.maxbuffer). "
             "It was not written. Use smaller batches, or fewer partitions in a topic."
         )
+
+
+def add_checks(transaction: TransactionRequest, unchanged: Mapping[str, int]) -> None:
+    """Adds to a transaction that these znodes must be of these versions: {path: version}."""
+    for path, version in unchanged.items():
+        transaction.check(path, version)

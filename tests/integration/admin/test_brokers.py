@@ -5,8 +5,9 @@ import time
 
 import pytest
 
+from kafka_rebalance.admin.cluster_id import read_cluster_id
 from kafka_rebalance.admin.effective_configs import read_broker_configs
-from kafka_rebalance.admin.offsets import read_cluster_id, read_end_offsets, read_start_offsets
+from kafka_rebalance.admin.offsets import read_end_offsets, read_start_offsets
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.configs import ConfigValue

@@ -20,8 +20,8 @@ from kafka_rebalance.kafka.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LE
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
 from kafka_rebalance.workflow.throttle.rate_change import change_rate
+from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.writer import merge_config
 from local_cluster import LocalCluster
 from support.kafka.on_versions import BOTH_KINDS, MIDDLE
 from support.runs.rebalance_run import InProcessRun

@@ -15,9 +15,10 @@ from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition, topic_identities
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.topic_writes import add_partitions, create_topic, delete_topic, set_topic_configs
-from kafka_rebalance.zookeeper.writer import create_reassignment, merge_config
+from kafka_rebalance.zookeeper.writer import create_reassignment
 from local_cluster.jars.class_path import kafka_jars
 from local_cluster.jvms.server_settings import JVM_OPTIONS, write_log4j, zookeeper_properties
 from local_cluster.machine.java import find_java

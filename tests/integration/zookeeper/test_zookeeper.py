@@ -9,19 +9,20 @@ from kazoo.exceptions import NoNodeError
 
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.errors import CorruptZnodeError, LockHeldError, ReadError, WriteError
+from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
-from kafka_rebalance.model.replica_list import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import (
     check_controller_stable,
     read_broker_configs,
     read_cluster_view,
     read_topic_configs,
 )
-from kafka_rebalance.zookeeper.writer import Outcome, create_election, create_reassignment, merge_config
+from kafka_rebalance.zookeeper.writer import Outcome, create_election, create_reassignment
 from kafka_rebalance.zookeeper.znode_writes import check_size, create_znode
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import SimulatedController, fake_cluster

@@ -74,7 +74,7 @@ class SimulatedCluster:
         )
         for name, offset in (("read_end_offsets", 1), ("read_start_offsets", 0)):
             monkeypatch.setattr(f"{admin}.offsets.{name}", partial(self._offsets, offset))
-        monkeypatch.setattr(f"{admin}.offsets.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"])
+        monkeypatch.setattr(f"{admin}.cluster_id.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"])
         self.may_list_reassignments = True
         monkeypatch.setattr(f"{admin}.running_reassignments.read_reassignments", self._reassignments)
         for module in (f"{admin}.effective_configs", "kafka_rebalance.workflow.run.segments"):

@@ -8,7 +8,7 @@ from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka.admin import ConfigEntry, ConfigSource, OffsetSpec
 from kafka.errors import NodeNotReadyError
 
-from kafka_rebalance.admin import effective_configs, replica_sizes
+from kafka_rebalance.admin import cluster_id, effective_configs, replica_sizes
 from kafka_rebalance.admin import offsets as metadata
 from kafka_rebalance.admin.replica_sizes import LogDir
 from kafka_rebalance.errors import ReadError
@@ -283,11 +283,11 @@ def test_the_cluster_id_is_the_brokers(monkeypatch):
     class Cluster:
         cluster_id = "abc"
 
-    use(monkeypatch, metadata, Admin(cluster=settled(Cluster())))
-    assert metadata.read_cluster_id(KAFKA) == "abc"
+    use(monkeypatch, cluster_id, Admin(cluster=settled(Cluster())))
+    assert cluster_id.read_cluster_id(KAFKA) == "abc"
 
 
 def test_brokers_that_tell_no_cluster_id_are_named_by_their_address(monkeypatch):
-    use(monkeypatch, metadata, Admin(cluster=settled(error=KafkaException(KafkaError(KafkaError._TRANSPORT)))))
+    use(monkeypatch, cluster_id, Admin(cluster=settled(error=KafkaException(KafkaError(KafkaError._TRANSPORT)))))
     with pytest.raises(ReadError, match=r"127\.0\.0\.1:9092.*_TRANSPORT"):
-        metadata.read_cluster_id(KAFKA)
+        cluster_id.read_cluster_id(KAFKA)

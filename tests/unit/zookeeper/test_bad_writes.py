@@ -14,7 +14,7 @@ import pytest
 
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.zookeeper import cluster_lock, writer, znodes
+from kafka_rebalance.zookeeper import cluster_lock, config_writes, writer, znodes
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from support.documents.bad_documents import ODD, spoiled_bytes, spoiled_value
 from support.documents.valid_documents import (
@@ -58,7 +58,7 @@ def writes(fake: FakeZooKeeper) -> tuple[Callable[[], object], ...]:
     client: Any = fake
     return (
         lambda: writer.create_reassignment(client, batch, DIGEST, {1, 2, 3}),
-        lambda: writer.merge_config(client, "topics/orders", LISTS),
+        lambda: config_writes.merge_config(client, "topics/orders", LISTS),
         lambda: writer.create_election(client, [MOVE.topic_partition], read_cluster_view(client, {"orders"})),
         lambda: cluster_lock.acquire(client, run),
         lambda: cluster_lock.release(client, run),

@@ -6,7 +6,7 @@ import pytest
 from kazoo.exceptions import NoAuthError
 
 from kafka_rebalance.errors import ConfigChangedError, CorruptZnodeError, WriteError
-from kafka_rebalance.zookeeper.writer import merge_config
+from kafka_rebalance.zookeeper.config_writes import merge_config
 from support.zookeeper.fake_zookeeper import fake_cluster
 
 RATE, OTHER_RATE = "leader.replication.throttled.rate", "follower.replication.throttled.rate"

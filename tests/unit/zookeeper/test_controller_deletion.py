@@ -13,7 +13,7 @@ from kafka_rebalance.errors import ApprovalError, ArtifactError, WriteError
 from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, entry_states
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.forced_deletes import elect_controller, plan_election
+from kafka_rebalance.zookeeper.controller_deletion import elect_controller, plan_election
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.znodes import encode_reassignment
 from support.kafka.cancelled_moves import fail_over
@@ -104,16 +104,16 @@ def test_a_controller_that_is_elected_between_the_look_and_the_deletion_stays(
     fake: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     plan = planned(fake)
-    from kafka_rebalance.zookeeper import forced_deletes
+    from kafka_rebalance.zookeeper import controller_deletion
 
-    real = forced_deletes._check_as_shown
+    real = controller_deletion._check_as_shown
 
     def overtaken(*arguments: Any) -> None:
-        monkeypatch.setattr(forced_deletes, "_check_as_shown", real)
+        monkeypatch.setattr(controller_deletion, "_check_as_shown", real)
         real(*arguments)
         fake.delete("/controller")
 
-    monkeypatch.setattr(forced_deletes, "_check_as_shown", overtaken)
+    monkeypatch.setattr(controller_deletion, "_check_as_shown", overtaken)
     assert elect_controller(fake, plan, plan.consent) is False
     assert controller(fake) == (4, 2)
 
@@ -170,16 +170,16 @@ def test_the_run_that_holds_the_cluster_keeps_it_and_who_takes_it_meanwhile_stop
     cluster_lock.acquire(fake, US)
     plan = planned(fake)
     assert plan.holder == US.name
-    from kafka_rebalance.zookeeper import forced_deletes
+    from kafka_rebalance.zookeeper import controller_deletion
 
-    real = forced_deletes._check_as_shown
+    real = controller_deletion._check_as_shown
 
     def overtaken(*arguments: Any) -> None:
-        monkeypatch.setattr(forced_deletes, "_check_as_shown", real)
+        monkeypatch.setattr(controller_deletion, "_check_as_shown", real)
         cluster_lock.release(fake, US)
         cluster_lock.acquire(fake, THEM)
 
-    monkeypatch.setattr(forced_deletes, "_check_as_shown", overtaken)
+    monkeypatch.setattr(controller_deletion, "_check_as_shown", overtaken)
     with pytest.raises(WriteError, match="now held by run kafka_rebalance/two"):
         elect_controller(fake, plan, plan.consent)
     assert controller(fake) == (1, 1)

@@ -14,9 +14,10 @@ from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.partition import topic_identities
 from kafka_rebalance.zookeeper import cluster_lock, writer, znode_writes
 from kafka_rebalance.zookeeper.cluster_lock import Fence, LockOwner
+from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.topic_writes import add_partitions, delete_topic
-from kafka_rebalance.zookeeper.writer import create_reassignment, merge_config
+from kafka_rebalance.zookeeper.writer import create_reassignment
 from support.kafka.small_clusters import move
 from support.zookeeper.fake_zookeeper import REASSIGN, FakeZooKeeper, fake_cluster
 

@@ -166,7 +166,7 @@ def test_an_election_storm_two_clusters_and_a_freeze_stop_it_before_and_after_th
     before = cluster.tree()
     for patched, made, why in (
         (f"{election.__name__}.check_controller_stable", storm, "one after the other"),
-        ("kafka_rebalance.admin.offsets.read_cluster_id", lambda _: "other", "names two clusters"),
+        ("kafka_rebalance.admin.cluster_id.read_cluster_id", lambda _: "other", "names two clusters"),
         (f"{election.__name__}.check_not_frozen", frozen, "frozen"),
     ):
         with monkeypatch.context() as patch:

@@ -147,7 +147,7 @@ def test_brokers_of_another_cluster_than_zookeepers_are_neither_cancelled_nor_th
     if work == "raise_throttle":
         canceller.answer("set_throttle")
     before = cluster.tree()
-    monkeypatch.setattr("kafka_rebalance.admin.offsets.read_cluster_id", lambda _: "another-cluster-000002")
+    monkeypatch.setattr("kafka_rebalance.admin.cluster_id.read_cluster_id", lambda _: "another-cluster-000002")
     do = {"cancel": canceller.cancel, "set_throttle": canceller.set_throttle}.get(
         work, lambda: cancel.raise_throttle(canceller.xcom["decision"], canceller.dag_run)
     )

@@ -177,7 +177,7 @@ def test_brokers_of_another_cluster_than_zookeepers_get_no_write(
     if step == "request":
         run.hold()
     before = cluster.tree()
-    monkeypatch.setattr("kafka_rebalance.admin.offsets.read_cluster_id", lambda _: "another-cluster-000002")
+    monkeypatch.setattr("kafka_rebalance.admin.cluster_id.read_cluster_id", lambda _: "another-cluster-000002")
     with pytest.raises(AirflowFailException, match="names two clusters"):
         getattr(run, step)()
     assert cluster.tree() == before

@@ -12,7 +12,7 @@ from kazoo.exceptions import NoAuthError
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ThrottleError, WriteError
 from kafka_rebalance.workflow.throttle import leases, throttling
-from kafka_rebalance.zookeeper.writer import merge_config
+from kafka_rebalance.zookeeper.config_writes import merge_config
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
 from support.zookeeper.fake_zookeeper import REASSIGN
 

@@ -145,7 +145,7 @@ def test_brokers_of_another_cluster_than_zookeepers_get_no_change(
 ) -> None:
     """Somebody edits the connection's bootstrap_servers while the request waits."""
     before = cluster.tree()
-    monkeypatch.setattr("kafka_rebalance.admin.offsets.read_cluster_id", lambda _: "another-cluster-000002")
+    monkeypatch.setattr("kafka_rebalance.admin.cluster_id.read_cluster_id", lambda _: "another-cluster-000002")
     with pytest.raises((ConnectionSettingsError, AirflowFailException), match="names two clusters"):
         approved.write()
     assert cluster.tree() == before

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping
 
+from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_BYTES, JUTE_MAXBUFFER_PLACES
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.finding import Finding
-from kafka_rebalance.model.replica_list import JUTE_MAXBUFFER_BYTES, JUTE_MAXBUFFER_PLACES
 
 # Path, headers and the controller epoch's check take their part of the request.
 ZNODE_BYTES = JUTE_MAXBUFFER_BYTES - 1024

@@ -58,7 +58,7 @@ def detect(
         *_deleted_by_hand(before, moves, view),
         *_zombies(watch, now, moves, view),
         *foreign_requests(moves, view),
-        *moved_leaders(before, moves, view, kafka_elects),
+        *moved_leaders(before.view if before else None, moves, view, kafka_elects),
     ]
     return watch, tuple(found)
 

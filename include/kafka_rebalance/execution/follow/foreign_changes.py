@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kafka_rebalance.execution.follow.batch_finding import REQUEST, BatchFinding, FindingKind
-from kafka_rebalance.execution.follow.controller_findings import Watch
 from kafka_rebalance.execution.move_stage import is_over
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import AnyView
@@ -50,7 +49,7 @@ def foreign_requests(moves: Sequence[Move], view: AnyView) -> Iterable[BatchFind
 
 
 def moved_leaders(
-    before: Watch | None, moves: Sequence[Move], view: AnyView, kafka_elects: bool | None
+    before: AnyView | None, moves: Sequence[Move], view: AnyView, kafka_elects: bool | None
 ) -> Iterable[BatchFinding]:
     """Leaders that changed although the old one is alive, in sync and stays: no reason of the controller's own.
 
@@ -58,17 +57,17 @@ def moved_leaders(
     """
     if before is None:
         return
-    elected = (before.view.elections or frozenset()) | (view.elections or frozenset())
+    elected = (before.elections or frozenset()) | (view.elections or frozenset())
     moved = []
     for move in moves:
         tp = move.topic_partition
-        then, partition = before.view.partitions.get(tp), view.partitions.get(tp)
+        then, partition = before.partitions.get(tp), view.partitions.get(tp)
         if then is None or partition is None or tp in elected or then.leader in (-1, partition.leader):
             continue
         if kafka_elects and partition.leader in (then.replicas[0], partition.replicas[0]):
             continue
         stays = then.leader in move.after and then.leader in partition.isr
-        if stays and then.leader in before.view.brokers and then.leader in view.brokers:
+        if stays and then.leader in before.brokers and then.leader in view.brokers:
             moved.append(f"{tp} from {then.leader} to {partition.leader}")
     if moved:
         yield BatchFinding(

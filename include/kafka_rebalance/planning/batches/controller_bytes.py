@@ -15,9 +15,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from kafka_rebalance.kafka.znode_limits import (
+    CONTROLLER_BYTES_PER_BATCH,
+    JUTE_MAXBUFFER_BYTES,
+)
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.replica_list import CONTROLLER_BYTES_PER_BATCH, JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem
 
 # Path and headers of the request, and the check of the controller epoch that goes with it since 2.1.

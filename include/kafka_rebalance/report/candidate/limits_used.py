@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.model.replica_list import CONTROLLER_BYTES_PER_BATCH
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.units import format_bytes, format_count, format_rate, format_share
 

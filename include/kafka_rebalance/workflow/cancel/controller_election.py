@@ -28,7 +28,7 @@ from kafka_rebalance.workflow.run.approved import check_digest, read_decision
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
-from kafka_rebalance.zookeeper import forced_deletes
+from kafka_rebalance.zookeeper import controller_deletion
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
 
@@ -89,7 +89,7 @@ def _no_use(why: str, remedy: str) -> ClusterNotReadyError:
 
 
 def _planned(client: KazooClient) -> tuple[ElectionPlan, ClusterView]:
-    planned = forced_deletes.plan_election(client)
+    planned = controller_deletion.plan_election(client)
     if planned is None:
         why = "Nothing is requested in /admin/reassign_partitions: there is nothing to clear. Nothing was changed."
         log.warning("%s", why)
@@ -118,7 +118,7 @@ def elect_controller(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any
             check_may_begin(folder, connection_id, given)
             check_not_frozen(connection_id)
             check_controller_stable(client, lambda: time.sleep(PAUSE_SECONDS))
-        deleted = forced_deletes.elect_controller(client, plan, given[CONSENT])
+        deleted = controller_deletion.elect_controller(client, plan, given[CONSENT])
         if not deleted:
             log.warning("Broker %d is not controller of epoch %d any more: nothing deleted", plan.broker, plan.epoch)
         view = _next_controller(client, plan)

@@ -39,8 +39,8 @@ from kafka_rebalance.workflow.throttle import in_force
 from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.forced_deletes import ask_for_original_lists
 from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.request_replacement import ask_for_original_lists
 from kafka_rebalance.zookeeper.writer import create_reassignment
 
 log = logging.getLogger(__name__)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.admin import offsets
+from kafka_rebalance.admin import cluster_id
 from kafka_rebalance.errors import ConnectionSettingsError
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
@@ -13,7 +13,7 @@ def check_same_cluster(connection: ClusterConnection, view: ClusterView) -> None
 
     The two are separate settings of the connection, and either can be edited while a request waits.
     """
-    reported = offsets.read_cluster_id(connection.kafka)
+    reported = cluster_id.read_cluster_id(connection.kafka)
     if reported != view.cluster_id:
         raise ConnectionSettingsError(
             f"The connection {connection.connection_id!r} names two clusters: ZooKeeper {connection.zookeeper.hosts} "

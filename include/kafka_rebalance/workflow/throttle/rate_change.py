@@ -22,7 +22,7 @@ from kafka_rebalance.workflow.throttle.rates import check_run_rate
 from kafka_rebalance.workflow.throttle.throttling import ATTEMPTS, put_back
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.writer import merge_config
+from kafka_rebalance.zookeeper.config_writes import merge_config
 
 log = logging.getLogger(__name__)
 

@@ -29,8 +29,8 @@ from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.workflow.throttle.in_force import without_gone
 from kafka_rebalance.workflow.throttle.throttling import ATTEMPTS, check_can_be_put_back, write_back
 from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_batch_view, read_cluster_view
-from kafka_rebalance.zookeeper.writer import merge_config
 
 log = logging.getLogger(__name__)
 

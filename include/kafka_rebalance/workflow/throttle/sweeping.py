@@ -28,9 +28,9 @@ from kafka_rebalance.workflow.throttle import cluster_lease
 from kafka_rebalance.workflow.throttle.entity_configs import read_configs
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import read_children
+from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.orphaned_configs import delete_orphaned_config, read_orphaned_configs
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.writer import merge_config
 from kafka_rebalance.zookeeper.znodes.paths import DEFAULT_ENTITY
 
 

@@ -56,8 +56,8 @@ from kafka_rebalance.workflow.throttle.rates import check_run_rate
 from kafka_rebalance.workflow.throttle.standing import warn_without_janitor
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.writer import merge_config
 from kafka_rebalance.zookeeper.znodes import throttle_problem
 
 log = logging.getLogger(__name__)

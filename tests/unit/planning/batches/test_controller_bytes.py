@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.replica_list import CONTROLLER_BYTES_PER_BATCH
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.batches import controller_bytes
 from kafka_rebalance.planning.batches.controller_bytes import bytes_by_batch, rewrites

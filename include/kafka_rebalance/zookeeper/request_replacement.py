@@ -1,10 +1,8 @@
-"""The one place that deletes `/admin/reassign_partitions` (to cancel below 2.4) and `/controller` (to cancel below 2.4,
-and for another controller to read a request anew that the present one has lost sight of).
+"""The one place that deletes `/admin/reassign_partitions`, and `/controller` with it, to cancel below 2.4.
 
-To cancel, both deletions and the request for the original lists are one ZooKeeper transaction, conditional on
-everything that was looked at before: request, controller epoch, and each partition's list and in-sync replicas. So
-there is no moment at which the request is gone and the controller is not, nor one in which another request could slip
-in between.
+Both deletions and the request for the original lists are one ZooKeeper transaction, conditional on everything that was
+looked at before: request, controller epoch, and each partition's list and in-sync replicas. So there is no moment at
+which the request is gone and the controller is not, nor one in which another request could slip in between.
 """
 
 from __future__ import annotations
@@ -15,17 +13,13 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import WriteError
 from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, Fate, Way, check_consent, has_fate, plan_cancel
-from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, entry_states
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.replica_list import replica_list_problem
-from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.znode_writes import acl_like, commit, repeat
 from kafka_rebalance.zookeeper.znodes import (
-    decode_controller,
-    decode_controller_epoch,
     decode_reassignment,
     encode_reassignment,
     paths,
@@ -129,110 +123,5 @@ def _replace(client: KazooClient, found: dict[str, Znode | None], back: Sequence
 def _refused(why: str) -> WriteError:
     return WriteError(
         f"{paths.REASSIGN_PARTITIONS} was not replaced: {why}. Nothing was written. Start a new run of "
-        "kafka_rebalance_cancel when that has changed."
-    )
-
-
-def plan_election(client: KazooClient) -> tuple[ElectionPlan, ClusterView] | None:
-    """The election of another controller over what is requested now, and the cluster; None where nothing is requested.
-
-    Raises WriteError where there is no controller, or one of a KRaft quorum.
-    """
-    holder = cluster_lock.read(client)
-    sync(client)
-    found = read_znodes(client, _ELECTION)  # before the view, as above
-    request = found[paths.REASSIGN_PARTITIONS]
-    if request is None:
-        return None
-    broker, epoch = _controller(found)
-    view = _view_of(client, request)
-    states = entry_states(view)
-    asked = view.reassignments or {}
-    controller = found[paths.CONTROLLER]
-    assert controller is not None  # `_controller` has raised
-    plan = ElectionPlan(
-        view.cluster_id,
-        broker,
-        epoch,
-        controller[1].czxid,
-        request[1].czxid,
-        {tp: (replicas, states[tp]) for tp, replicas in asked.items()},
-        "" if holder is None else holder.name,
-    )
-    return plan, view
-
-
-def elect_controller(client: KazooClient, plan: ElectionPlan, consent: str) -> bool:
-    """Deletes `/controller`, so that the brokers elect another one; False where the plan's controller is not there any
-    more: then nothing is deleted.
-
-    Raises ApprovalError without the plan's consent, and WriteError, with nothing deleted, where cluster, request or the
-    state of a requested partition are not those of the plan, a partition is moving, or another run holds the cluster.
-    """
-    check_consent(plan, consent)
-
-    def attempt() -> bool:
-        # First: whoever takes the cluster after this has raised the fence, and nothing is deleted.
-        fence = cluster_lock.read_fence(client)
-        holder = cluster_lock.read(client)
-        found = read_znodes(client, _ELECTION)
-        controller = found[paths.CONTROLLER]
-        if controller is None or controller[1].czxid != plan.controller_czxid:
-            return False
-        broker, epoch = _controller(found)
-        if (broker, epoch) != (plan.broker, plan.epoch):
-            return False
-        if holder is not None and holder.name != plan.holder:
-            raise _not_elected(f"the cluster is now held by run {holder.name}")
-        request, epoch_znode = found[paths.REASSIGN_PARTITIONS], found[paths.CONTROLLER_EPOCH]
-        assert epoch_znode is not None  # `_controller` has raised
-        if request is None or request[1].czxid != plan.request_czxid:
-            raise _not_elected(f"{paths.REASSIGN_PARTITIONS} is gone, or another one than was shown")
-        _check_as_shown(plan, _view_of(client, request))
-        transaction = client.transaction()
-        for path, version in fence.versions.items():
-            transaction.check(path, version)
-        transaction.check(paths.CONTROLLER_EPOCH, epoch_znode[1].version)
-        transaction.check(paths.REASSIGN_PARTITIONS, request[1].version)
-        transaction.delete(paths.CONTROLLER, controller[1].version)
-        commit(client, paths.CONTROLLER, transaction)
-        return True
-
-    return repeat(paths.CONTROLLER, attempt)
-
-
-_ELECTION = (paths.REASSIGN_PARTITIONS, paths.CONTROLLER, paths.CONTROLLER_EPOCH)
-
-
-def _view_of(client: KazooClient, request: Znode) -> ClusterView:
-    return read_cluster_view(client, {tp.topic for tp in decode_reassignment(request[0])})
-
-
-def _controller(found: dict[str, Znode | None]) -> tuple[int, int]:
-    """(broker, epoch)"""
-    controller, epoch = found[paths.CONTROLLER], found[paths.CONTROLLER_EPOCH]
-    if controller is None or epoch is None:
-        raise _not_elected("there is none now, so the brokers are electing one")
-    decoded = decode_controller(controller[0], decode_controller_epoch(epoch[0]))
-    if decoded.kraft_epoch >= 0:
-        raise _not_elected(f"a KRaft controller owns the cluster (epoch {decoded.kraft_epoch})")
-    return decoded.broker, decoded.epoch
-
-
-def _check_as_shown(plan: ElectionPlan, view: ClusterView) -> None:
-    if view.cluster_id != plan.cluster_id:
-        raise _not_elected(f"this is cluster {view.cluster_id}, approved was the election on {plan.cluster_id}")
-    states = entry_states(view)
-    now = {tp: (replicas, states[tp]) for tp, replicas in (view.reassignments or {}).items()}
-    if now != dict(plan.requested):
-        changed = sorted(tp for tp in now.keys() | plan.requested.keys() if now.get(tp) != plan.requested.get(tp))
-        raise _not_elected(f"{changed[0]} is no longer as it was shown")
-    if moving := sorted(tp for tp, state in states.items() if state is EntryState.MOVING):
-        raise _not_elected(f"{moving[0]} is moving")
-
-
-def _not_elected(why: str) -> WriteError:
-    return WriteError(
-        f"No other controller was elected: {why}. {paths.CONTROLLER} was not deleted. Start a new run of "
         "kafka_rebalance_cancel when that has changed."
     )
