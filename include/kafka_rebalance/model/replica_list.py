@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 
 def replica_list_problem(replicas: Sequence[object], registered: Collection[int] | None = None) -> str | None:
@@ -25,24 +25,3 @@ def replica_list_problem(replicas: Sequence[object], registered: Collection[int]
         if unknown:
             return f"broker {', '.join(map(str, unknown))} is not registered"
     return None
-
-
-def rack_rule_problem(replicas: Sequence[int], racks: Mapping[int, str | None]) -> str | None:
-    """Why the list breaks the rack rule, or None.
-
-    The rule (Kafka's rack-aware assignment, KIP-36): with `n` racks, up to `n` replicas sit on distinct racks, and
-    from `n` replicas on every rack holds one. Brokers without a rack count as one rack together; a cluster in which no
-    broker has one has no rack rule.
-    """
-    if all(rack is None for rack in racks.values()):
-        return None
-    used = Counter(racks[broker] for broker in replicas if broker in racks)
-    wanted = min(len(replicas), len(set(racks.values())))
-    if len(used) >= wanted:
-        return None
-    crowded = ", ".join(
-        f"{'no rack' if rack is None else rack} holds {count}"
-        for rack, count in sorted(used.items(), key=lambda one: one[0] or "")
-        if count > 1
-    )
-    return f"{len(replicas)} replicas use {len(used)} of {wanted} possible racks" + (f" ({crowded})" if crowded else "")

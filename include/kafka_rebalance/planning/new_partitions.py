@@ -43,7 +43,7 @@ def place_partitions(
 
     `size_bytes` is what one replica of one of them is expected to hold, `bytes_in_per_second` what is produced to one.
     Brokers that leave, are not registered or are in `brokers_out` get nothing. The rack rule of
-    `model.rules.rack_rule_problem` is kept. Raises PlanningError, with figures, where there is no such placement.
+    The rack rule is kept (`rules.rack_rule`). Raises PlanningError, with figures, where there is no such placement.
     """
     rule = rack_rule(problem, replication_factor)
     of_topic = _rows_of(problem, topic)

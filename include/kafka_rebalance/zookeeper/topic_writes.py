@@ -60,15 +60,6 @@ class Deletion:
     topic_left: bool
     config_left: bool
 
-    @property
-    def is_finished(self) -> bool:
-        return not (self.marked or self.topic_left or self.config_left)
-
-    @property
-    def is_refused(self) -> bool:
-        """The marker is gone and the topic is not: the brokers run with delete.topic.enable=false."""
-        return self.topic_left and not self.marked
-
 
 @dataclass(frozen=True, slots=True)
 class _Now:

@@ -16,6 +16,7 @@ from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view, read_topic_configs
 from kafka_rebalance.zookeeper.topic_writes import (
     Created,
+    Deletion,
     add_partitions,
     create_topic,
     delete_topic,
@@ -31,6 +32,7 @@ from support.zookeeper.fake_zookeeper import fake_cluster
 WAIT_SECONDS = 60
 JUTE_MAXBUFFER_BYTES = 0xFFFFF  # the default of ZooKeeper
 REASSIGN = "/admin/reassign_partitions"
+GONE = Deletion(marked=False, topic_left=False, config_left=False)
 NEW, MORE = {0: (3, 1), 1: (4, 2)}, {2: (1, 4), 3: (2, 3)}
 
 
@@ -120,7 +122,7 @@ def test_brokers_apply_changed_configs_and_forget_removed_ones(cluster, client, 
 def test_a_deleted_topic_leaves_nothing_behind(cluster, client, topic):
     approved = identity(client, topic)
     assert delete_topic(client, topic, expected=approved) is Outcome.CREATED
-    wait("it is gone", lambda: read_deletion(client, topic, expected=approved).is_finished)
+    wait("it is gone", lambda: read_deletion(client, topic, expected=approved) == GONE)
     for path in ("/brokers/topics", "/config/topics", "/admin/delete_topics"):
         assert client.exists(f"{path}/{topic}") is None
     assert delete_topic(client, topic, expected=approved) is Outcome.ALREADY_THERE
@@ -128,7 +130,7 @@ def test_a_deleted_topic_leaves_nothing_behind(cluster, client, topic):
     wait("its name is free", lambda: not read_unfinished(client, topic, NEW))
     with pytest.raises(StaleProposalError, match="deleted and made again"):
         delete_topic(client, topic, expected=approved)
-    assert read_deletion(client, topic, expected=approved).is_finished
+    assert read_deletion(client, topic, expected=approved) == GONE
 
 
 def test_a_creation_that_crashed_between_its_two_writes_is_finished_by_a_re_run(cluster, client, fresh_topic_name):

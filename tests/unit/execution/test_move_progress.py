@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.execution.follow.move_progress import (
     Phase,
+    Progress,
     Rate,
     Sample,
+    add_up,
     is_complete,
     partition_progress,
     progress_line,
     rate_and_eta,
-    summarise,
 )
 from support.kafka.controller_steps import Step, steps
 from support.kafka.small_clusters import move, partition, tp, view
@@ -22,6 +23,11 @@ from support.kafka.small_clusters import move, partition, tp, view
 A = "t-0"
 MOVE = move(A, [1, 2], [2, 3])
 LISTED = {A: [2, 3]}
+
+
+def summarise(moves, now, sizes=None, *, requested_through=10**6) -> Progress:
+    """All moves together; those of batches after `requested_through` were not requested."""
+    return add_up([partition_progress(one, now, sizes, requested=one.batch <= requested_through) for one in moves])
 
 
 def phase(state, reassigning=None, *, of=MOVE, requested=True, brokers=(1, 2, 3, 4, 5, 6)):

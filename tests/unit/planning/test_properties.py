@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.model.replica_list import rack_rule_problem
 from kafka_rebalance.model.settings import JOBS, Settings, matches
 from kafka_rebalance.planning.batches import controller_bytes
 from kafka_rebalance.planning.candidates import propose
@@ -26,6 +25,7 @@ from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, SNAPSHOT_SCHEMAS, write_snapshot
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.plan_verifier import racks_that_count, verify
+from support.plans.rack_rule import rack_rule_problem
 from support.plans.small_snapshots import Rows, problem_of
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]

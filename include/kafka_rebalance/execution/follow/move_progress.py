@@ -199,22 +199,6 @@ def _bytes(move: Move, partition: PartitionView | None, by_broker: Mapping[int, 
     return copied, one * len(move.added)
 
 
-def summarise(
-    moves: Sequence[Move], view: AnyView, sizes: ReplicaBytes | None = None, *, requested_through: int | None = None
-) -> Progress:
-    """All moves together. Those of batches after number `requested_through` count as queued while untouched; None: all
-    were requested.
-    """
-    return add_up(
-        [
-            partition_progress(
-                move, view, sizes, requested=requested_through is None or move.batch <= requested_through
-            )
-            for move in moves
-        ]
-    )
-
-
 def add_up(each: Sequence[PartitionProgress]) -> Progress:
     """These moves together."""
     waiting = Counter(broker for one in each for broker in one.dead_targets)

@@ -10,9 +10,6 @@ from kafka_rebalance.errors import KafkaRuleError, SettingsError
 from kafka_rebalance.kafka.topics import check_actions, parse_config_arguments, parse_replica_assignment
 
 READ_ONLY = ("list", "describe")
-ASSIGNMENTS = ("room", "kafka")  # where the cluster has room, or by Kafka's own algorithm
-RACK_MODES = ("enforced", "disabled", "safe")
-SELECTIONS = ("all", "under_replicated", "unavailable", "with_overrides")
 
 # The option, and the actions it may come with, in the order in which kafka-topics checks them
 # (TopicCommand.TopicCommandOptions.checkArgs, 2.0).

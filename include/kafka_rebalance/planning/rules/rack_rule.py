@@ -1,6 +1,6 @@
 """The rack rule, and what else forbids a single move, as fast masks over many moves.
 
-The rule itself is `model.rules.rack_rule_problem`, and tests hold the two together.
+Tests hold it to the rule of one list, as they write it out.
 
 Every broker lies in a *domain*: its rack where racks are known, else a domain of its own; brokers without a rack
 beside others with one share a domain. A replica may go where it

@@ -11,7 +11,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import PlanningError
-from kafka_rebalance.model.replica_list import rack_rule_problem
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.bounds import solver
 from kafka_rebalance.planning.bounds.bands import band
@@ -25,6 +24,7 @@ from kafka_rebalance.planning.search import optimal
 from kafka_rebalance.planning.search.frame import frame_of
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.plan_verifier import verify
+from support.plans.rack_rule import rack_rule_problem
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of, problem_of
 
 _SLOW = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.filter_too_much]
