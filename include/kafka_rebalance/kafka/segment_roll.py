@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import NamedTuple
 
 from kafka_rebalance.errors import KafkaRuleError, ReadError
 from kafka_rebalance.model.configs import BrokerConfigs
@@ -21,6 +22,32 @@ SOURCE_WORDS = {  # AdminClient's names, highest precedence first
     "DEFAULT_CONFIG": "default",
 }
 UNLIMITED = -1
+
+
+class ValueSource(NamedTuple):
+    """Where a value comes from: AdminClient's name of the level, and the broker's setting; a topic's own has none."""
+
+    level: str
+    broker_key: str | None = None
+
+    @property
+    def level_in_words(self) -> str:
+        return SOURCE_WORDS.get(self.level, self.level)
+
+    def __str__(self) -> str:
+        """As people call it: `topic`, `log.roll.hours (broker static)`."""
+        return self.level_in_words if self.broker_key is None else f"{self.broker_key} ({self.level_in_words})"
+
+
+class NotReportedError(ReadError):
+    """The broker did not report a setting; `problem` is what happened, without what to do."""
+
+    def __init__(self, names: Sequence[str]) -> None:
+        self.problem = f"The broker did not report {' or '.join(names)}, so what applies there is unknown"
+        super().__init__(
+            f"{self.problem}. Nothing was written. Check that the Kafka user may describe the broker's configs."
+        )
+
 
 _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
 _NUMBER = re.compile(r"[+-]?[0-9]+")
@@ -80,7 +107,7 @@ class EffectiveRollSettings:
     max_compaction_lag_ms: int | None
     retention_check_interval_ms: int = field(compare=False)
     replica_fetch_max_bytes: int = field(compare=False)  # the largest chunk a new replica there appends at once
-    sources: Mapping[str, str] = field(default_factory=dict, compare=False)  # key -> "broker key (source)"
+    sources: Mapping[str, ValueSource] = field(default_factory=dict, compare=False)
 
     @property
     def deletes(self) -> bool:
@@ -131,33 +158,27 @@ def effective_roll_settings(topic_overrides: Mapping[str, str], broker_configs: 
     )
 
 
-def source_words(source: str) -> str:
-    """A text of `sources` as people call it: `topic`, `log.roll.hours (broker static)`."""
-    for name, words in SOURCE_WORDS.items():
-        source = source.replace(name, words)
-    return source
-
-
 def _effective(
     key: str, names: tuple[tuple[str, int], ...], topic_overrides: Mapping[str, str], broker_configs: BrokerConfigs
-) -> tuple[int, str]:
+) -> tuple[int, ValueSource]:
     """In the unit of the topic's key."""
     value, source = _winning(key, tuple(name for name, _ in names), topic_overrides, broker_configs)
-    winner = source.partition(" ")[0]
-    return _number(key if source == TOPIC_SOURCE else winner, value) * dict(names).get(winner, 1), source
+    if source.broker_key is None:
+        return _number(key, value), source
+    return _number(source.broker_key, value) * dict(names).get(source.broker_key, 1), source
 
 
 def _winning(
     key: str, names: tuple[str, ...], topic_overrides: Mapping[str, str], broker_configs: BrokerConfigs
-) -> tuple[str, str]:
+) -> tuple[str, ValueSource]:
     """The text that counts, and its source."""
     if key in topic_overrides:
-        return topic_overrides[key], TOPIC_SOURCE
+        return topic_overrides[key], ValueSource(TOPIC_SOURCE)
     for name in names:
-        value, source = broker_configs.get(name, (None, ""))
+        value, level = broker_configs.get(name, (None, ""))
         if value is not None:
-            return value, f"{name} ({source})"
-    raise _not_reported(names)
+            return value, ValueSource(level, name)
+    raise NotReportedError(names)
 
 
 def _number(key: str, value: str) -> int:
@@ -168,13 +189,6 @@ def _number(key: str, value: str) -> int:
             "Brokers cannot load it. Correct it with kafka-configs.",
         )
     return int(text)
-
-
-def _not_reported(names: tuple[str, ...]) -> ReadError:
-    return ReadError(
-        f"The broker did not report {' or '.join(names)}, so what applies there is unknown. Nothing was written. "
-        "Check that the Kafka user may describe the broker's configs."
-    )
 
 
 class RollReason(StrEnum):

@@ -4,20 +4,54 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 
 from kafka_rebalance.verification.segments.segment_finding import Severity
 
 
+class CheckName(StrEnum):
+    """What was looked at."""
+
+    REPLICAS = "replicas"
+    IN_SYNC = "in_sync"
+    AT_REST = "at_rest"
+    LEADER = "leader"
+    SAME_TOPIC = "same_topic"
+    NOT_DELETED = "not_deleted"
+    EMPTIED = "emptied"
+    THROTTLE = "throttle"
+    THROTTLE_LEFT = "throttle_left"
+    SEGMENT_SETTINGS_SOUND = "segment_settings_sound"
+    SEGMENT_SETTINGS_UNCHANGED = "segment_settings_unchanged"
+    SEGMENT_SETTINGS_SAME_ON_NEW_BROKER = "segment_settings_same_on_new_broker"
+    PARTITION_COUNT = "partition_count"
+    NEW_PARTITION = "new_partition"
+    CONFIG = "config"
+    DELETED = "deleted"
+    LEFT_OUT = "left_out"
+    LOCK = "lock"
+
+
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One result. A warning passes: its finding says what to look at, but the end is still the approved one."""
+    """One result. A warning passes: its finding says what to look at, but the end is still the approved one.
 
-    name: str
+    `was_shown`: the approver saw the same before the approval. `about`: the entity and the key of a throttle.
+    """
+
+    name: CheckName
     subject: str
     expectation: str
     finding: str
     passed: bool
     severity: Severity = "error"
+    was_shown: bool = False
+    about: tuple[str, str] | None = None
+
+    @property
+    def words(self) -> str:
+        """What was found, as people read it."""
+        return f"as shown before the approval: {self.finding}" if self.was_shown else self.finding
 
     @property
     def warns(self) -> bool:
@@ -26,10 +60,10 @@ class Check:
     def to_mapping(self) -> dict[str, str | bool]:
         """Plain JSON values for verification.json."""
         return {
-            "name": self.name,
+            "name": str(self.name),
             "subject": self.subject,
             "expectation": self.expectation,
-            "finding": self.finding,
+            "finding": self.words,
             "passed": self.passed,
             "severity": self.severity,
         }
@@ -48,10 +82,10 @@ class Summary:
         """For a log or an error: what failed first, then warnings, then one count a name."""
         return (
             *(
-                f"FAILED {check.name}, {check.subject}: {check.finding} (must be: {check.expectation})"
+                f"FAILED {check.name}, {check.subject}: {check.words} (must be: {check.expectation})"
                 for check in self.failed
             ),
-            *(f"warning {check.name}, {check.subject}: {check.finding}" for check in self.warnings),
+            *(f"warning {check.name}, {check.subject}: {check.words}" for check in self.warnings),
             *(f"{name}: {passed} of {total} passed" for name, (passed, total) in self.counts.items()),
         )
 
@@ -69,7 +103,7 @@ def summarise(checks: Sequence[Check]) -> Summary:
 def only_behind(summary: Summary) -> bool:
     """Whether nothing failed but that replicas are not in sync now, and the leaders that follow from that."""
     failed = {check.name for check in summary.failed}
-    return "in_sync" in failed and failed <= {"in_sync", "leader"}
+    return CheckName.IN_SYNC in failed and failed <= {CheckName.IN_SYNC, CheckName.LEADER}
 
 
 def in_order(checks: Iterable[Check]) -> tuple[Check, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_rebalance.model.partition import TopicAssignment
 from kafka_rebalance.model.settings import matches
-from kafka_rebalance.verification.check_result import Check
+from kafka_rebalance.verification.check_result import Check, CheckName
 
 TOPICS_NAMED = 5
 
@@ -31,11 +31,11 @@ def _check(broker: int, assignments: Mapping[str, TopicAssignment], topics_in: S
     asked = {topic: count for topic, count in held.items() if matches(topic, topics_in)}
     subject, expectation = f"broker {broker}", "it holds no replica of any topic"
     if asked:
-        return Check("emptied", subject, expectation, f"it holds {_named(asked)}", False)
+        return Check(CheckName.EMPTIED, subject, expectation, f"it holds {_named(asked)}", False)
     if held:
         finding = f"it still holds {_named(held)}, which topics_in leaves aside"
-        return Check("emptied", subject, expectation, finding, True, "warning")
-    return Check("emptied", subject, expectation, "it holds no replica", True)
+        return Check(CheckName.EMPTIED, subject, expectation, finding, True, "warning")
+    return Check(CheckName.EMPTIED, subject, expectation, "it holds no replica", True)
 
 
 def _named(held: Mapping[str, int]) -> str:

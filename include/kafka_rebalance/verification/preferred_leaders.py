@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.verification.check_result import Check
+from kafka_rebalance.verification.check_result import Check, CheckName
 
 
 def check_leaders(moves: Sequence[Move], view: ClusterView) -> tuple[Check, ...]:
@@ -30,7 +30,7 @@ def check_leaders(moves: Sequence[Move], view: ClusterView) -> tuple[Check, ...]
             )
         checks.append(
             Check(
-                "leader",
+                CheckName.LEADER,
                 str(move.topic_partition),
                 f"broker {preferred} leads and is registered",
                 finding,

@@ -2,27 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import PartitionView, TopicIdentity
-from kafka_rebalance.verification.check_result import Check
-
-SHOWN = 10
+from kafka_rebalance.verification.check_result import Check, CheckName
 
 
-def check_placement(
-    moves: Sequence[Move], view: ClusterView, *, must_be_empty: Collection[int] = ()
-) -> tuple[Check, ...]:
-    """`replicas` and `in_sync` for each partition, `at_rest` for the znode, `empty_broker` for the given brokers."""
+def check_placement(moves: Sequence[Move], view: ClusterView) -> tuple[Check, ...]:
+    """`replicas` and `in_sync` for each partition, `at_rest` for the znode."""
     checks = []
     for move in moves:
         subject, partition = str(move.topic_partition), view.partitions.get(move.topic_partition)
         checks.append(_replicas(move, subject, partition))
         checks.append(_in_sync(move, subject, partition))
     checks.append(_at_rest(moves, view))
-    checks += [_empty(broker, view) for broker in sorted(must_be_empty)]
     return tuple(checks)
 
 
@@ -39,7 +35,7 @@ def check_same_topics(moves: Sequence[Move], view: ClusterView, then: Mapping[st
             continue
         if before.czxid != partition.topic_czxid:
             made_again[topic] = Check(
-                "same_topic",
+                CheckName.SAME_TOPIC,
                 f"topic {topic}",
                 "the topic of the snapshot",
                 "it was deleted and created again, so nothing of what was approved is there",
@@ -52,20 +48,22 @@ def check_not_deleted(moves: Sequence[Move], view: ClusterView) -> tuple[Check, 
     """One failed result for each topic that is queued for deletion: 2.0 deletes it as soon as nothing of it moves."""
     queued = sorted({move.topic_partition.topic for move in moves} & view.deletions)
     finding = "it is queued for deletion in /admin/delete_topics, so nothing of what was moved will stay"
-    return tuple(Check("not_deleted", f"topic {topic}", "a topic that stays", finding, False) for topic in queued)
+    return tuple(
+        Check(CheckName.NOT_DELETED, f"topic {topic}", "a topic that stays", finding, False) for topic in queued
+    )
 
 
 def _replicas(move: Move, subject: str, partition: PartitionView | None) -> Check:
     expectation = f"replicas {list(move.after)} in this order, none being added or removed"
     if partition is None:
-        return Check("replicas", subject, expectation, "the partition does not exist", False)
+        return Check(CheckName.REPLICAS, subject, expectation, "the partition does not exist", False)
     finding = f"replicas {list(partition.replicas)}"
     if partition.replicas == move.before != move.after:
         finding += ", as before the run"
     if partition.in_motion:
         finding += f", adding {list(partition.adding)}, removing {list(partition.removing)}"
     at_rest = not partition.in_motion
-    return Check("replicas", subject, expectation, finding, partition.replicas == move.after and at_rest)
+    return Check(CheckName.REPLICAS, subject, expectation, finding, partition.replicas == move.after and at_rest)
 
 
 def _in_sync(move: Move, subject: str, partition: PartitionView | None) -> Check:
@@ -77,28 +75,17 @@ def _in_sync(move: Move, subject: str, partition: PartitionView | None) -> Check
         finding += f", {missing} not"
     if extra:
         finding += f", {extra} should be gone"
-    return Check("in_sync", subject, expectation, finding, not missing and not extra)
+    return Check(CheckName.IN_SYNC, subject, expectation, finding, not missing and not extra)
 
 
 def _at_rest(moves: Sequence[Move], view: ClusterView) -> Check:
     """Somebody else's reassignment afterwards is no fault of this run, but worth knowing."""
     subject, expectation = "/admin/reassign_partitions", "absent"
     if view.reassignments is None:
-        return Check("at_rest", subject, expectation, "absent", True)
+        return Check(CheckName.AT_REST, subject, expectation, "absent", True)
     ours = sorted(move.topic_partition for move in moves if move.topic_partition in view.reassignments)
     if ours or not view.reassignments:
-        finding = f"lists {_some(ours)}" if ours else "there and empty: the controller takes up no further request"
-        return Check("at_rest", subject, expectation, finding, False)
-    finding = f"lists {_some(sorted(view.reassignments))}, none of this run"
-    return Check("at_rest", subject, expectation, finding, True, "warning")
-
-
-def _empty(broker: int, view: ClusterView) -> Check:
-    held = sorted(tp for tp, partition in view.partitions.items() if broker in partition.replicas)
-    finding = f"holds {len(held)}: {_some(held)}" if held else "holds none"
-    return Check("empty_broker", f"broker {broker}", "holds no replica", finding, not held)
-
-
-def _some(names: Sequence[object]) -> str:
-    shown = ", ".join(map(str, names[:SHOWN]))
-    return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
+        finding = f"lists {some(ours)}" if ours else "there and empty: the controller takes up no further request"
+        return Check(CheckName.AT_REST, subject, expectation, finding, False)
+    finding = f"lists {some(sorted(view.reassignments))}, none of this run"
+    return Check(CheckName.AT_REST, subject, expectation, finding, True, "warning")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.verification.check_result import Check
+from kafka_rebalance.verification.check_result import Check, CheckName
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.roll_rules import RULES, TopicData, broken_rules
 from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, ids
@@ -23,7 +23,6 @@ from kafka_rebalance.verification.segments.settings_audit import (
 )
 from kafka_rebalance.verification.segments.unloadable_configs import IGNORED, UNLOADABLE, stored_findings
 
-KNOWN = "as shown before the approval: "
 _EXPECTATIONS = {
     **{rule.name: rule.expectation for rule in RULES},
     UNLOADABLE: "values that brokers can load",
@@ -83,7 +82,7 @@ def _sound(
     known: set[tuple[str, tuple[int, ...], str]],
 ) -> Iterable[Check]:
     """One check for each broken rule, naming the brokers; one passed check if all rules hold."""
-    name = "segment_settings_sound"
+    name = CheckName.SEGMENT_SETTINGS_SOUND
     told: dict[tuple[str, str, bool], list[SegmentFinding]] = {}
     for finding in wrong:
         told.setdefault((finding.rule, finding.text, _what(finding) in known), []).append(finding)
@@ -91,10 +90,10 @@ def _sound(
         brokers = [broker for finding in findings for broker in finding.brokers]
         finding = findings[0]
         where = f" on broker {ids(brokers)}" if brokers else ""
-        words = f"{KNOWN if was_known else ''}{text}{where} ({finding.source})"
+        words = f"{text}{where} ({finding.source})"
         is_error = finding.severity == "error" or rule in _FAILS
         if was_known or not is_error:
-            yield Check(name, topic, _EXPECTATIONS[rule], words, True, "warning")
+            yield Check(name, topic, _EXPECTATIONS[rule], words, True, "warning", was_shown=was_known)
         else:
             yield Check(name, topic, _EXPECTATIONS[rule], words, False)
     if not wrong:
@@ -114,7 +113,9 @@ def _unchanged(topic: str, brokers: Sequence[int], then: Settings, now: Settings
     finding = "; ".join(changes) or (
         f"as at the snapshot on broker {ids(brokers)}" if brokers else "nothing to compare"
     )
-    return Check("segment_settings_unchanged", topic, "the same settings as at the snapshot", finding, not changes)
+    return Check(
+        CheckName.SEGMENT_SETTINGS_UNCHANGED, topic, "the same settings as at the snapshot", finding, not changes
+    )
 
 
 def _same_on_new_broker(topic: str, moves: Sequence[Move], then: Settings, now: Settings) -> Check:
@@ -135,7 +136,7 @@ def _same_on_new_broker(topic: str, moves: Sequence[Move], then: Settings, now: 
                 all_known = all_known and then.get((topic, broker)) == here
     finding = "; ".join(found) if found else "the same as on a broker that held the partition before"
     expectation = "a partition rolls on its new brokers as it did on its old ones"
-    name = "segment_settings_same_on_new_broker"
+    name = CheckName.SEGMENT_SETTINGS_SAME_ON_NEW_BROKER
     if found and all_known:
-        return Check(name, topic, expectation, f"{KNOWN}{finding}", True, "warning")
+        return Check(name, topic, expectation, finding, True, "warning", was_shown=True)
     return Check(name, topic, expectation, finding, not found)

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable, Mapping
 
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS, parse_throttled_replicas
-from kafka_rebalance.verification.check_result import Check
+from kafka_rebalance.verification.check_result import Check, CheckName
 
 
 def check_throttles(
@@ -32,11 +32,12 @@ def check_unrecorded(standing: Iterable[tuple[str, str, str]]) -> tuple[Check, .
     """A failed `throttle` for each (entity, key, value) that the run sets and that stands though no lease is left."""
     return tuple(
         Check(
-            "throttle",
+            CheckName.THROTTLE,
             f"{entity} {key}",
             "nothing that this run sets",
             f"{value!r}, as this run sets it, and no lease tells what was there before",
             False,
+            about=(entity, key),
         )
         for entity, key, value in standing
     )
@@ -47,10 +48,10 @@ def check_left(now: Mapping[str, Mapping[str, str]], judged: Iterable[Check]) ->
 
     Not where a check of `judged` has failed for it already. An empty list holds nothing back.
     """
-    told = {check.subject for check in judged if not check.passed}
+    told = {check.about for check in judged if not check.passed}
     return tuple(
         Check(
-            "throttle_left",
+            CheckName.THROTTLE_LEFT,
             f"{entity} {key}",
             "no throttle once nothing moves",
             f"{values[key]!r} is set, and not by this run; if nobody needs it, remove it with kafka-configs",
@@ -59,7 +60,7 @@ def check_left(now: Mapping[str, Mapping[str, str]], judged: Iterable[Check]) ->
         )
         for entity, values in sorted(now.items())
         for key in THROTTLE_KEYS
-        if values.get(key) and f"{entity} {key}" not in told
+        if values.get(key) and (entity, key) not in told
     )
 
 
@@ -70,20 +71,32 @@ def _throttle(
     expectation = "not set, as before" if before is None else f"{before!r}, as before"
     finding = "not set" if now is None else repr(now)
     if now == before:
-        return Check("throttle", subject, expectation, finding, True)
+        return Check(CheckName.THROTTLE, subject, expectation, finding, True)
     if key in LIST_KEYS:
         try:
             left = set(_entries(now, key)) & (set(_entries(ours, key)) - set(_entries(before, key)))
         except KafkaRuleError as unreadable:
-            return Check("throttle", subject, expectation, str(unreadable), False)
+            return Check(CheckName.THROTTLE, subject, expectation, str(unreadable), False, about=(entity, key))
         if left:
             return Check(
-                "throttle", subject, expectation, f"{finding}: {len(left)} of this run's entries are left", False
+                CheckName.THROTTLE,
+                subject,
+                expectation,
+                f"{finding}: {len(left)} of this run's entries are left",
+                False,
+                about=(entity, key),
             )
     elif now is not None and (now == ours or now in own_rates):
         which = "the rate" if now == ours else "an earlier rate"
-        return Check("throttle", subject, expectation, f"{finding}, still {which} of this run", False)
-    return Check("throttle", subject, expectation, f"{finding}, changed by somebody else", True, "warning")
+        return Check(
+            CheckName.THROTTLE,
+            subject,
+            expectation,
+            f"{finding}, still {which} of this run",
+            False,
+            about=(entity, key),
+        )
+    return Check(CheckName.THROTTLE, subject, expectation, f"{finding}, changed by somebody else", True, "warning")
 
 
 def _entries(value: str | None, key: str) -> tuple[str, ...]:

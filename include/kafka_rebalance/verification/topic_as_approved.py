@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
-from kafka_rebalance.verification.check_result import Check
+from kafka_rebalance.verification.check_result import Check, CheckName
 
 
 def check_new_partitions(
@@ -17,7 +17,9 @@ def check_new_partitions(
     `total` is how many partitions the whole topic is to have.
     """
     found = {tp.partition: partition for tp, partition in view.partitions.items() if tp.topic == topic}
-    count = Check("partition_count", topic, f"{total} partitions", f"{len(found)} partitions", len(found) == total)
+    count = Check(
+        CheckName.PARTITION_COUNT, topic, f"{total} partitions", f"{len(found)} partitions", len(found) == total
+    )
     return (
         count,
         *(_partition(topic, number, held, found.get(number), view) for number, held in sorted(wanted.items())),
@@ -29,19 +31,19 @@ def _partition(topic: str, number: int, wanted: Sequence[int], found: PartitionV
     expectation = f"replicas {list(wanted)} in this order, led by one of them, {sorted(live)} in sync"
     subject = str(TopicPartition(topic, number))
     if found is None:
-        return Check("new_partition", subject, expectation, "it does not exist yet", False)
+        return Check(CheckName.NEW_PARTITION, subject, expectation, "it does not exist yet", False)
     if found.state is None:
-        return Check("new_partition", subject, expectation, "the controller has not initialised it", False)
+        return Check(CheckName.NEW_PARTITION, subject, expectation, "the controller has not initialised it", False)
     finding = f"replicas {list(found.replicas)}, leader {found.leader}, {sorted(found.isr)} in sync"
     passed = found.replicas == tuple(wanted) and found.leader in wanted and set(found.isr) >= set(live)
-    return Check("new_partition", subject, expectation, finding, passed)
+    return Check(CheckName.NEW_PARTITION, subject, expectation, finding, passed)
 
 
 def check_configs(topic: str, wanted: Mapping[str, str | None], now: Mapping[str, str]) -> Iterable[Check]:
     """`config` for each key that was to change; None is a key that was to be removed."""
     for key, value in sorted(wanted.items()):
         found = now.get(key)
-        yield Check("config", f"{topic} {key}", _text(value), _text(found), found == value)
+        yield Check(CheckName.CONFIG, f"{topic} {key}", _text(value), _text(found), found == value)
 
 
 def check_deleted(
@@ -56,11 +58,12 @@ def check_deleted(
     waits = f", waits for broker {', '.join(map(str, down))}, which is down" if down else ""
     kept = "it is there, and its deletion is no longer requested: the brokers refuse deletions"
     there = f"it is there{waits}" if marked else kept
-    return (
-        Check("deleted", f"/brokers/topics/{topic}", "gone", there if topic_left else "gone", not topic_left),
-        Check("deleted", f"/config/topics/{topic}", "gone", "it is there" if config_left else "gone", not config_left),
-        Check("deleted", f"/admin/delete_topics/{topic}", "gone", "it is there" if marked else "gone", not marked),
-    )
+    left = {
+        f"/brokers/topics/{topic}": there if topic_left else None,
+        f"/config/topics/{topic}": "it is there" if config_left else None,
+        f"/admin/delete_topics/{topic}": "it is there" if marked else None,
+    }
+    return tuple(Check(CheckName.DELETED, path, "gone", found or "gone", not found) for path, found in left.items())
 
 
 def _text(value: str | None) -> str:

@@ -295,7 +295,7 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
             stopped = f"{len(held_back['partitions'])} approved partitions were not moved: {held_back['why']} "
         text = (
             f"{stopped}{len(summary.failed)} of {len(checks)} checks failed; first {first.name} of {first.subject}: "
-            f"{first.finding}, must be {first.expectation}. No more was moved. See the run's report."
+            f"{first.words}, must be {first.expectation}. No more was moved. See the run's report."
         )
         raise NotInSyncError(text) if again else VerificationError(text)
     return {"checks": len(checks), "warnings": len(summary.warnings)}

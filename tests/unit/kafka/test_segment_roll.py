@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kafka_rebalance.errors import KafkaRuleError, ReadError
-from kafka_rebalance.kafka.segment_roll import BROKER_KEYS, TOPIC_KEYS, effective_roll_settings, source_words
+from kafka_rebalance.kafka.segment_roll import BROKER_KEYS, TOPIC_KEYS, ValueSource, effective_roll_settings
 
 STATIC, DYNAMIC, DYNAMIC_DEFAULT, DEFAULT = (
     "STATIC_BROKER_CONFIG",
@@ -51,7 +51,7 @@ def test_the_defaults_are_kafkas():
     assert settings.file_delete_delay_ms == 60_000
     assert settings.retention_check_interval_ms == 300_000
     assert settings.replica_fetch_max_bytes == 1 << 20
-    assert settings.sources["segment.ms"] == "log.roll.hours (DEFAULT_CONFIG)"
+    assert settings.sources["segment.ms"] == ValueSource("DEFAULT_CONFIG", "log.roll.hours")
 
 
 def test_the_keys_to_ask_a_broker_for_are_those_of_the_defaults():
@@ -62,13 +62,13 @@ def test_the_keys_to_ask_a_broker_for_are_those_of_the_defaults():
     ("topic", "broker", "field", "value", "source"),
     [
         ({"segment.ms": "1000"}, {"log.roll.ms": ("5", DYNAMIC)}, "segment_ms", 1000, "DYNAMIC_TOPIC_CONFIG"),
-        ({}, {"log.roll.hours": ("24", STATIC)}, "segment_ms", 24 * HOUR, "log.roll.hours (STATIC_BROKER_CONFIG)"),
+        ({}, {"log.roll.hours": ("24", STATIC)}, "segment_ms", 24 * HOUR, "log.roll.hours"),
         (
             {},
             {"log.roll.ms": ("7", STATIC), "log.roll.hours": ("24", STATIC)},
             "segment_ms",
             7,
-            "log.roll.ms (STATIC_BROKER_CONFIG)",
+            "log.roll.ms",
         ),
         # a dynamic ms hides what the file says in hours
         (
@@ -76,11 +76,17 @@ def test_the_keys_to_ask_a_broker_for_are_those_of_the_defaults():
             {"log.roll.ms": ("9", DYNAMIC_DEFAULT), "log.roll.hours": ("24", STATIC)},
             "segment_ms",
             9,
-            "log.roll.ms (DYNAMIC_DEFAULT_BROKER_CONFIG)",
+            "log.roll.ms",
         ),
         ({}, {"log.roll.jitter.hours": ("2", STATIC)}, "segment_jitter_ms", 2 * HOUR, "log.roll.jitter.hours"),
         ({}, {"log.roll.jitter.ms": ("3", DYNAMIC)}, "segment_jitter_ms", 3, "log.roll.jitter.ms"),
-        ({"segment.jitter.ms": "4"}, {"log.roll.jitter.ms": ("3", DYNAMIC)}, "segment_jitter_ms", 4, "DYNAMIC_TOPIC"),
+        (
+            {"segment.jitter.ms": "4"},
+            {"log.roll.jitter.ms": ("3", DYNAMIC)},
+            "segment_jitter_ms",
+            4,
+            "DYNAMIC_TOPIC_CONFIG",
+        ),
         ({}, {"log.retention.minutes": ("90", STATIC)}, "retention_ms", 5_400_000, "log.retention.minutes"),
         (
             {},
@@ -93,7 +99,7 @@ def test_the_keys_to_ask_a_broker_for_are_those_of_the_defaults():
         ({"retention.ms": "-1"}, {}, "retention_ms", -1, "DYNAMIC_TOPIC_CONFIG"),
         ({"retention.ms": "-7"}, {}, "retention_ms", -1, "DYNAMIC_TOPIC_CONFIG"),
         ({"segment.bytes": "1048576"}, {}, "segment_bytes", 1_048_576, "DYNAMIC_TOPIC_CONFIG"),
-        ({}, {"log.segment.bytes": ("500", DYNAMIC)}, "segment_bytes", 500, "log.segment.bytes (DYNAMIC_BROKER"),
+        ({}, {"log.segment.bytes": ("500", DYNAMIC)}, "segment_bytes", 500, "log.segment.bytes"),
         ({"segment.index.bytes": " 24 "}, {}, "segment_index_bytes", 24, "DYNAMIC_TOPIC_CONFIG"),
         ({"index.interval.bytes": "0"}, {}, "index_interval_bytes", 0, "DYNAMIC_TOPIC_CONFIG"),
         ({"max.message.bytes": "10"}, {}, "max_message_bytes", 10, "DYNAMIC_TOPIC_CONFIG"),
@@ -106,7 +112,9 @@ def test_the_value_that_wins(topic, broker, field, value, source):
     settings = effective_roll_settings(topic, DEFAULTS | broker)
     assert getattr(settings, field) == value
     key = field.replace("_", ".")
-    assert settings.sources[key].startswith(source)
+    assert settings.sources[key] == (
+        ValueSource(broker[source][1], source) if source in broker else ValueSource(source)
+    )
 
 
 def test_settings_from_different_sources_with_the_same_values_are_equal():
@@ -153,15 +161,15 @@ def test_a_compacted_topic_rolls_within_its_lag_where_brokers_know_it():
 @pytest.mark.parametrize(
     ("source", "words"),
     [
-        ("DYNAMIC_TOPIC_CONFIG", "topic"),
-        (f"log.roll.ms ({DYNAMIC})", "log.roll.ms (broker dynamic)"),
-        (f"log.roll.ms ({DYNAMIC_DEFAULT})", "log.roll.ms (broker dynamic default)"),
-        (f"log.roll.hours ({STATIC})", "log.roll.hours (broker static)"),
-        (f"log.roll.hours ({DEFAULT})", "log.roll.hours (default)"),
+        (ValueSource("DYNAMIC_TOPIC_CONFIG"), "topic"),
+        (ValueSource(DYNAMIC, "log.roll.ms"), "log.roll.ms (broker dynamic)"),
+        (ValueSource(DYNAMIC_DEFAULT, "log.roll.ms"), "log.roll.ms (broker dynamic default)"),
+        (ValueSource(STATIC, "log.roll.hours"), "log.roll.hours (broker static)"),
+        (ValueSource(DEFAULT, "log.roll.hours"), "log.roll.hours (default)"),
     ],
 )
 def test_a_source_is_called_by_its_level(source, words):
-    assert source_words(source) == words
+    assert str(source) == words
 
 
 def test_each_broker_key_that_a_topic_can_override_names_the_override():

@@ -59,8 +59,8 @@ def failed(checks):
 
 
 def test_a_partition_as_approved_passes():
-    checks = check_placement([MOVE], view({"t-0": partition([2, 3], [3, 2], 2)}), must_be_empty=[1])
-    assert [check.name for check in checks] == ["replicas", "in_sync", "at_rest", "empty_broker"]
+    checks = check_placement([MOVE], view({"t-0": partition([2, 3], [3, 2], 2)}))
+    assert [check.name for check in checks] == ["replicas", "in_sync", "at_rest"]
     assert failed(checks) == []
 
 
@@ -95,13 +95,6 @@ def test_the_reassignment_znode_must_not_hold_ours(reassigning, passed, severity
     checks = check_placement([MOVE], view({"t-0": partition([2, 3])}, reassigning=reassigning))
     at_rest = next(check for check in checks if check.name == "at_rest")
     assert (at_rest.passed, at_rest.severity) == (passed, severity)
-
-
-def test_a_drained_broker_must_be_empty():
-    states = {"t-0": partition([2, 3]), "u-0": partition([3, 1]), "u-1": partition([1, 2])}
-    checks = check_placement([MOVE], view(states), must_be_empty=[1, 4])
-    assert failed(checks) == [("empty_broker", "broker 1")]
-    assert next(check for check in checks if not check.passed).finding == "holds 2: u-0, u-1"
 
 
 @pytest.mark.parametrize(

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings, source_words
+from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings
 
 Severity = Literal["error", "warning"]
 
@@ -81,12 +81,11 @@ def in_order(findings: Iterable[SegmentFinding]) -> tuple[SegmentFinding, ...]:
 
 def sources_of(values: EffectiveRollSettings, keys: Sequence[str]) -> str:
     """`segment.bytes: topic; segment.ms: log.roll.hours (broker static)`."""
-    return "; ".join(f"{key}: {_level(values.sources, key)}" for key in keys)
-
-
-def _level(sources: Mapping[str, str], key: str) -> str:
-    words = source_words(sources.get(key, "unknown"))
-    return words.removeprefix(f"{key} (").removesuffix(")") if words.startswith(f"{key} (") else words
+    return "; ".join(
+        f"{key}: {source.level_in_words if source and source.broker_key == key else source or 'unknown'}"
+        for key in keys
+        for source in [values.sources.get(key)]
+    )
 
 
 def ids(brokers: Iterable[int]) -> str:

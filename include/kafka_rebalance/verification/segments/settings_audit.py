@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from kafka_rebalance.errors import KafkaRuleError, ReadError
-from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings, source_words
+from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings, NotReportedError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.open_files import (
@@ -153,8 +153,10 @@ def known_settings(
             continue
         try:
             settings[topic, broker] = configs.roll_settings(topic, broker)
-        except (ReadError, KafkaRuleError) as unusable:
-            silent.append((str(unusable).partition(". ")[0], "its own answer", topic, broker))
+        except NotReportedError as unknown:
+            silent.append((unknown.problem, "its own answer", topic, broker))
+        except KafkaRuleError as refused:
+            silent.append((refused.kafka_message, "its own answer", topic, broker))
     return settings, (
         *grouped(UNKNOWN, "warning", "Look again when it answers.", down),
         *grouped(UNKNOWN, "error", "Let the Kafka user describe the configs of the cluster.", silent),
@@ -185,7 +187,7 @@ def differences(then: EffectiveRollSettings, now: EffectiveRollSettings) -> str:
 def new_sources(then: EffectiveRollSettings, now: EffectiveRollSettings) -> str:
     """Where the values that differ come from now: `segment.ms: log.roll.ms (broker static)`."""
     return "; ".join(
-        f"{key}: {source_words(now.sources.get(key, 'unknown'))}"
+        f"{key}: {now.sources.get(key, 'unknown')}"
         for key, field in FIELDS.items()
         if getattr(then, field) != getattr(now, field)
     )
@@ -222,7 +224,7 @@ def _brokers_differ(topics: Collection[str], configs: ClusterConfigs) -> Iterabl
         values, sources = defaultdict(list), defaultdict(list)
         for broker, settings in own.items():
             values[_text(getattr(settings, field))].append(broker)
-            sources[source_words(settings.sources.get(key, "unknown"))].append(broker)
+            sources[str(settings.sources.get(key, "unknown"))].append(broker)
         affected = tuple(sorted(topic for topic in topics if key not in configs.topics.get(topic, {})))
         if len(values) > 1 and affected:
             yield SegmentFinding(

@@ -22,7 +22,7 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.cancel.actions import CONSENT
-from kafka_rebalance.verification.check_result import Check, document, summarise
+from kafka_rebalance.verification.check_result import Check, CheckName, document, summarise
 from kafka_rebalance.verification.replicas_in_place import check_placement
 from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
 from kafka_rebalance.workflow.cancel.request import rate_digest
@@ -255,7 +255,7 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
         first = summary.failed[0]
         raise VerificationError(
             f"{len(summary.failed)} of {len(checks)} checks failed; first {first.name} of {first.subject}: "
-            f"{first.finding}, must be {first.expectation}. Nothing more was written. Clear this task to look again."
+            f"{first.words}, must be {first.expectation}. Nothing more was written. Clear this task to look again."
         )
     return {"checks": len(checks), **{where.replace(" ", "_"): len(held) for where, held in ends.items()}}
 
@@ -290,7 +290,7 @@ def _checks(client: KazooClient, approved: ApprovedCancel, target: ApprovedPlan)
     holder = cluster_lock.read(client)
     held = holder is not None and (holder.run, holder.digest) == (approved.plan.run, approved.plan.candidate_digest)
     given_back = Check(
-        "lock",
+        CheckName.LOCK,
         approved.plan.run,
         "the run has put back its throttles and given the cluster back",
         "it still holds the cluster: its task release_throttle, or the janitor, has yet to do that"

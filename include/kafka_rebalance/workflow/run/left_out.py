@@ -18,7 +18,7 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.verification.check_result import Check
+from kafka_rebalance.verification.check_result import Check, CheckName
 from kafka_rebalance.workflow.run.folder import RunFolder
 
 
@@ -125,7 +125,7 @@ def check_left_out(left_out: Sequence[LeftOut]) -> tuple[Check, ...]:
     """The verification's results about what was left out: a warning each, with the reason."""
     return tuple(
         Check(
-            "left_out",
+            CheckName.LEFT_OUT,
             str(one.topic_partition),
             "moved as approved, or left out because it was no longer as approved",
             f"left out on purpose: {'; '.join(one.why)}",

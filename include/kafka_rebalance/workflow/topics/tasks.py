@@ -324,7 +324,7 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
         first = summary.failed[0]
         raise VerificationError(
             f"{len(summary.failed)} of {len(checks)} checks failed after {SETTLE_SECONDS:.0f} s; first {first.name} of "
-            f"{first.subject}: {first.finding}, must be {first.expectation}. Nothing more was written. Clear this task "
+            f"{first.subject}: {first.words}, must be {first.expectation}. Nothing more was written. Clear this task "
             "to look again."
         )
     return {"checks": len(checks), "warnings": len(summary.warnings)}
