@@ -8,11 +8,12 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from kafka_rebalance.model.candidate import Move, candidate_digest
-from kafka_rebalance.model.replica_list import rack_rule_problem, replica_list_problem
+from kafka_rebalance.model.replica_list import replica_list_problem
 from kafka_rebalance.model.settings import LEADERS_ALONE, Settings, matches
 from kafka_rebalance.planning.batches import controller_bytes
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from support.plans.batch_runs import run_batches
+from support.plans.rack_rule import rack_rule_problem
 
 Rows = list[dict[str, Any]]
 NOT_SEARCHED = ("given", "as_kafka")  # they promise the limits, and nothing of what the job asks for

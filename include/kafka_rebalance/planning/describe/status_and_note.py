@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_PLACES
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.candidate import Status
-from kafka_rebalance.model.replica_list import JUTE_MAXBUFFER_PLACES
 from kafka_rebalance.planning.batches.controller_bytes import TooLarge
 from kafka_rebalance.planning.describe.planned_elections import Ending
 from kafka_rebalance.planning.describe.shortfall import (
