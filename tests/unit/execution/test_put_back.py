@@ -1,35 +1,26 @@
-"""The lease of a throttle: exactly the approved copies, what was there recorded once, nothing lifted too early."""
+"""What a throttle set is put back, and nothing else is touched."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kafka_rebalance.documents.cluster.throttle_lease import RateChange, ThrottleLease
-from kafka_rebalance.errors import ArtifactError, LockHeldError, ThrottleError
-from kafka_rebalance.execution.throttle.in_force import check_in_force, confirm, set_changes, with_rate
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
+from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.execution.throttle.in_force import confirm, set_changes
 from kafka_rebalance.execution.throttle.put_back import release
 from kafka_rebalance.execution.throttle.recorded_before import take_lease
-from kafka_rebalance.execution.throttle.wanted import desired_throttle
 from support.kafka.small_clusters import DIGEST, move, tp
 
 LEADERS = "leader.replication.throttled.replicas"
 FOLLOWERS = "follower.replication.throttled.replicas"
 LEADER_RATE = "leader.replication.throttled.rate"
 FOLLOWER_RATE = "follower.replication.throttled.rate"
-
 MOVES = [move("t-0", [1, 2], [2, 3]), move("t-1", [2, 1], [1, 2])]
 RATE = 10_000_000
-WANTED = {
-    "topics/t": {LEADERS: "0:1,0:2", FOLLOWERS: "0:3"},
-    "brokers/1": {LEADER_RATE: "10000000"},
-    "brokers/2": {LEADER_RATE: "10000000"},
-    "brokers/3": {FOLLOWER_RATE: "10000000"},
-}
 
 
 def lease(current=None, moves=MOVES, rate=RATE):
@@ -46,127 +37,6 @@ def applied(configs, changes):
             else:
                 after.setdefault(entity, {})[key] = value
     return {entity: values for entity, values in after.items() if values}
-
-
-def test_exactly_the_replicas_that_copy_and_the_brokers_they_sit_on_are_throttled():
-    assert desired_throttle(MOVES, RATE) == WANTED
-
-
-def test_a_broker_that_sends_and_receives_has_both_rates():
-    wanted = desired_throttle([move("t-0", [1, 2], [2, 3]), move("u-0", [3], [1])], 5)
-    assert wanted["brokers/1"] == {LEADER_RATE: "5", FOLLOWER_RATE: "5"}
-    assert wanted["brokers/2"] == {LEADER_RATE: "5"}
-    assert wanted["topics/u"] == {LEADERS: "0:3", FOLLOWERS: "0:1"}
-
-
-def test_moves_that_copy_nothing_need_no_throttle():
-    assert desired_throttle([move("t-0", [1, 2, 3], [3, 2]), move("t-1", [1, 2], [2, 1])], RATE) == {}
-
-
-@pytest.mark.parametrize("rate", [0, -1, 1.5, True, "10", None])
-def test_a_rate_that_lets_nothing_through_is_refused(rate):
-    with pytest.raises(ThrottleError, match="Nothing was written"):
-        desired_throttle(MOVES, rate)
-
-
-def test_what_was_there_is_recorded_key_by_key():
-    current = {"topics/t": {LEADERS: "9:1", "segment.bytes": "5"}, "brokers/1": {LEADER_RATE: "7"}}
-    assert lease(current).prior == {
-        "topics/t": {LEADERS: "9:1", FOLLOWERS: None},
-        "brokers/1": {LEADER_RATE: "7"},
-        "brokers/2": {LEADER_RATE: None},
-        "brokers/3": {FOLLOWER_RATE: None},
-    }
-
-
-def test_a_second_try_keeps_what_the_first_one_recorded():
-    first = lease({"brokers/1": {LEADER_RATE: "7"}})
-    ours = applied({}, set_changes(first, {}))
-    again = take_lease("run-1", DIGEST, MOVES, RATE, ours, existing=first)
-    assert again.prior["brokers/1"] == {LEADER_RATE: "7"}
-    assert again == first
-
-
-@pytest.mark.parametrize("theirs", ["123", None])
-def test_a_rate_that_others_set_after_it_was_put_back_is_what_comes_back_after_the_next_try(theirs):
-    first = lease({"brokers/1": {LEADER_RATE: "7"}})
-    ours = applied({}, set_changes(first, {}))
-    partly = {**ours, "brokers/1": {} if theirs is None else {LEADER_RATE: theirs}}
-    again = take_lease("run-1", DIGEST, MOVES, RATE, partly, existing=first)
-    assert again.prior == {**first.prior, "brokers/1": {LEADER_RATE: theirs}}
-    during = applied(partly, set_changes(again, partly))
-    assert during["brokers/1"] == {LEADER_RATE: str(RATE)}
-    assert release(again, during).changes["brokers/1"] == {LEADER_RATE: theirs}
-
-
-def test_no_rate_of_a_lease_is_taken_for_what_was_there_before():
-    first = lease({"brokers/1": {LEADER_RATE: "7"}})
-    changed = with_rate(first, RateChange(2 * RATE, "uma", "2026-11-21T00:00:00+00:00"))
-    for now in (RATE, 2 * RATE, 7):
-        partly = {"brokers/1": {LEADER_RATE: str(now)}}
-        assert take_lease("run-1", DIGEST, MOVES, RATE, partly, existing=changed).prior == changed.prior
-
-
-@pytest.mark.parametrize(
-    ("run", "digest", "rate"), [("run-2", DIGEST, RATE), ("run-1", "other", RATE), ("run-1", DIGEST, RATE + 1)]
-)
-def test_a_lease_that_is_not_this_runs_is_not_taken_over(run, digest, rate):
-    with pytest.raises(LockHeldError if run == "run-2" else ThrottleError, match="Nothing was written"):
-        take_lease(run, digest, MOVES, rate, {}, existing=lease())
-
-
-def test_a_lease_of_a_run_of_that_name_in_another_airflow_is_not_taken_over():
-    theirs = dataclasses.replace(lease(), owner="http://there")
-    with pytest.raises(LockHeldError, match="Run run-1 of http://there holds a throttle"):
-        take_lease("run-1", DIGEST, MOVES, RATE, {}, owner="http://here", existing=theirs)
-
-
-def test_a_lease_covers_moves_that_were_left_out_since_and_none_that_were_added():
-    both, one = [*MOVES, move("t-2", [1, 2], [1, 4])], MOVES
-    assert take_lease("run-1", DIGEST, one, RATE, {}, existing=lease(moves=both)) == lease(moves=both)
-    with pytest.raises(ThrottleError, match="for other replicas"):
-        take_lease("run-1", DIGEST, both, RATE, {}, existing=lease(moves=one))
-
-
-@pytest.mark.parametrize(
-    ("there", "written"),
-    [
-        (None, "0:1,0:2"),
-        ("", "0:1,0:2"),
-        ("9:1", "9:1,0:1,0:2"),
-        ("9:1, 0:2", "9:1,0:2,0:1"),
-        ("0:2,0:1", None),  # all of ours are there: nothing to write
-        ("*", None),
-    ],
-)
-def test_lists_are_merged_with_what_somebody_else_has_there(there, written):
-    current = {} if there is None else {"topics/t": {LEADERS: there}}
-    assert set_changes(lease(current), current).get("topics/t", {}).get(LEADERS) == written
-
-
-def test_a_foreign_rate_is_replaced_for_as_long_as_the_run_lasts():
-    current = {"brokers/1": {LEADER_RATE: "7"}, "brokers/2": {LEADER_RATE: "99999999999"}}
-    held = lease(current)
-    during = applied(current, set_changes(held, current))
-    assert during["brokers/1"][LEADER_RATE] == during["brokers/2"][LEADER_RATE] == str(RATE)
-    assert applied(during, release(held, during).changes) == current
-
-
-def test_confirm_names_each_key_that_is_not_in_force():
-    held = lease()
-    during = applied({}, set_changes(held, {}))
-    assert confirm(held, during) == ()
-    check_in_force(held, during)
-    during["brokers/1"][LEADER_RATE] = "1"
-    during["topics/t"] = {LEADERS: "0:1", FOLLOWERS: "0:3,8:8"}  # more than ours is no difference
-    del during["brokers/3"]
-    assert confirm(held, during) == (
-        f"topics/t: {LEADERS} is '0:1', it must be '0:1,0:2'",
-        f"brokers/1: {LEADER_RATE} is '1', it must be '10000000'",
-        f"brokers/3: {FOLLOWER_RATE} is not set, it must be '10000000'",
-    )
-    with pytest.raises(ThrottleError, match="No further move was requested"):
-        check_in_force(held, during)
 
 
 def test_release_takes_out_what_was_set_and_can_be_repeated():

@@ -1,41 +1,17 @@
-"""When a batch is looked at again, how long one should take, and whether one may still begin."""
+"""When a batch may begin, and by when all must be over."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.execution.eta import CONTROLLER_SECONDS, predicted_seconds
-from kafka_rebalance.execution.follow.look_interval import seconds_to_next_look
 from kafka_rebalance.execution.time_window import Window, read_window
 from support.kafka.small_clusters import move
 
 NOW = datetime(2026, 11, 21, 22, tzinfo=UTC)
-
-
-@pytest.mark.parametrize(
-    ("age", "quiet", "eta", "expected"),
-    [
-        (0, 0, 3600, 0.5),  # a young batch
-        (600, 600, 3600, 15),  # the middle of a long copy
-        (600, 600, 60, 6),
-        (600, 600, 3, 0.5),  # near its end
-        (600, 0, None, 0.5),  # a partition just went on, and nobody knows for how long the others will not
-        (600, 60, None, 6),
-        (9000, 9000, None, 15),  # waits for a broker
-    ],
-)
-def test_a_batch_is_looked_at_often_when_it_is_young_or_near_its_end(age, quiet, eta, expected):
-    assert seconds_to_next_look(0.5, 15, age_seconds=age, quiet_seconds=quiet, eta_seconds=eta) == expected
-
-
-@given(*[st.floats(0, 1e6)] * 2, st.none() | st.floats(0, 1e9))
-def test_the_bounds_hold(age, quiet, eta):
-    assert 2 <= seconds_to_next_look(2, 30, age_seconds=age, quiet_seconds=quiet, eta_seconds=eta) <= 30
 
 
 def test_a_batch_takes_as_long_as_its_busiest_broker():
