@@ -12,7 +12,13 @@ from kafka_rebalance.errors import (
     WriteError,
 )
 from kafka_rebalance.model.partition import TopicIdentity
-from kafka_rebalance.zookeeper.topic_writes import add_partitions, delete_topic, read_deletion, set_topic_configs
+from kafka_rebalance.zookeeper.topic_writes import (
+    Deletion,
+    add_partitions,
+    delete_topic,
+    read_deletion,
+    set_topic_configs,
+)
 from kafka_rebalance.zookeeper.writer import Outcome
 from support.zookeeper.fake_zookeeper import REASSIGN, SimulatedController, fake_cluster
 from support.zookeeper.topic_changes import (
@@ -31,6 +37,8 @@ from support.zookeeper.topic_changes import (
     put,
     reassign,
 )
+
+GONE = Deletion(marked=False, topic_left=False, config_left=False)
 
 
 @pytest.fixture(params=["2.0", "2.8"])
@@ -343,18 +351,17 @@ def test_a_deletion_is_finished_only_when_assignment_config_and_mark_are_gone(fa
     mark(fake)
     for left in (TOPIC, CONFIG, MARKER):
         deletion = read_deletion(fake, "orders", expected=approved)
-        assert not deletion.is_finished
-        assert not deletion.is_refused
         assert (deletion.marked, deletion.topic_left, deletion.config_left) == (True, left == TOPIC, left != MARKER)
         fake.delete(left, recursive=True)
-    assert read_deletion(fake, "orders", expected=approved).is_finished
+    assert read_deletion(fake, "orders", expected=approved) == GONE
 
 
 def test_a_mark_that_goes_without_the_topic_is_a_refusal(fake):
-    assert read_deletion(fake, "orders", expected=identity(fake)).is_refused
+    refused = read_deletion(fake, "orders", expected=identity(fake))
+    assert (refused.marked, refused.topic_left) == (False, True)
 
 
 def test_a_topic_made_since_under_the_same_name_does_not_hold_up_a_deletion(fake, version):
     approved = identity(fake)
     make_again(fake, version)
-    assert read_deletion(fake, "orders", expected=approved).is_finished
+    assert read_deletion(fake, "orders", expected=approved) == GONE
