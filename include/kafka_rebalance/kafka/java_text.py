@@ -6,6 +6,9 @@ import math
 import re
 from decimal import Decimal
 
+INT_MAX = 2**31 - 1  # Integer.MAX_VALUE
+LONG_MAX = 2**63 - 1  # Long.MAX_VALUE
+
 _BLANKS = "".join(map(chr, range(0x21)))
 # Decimal digits of every script, as Character.digit takes them; Python does not convert thousands of them.
 _INTEGER = re.compile(r"[+-]?\d{1,1000}")

@@ -9,9 +9,8 @@ from enum import StrEnum
 from typing import NamedTuple
 
 from kafka_rebalance.errors import KafkaRuleError, ReadError
+from kafka_rebalance.kafka.java_text import INT_MAX
 from kafka_rebalance.model.configs import BrokerConfigs
-
-_INT_MAX = 2**31 - 1
 
 TOPIC_SOURCE = "DYNAMIC_TOPIC_CONFIG"  # AdminClient's name for a value out of `/config/topics/T`
 SOURCE_WORDS = {  # AdminClient's names, highest precedence first
@@ -242,6 +241,6 @@ def should_roll(
     if time_index_entries >= time_index_max_entries - 1:
         return RollReason.TIME_INDEX
     # Indexes hold offsets relative to the base in 32 bits.
-    if not 0 <= max_offset_in_messages - base_offset <= _INT_MAX:
+    if not 0 <= max_offset_in_messages - base_offset <= INT_MAX:
         return RollReason.OFFSET
     return None

@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.finding import listed
 from kafka_rebalance.verification.check_result import Check, CheckName
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.roll_rules import RULES, TopicData, broken_rules
-from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, ids
+from kafka_rebalance.verification.segments.segment_finding import SegmentFinding
 from kafka_rebalance.verification.segments.settings_audit import (
     UNKNOWN,
     Settings,
@@ -89,7 +90,7 @@ def _sound(
     for (rule, text, was_known), findings in told.items():
         brokers = [broker for finding in findings for broker in finding.brokers]
         finding = findings[0]
-        where = f" on broker {ids(brokers)}" if brokers else ""
+        where = f" on broker {listed(brokers)}" if brokers else ""
         words = f"{text}{where} ({finding.source})"
         is_error = finding.severity == "error" or rule in _FAILS
         if was_known or not is_error:
@@ -97,7 +98,7 @@ def _sound(
         else:
             yield Check(name, topic, _EXPECTATIONS[rule], words, False)
     if not wrong:
-        finding_text = f"all {len(RULES)} rules hold on broker {ids(holders)}"
+        finding_text = f"all {len(RULES)} rules hold on broker {listed(holders)}"
         yield Check(name, topic, "every rule for segment settings holds", finding_text, True)
 
 
@@ -111,7 +112,7 @@ def _unchanged(topic: str, brokers: Sequence[int], then: Settings, now: Settings
         elif before != here:
             changes.append(f"{differences(before, here)} on broker {broker} ({new_sources(before, here)})")
     finding = "; ".join(changes) or (
-        f"as at the snapshot on broker {ids(brokers)}" if brokers else "nothing to compare"
+        f"as at the snapshot on broker {listed(brokers)}" if brokers else "nothing to compare"
     )
     return Check(
         CheckName.SEGMENT_SETTINGS_UNCHANGED, topic, "the same settings as at the snapshot", finding, not changes

@@ -9,6 +9,7 @@ from typing import TypeVar
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ClusterNotReadyError, ReadError
+from kafka_rebalance.kafka.java_text import INT_MAX
 from kafka_rebalance.model.cluster_view import BatchView, BrokerRegistration, ClusterView, Controller, SettledController
 from kafka_rebalance.model.partition import PartitionState, PartitionView, TopicAssignment, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, exists, read_children, read_znodes, sync
@@ -24,7 +25,6 @@ from kafka_rebalance.zookeeper.znodes import (
     decode_topic,
     paths,
 )
-from kafka_rebalance.zookeeper.znodes.json_fields import INT_MAX
 
 K = TypeVar("K")
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 from kafka_rebalance.model.amounts_in_words import share_in_words
+from kafka_rebalance.model.finding import listed
 
 GROWN = 0.10  # of a broker's share: by how much the imbalance has to have grown
 AGAIN_AFTER = timedelta(days=14)
@@ -44,8 +45,8 @@ def changed_since(rejection: Rejection, now: Seen, at: datetime, limit: float, w
         if skew > limit and skew - was >= GROWN:
             changes.append(f"{words[resource]} were {share_in_words(was)} off then and are {share_in_words(skew)} now")
     came, went = sorted(now.brokers - before.brokers), sorted(before.brokers - now.brokers)
-    changes += [f"broker {_ids(came)} came"] if came else []
-    changes += [f"broker {_ids(went)} went"] if went else []
+    changes += [f"broker {listed(came)} came"] if came else []
+    changes += [f"broker {listed(went)} went"] if went else []
     if now.rack_violations > before.rack_violations:
         many = "" if now.rack_violations == 1 else "s"
         changes.append(f"{now.rack_violations} rack violation{many} instead of {before.rack_violations}")
@@ -70,7 +71,3 @@ def not_again(rejection: Rejection) -> str:
 def again(rejection: Rejection, changes: list[str]) -> str:
     """What to tell the approver of a proposal that was rejected before."""
     return f"proposed again although {rejection.by} rejected it on {rejection.at:%Y-%m-%d}: {'; '.join(changes)}"
-
-
-def _ids(brokers: list[int]) -> str:
-    return ", ".join(map(str, brokers))

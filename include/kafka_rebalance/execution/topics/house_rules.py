@@ -12,6 +12,7 @@ from kafka_rebalance.errors import ArtifactError, StaleProposalError
 from kafka_rebalance.kafka.throttles import LIST_KEYS
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.finding import listed
 from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.model.policy import Policy
 
@@ -113,7 +114,7 @@ def _kept_out(change: TopicChange, policy: Policy) -> Iterable[str]:
     used = {broker for held in change.new_partitions.values() for broker in held}
     shut = sorted(used & set(policy.brokers_out))
     if shut:
-        yield f"broker {_listed(shut)} is kept out by the policy's brokers_out"
+        yield f"broker {listed(shut)} is kept out by the policy's brokers_out"
 
 
 def _replication_problems(
@@ -154,7 +155,7 @@ def _size_problems(change: TopicChange, policy: Policy, replicas: Mapping[int, i
     if full:
         first = full[0]
         yield (
-            f"broker {_listed(full)} would hold more replicas than the policy's replicas_per_broker "
+            f"broker {listed(full)} would hold more replicas than the policy's replicas_per_broker "
             f"{policy.replicas_per_broker}, the first of them {replicas.get(first, 0) + added[first]}"
         )
 
@@ -187,7 +188,3 @@ def check_still(change: TopicChange, *, configs_now: Mapping[str, str], register
             f"Topic {change.topic} or the cluster has changed since this was shown: {'; '.join(stale)}. "
             "Nothing was written. Start a new Dag run."
         )
-
-
-def _listed(numbers: Iterable[int]) -> str:
-    return ", ".join(map(str, numbers))

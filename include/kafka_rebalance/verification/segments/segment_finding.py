@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings
+from kafka_rebalance.model.finding import listed
 
 Severity = Literal["error", "warning"]
 
@@ -44,7 +45,7 @@ class SegmentFinding:
 
     def __str__(self) -> str:
         """One line for a log or an error."""
-        where = [f"broker {ids(self.brokers)}"] if self.brokers else []
+        where = [f"broker {listed(self.brokers)}"] if self.brokers else []
         if self.topics:
             more = f" and {len(self.topics) - 3} more" if len(self.topics) > 3 else ""
             where.insert(0, f"topic {', '.join(self.topics[:3])}{more}")
@@ -86,8 +87,3 @@ def sources_of(values: EffectiveRollSettings, keys: Sequence[str]) -> str:
         for key in keys
         for source in [values.sources.get(key)]
     )
-
-
-def ids(brokers: Iterable[int]) -> str:
-    """`1, 2, 3`."""
-    return ", ".join(map(str, brokers))

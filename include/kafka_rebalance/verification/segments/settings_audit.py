@@ -11,6 +11,7 @@ from typing import Any
 from kafka_rebalance.errors import KafkaRuleError, ReadError
 from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings, NotReportedError
 from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.finding import listed
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.open_files import (
     BrokerFiles,
@@ -21,7 +22,7 @@ from kafka_rebalance.verification.segments.open_files import (
     too_many_maps,
 )
 from kafka_rebalance.verification.segments.roll_rules import TopicData, broken_rules
-from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, grouped, ids, in_order
+from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, grouped, in_order
 from kafka_rebalance.verification.segments.unloadable_configs import UNLOADABLE, stored_findings, throttles_left
 
 Settings = dict[tuple[str, int], EffectiveRollSettings]  # by topic and broker
@@ -240,7 +241,7 @@ def _brokers_differ(topics: Collection[str], configs: ClusterConfigs) -> Iterabl
 
 def _by_broker(words: Mapping[str, Sequence[int]]) -> str:
     """`604800000 on broker 1, 2; 3600000 on broker 3`."""
-    return "; ".join(f"{text} on broker {ids(brokers)}" for text, brokers in words.items())
+    return "; ".join(f"{text} on broker {listed(brokers)}" for text, brokers in words.items())
 
 
 def _text(value: object) -> str:

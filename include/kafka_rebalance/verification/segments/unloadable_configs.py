@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 
 from kafka_rebalance.errors import KafkaRuleError
+from kafka_rebalance.kafka.java_text import LONG_MAX
 from kafka_rebalance.kafka.segment_roll import BROKER_KEYS, TOPIC_KEYS
 from kafka_rebalance.kafka.throttles import LIST_KEYS, RATE_KEYS
 from kafka_rebalance.kafka.topics import check_topic_config, check_topic_config_names
@@ -18,7 +19,6 @@ from kafka_rebalance.verification.segments.cluster_configs import DEFAULT_BROKER
 from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, Severity
 
 UNLOADABLE, IGNORED, THROTTLE_LEFT = "unloadable", "ignored", "throttle_left"
-_LONG_MAX = 2**63 - 1
 # The coarser forms, and what is a broker's own, are read from server.properties alone.
 _STATIC_ONLY = frozenset(
     key for key in BROKER_KEYS if key not in TOPIC_KEYS or key.endswith((".hours", ".minutes"))
@@ -54,7 +54,7 @@ def broker_config_problem(key: str, value: str, version: str) -> tuple[str, str]
         return IGNORED, f"{key} is a topic's name, which means nothing here; a broker's is {_BROKER_NAMES[key]}"
     if key in _STATIC_ONLY:
         return IGNORED, f"{key} is read from server.properties alone, so it means nothing here"
-    if key in RATE_KEYS and not (value.strip().isdecimal() and int(value) <= _LONG_MAX):
+    if key in RATE_KEYS and not (value.strip().isdecimal() and int(value) <= LONG_MAX):
         return UNLOADABLE, f"Invalid value {_shown(value)} for configuration {key}: not whole bytes a second"
     if key in TOPIC_KEYS and topic_config_problem(TOPIC_KEYS[key], value, version):
         return UNLOADABLE, f"Invalid value {_shown(value)} for configuration {key}"

@@ -6,9 +6,9 @@ import re
 from collections.abc import Mapping
 
 from kafka_rebalance.errors import WriteError
+from kafka_rebalance.kafka.java_text import INT_MAX, LONG_MAX
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.json_fields import (
-    INT_MAX,
     compact_json,
     corrupt,
     is_topic_name,
@@ -18,7 +18,6 @@ from kafka_rebalance.zookeeper.znodes.json_fields import (
     show,
 )
 
-_LONG_MAX = 2**63 - 1
 _RATE = re.compile(r"[0-9]{1,19}", re.ASCII)
 # ThrottledReplicaListValidator: `*`, or partition:broker pairs, or nothing.
 _REPLICA_LIST = re.compile(r"\*|(?:[0-9]{1,10}:[0-9]{1,10}(?:\s*,\s*[0-9]{1,10}:[0-9]{1,10})*)?", re.ASCII)
@@ -79,7 +78,7 @@ def throttle_problem(entity: str, changes: Mapping[str, str | None]) -> str | No
             continue
         if not isinstance(value, str):
             return f"{key} must be a text, not {show(value)}"
-        if key in _RATE_KEYS and not (_RATE.fullmatch(value) and int(value) <= _LONG_MAX):
+        if key in _RATE_KEYS and not (_RATE.fullmatch(value) and int(value) <= LONG_MAX):
             return f"{key} must be whole bytes a second, not {show(value)}"
         if key in _LIST_KEYS and not _REPLICA_LIST.fullmatch(value):
             return f"{key} must be partition:broker pairs or *, not {show(value)}"

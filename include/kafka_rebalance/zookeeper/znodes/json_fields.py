@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import NoReturn
 
 from kafka_rebalance.errors import CorruptZnodeError
+from kafka_rebalance.kafka.java_text import INT_MAX, LONG_MAX
 
-INT_MAX = 2**31 - 1
 # Topic.validate (clients): ASCII letters, digits, dot, underscore, hyphen; at most 249 characters.
 _TOPIC_NAME = re.compile(r"[a-zA-Z0-9._-]{1,249}", re.ASCII)
 _DECIMAL = re.compile(r"0|[1-9][0-9]{0,18}", re.ASCII)
@@ -100,7 +100,7 @@ def parse_milliseconds(path: str, name: str, value: object) -> int | None:
     """A time that Kafka writes as a text of milliseconds; None where it is absent."""
     if value is None:
         return None
-    text = str(value) if type(value) is int and 0 <= value < 2**63 else value
+    text = str(value) if type(value) is int and 0 <= value <= LONG_MAX else value
     if not isinstance(text, str) or not _DECIMAL.fullmatch(text):
         raise corrupt(path, f"{name} must be a text of milliseconds, not {show(value)}")
     return int(text)

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from kafka_rebalance.errors import WriteError
+from kafka_rebalance.kafka.java_text import INT_MAX
 from kafka_rebalance.kafka.versions import behaviour
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
 from kafka_rebalance.model.replica_list import replica_list_problem
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.json_fields import (
-    INT_MAX,
     compact_json,
     is_topic_name,
     parse_brokers,
