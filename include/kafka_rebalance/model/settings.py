@@ -16,9 +16,10 @@ _LARGEST_LONG = 2**63 - 1  # Kafka's rates and sizes are Java's longs, and so ar
 
 JOBS = ("balance", "leaders", "elect", "drain", "replace", "replication_factor", "relieve", "repair_racks")
 LEADERS_ALONE = ("leaders", "elect")  # of the jobs, those that copy nothing
-OPTIMAL = "optimal"  # where the cluster is small enough to be solved exactly
-SEARCHED = ("leaders_only", "light", "balanced", OPTIMAL)  # the planner's own candidates
-CANDIDATES = (*SEARCHED, "as_kafka")  # what a run may ask for; `given` is there whenever there is a plan
+# The planner's own candidates; `optimal` where the cluster is small enough to be solved exactly.
+LEADERS_ONLY, LIGHT, BALANCED, OPTIMAL = SEARCHED = ("leaders_only", "light", "balanced", "optimal")
+AS_KAFKA, GIVEN = "as_kafka", "given"  # the candidates that are not searched
+CANDIDATES = (*SEARCHED, AS_KAFKA)  # what a run may ask for; `given` is there whenever there is a plan
 TOLERANCE, FEWEST_BYTES = PREFERENCES = ("tolerance", "fewest_bytes")  # what the recommended candidate meets first
 OFFER, REFUSE = LESS_EVEN_PLANS = ("offer", "refuse")
 ONE_RACK = "one_rack"

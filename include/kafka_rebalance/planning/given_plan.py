@@ -17,7 +17,7 @@ from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.reassignment_json import check_executable, generate, parse_plan
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.settings import REFUSE
+from kafka_rebalance.model.settings import AS_KAFKA, GIVEN, REFUSE
 from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.described_candidate import (
     DescribedCandidate,
@@ -38,7 +38,7 @@ from kafka_rebalance.planning.problem.arrays import (
     widened,
 )
 from kafka_rebalance.planning.problem.loads import DISK, replica_loads
-from kafka_rebalance.planning.rules.goals import AS_KAFKA, GIVEN, goal_of
+from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.min_insync import cut_below, topics_and_least
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.amounts_in_words import bound_in_words
-from kafka_rebalance.model.settings import OPTIMAL, Settings
+from kafka_rebalance.model.settings import BALANCED, LIGHT, OPTIMAL, Settings
 from kafka_rebalance.planning.candidates import best_of, described, searched
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
@@ -44,7 +44,7 @@ def offered(problem: Problem) -> tuple[str, ...]:
 
 def trials_of(problem: Problem, name: str) -> int:
     """How often the candidate is searched: as often as the settings say, where chance has a part in it."""
-    return problem.settings.trials if name in ("light", "balanced") else 1
+    return problem.settings.trials if name in (LIGHT, BALANCED) else 1
 
 
 class Stopwatch:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from kafka_rebalance.model.settings import GIVEN
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.rules.goals import GIVEN
 
 
 def front(plans: Sequence[DescribedCandidate]) -> tuple[DescribedCandidate, ...]:

@@ -10,13 +10,22 @@ from collections.abc import Sequence
 
 from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
 from kafka_rebalance.model.candidate import Status
-from kafka_rebalance.model.settings import FEWEST_BYTES, LEADERS_ALONE, SEARCHED, Settings
+from kafka_rebalance.model.settings import (
+    BALANCED,
+    FEWEST_BYTES,
+    GIVEN,
+    LEADERS_ALONE,
+    LEADERS_ONLY,
+    LIGHT,
+    OPTIMAL,
+    SEARCHED,
+    Settings,
+)
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.describe.shortfall import Shortfall
-from kafka_rebalance.planning.rules.goals import GIVEN
 
 # Of equal merit, what was asked for comes first; Kafka's own assignment is never recommended.
-_PREFERRED = ("balanced", "optimal", "light", "leaders_only")
+_PREFERRED = (BALANCED, OPTIMAL, LIGHT, LEADERS_ONLY)
 _AS_EVEN = 0.005  # of a share: less is no difference on paper
 
 
@@ -69,7 +78,7 @@ def _does_more_than_reorder(plan: DescribedCandidate) -> bool:
 
 def _why_none(settings: Settings, ours: Sequence[DescribedCandidate]) -> Why:
     """Re-ordered lists do no job but `leaders` and `elect`, so they say nothing on whether it can be done."""
-    at_work = [plan for plan in ours if plan.candidate.name != "leaders_only" or settings.job in LEADERS_ALONE]
+    at_work = [plan for plan in ours if plan.candidate.name != LEADERS_ONLY or settings.job in LEADERS_ALONE]
     if at_work and all(plan.candidate.status == Status.INFEASIBLE for plan in at_work):
         return Why.NOT_POSSIBLE
     changing = [plan for plan in ours if plan.candidate.moves]

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.model.settings import LEADERS_ALONE, Settings
+from kafka_rebalance.model.settings import BALANCED, LEADERS_ALONE, LIGHT, Settings
 from kafka_rebalance.planning.bounds.bands import Bands, band
 from kafka_rebalance.planning.bounds.simple_bound import moved_bytes_bound
 from kafka_rebalance.planning.evenness.scores import outside_band
@@ -80,7 +80,7 @@ class Held:
 
 def asked_of(settings: Settings) -> Goal:
     """What the job asks of every candidate; with `relieve_above` that is what `light` does."""
-    return goal_of(settings, "light" if settings.relieve_above is not None else "balanced")
+    return goal_of(settings, LIGHT if settings.relieve_above is not None else BALANCED)
 
 
 def held_to_the_job(problem: Problem, targets: Floats, scale: Floats) -> Held:

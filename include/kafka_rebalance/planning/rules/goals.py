@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_rebalance.model.settings import LEADERS_ALONE, SEARCHED, Settings
-
-GIVEN, AS_KAFKA = "given", "as_kafka"  # the candidates that are not searched
+from kafka_rebalance.model.settings import GIVEN, LEADERS_ALONE, LEADERS_ONLY, LIGHT, SEARCHED, Settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,9 +26,9 @@ def candidate_names(settings: Settings) -> tuple[str, ...]:
     """The candidates to compute. Jobs `leaders` and `elect` have one answer of ours, so it is offered once."""
     asked = settings.candidates
     if settings.job == "elect":
-        return ("leaders_only",)
-    if settings.job == "leaders" and "leaders_only" in asked:
-        asked = tuple(name for name in asked if name == "leaders_only" or name not in SEARCHED)
+        return (LEADERS_ONLY,)
+    if settings.job == "leaders" and LEADERS_ONLY in asked:
+        asked = tuple(name for name in asked if name == LEADERS_ONLY or name not in SEARCHED)
     return asked if settings.plan is None else (*asked, GIVEN)
 
 
@@ -52,8 +50,8 @@ def goal_of(settings: Settings, name: str) -> Goal:
             elects=False,
             searched=False,
         )
-    job, light = settings.job, name == "light"
-    moves = name != "leaders_only" and job not in LEADERS_ALONE
+    job, light = settings.job, name == LIGHT
+    moves = name != LEADERS_ONLY and job not in LEADERS_ALONE
     balances = moves and (not light or job in ("balance", "relieve"))
     all_leaders = job != "elect" and ((balances and settings.relieve_above is None) or not moves)
     return Goal(
