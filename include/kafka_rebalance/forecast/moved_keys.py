@@ -1,6 +1,6 @@
 """What more partitions do to a topic's keys: how many change partition, and how evenly rows lie before and after.
 
-The share of keys is exact and needs no data. Rows need a sample (`forecast.sample`): keys are not
+The share of keys is exact and needs no data. Rows need a sample (`documents.requests.key_sample`): keys are not
 equally frequent.
 """
 

@@ -1,7 +1,8 @@
 """One file of a day's many, so that a crash at any point loses no row and counts none twice. Without Spark.
 
 First the new file is written beside the others, read back and counted; only then are the others removed, and of those
-only what still holds the very bytes that were merged. How readers take what they find meanwhile: `model.ledger_files`.
+only what still holds the very bytes that were merged. How readers take what they find meanwhile:
+`documents.ledger_files`.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How full single log dirs get while a plan runs.
 
-Which of a broker's log dirs gets which replica is Kafka's choice (`kafka.log_dirs`): how many come into each is nearly
-certain, which of them is not. So this gives what is expected, and what is not exceeded in nine of ten cases.
+Which of a broker's log dirs gets which replica is Kafka's choice (`kafka.log_dir_choice`): how many come into each is
+nearly certain, which of them is not. So this gives what is expected, and what is not exceeded in nine of ten cases.
 """
 
 from __future__ import annotations

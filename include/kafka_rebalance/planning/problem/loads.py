@@ -46,7 +46,7 @@ def bytes_out(problem: Problem, replicas: Ints, leaders: Ints) -> Floats | None:
     """[broker] Bytes a second that leave it, None where not known what comes in. `leaders` is [partition row].
 
     Where nothing says what consumers read they count as reading once what is written, as for the throttle `auto`
-    (`execution.rates.traffic`). The planner's own metric leaves them out then.
+    (`execution.throttle.auto_rate.traffic`). The planner's own metric leaves them out then.
     """
     if problem.bytes_in is None:
         return None

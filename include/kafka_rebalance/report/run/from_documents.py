@@ -1,6 +1,6 @@
 """What one run's page says, as values: built from the documents of the run's folder, without reading anything.
 
-Documents are those of `model.artifacts`; one that is not written yet is None, and the report says what is missing.
+Documents are those of `documents.json_files`; one that is not written yet is None, and the report says what is missing.
 """
 
 from __future__ import annotations

@@ -164,7 +164,7 @@ class BatchFollower:
         return {"state": state, "batch": self.batch.number, "message": message}
 
     def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
-        """How long to wait after the last look; see `pacing`."""
+        """How long to wait after the last look; see `look_interval`."""
         seen = self._movement
         if self._unreadable_for is not None:
             return max(quickest, min(slowest, self._unreadable_for / 10))

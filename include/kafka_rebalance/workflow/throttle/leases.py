@@ -2,10 +2,10 @@
 them, and the record of each in its cluster.
 
 A lease is never written over. Each change of it is a file of its own, named by the generation of the fence
-(`zookeeper.lock`) under which it is made, and the latest generation is the cluster's lease. Storage offers no compare
-and swap; but whoever was frozen between reading a lease and writing it, and wakes when others have gone on, writes a
-file that is earlier than theirs: nobody reads it, and what it says was never set, since configs are written under the
-same fence. So everybody who changes a lease raises the fence first, and reads the lease after that.
+(`zookeeper.cluster_lock`) under which it is made, and the latest generation is the cluster's lease. Storage offers no
+compare and swap; but whoever was frozen between reading a lease and writing it, and wakes when others have gone on,
+writes a file that is earlier than theirs: nobody reads it, and what it says was never set, since configs are written
+under the same fence. So everybody who changes a lease raises the fence first, and reads the lease after that.
 
 Files before one that was given back are removed. A copy of a lease goes into the run's folder, for its page.
 """

@@ -91,7 +91,7 @@ def parse_brokers(path: str, name: str, value: object) -> tuple[int, ...]:
     """A list of broker ids.
 
     Empty lists and repeated ids are returned as they stand: Kafka does store them after a bad reassignment, and a
-    cluster in that condition must stay readable. `model.rules.replica_list_problem` names them.
+    cluster in that condition must stay readable. `model.replica_list.replica_list_problem` names them.
     """
     return tuple(parse_integer(path, f"each broker id of {name}", broker) for broker in parse_list(path, name, value))
 
