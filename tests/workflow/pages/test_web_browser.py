@@ -39,8 +39,6 @@ from support.airflow.web_run import Run, janitor_report, waiting
 from support.documents import report_samples as samples
 from support.waiting import wait
 
-pytestmark = pytest.mark.usefixtures("tables")
-
 DEADLINE_SECONDS = 30
 LOOKED_AT = datetime.fromisoformat(samples.progress()["updated_at"])
 WIDTHS = (1280, 390)
@@ -78,8 +76,6 @@ STAGES: dict[str, dict[str, Any]] = {
     "verified": UNDER_WAY | {json_files.BATCHES: ENDED, json_files.VERIFICATION: samples.verification(passed=True)},
     "failed": UNDER_WAY | {json_files.VERIFICATION: samples.verification()},
 }
-
-
 # axe takes seconds: it looks at stages that have every part of the page between them, at each width, light and dark.
 JUDGED = {("waiting", 1280, False), ("paused", 390, True), ("failed", 1280, False)}
 
@@ -111,8 +107,11 @@ def browser(
 
 
 @pytest.fixture(autouse=True)
-def _forget_errors(browser: Chrome) -> None:
+def _leave_each_page(browser: Chrome, tables: None) -> Iterator[None]:
+    """A page that is left open goes on asking: without the samples of `tables` it would be answered 503."""
     console_errors(browser)
+    yield
+    browser.get("about:blank")
 
 
 def run_at(stage: str, folder: Path | None = None) -> Run:
