@@ -65,11 +65,12 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> None:
     from kafka_rebalance.report.candidate.move_search import MoveTable
     from kafka_rebalance.report.candidate.page_tables import CandidateTables
     from kafka_rebalance.workflow.pages import plan_tables, report_files
+    from support.documents.built_report import summary_of
 
     moves = samples.all_moves(samples.HOSTILE)
 
     def read_tables(folder: Path, proposals: object, name: str) -> CandidateTables:
-        return CandidateTables.of(name, samples.loads()[name], moves[name], ())
+        return CandidateTables.of(name, samples.loads()[name], summary_of(moves[name]), ())
 
     for reader in ("read_tables", "read_page_tables"):
         monkeypatch.setattr(report_files, reader, read_tables)

@@ -27,7 +27,6 @@ from kafka_rebalance.report.plots.broker_loads import Row, broker_plots, draw
 from kafka_rebalance.report.plots.bytes_against_evenness import candidates_plot
 from kafka_rebalance.report.plots.disk_fullness import disk_plot
 from kafka_rebalance.report.plots.timetable import timetable_plot
-from kafka_rebalance.report.requests.rebalance import approval_body, approval_subject
 from kafka_rebalance.report.run.approver_facts import brief
 from kafka_rebalance.report.run.drift import DriftReport
 from kafka_rebalance.report.run.predicted_against_actual import compared
@@ -40,23 +39,6 @@ from kafka_rebalance.report.run.why_recommended import (
     recommendation_words,
     why_aside,
 )
-
-__all__ = [
-    "approval_body",
-    "approval_subject",
-    "picture",
-    "plot_picture",
-    "read_static",
-    "render_brokers",
-    "render_candidate",
-    "render_drift",
-    "render_file",
-    "render_message",
-    "render_moves",
-    "render_overview",
-    "render_page",
-    "warm_up",
-]
 
 STATIC = {
     "report.css": "text/css",

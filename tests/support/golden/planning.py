@@ -31,6 +31,7 @@ from kafka_rebalance.report.candidate.page_tables import CandidateTables
 from kafka_rebalance.report.page import render_file
 from kafka_rebalance.report.plots.figure import Plot
 from kafka_rebalance.report.run.from_documents import build_report
+from support.documents.built_report import summary_of
 from support.golden.figures import figures_of_page
 from support.golden.records import OWN_TABLES, document_text, given, lines_of, recorded
 
@@ -149,7 +150,7 @@ def report_of(run: str, stage: str, folder: Path) -> str:
 def _tables(folder: Path, name: str) -> CandidateTables:
     moves = read_candidate(folder, name).moves
     fullest, peaks = read_fullest_disks(folder, name), read_disk_peaks(folder, name)
-    return CandidateTables.of(name, read_loads(folder, name), moves, fullest, peaks)
+    return CandidateTables.of(name, read_loads(folder, name), summary_of(moves), fullest, peaks)
 
 
 def report_entries(run: str, pages: Mapping[str, str]) -> dict[str, str]:

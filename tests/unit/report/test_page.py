@@ -17,9 +17,9 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange, Load
 from kafka_rebalance.report.page import read_static, render_file, render_message, render_page
 from kafka_rebalance.report.plots.broker_loads import BROKERS_SHOWN, broker_plots
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 STATIC = "/kafka-rebalance/static"
 RUN = "/kafka-rebalance/run/kafka_rebalance/one%2Ftwo"

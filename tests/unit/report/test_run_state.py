@@ -10,7 +10,6 @@ import pytest
 
 from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.report.page import render_page
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run_state import (
     Action,
     Answer,
@@ -23,6 +22,7 @@ from kafka_rebalance.report.run_state import (
     run_state,
 )
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 PLAN: dict[str, Any] = {"proposals": samples.proposals(), "moves": samples.all_moves()}
 UNDER_WAY: dict[str, Any] = PLAN | {

@@ -12,13 +12,13 @@ from markdown_it import MarkdownIt
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.report.page import FINDINGS_SHOWN, render_file
 from kafka_rebalance.report.requests.rebalance import BODY_BYTES, approval_body
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run_state import RunState
 from kafka_rebalance.verification.segments.next_roll import expected_rolls
 from kafka_rebalance.verification.segments.open_files import files_now
 from kafka_rebalance.verification.segments.settings_audit import audit_cluster, audit_moves
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 from support.documents.segment_configs import DAY, configs, placed, reported
 
 TOPIC = "orders.payments.authorised"

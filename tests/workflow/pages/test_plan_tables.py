@@ -15,8 +15,8 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.report.candidate.page_tables import MovesSummary
 from kafka_rebalance.workflow.pages import plan_tables, report_files
+from support.documents.built_report import summary_of
 from support.plans.small_snapshots import broker_rows, partition_rows
 
 NAME = "balanced"
@@ -50,7 +50,7 @@ def proposals(folder: Path) -> dict[str, Any]:
 def test_a_page_reads_the_same_as_from_the_tables(folder: Path) -> None:
     found = plan_tables.read_page_tables(folder, proposals(folder), NAME)
     assert found == plan_tables.read_tables(folder, proposals(folder), NAME)
-    assert found.moves == MovesSummary.of(read_candidate(folder, NAME).moves)
+    assert found.moves == summary_of(read_candidate(folder, NAME).moves)
     assert found.moves.partitions > 0
     assert {broker.broker: broker.most_bytes for broker in found.brokers}[1] == 16_000
     assert [one.nic_in_bytes_per_second for one in found.brokers] == [1e6, None, 2e6, None]

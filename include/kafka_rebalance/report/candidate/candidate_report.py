@@ -41,7 +41,6 @@ class GroupReport:
     """Moves that take from one broker or bring to it, in a sentence."""
 
     text: str
-    moves: int
     bytes: int
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
@@ -24,21 +23,6 @@ class MovesSummary:
     most_leader_changes_in_a_batch: int
     largest: tuple[Move, ...]  # by bytes to copy, LARGEST_MOVES at most
 
-    @classmethod
-    def of(cls, moves: Sequence[Move]) -> MovesSummary:
-        partitions: dict[int, int] = defaultdict(int)
-        leaders: dict[int, int] = defaultdict(int)
-        for move in moves:
-            partitions[move.batch] += 1
-            leaders[move.batch] += move.changes_leader
-        largest = sorted(moves, key=lambda move: (-move.bytes_to_copy, -move.size_bytes, move.topic_partition))
-        return cls(
-            len(moves),
-            max(partitions.values(), default=0),
-            max(leaders.values(), default=0),
-            tuple(largest[:LARGEST_MOVES]),
-        )
-
 
 @dataclass(frozen=True, slots=True)
 class CandidateTables:
@@ -53,13 +37,12 @@ class CandidateTables:
         cls,
         candidate: str,
         loads: Iterable[Mapping[str, object]],
-        moves: MovesSummary | Sequence[Move],
+        moves: MovesSummary,
         disks: Sequence[Mapping[str, object]],
         peaks: Mapping[int, int] | None = None,
     ) -> CandidateTables:
         """From rows of the tables `loads` and `disk`; `peaks` are each broker's bytes at most. Raises ArtifactError."""
-        summary = moves if isinstance(moves, MovesSummary) else MovesSummary.of(moves)
-        return cls(broker_changes(candidate, loads, peaks), summary, tuple(disks))
+        return cls(broker_changes(candidate, loads, peaks), moves, tuple(disks))
 
     def to_mapping(self) -> dict[str, Any]:
         """As JSON has it; `from_mapping` gives the same back."""
@@ -103,6 +86,9 @@ class CandidateTables:
             return cls(brokers, moves, tuple(written["disks"]))
         except (KeyError, TypeError, ValueError) as wrong:
             raise ArtifactError(f"{where} is not what was written for the page ({wrong!r}).") from wrong
+
+
+NO_TABLES = CandidateTables((), MovesSummary(0, 0, 0, ()), ())
 
 
 def _load(values: Sequence[Any]) -> Load:

@@ -32,7 +32,6 @@ class Check:
     at: datetime
     text: str
     past_limit: bool
-    imbalance: float
     segment_errors: int
     segment_warnings: int
     findings: tuple[str, ...]
@@ -240,7 +239,6 @@ def read_check(verdict: Mapping[str, object]) -> Check:
         at=document.time("observed_at"),
         text=document.text("text"),
         past_limit=document.number("imbalance") > document.number("limit") or document.number("rack_violations") > 0,
-        imbalance=document.number("imbalance"),
         segment_errors=document.optional_count("segment_errors") or 0,
         segment_warnings=document.optional_count("segment_warnings") or 0,
         findings=tuple(_finding(one) for one in found[:FINDINGS_SHOWN]),

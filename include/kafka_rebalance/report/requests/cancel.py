@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka_rebalance.report.requests.markdown import asked_by, code
+from kafka_rebalance.report.requests.markdown import asked_by, code, format_ids
 from kafka_rebalance.report.units import format_bytes, format_count, format_rate
 
 _SHOWN = 40
@@ -79,7 +79,7 @@ def approval_body(document: Mapping[str, Any]) -> str:
     parts = [
         f"**Cancel {code(document['run'], 120)} now** on {code(document['connection_id'], 120)} · "
         f"{code(document['cluster_id'], 60)}. Nothing has been changed yet.",
-        asked_by(document),
+        asked_by(document["requested_by"], document["reason"]),
         "\n".join(f"- {code(line, 300)}" for line in _figures(document)),
         _table(document["steps"]),
         "A batch that begins before the answer is cancelled likewise: each partition only ever goes back to its "
@@ -106,7 +106,7 @@ def rate_body(document: Mapping[str, Any]) -> str:
         [
             f"**Another throttle for {code(document['run'], 120)}** on {code(document['connection_id'], 120)} · "
             f"{code(document['cluster_id'], 60)}. Nothing has been changed yet.",
-            asked_by(document),
+            asked_by(document["requested_by"], document["reason"]),
             "\n".join(f"- {code(line, 300)}" for line in _figures(document)),
             "Each broker may then send, and receive, that much for this rebalance. It works within seconds. The rate "
             "is above the one that the plan was approved with, so it needs an approval of its own. A lower one needs "
@@ -126,8 +126,9 @@ def _table(steps: Sequence[Mapping[str, Any]]) -> str:
     for step in touched[:_SHOWN]:
         to = step["original"] if step["fate"] in ("back", "returning") else step["approved"]
         words = f"{_FATES[step['fate']]}{': ' + step['note'] if step['note'] else ''}"
+        now, in_sync = format_ids(step["now"]), format_ids(sorted(step["in_sync"]))
         rows.append(
-            f"| {code(step['partition'], 120)} | {_ids(step['now'])} | {_ids(sorted(step['in_sync']))} | {_ids(to)} | "
+            f"| {code(step['partition'], 120)} | {now} | {in_sync} | {format_ids(to)} | "
             f"{format_bytes(step['bytes_thrown_away'])} | {code(words, 240)} |"
         )
     more = [f"and {len(touched) - _SHOWN} more, in `cancel.json`"] if len(touched) > _SHOWN else []
@@ -143,7 +144,3 @@ def _consent(sentence: str) -> str:
         "fails, and no topic is created.\n\n**To go on, repeat this word for word** in *I consent to*: "
         f"{code(sentence, 300)}"
     )
-
-
-def _ids(brokers: Sequence[int]) -> str:
-    return ", ".join(map(str, brokers))

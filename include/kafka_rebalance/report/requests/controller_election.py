@@ -52,7 +52,7 @@ def approval_body(document: Mapping[str, Any]) -> str:
         [
             f"**Elect another controller** on {code(document['connection_id'], 120)} · {code(plan.cluster_id, 60)}. "
             "Nothing has been changed yet.",
-            asked_by(document),
+            asked_by(document["requested_by"], document["reason"]),
             f"Controller is **broker {plan.broker}**, epoch {plan.epoch}. `/admin/reassign_partitions` asks for "
             f"{format_count(len(plan.requested), 'partition', 'partitions')}, and the controller does nothing for it.",
             _table(plan),

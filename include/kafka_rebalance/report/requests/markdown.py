@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Sequence
 
 _HARMLESS = re.compile(r"(?!\d+[.)](?: |$))[^\W_](?:[^\W_]|(?<=[^\W_])_(?=[^\W_])|[ .,:;()%'’–→+/=…-])*")
 
 
-def asked_by(document: Mapping[str, Any]) -> str:
+def asked_by(requested_by: str | None, reason: str | None) -> str:
     """Markdown: who asks, and why."""
-    who = code(document["requested_by"], 80) if document["requested_by"] else "a schedule, or someone unknown"
-    reason = code(document["reason"], 400) if document["reason"] else "none given"
-    return f"**Asked by** {who} · **Reason** {reason}"
+    who = code(requested_by, 80) if requested_by else "a schedule, or someone unknown"
+    return f"**Asked by** {who} · **Reason** {code(reason, 400) if reason else 'none given'}"
+
+
+def format_ids(brokers: Sequence[int]) -> str:
+    return ", ".join(map(str, brokers))
 
 
 def sentence(text: str, most: int) -> str:

@@ -13,7 +13,7 @@ from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.candidate.fullest_log_dirs import fullest_words
 from kafka_rebalance.report.candidate.risk import way_back_words
-from kafka_rebalance.report.requests.markdown import code, one_line, sentence
+from kafka_rebalance.report.requests.markdown import asked_by, code, format_ids, one_line, sentence
 from kafka_rebalance.report.run.approver_facts import KAFKA_ELECTS, STAYS_BEHIND, Brief, brief
 from kafka_rebalance.report.run.run_report import ControllerReport, RunReport
 from kafka_rebalance.report.run.why_recommended import further_runs_words, less_even_words, recommendation_words
@@ -74,13 +74,12 @@ def _end(report: RunReport, link: str) -> list[str]:
 
 
 def _body(report: RunReport, moves_shown: int, picture: str) -> str:
-    who = code(report.requested_by, 80) if report.requested_by else "a schedule, or someone unknown"
     parts = [
         f"**Cluster** {code(report.connection_id, 120)} · {code(report.cluster_id, 60)} · "
         f"{format_count(report.brokers, 'broker', 'brokers')}, "
         f"{format_count(report.partitions, 'partition', 'partitions')}, "
         f"{format_bytes(report.cluster_bytes)} · as of {format_time(report.observed_at)}",
-        f"**Asked by** {who} · **Reason** {code(report.reason, 400) if report.reason else 'none given'}",
+        asked_by(report.requested_by, report.reason),
     ]
     focus = report.focus
     if focus is None:
@@ -137,8 +136,8 @@ def _rejected(rejection: Rejection | None) -> list[str]:
         if then.highest is not None and now.highest is not None:
             high = f"{format_factor(then.highest)} → {format_factor(now.highest)}"
             changed.append(f"bytes on disk of the highest broker {high} of its share")
-    changed += [f"broker {_ids(rejection.came)} came"] if rejection.came else []
-    changed += [f"broker {_ids(rejection.went)} went"] if rejection.went else []
+    changed += [f"broker {format_ids(rejection.came)} came"] if rejection.came else []
+    changed += [f"broker {format_ids(rejection.went)} went"] if rejection.went else []
     if rejection.same_moves is not None:
         changed.append(f"{format_share(rejection.same_moves)} of the moves are the same")
     since = f" · since then: {', '.join(changed)}" if changed else ""
@@ -265,7 +264,7 @@ def _segments(report: RunReport) -> list[str]:
 def _finding(finding: SegmentFinding) -> str:
     more = f" and {finding.topic_count - 3} more" if finding.topic_count > 3 else ""
     where = [f"topic {', '.join(finding.topics[:3])}{more}"] if finding.topics else []
-    where += [f"broker {_ids(finding.brokers)}"] if finding.brokers else []
+    where += [f"broker {format_ids(finding.brokers)}"] if finding.brokers else []
     return (
         f"- {finding.severity}, {code(', '.join(where) or 'all brokers', 160)}: {sentence(finding.text, 240)} "
         f"({code(finding.source, 160)}). {sentence(finding.remedy, 240)}"
@@ -283,13 +282,9 @@ def _moves(focus: CandidateReport, shown: int) -> list[str]:
         "|:--|--:|:--|--:|:--|",
     ]
     for move in moves:
-        before, after = _ids(move.before), _ids(move.after)
+        before, after = format_ids(move.before), format_ids(move.after)
         lines.append(
             f"| {code(str(move.topic_partition), 120)} | {format_bytes(move.bytes_to_copy)} | {before} → {after} "
             f"| {move.batch} | {sentence(move.reason, 120) if move.reason else ''} |"
         )
     return ["\n".join(lines)]
-
-
-def _ids(replicas: tuple[int, ...]) -> str:
-    return ", ".join(map(str, replicas))

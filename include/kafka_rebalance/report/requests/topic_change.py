@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from kafka_rebalance.report.requests.markdown import code
-from kafka_rebalance.report.requests.topic_listing import format_ids
+from kafka_rebalance.report.requests.markdown import asked_by, code
+from kafka_rebalance.report.requests.topic_listing import kafka_ids
 from kafka_rebalance.report.units import format_bytes, format_count, format_factor, format_share
 
 _SHOWN = 12
@@ -16,7 +16,7 @@ def change_lines(document: Mapping[str, Any]) -> tuple[str, ...]:
     """What will be written, and what it costs, for a log."""
     change = document["change"]
     lines = [
-        f"partition {partition}: replicas {format_ids(held)}"
+        f"partition {partition}: replicas {kafka_ids(held)}"
         for partition, held in list(_in_order(change["new_partitions"]))[:_SHOWN]
     ]
     if len(change["new_partitions"]) > _SHOWN:
@@ -38,12 +38,10 @@ def approval_subject(document: Mapping[str, Any]) -> str:
 def approval_body(document: Mapping[str, Any], forecast: Mapping[str, Any] | None) -> str:
     """Markdown: what will be written, what it costs, and what it does to keys and consumers."""
     change = document["change"]
-    who = code(document["requested_by"], 80) if document["requested_by"] else "a schedule, or someone unknown"
-    reason = code(document["reason"], 400) if document["reason"] else "none given"
     parts = [
         f"**{_headline(change, code(change['topic'], 120))}** on {code(document['connection_id'], 120)} · "
         f"{code(change['cluster_id'], 60)}",
-        f"**Asked by** {who} · **Reason** {reason}",
+        asked_by(document["requested_by"], document["reason"]),
     ]
     if change["action"] == "delete":
         parts.append(_deletion(document))
@@ -91,7 +89,7 @@ def _deletion(document: Mapping[str, Any]) -> str:
 def _partitions(change: Mapping[str, Any]) -> str:
     rows = list(_in_order(change["new_partitions"]))
     lines = ["| New partition | Replicas, preferred leader first |", "|--:|:--|"]
-    lines += [f"| {partition} | {format_ids(held)} |" for partition, held in rows[:_SHOWN]]
+    lines += [f"| {partition} | {kafka_ids(held)} |" for partition, held in rows[:_SHOWN]]
     if len(rows) > _SHOWN:
         lines.append(f"| … | {len(rows) - _SHOWN} more |")
     return "\n".join(lines)

@@ -35,13 +35,14 @@ def describe_lines(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 def _partition_line(topic: str, partition: Mapping[str, Any]) -> str:
     leader = "none" if partition["leader"] is None else partition["leader"]
     marks = [name.replace("_", " ") for name in ("unavailable", "under_replicated") if partition[name]]
-    marks += [f"{name} {format_ids(partition[name])}" for name in ("adding", "removing") if partition[name]]
+    marks += [f"{name} {kafka_ids(partition[name])}" for name in ("adding", "removing") if partition[name]]
     return (
         f"\tTopic: {topic}\tPartition: {partition['partition']}\tLeader: {leader}"
-        f"\tReplicas: {format_ids(partition['replicas'])}\tIsr: {format_ids(partition['isr'])}"
+        f"\tReplicas: {kafka_ids(partition['replicas'])}\tIsr: {kafka_ids(partition['isr'])}"
         f"\tSize: {format_bytes(partition['size_bytes'])}" + (f"\t{', '.join(marks)}" if marks else "")
     )
 
 
-def format_ids(brokers: Sequence[int]) -> str:
+def kafka_ids(brokers: Sequence[int]) -> str:
+    """As `kafka-topics` writes them."""
     return ",".join(map(str, brokers))

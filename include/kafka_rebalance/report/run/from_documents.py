@@ -7,8 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
 
 from kafka_rebalance.documents.json_files import (
     DECISION,
@@ -27,7 +26,6 @@ from kafka_rebalance.documents.rejection import read_rejection
 from kafka_rebalance.documents.segments import segment_report
 from kafka_rebalance.execution.check.automatic_elections import AutomaticElections
 from kafka_rebalance.execution.time_window import Window
-from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange
@@ -43,7 +41,7 @@ from kafka_rebalance.report.candidate.candidate_report import (
 from kafka_rebalance.report.candidate.client_cost import read_costs
 from kafka_rebalance.report.candidate.fullest_log_dirs import read_log_dirs
 from kafka_rebalance.report.candidate.limits_used import limit_uses
-from kafka_rebalance.report.candidate.page_tables import CandidateTables
+from kafka_rebalance.report.candidate.page_tables import NO_TABLES, CandidateTables
 from kafka_rebalance.report.candidate.risk import read_stakes
 from kafka_rebalance.report.candidate.stays_behind import read_stays_behind
 from kafka_rebalance.report.candidate.timetable import read_timetable
@@ -63,7 +61,6 @@ from kafka_rebalance.report.run.run_report import (
 )
 from kafka_rebalance.report.run_state import run_facts
 
-Found = TypeVar("Found")
 _QUEUES = {"reassignments": "reassignments", "elections": "preferred elections", "deletions": "topic deletions"}
 
 
@@ -131,13 +128,9 @@ def build_report(
     estimate: Mapping[str, object] | None = None,
     rates: Mapping[str, object] | None = None,
     rejection: Mapping[str, object] | None = None,
-    loads: Mapping[str, Iterable[Mapping[str, object]]] | None = None,
-    moves: Mapping[str, Sequence[Move]] | None = None,
-    disks: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
     tables: Mapping[str, CandidateTables] | None = None,
 ) -> RunReport:
-    """The report of the documents. By candidate: `loads` are the rows of the table `loads`, `moves` all moves, and
-    `disks` rows of the table `disk`, of the brokers that get fullest; or `tables`, what was read of all these before.
+    """The report of the documents; `tables` is by candidate.
 
     Raises ArtifactError for a document with a missing or wrong value, naming file and key.
     """
@@ -148,16 +141,7 @@ def build_report(
     plan = Document.of(PROPOSALS, proposals) if proposals is not None else None
     account = plan.optional_part("history") if plan else None
     candidates = (
-        tuple(
-            _candidate(
-                part,
-                _of(tables, part)
-                or CandidateTables.of(
-                    part.text("name"), _of(loads, part) or (), _of(moves, part) or (), _of(disks, part) or ()
-                ),
-            )
-            for part in plan.parts("candidates")
-        )
+        tuple(_candidate(part, (tables or {}).get(part.text("name"), NO_TABLES)) for part in plan.parts("candidates"))
         if plan
         else ()
     )
@@ -203,11 +187,6 @@ def build_report(
         deciding=read_deciding(document, plan, rates, rejection),
     )
     return _with_limits(_at_its_throttle(report))
-
-
-def _of(table: Mapping[str, Found] | None, candidate: Document) -> Found | None:
-    """What a table has of one candidate."""
-    return None if table is None else table.get(candidate.text("name"))
 
 
 def _at_its_throttle(report: RunReport) -> RunReport:
@@ -305,7 +284,7 @@ def _candidate(part: Document, tables: CandidateTables) -> CandidateReport:
         most_partitions_in_a_batch=moves.most_partitions_in_a_batch,
         most_leader_changes_in_a_batch=moves.most_leader_changes_in_a_batch,
         groups=tuple(
-            GroupReport(group.text("text"), group.count("moves"), group.count("bytes"))
+            GroupReport(group.text("text"), group.count("bytes"))
             for group in (part.parts("groups") if "groups" in part.content else ())
         ),
         rack_limits=part.texts("rack_limits") if "rack_limits" in part.content else (),

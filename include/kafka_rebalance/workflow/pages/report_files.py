@@ -11,7 +11,8 @@ from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.report.candidate.csv_files import brokers_csv, brokers_file, moves_file
 from kafka_rebalance.report.candidate.kafka_json_files import plan_file, reassignment_files, rollback_file
-from kafka_rebalance.report.page import approval_body, approval_subject, render_file
+from kafka_rebalance.report.page import render_file
+from kafka_rebalance.report.requests.rebalance import approval_body, approval_subject
 from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.workflow.pages.plan_tables import read_move_table, read_page_tables, read_tables, write_page_tables

@@ -18,9 +18,9 @@ from kafka_rebalance.planning.tables.move_columns import move_table, moves_diges
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange, Load
 from kafka_rebalance.report.candidate.csv_files import brokers_csv
 from kafka_rebalance.report.candidate.move_search import MOST_GROUPS, OTHER, MoveTable
-from kafka_rebalance.report.candidate.page_tables import MovesSummary
 from kafka_rebalance.report.candidate.search_query import PAGE_ROWS, SORTS, MovesPage, Query
 from support.documents import report_samples as samples
+from support.documents.built_report import summary_of
 
 TOPICS = ("orders", "Payments.eu", "=cmd|x!A1", "-minus", samples.HOSTILE, "zahlungen.für.alle", "orders-12")
 REASONS = (
@@ -80,7 +80,7 @@ def test_the_digest_of_columns_is_that_of_the_moves(moves: tuple[Move, ...]) -> 
 
 @given(moves_of_any_kind)
 def test_the_summary_of_columns_is_that_of_the_moves(moves: tuple[Move, ...]) -> None:
-    assert MoveTable(move_table(moves)).summary() == MovesSummary.of(moves)
+    assert MoveTable(move_table(moves)).summary() == summary_of(moves)
 
 
 @pytest.mark.parametrize(

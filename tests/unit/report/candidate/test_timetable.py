@@ -10,9 +10,9 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.report.candidate.timetable import Timetable
 from kafka_rebalance.report.page import plot_picture, render_file, render_page
 from kafka_rebalance.report.plots.timetable import timetable_plot
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 
 def timetable(**changes: Any) -> dict[str, Any]:

@@ -12,9 +12,9 @@ from kafka_rebalance.report.candidate.candidate_report import DiskCourse
 from kafka_rebalance.report.page import render_file
 from kafka_rebalance.report.plots.disk_fullness import disk_plot
 from kafka_rebalance.report.requests.rebalance import approval_body
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 
 def report(**documents: Any) -> RunReport:

@@ -11,9 +11,9 @@ from markdown_it import MarkdownIt
 
 from kafka_rebalance.report.requests.markdown import code, sentence
 from kafka_rebalance.report.requests.rebalance import BODY_BYTES, approval_body, approval_subject
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 
 def report(snapshot: dict[str, Any] | None = None, **documents: Any) -> RunReport:

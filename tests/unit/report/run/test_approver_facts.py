@@ -12,10 +12,10 @@ from kafka_rebalance.execution.time_window import Window
 from kafka_rebalance.report.page import render_file
 from kafka_rebalance.report.requests.rebalance import approval_body
 from kafka_rebalance.report.run.approver_facts import brief
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.time_window import window_words
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 NOW = datetime(2026, 5, 3, 14, 0, tzinfo=UTC)
 HOUR = 3600.0

@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents.json_object import Document
-from kafka_rebalance.report.page import approval_body, render_file
+from kafka_rebalance.report.page import render_file
+from kafka_rebalance.report.requests.rebalance import approval_body
 from kafka_rebalance.report.run.bytes_in_source import history_line
-from kafka_rebalance.report.run.from_documents import build_report
 from support.documents import report_samples
+from support.documents.built_report import build_report
 
 SNAPSHOT_AT = datetime.fromisoformat("2026-05-03T14:32:10+00:00")
 GIB = 1 << 30

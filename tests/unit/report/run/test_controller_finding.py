@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.report.page import render_file
-from kafka_rebalance.report.run.from_documents import build_report
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 
 def section(controller: dict[str, Any]) -> str:

@@ -8,10 +8,10 @@ import pytest
 
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run_state import RunState
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 
 def report(**documents: Any) -> RunReport:

@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.how_far import Count
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.time_left import SILENT, live_words
 from kafka_rebalance.report.run.what_happened import BATCHES_SHOWN
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 SEEN = datetime(2026, 5, 3, 15, 10, 31, tzinfo=UTC)
 

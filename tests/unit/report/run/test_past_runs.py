@@ -10,9 +10,9 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.report import units
 from kafka_rebalance.report.page import render_file
 from kafka_rebalance.report.requests.rebalance import approval_body
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 
 def past_run(**changes: Any) -> dict[str, Any]:

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.predicted_against_actual import Compared, compared
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 
 def lines(**documents: Any) -> dict[str, Compared]:

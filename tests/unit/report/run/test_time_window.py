@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.time_left import live_words
 from kafka_rebalance.report.run.time_window import WindowWords
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 RATE = 50_000_000  # bytes per second, as the samples' throttle
 MINUTE = 60 * RATE

@@ -9,10 +9,10 @@ import pytest
 from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
 from kafka_rebalance.report.page import render_page
 from kafka_rebalance.report.requests.rebalance import approval_body, approval_subject
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.why_recommended import recommendation_words
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 GIB = samples.GIB
 LIGHT, OPTIMAL = Beside("light", 120 * GIB, 0.25), Beside("optimal", 300 * GIB, 0.02)

@@ -8,10 +8,10 @@ from xml.etree import ElementTree
 
 from kafka_rebalance.report.page import render_page
 from kafka_rebalance.report.plots.bytes_against_evenness import FEWEST, Point, candidates_plot, front
-from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.why_recommended import why_aside
 from support.documents import report_samples as samples
+from support.documents.built_report import build_report
 
 GIB = samples.GIB
 

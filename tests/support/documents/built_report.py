@@ -1,0 +1,42 @@
+"""A run's report from rows and moves, as small tests have them, instead of the tables that the product has read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES, CandidateTables, MovesSummary
+from kafka_rebalance.report.run import from_documents
+from kafka_rebalance.report.run.run_report import RunReport
+
+Rows = Iterable[Mapping[str, object]]
+
+
+def build_report(
+    snapshot: Mapping[str, object],
+    *,
+    loads: Mapping[str, Rows] | None = None,
+    moves: Mapping[str, Sequence[Move]] | None = None,
+    disks: Mapping[str, Sequence[Mapping[str, object]]] | None = None,
+    **documents: Any,
+) -> RunReport:
+    """By candidate: rows of the table `loads`, all moves, and rows of the table `disk`."""
+    loads, moves, disks = loads or {}, moves or {}, disks or {}
+    tables = {
+        name: CandidateTables.of(name, loads.get(name, ()), summary_of(moves.get(name, ())), disks.get(name, ()))
+        for name in (*loads, *moves, *disks)
+    }
+    return from_documents.build_report(snapshot, tables=tables, **documents)
+
+
+def summary_of(moves: Sequence[Move]) -> MovesSummary:
+    """What `MoveTable.summary` counts in columns, counted move by move."""
+    largest = sorted(moves, key=lambda move: (-move.bytes_to_copy, -move.size_bytes, move.topic_partition))
+    return MovesSummary(
+        len(moves),
+        max(Counter(move.batch for move in moves).values(), default=0),
+        max(Counter(move.batch for move in moves if move.changes_leader).values(), default=0),
+        tuple(largest[:LARGEST_MOVES]),
+    )
