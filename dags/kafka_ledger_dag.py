@@ -15,6 +15,7 @@ from airflow.sdk import CronTriggerTimetable, XComArg, dag, task
 from airflow.sdk.exceptions import AirflowSkipException
 
 import kafka_rebalance
+from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
 from kafka_rebalance.workflow.notices import FAILED, Notice
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "ledger_job.py"

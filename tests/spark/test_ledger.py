@@ -15,6 +15,7 @@ from pyspark.sql.classic.dataframe import DataFrame
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.spark import ledger_job
 from kafka_rebalance.spark.ledger import read_ledger
+from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.run.folder import create_run_folder
 from support.plans.small_snapshots import broker_rows

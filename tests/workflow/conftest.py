@@ -26,6 +26,8 @@ def airflow_home() -> Iterator[Path]:
     logging.getLogger("alembic").setLevel(logging.WARNING)
     from airflow.utils.db import initdb
 
+    from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
+
     initdb()
     yield HOME
     from airflow import settings

@@ -35,6 +35,16 @@ class OnDisk(Protocol):
     def unlink(self, missing_ok: bool = False) -> None: ...
 
 
+class FolderOfRuns(Folder, OnDisk, Protocol):
+    """A folder of runs, or of one of them: a `Path`, or an `ObjectStoragePath` on a bucket."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def parent(self) -> Self: ...
+    def with_name(self, name: str) -> Self: ...
+
+
 def is_there(file: OnDisk) -> bool:
     """Whether there is such a file or folder. Raises StorageError where storage does not tell."""
     with _asked(file, "cannot be looked at"):

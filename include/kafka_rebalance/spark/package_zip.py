@@ -5,15 +5,17 @@ from __future__ import annotations
 import io
 import zipfile
 from pathlib import Path
+from typing import TypeVar
 
 import kafka_rebalance
-from kafka_rebalance.documents.storage import make_folder, write_whole
+from kafka_rebalance.documents.storage import FolderOfRuns, make_folder, write_whole
 
 ROOMS = ("model", "kafka", "documents", "planning", "spark")
+Target = TypeVar("Target", bound=FolderOfRuns)
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date a zip can hold: same sources, same bytes
 
 
-def build(target: Path) -> Path:
+def build(target: Target) -> Target:
     """Writes the zip to `target` and returns it. Its bytes depend on the sources alone."""
     root = Path(kafka_rebalance.__file__).parent
     sources = [root / "__init__.py", root / "errors.py"]

@@ -31,6 +31,7 @@ from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.steps.failures import telling_cluster_writes
+from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
 from kafka_rebalance.workflow.notices import WAITS, Notice
 from kafka_rebalance.workflow.run.folder import RunFolder, check_newest_attempt, open_own_folder
 from kafka_rebalance.workflow.run.policies import read_policy
@@ -269,7 +270,7 @@ class CandidateApprovalOperator(DigestApprovalOperator):
 
     def _go_on(self, context: Context, folder: RunFolder) -> None:
         """Gives the decision once more, if the cluster's lock says that this run executes it."""
-        from kafka_rebalance.workflow.hooks import read_connection  # heavy, and this file is read with the Dag
+        from kafka_rebalance.steps.deployment import read_connection  # heavy, and this file is read with the Dag
         from kafka_rebalance.workflow.run.running import held_digest
 
         held, why = None, ""

@@ -6,21 +6,18 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from airflow.sdk.configuration import conf
-
-import kafka_rebalance
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.kafka.reassignment_json import canonical_plan, check_listed_once, parse_topics_to_move
 from kafka_rebalance.kafka.topics import check_topic_name
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.steps.deployment import current
 
 _UNTOUCHED = "Nothing was read from or written to the cluster."
 
 
 def plans_folder() -> Path:
     """`[kafka_rebalance] plans_folder`, by default the folder `plans` beside the package."""
-    configured = conf.get("kafka_rebalance", "plans_folder", fallback="")
-    return Path(configured) if configured else Path(kafka_rebalance.__file__).parents[1] / "plans"
+    return current().plans_folder
 
 
 def given_plan(params: Mapping[str, Any]) -> str | None:

@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.errors import NothingToDoError
 from kafka_rebalance.steps.failures import final_text, is_final, telling_cluster_writes
+from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
 
 P = ParamSpec("P")
 R = TypeVar("R")

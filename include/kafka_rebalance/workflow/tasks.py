@@ -36,13 +36,13 @@ from kafka_rebalance.model.settings import OFFER, Settings
 from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.spark import package_zip
+from kafka_rebalance.steps.deployment import read_connection
 from kafka_rebalance.verification.check_result import document, only_behind, summarise
 from kafka_rebalance.verification.emptied_brokers import check_emptied
 from kafka_rebalance.verification.preferred_leaders import check_leaders
 from kafka_rebalance.verification.replicas_in_place import check_not_deleted, check_placement, check_same_topics
 from kafka_rebalance.workflow import plans, rejection, segment_audit
 from kafka_rebalance.workflow.controller import controller_document
-from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.ledger import estimate, ledger
 from kafka_rebalance.workflow.pages import report_files
 from kafka_rebalance.workflow.reassignment import batch_notes, elections

@@ -16,6 +16,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
 from kafka_rebalance.workflow.hooks import KafkaClusterHook, cluster_connection
 from kafka_rebalance.workflow.reassignment.following import BatchFollower
 from kafka_rebalance.workflow.reassignment.steady_clock import SteadyClock

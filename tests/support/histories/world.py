@@ -70,7 +70,7 @@ class World(Custodians):
         monkeypatch.setattr(f"{client}.KazooRetry", functools.partial(KazooRetry, sleep_func=lambda _: None))
         monkeypatch.setattr("kafka_rebalance.workflow.reassignment.elections.WAIT_SECONDS", 0)
         monkeypatch.setattr("kafka_rebalance.documents.storage.os.fsync", lambda _: None)
-        monkeypatch.setattr("kafka_rebalance.workflow.run.freeze._stored", lambda: None)
+        monkeypatch.setattr("kafka_rebalance.workflow.freeze_variable.read_frozen_text", lambda: None)
         for name in ("read", "write", "is_latest", "remove_before"):
             monkeypatch.setattr(leases, name, functools.partial(self._file, getattr(leases, name)))
         self.process: Process | None = None

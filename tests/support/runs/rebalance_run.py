@@ -20,7 +20,7 @@ from airflow.sdk.exceptions import TaskDeferred
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow import airflow_deployment, tasks  # noqa: F401  (steps run where the first says)
 from kafka_rebalance.workflow.approval import offered_digests, stopped_candidates
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.reassignment.following import BatchFollower

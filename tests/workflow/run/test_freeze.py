@@ -14,7 +14,7 @@ from airflow.sdk.execution_time.comms import ErrorResponse, VariableResult
 from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
 
 from kafka_rebalance.errors import FrozenError, ReadError, SettingsError
-from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow import freeze_variable, tasks
 from kafka_rebalance.workflow.run import freeze
 from kafka_rebalance.workflow.run.freeze import check_not_frozen, frozen_clusters
 from support.runs.rebalance_run import CONNECTION
@@ -93,7 +93,7 @@ def test_a_switch_that_says_something_else_stops_everything(stored: str) -> None
 def api_answers(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], Any]) -> None:
     """Airflow's supervisor as a task sees it."""
     monkeypatch.setattr(task_runner, "SUPERVISOR_COMMS", SimpleNamespace(send=lambda message: answer()), raising=False)
-    monkeypatch.setattr(freeze, "ensure_secrets_backend_loaded", lambda: [ExecutionAPISecretsBackend()])
+    monkeypatch.setattr(freeze_variable, "ensure_secrets_backend_loaded", lambda: [ExecutionAPISecretsBackend()])
 
 
 def test_the_switch_is_read_from_airflows_api(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -123,6 +123,6 @@ def test_a_secrets_backend_that_fails_is_not_taken_for_one_without_the_switch(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     backend = SimpleNamespace(get_variable=lambda key: broken())
-    monkeypatch.setattr(freeze, "ensure_secrets_backend_loaded", lambda: [backend])
+    monkeypatch.setattr(freeze_variable, "ensure_secrets_backend_loaded", lambda: [backend])
     with pytest.raises(ReadError, match="SimpleNamespace: OSError"):
         check_not_frozen("any")

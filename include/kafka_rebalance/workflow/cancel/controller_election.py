@@ -21,8 +21,8 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.steps.cancel.actions import CONSENT
+from kafka_rebalance.steps.deployment import read_connection
 from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
-from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run.approved import check_digest, read_decision
 from kafka_rebalance.workflow.run.freeze import check_not_frozen

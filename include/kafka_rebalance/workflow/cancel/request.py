@@ -36,9 +36,9 @@ from kafka_rebalance.model.partition import ReplicaBytes
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.requests import cancel, controller_election
 from kafka_rebalance.steps.cancel.actions import CANCEL_NOW, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
+from kafka_rebalance.steps.deployment import read_connection
 from kafka_rebalance.workflow.cancel.controller_election import show_stuck_request
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
-from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_plan_view
 from kafka_rebalance.workflow.run.asked_batches import asked_for

@@ -22,11 +22,11 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.cancel.actions import CONSENT
+from kafka_rebalance.steps.deployment import read_connection
 from kafka_rebalance.verification.check_result import Check, CheckName, document, summarise
 from kafka_rebalance.verification.replicas_in_place import check_placement
 from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
 from kafka_rebalance.workflow.cancel.request import rate_digest
-from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, decider, read_decision

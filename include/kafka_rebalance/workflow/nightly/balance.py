@@ -29,10 +29,10 @@ from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.report.units import format_count
+from kafka_rebalance.steps.deployment import read_connection
 from kafka_rebalance.verification.segments.settings_audit import SegmentAudit
 from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.fleet import VERDICT, fleet
-from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.nightly.proposing import WORDS, proposal_of, skew, why_not
 from kafka_rebalance.workflow.nightly.unread import scores_of_the_rest, unread_words

@@ -22,7 +22,7 @@ from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.report.run.drift import CandidateDrift, DriftReport
-from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.steps.deployment import read_connection
 from kafka_rebalance.workflow.run.baseline import read_baseline
 from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.zookeeper.client import open_client

@@ -20,6 +20,7 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kafka_rebalance.report.page import REQUESTS, STATIC, read_static, warm_up
+from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
 from kafka_rebalance.workflow.fleet import CANCEL_DAG, REBALANCE_DAG, TOPICS_DAG
 from kafka_rebalance.workflow.pages.overview import overview_page, requests_tag
 from kafka_rebalance.workflow.pages.runs import drift_page, reassignment_file, run_page, run_picture

@@ -30,7 +30,7 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.steps.deployment import read_connection
 from kafka_rebalance.workflow.reassignment import batch_notes
 from kafka_rebalance.workflow.reassignment.elections import elect_preferred, led_by_first, may_elect, most_at_once
 from kafka_rebalance.workflow.reassignment.progress_notes import read_movement

@@ -11,15 +11,12 @@ import re
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import unquote, urlsplit
-
-from airflow.sdk import ObjectStoragePath
-from airflow.sdk.configuration import conf
 
 from kafka_rebalance.documents.folder_owner import FolderOwner, check_own_folder, read_folder_owner
 from kafka_rebalance.documents.json_files import INSTALLATION, NONCE, read_json, read_json_if_there, write_json
-from kafka_rebalance.documents.storage import make_folder, names_in
+from kafka_rebalance.documents.storage import FolderOfRuns, make_folder, names_in
 from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
+from kafka_rebalance.steps.deployment import current
 
 if TYPE_CHECKING:
     from kafka_rebalance.documents.storage import Folder
@@ -28,22 +25,18 @@ _GO_ON = (
     "Where that cannot be done, end the run: kafka_throttle_janitor then puts back its throttle and lock. "
     "Start a new Dag run, which plans from the current cluster."
 )
-SECTION, OPTION = "kafka_rebalance", "runs_url"
 
-RunFolder: TypeAlias = Path | ObjectStoragePath
+RunFolder: TypeAlias = FolderOfRuns
 
 
 def runs_root() -> RunFolder:
-    """The folder below which every run has its own: `[kafka_rebalance] runs_url`, by default in Airflow's home."""
-    configured = conf.get(SECTION, OPTION, fallback="")
-    if not configured:
-        return Path(conf.get("core", "dags_folder")).parent / "kafka_rebalance_runs"
-    return _path(configured)
+    """The folder below which every run has its own: `[kafka_rebalance] runs_url`."""
+    return current().runs_root
 
 
 def open_run_folder(url: str) -> RunFolder:
     """The folder that an XCom names. Raises RunFolderError where it is not below the root: XComs can be edited."""
-    root, folder = runs_root(), _path(url)
+    root, folder = runs_root(), current().open_folder(url)
     parts = str(folder).split("/")
     inside = str(folder).startswith(str(root).rstrip("/") + "/") and ".." not in parts
     if not inside or (isinstance(folder, Path) and not folder.resolve().is_relative_to(Path(str(root)).resolve())):
@@ -179,13 +172,6 @@ def check_shared(folder: Folder, nonce: str) -> None:
             "[kafka_rebalance] runs_url to storage that all of Airflow and Spark share"
         )
     raise RunFolderError(f"{why}, and clear this task. Nothing was written to the cluster. {_GO_ON}")
-
-
-def _path(url: str) -> RunFolder:
-    parts = urlsplit(url)
-    if parts.scheme in ("", "file"):
-        return Path(unquote(parts.path) if parts.scheme else url).absolute()
-    return ObjectStoragePath(url)
 
 
 def file_name(name: str) -> str:

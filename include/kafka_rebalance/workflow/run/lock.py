@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from airflow.sdk.configuration import conf
 from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import make_folder, names_in, remove
 from kafka_rebalance.errors import ArtifactError, StorageError
 from kafka_rebalance.model.same_airflow import marked
+from kafka_rebalance.steps.deployment import current
 from kafka_rebalance.workflow.run.folder import file_name, installation, runs_root
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.cluster_lock import LockOwner
@@ -30,7 +30,7 @@ KEPT_SECONDS = 3600.0  # a note of a lock that nobody holds: whoever was about t
 
 def this_airflow() -> str:
     """This Airflow: its address, for people to find it, and the mark of its runs, which tells it from any other."""
-    return marked(conf.get("api", "base_url", fallback=""), installation())
+    return marked(current().address, installation())
 
 
 def lock_owner(digest: str, dag_run: Any) -> LockOwner:

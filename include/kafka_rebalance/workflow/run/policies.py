@@ -7,17 +7,15 @@ from pathlib import Path
 from typing import Any
 
 import yaml
-from airflow.sdk.configuration import conf
 
-import kafka_rebalance
 from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.steps.deployment import current
 
 
 def policies_folder() -> Path:
     """`[kafka_rebalance] policies_folder`, by default the folder `policies` beside the package."""
-    configured = conf.get("kafka_rebalance", "policies_folder", fallback="")
-    return Path(configured) if configured else Path(kafka_rebalance.__file__).parents[1] / "policies"
+    return current().policies_folder
 
 
 def read_policy(connection_id: str) -> Policy | None:

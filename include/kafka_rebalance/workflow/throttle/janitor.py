@@ -45,8 +45,8 @@ from kafka_rebalance.execution.throttle.still_copying import (
 )
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.same_airflow import is_same_airflow
+from kafka_rebalance.steps.deployment import read_connection
 from kafka_rebalance.workflow.fleet import fleet
-from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run.folder import file_name, open_run_folder, runs_root
 from kafka_rebalance.workflow.run.lock import forget_old_locks, noted_connections, this_airflow

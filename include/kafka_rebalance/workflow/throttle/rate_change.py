@@ -12,7 +12,7 @@ from kafka_rebalance.documents.cluster.throttle_lease import RateChange, Throttl
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError, ThrottleRateError
 from kafka_rebalance.execution.throttle.in_force import rate_changes, with_rate
 from kafka_rebalance.model.same_airflow import is_same_run
-from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.steps.deployment import read_connection
 from kafka_rebalance.workflow.run.folder import RunFolder
 from kafka_rebalance.workflow.run.left_out import read_remaining
 from kafka_rebalance.workflow.run.policies import read_policy

@@ -35,7 +35,7 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.same_airflow import is_same_run
-from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.steps.deployment import read_connection
 from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
 from kafka_rebalance.workflow.run.asked_batches import asked_for

@@ -46,7 +46,7 @@ class KeysSubmitOperator(SparkSubmitOperator):
         return folder
 
     def execute(self, context: Context) -> Any:
-        from kafka_rebalance.workflow.hooks import read_connection
+        from kafka_rebalance.steps.deployment import read_connection
 
         folder = self._own_folder(context)
         written = json_files.read_json(folder, json_files.TOPIC)

@@ -21,9 +21,9 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.requests.topic_change import change_lines, forecast_lines
 from kafka_rebalance.report.requests.topic_listing import describe_lines, list_lines
+from kafka_rebalance.steps.deployment import read_connection
 from kafka_rebalance.verification.check_result import Check, document, summarise
 from kafka_rebalance.verification.topic_as_approved import check_configs, check_deleted, check_new_partitions
-from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run.approved import check_digest, read_decision
