@@ -45,8 +45,9 @@ def balance_check() -> None:
     )
     def check(connection_id: str, dag_run: Any = None, outlet_events: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow.nightly import balance
+        from kafka_rebalance.workflow.retries import run_step
 
-        verdict = balance.check(connection_id, dag_run)
+        verdict = run_step(balance.check, dag_run, connection_id)
         outlet_events[BALANCE].extra = verdict
         return verdict
 

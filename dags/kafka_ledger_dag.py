@@ -44,7 +44,7 @@ def ledger() -> None:
     def locate(ti: Any = None) -> None:
         from kafka_rebalance.workflow.ledger import ledger as work
 
-        if not work.locate(ti):
+        if not work.locate(ti.xcom_push):
             raise AirflowSkipException("There is no ledger yet")
 
     located = locate()

@@ -34,8 +34,9 @@ def rebalance_cancel() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow.cancel import request as work
+        from kafka_rebalance.workflow.retries import run_step
 
-        return work.request(params, dag_run, ti)
+        return run_step(work.request, dag_run, params, ti=ti)
 
     @task.branch
     def route(asked: dict[str, Any]) -> str:
@@ -45,38 +46,44 @@ def rebalance_cancel() -> None:
     @task(retries=2)
     def stop(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow.cancel import tasks as work
+        from kafka_rebalance.workflow.retries import run_step
 
-        return work.stop(run_folder, dag_run)
+        return run_step(work.stop, dag_run, run_folder)
 
     @task(retries=2)
     def set_throttle(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow.cancel import tasks as work
+        from kafka_rebalance.workflow.retries import run_step
 
-        return work.set_throttle(run_folder, dag_run)
+        return run_step(work.set_throttle, dag_run, run_folder)
 
     @task(retries=2)
     def raise_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow.cancel import tasks as work
+        from kafka_rebalance.workflow.retries import run_step
 
-        return work.raise_throttle(decision, dag_run)
+        return run_step(work.raise_throttle, dag_run, decision)
 
     @task(retries=5, retry_exponential_backoff=2, max_retry_delay=timedelta(minutes=5))
     def cancel(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow.cancel import tasks as work
+        from kafka_rebalance.workflow.retries import run_step
 
-        return work.cancel(decision, dag_run)
+        return run_step(work.cancel, dag_run, decision)
 
     @task(retries=3)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
         from kafka_rebalance.workflow.cancel import tasks as work
+        from kafka_rebalance.workflow.retries import run_step
 
-        return work.verify(decision, dag_run)
+        return run_step(work.verify, dag_run, decision)
 
     @task(retries=3)
     def elect_controller(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow.cancel import controller_election as work
+        from kafka_rebalance.workflow.retries import run_step
 
-        return work.elect_controller(decision, dag_run)
+        return run_step(work.elect_controller, dag_run, decision)
 
     asked = request()
     run_folder = XComArg(asked.operator, key="run_folder")

@@ -33,8 +33,9 @@ AFTER_APPROVAL = "all_done_min_one_success"
 
 def check_not_begun(context: Any) -> None:
     from kafka_rebalance.workflow import tasks
+    from kafka_rebalance.workflow.retries import run_step
 
-    tasks.check_not_begun(context)
+    run_step(tasks.check_not_begun, context["dag_run"], context["task"])
 
 
 @dag(
@@ -52,14 +53,16 @@ def rebalance() -> None:
     @task(retries=2)
     def snapshot(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import tasks
+        from kafka_rebalance.workflow.retries import run_step
 
-        return tasks.snapshot(params, dag_run, ti)
+        return run_step(tasks.snapshot, dag_run, params, ti=ti)
 
     @task
     def render_report(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import tasks
+        from kafka_rebalance.workflow.retries import run_step
 
-        return tasks.render_report(run_folder, dag_run)
+        return run_step(tasks.render_report, dag_run, run_folder)
 
     # Over two hours: ZooKeeper may be away, and copies in flight may end. The janitor has the lease meanwhile.
     @task(
@@ -69,33 +72,38 @@ def rebalance() -> None:
         max_retry_delay=timedelta(minutes=5),
     )
     def release_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow.retries import run_step
         from kafka_rebalance.workflow.throttle import throttling
 
-        return throttling.release(decision, dag_run)
+        return run_step(throttling.release, dag_run, decision)
 
     @task(retries=2)
     def elect_leaders(decision: dict[str, Any], dag_run: Any = None) -> list[str]:
         from kafka_rebalance.workflow import tasks
+        from kafka_rebalance.workflow.retries import run_step
 
-        return tasks.elect_leaders(decision, dag_run)
+        return run_step(tasks.elect_leaders, dag_run, decision)
 
     @task(retries=3, trigger_rule=AFTER_APPROVAL)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
         from kafka_rebalance.workflow import tasks
+        from kafka_rebalance.workflow.retries import run_step
 
-        return tasks.verify(decision, dag_run)
+        return run_step(tasks.verify, dag_run, decision)
 
     @task
     def check_verified(dag_run: Any = None) -> None:
         from kafka_rebalance.workflow import tasks
+        from kafka_rebalance.workflow.retries import run_step
 
-        tasks.check_verified(dag_run)
+        run_step(tasks.check_verified, dag_run)
 
     @task(trigger_rule=AFTER_APPROVAL, on_success_callback=Notice(FINISHED))
     def record(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.workflow import tasks
+        from kafka_rebalance.workflow.retries import run_step
 
-        return tasks.record(decision, dag_run)
+        return run_step(tasks.record, dag_run, decision)
 
     taken = snapshot()
     run_folder = XComArg(taken.operator, key="run_folder")

@@ -14,6 +14,7 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param, Variable, dag, task
 
+from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
 from kafka_rebalance.workflow.notices import UNWATCHED, Notice
 
 CLUSTERS = "kafka_rebalance_clusters"
@@ -60,9 +61,10 @@ def throttle_janitor() -> None:
 
     @task(map_index_template="{{ task.op_kwargs['connection_id'] }}")
     def tend(connection_id: str, params: Any = None, dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow.retries import run_step
         from kafka_rebalance.workflow.throttle import janitor
 
-        return janitor.tend(connection_id, params, dag_run)
+        return run_step(janitor.tend, dag_run, connection_id, params)
 
     tend.expand(connection_id=clusters())
 

@@ -39,9 +39,10 @@ RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not of an XCom, which can b
 def topics() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow.retries import run_step
         from kafka_rebalance.workflow.topics import tasks as work
 
-        return work.request(params, dag_run, ti)
+        return run_step(work.request, dag_run, params, ti=ti)
 
     @task.branch
     def route(asked: dict[str, Any]) -> str | None:
@@ -50,21 +51,24 @@ def topics() -> None:
 
     @task(retries=2, trigger_rule="none_failed_min_one_success")  # with a sample of keys, or without
     def forecast(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow.retries import run_step
         from kafka_rebalance.workflow.topics import tasks as work
 
-        return work.forecast(run_folder, dag_run)
+        return run_step(work.forecast, dag_run, run_folder)
 
     @task(retries=2)
     def write(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.workflow.retries import run_step
         from kafka_rebalance.workflow.topics import tasks as work
 
-        return work.write(decision, dag_run)
+        return run_step(work.write, dag_run, decision)
 
     @task(retries=2)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
+        from kafka_rebalance.workflow.retries import run_step
         from kafka_rebalance.workflow.topics import tasks as work
 
-        return work.verify(decision, dag_run)
+        return run_step(work.verify, dag_run, decision)
 
     asked = request()
     run_folder = XComArg(asked.operator, key="run_folder")

@@ -38,12 +38,17 @@ from kafka_rebalance.workflow.approval import offered_digests, stopped_candidate
 from kafka_rebalance.workflow.pages import report_files
 from kafka_rebalance.workflow.reassignment import batches  # noqa: F401
 from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.throttle import janitor, throttling
 
 CONNECTION = "kafka_faults"
 DAG = Path(__file__).parents[1] / "dags" / "kafka_rebalance_dag.py"
 POLL_SECONDS = 0.3
 STALL_SECONDS = 120.0
+
+JANITORS_RUN = SimpleNamespace(
+    dag_id="kafka_throttle_janitor", run_id="now", triggering_user_name=None, run_type="scheduled"
+)
 
 State = dict[str, Any]  # run_id, params; then decision
 
@@ -136,7 +141,7 @@ def approve_plan(state: State) -> dict[str, Any]:
     # A storm is looked for elsewhere; here it would cost two seconds a case.
     kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS = 0.1
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
-    tasks.snapshot(params, _dag_run(state), SimpleNamespace(xcom_push=xcom.__setitem__))
+    run_step(tasks.snapshot, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
     folder = Path(xcom["run_folder"])
     settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
     planner.run(folder / json_files.SNAPSHOT_FOLDER, folder, settings)
@@ -195,19 +200,19 @@ def tend(state: State) -> dict[str, Any]:
     RuntimeTaskInstance.get_dagrun_state = staticmethod(lambda dag_id, run_id: "failed")  # type: ignore[method-assign]
     janitor.WATCH_SECONDS = 0
     given: dict[str, Any] = {"kafka_conn_id": CONNECTION, "clean": [], "break_lock": None}
-    return janitor.tend(CONNECTION, given, SimpleNamespace(triggering_user_name=None))
+    return run_step(janitor.tend, JANITORS_RUN, CONNECTION, given)
 
 
 STEPS: dict[str, Callable[[State], Any]] = {
     "read_retries": read_retries,
     "approve_plan": approve_plan,
-    "hold_throttle": lambda state: throttling.hold(state["decision"], _dag_run(state)),
+    "hold_throttle": lambda state: run_step(throttling.hold, _dag_run(state), state["decision"]),
     "reassign": lambda state: _operator(state).execute(_context(state)),
     "resume": lambda state: getattr(_operator(state), state["method"])(_context(state), state["event"]),
     "follow": follow,
-    "elect_leaders": lambda state: tasks.elect_leaders(state["decision"], _dag_run(state)),
-    "release_throttle": lambda state: throttling.release(state["decision"], _dag_run(state)),
-    "verify": lambda state: tasks.verify(state["decision"], _dag_run(state)),
+    "elect_leaders": lambda state: run_step(tasks.elect_leaders, _dag_run(state), state["decision"]),
+    "release_throttle": lambda state: run_step(throttling.release, _dag_run(state), state["decision"]),
+    "verify": lambda state: run_step(tasks.verify, _dag_run(state), state["decision"]),
     "tend": tend,
-    "record": lambda state: tasks.record(state["decision"], _dag_run(state)),
+    "record": lambda state: run_step(tasks.record, _dag_run(state), state["decision"]),
 }

@@ -21,6 +21,7 @@ from kafka_rebalance.execution.approval_rules import (
     OFFERED,
     REJECT,
     Answer,
+    Requester,
     check_answer,
     check_approvers,
     check_policy_unchanged,
@@ -31,8 +32,8 @@ from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.steps.failures import telling_cluster_writes
-from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
 from kafka_rebalance.workflow.notices import WAITS, Notice
+from kafka_rebalance.workflow.retries import started_run
 from kafka_rebalance.workflow.run.folder import RunFolder, check_newest_attempt, open_own_folder
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.who_asked import requester_of
@@ -109,7 +110,7 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
 
     def _ask(self, context: Context, folder: RunFolder, offer: Offer, policy: Policy) -> None:
         try:
-            people = check_approvers(policy, requester_of(context["dag_run"], offer.asked))
+            people = check_approvers(policy, _requester(context, offer))
         except ApprovalError as refused:
             raise AirflowFailException(str(refused)) from refused
         self.options = list(labels(offer.digests))
@@ -131,16 +132,11 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
         if "error" in event:
             self._note(context, offer, expired=event.get("error_type") == "timeout")
             self._fail_expired(folder, event, policy)
-        user = event.get("responded_by_user") or {}
-        form = event.get("params_input") or {}
-        answer = Answer(
-            option=event["chosen_options"][0],
-            user_id=user.get("id"),
-            user_name=user.get("name"),
-            throttle_bytes_per_second=form.get("throttle_bytes_per_second"),
-        )
+        user, form = event.get("responded_by_user") or {}, event.get("params_input") or {}
+        rate = form.get("throttle_bytes_per_second")
+        answer = Answer(event["chosen_options"][0], user.get("id"), user.get("name"), rate)
         try:
-            choice = check_answer(answer, offer.digests, policy, requester_of(context["dag_run"], offer.asked))
+            choice = check_answer(answer, offer.digests, policy, _requester(context, offer))
             self.check_choice(folder, choice, answer)
         except ApprovalError as refused:
             self._note(context, offer, by=answer.user_id, note=form.get("note"), refused=str(refused))
@@ -177,16 +173,8 @@ class DigestApprovalOperator(HITLOperator, SkipMixin):
         self._push(context, decision, digest)
 
     def _push(self, context: Context, decision: Mapping[str, Any], decision_digest: str) -> None:
-        context["ti"].xcom_push(
-            "decision",
-            {
-                "choice": decision["choice"],
-                "digest": decision["digest"],
-                "decision_digest": decision_digest,
-                "run_folder": self.run_folder,
-                "nonce": self.nonce,
-            },
-        )
+        chosen = {"choice": decision["choice"], "digest": decision["digest"], "decision_digest": decision_digest}
+        context["ti"].xcom_push("decision", {**chosen, "run_folder": self.run_folder, "nonce": self.nonce})
 
     def _note(self, context: Context, offer: Offer, *, expired: bool = False, **answer: Any) -> None:
         """A row of the ledger: every answer, also one that does not count, and every request that ended without one."""
@@ -319,9 +307,11 @@ class CandidateApprovalOperator(DigestApprovalOperator):
             )
 
     def texts(self, folder: RunFolder, dag_run: Any) -> tuple[str, str]:
-        from kafka_rebalance.workflow.pages import report_files  # heavy, and this file is read with the Dag
+        from kafka_rebalance.workflow.pages import report_files, urls  # heavy, and this file is read with the Dag
 
-        return report_files.approval_texts(folder, dag_run)
+        run = dag_run.dag_id, dag_run.run_id
+        page, picture = f"{urls.run_url(*run)}/plugin/rebalance", urls.picture_url(*run)
+        return report_files.approval_texts(folder, urls.with_host(page), urls.with_host(picture))
 
     def end(self, folder: RunFolder) -> None:
         from kafka_rebalance.workflow.pages import report_files  # heavy, and this file is read with the Dag
@@ -393,6 +383,10 @@ def _refusal(stopped: Mapping[str, Sequence[str]]) -> str:
 def _has_moves(proposals: Mapping[str, Any], name: str) -> bool:
     candidate = next(c for c in proposals["candidates"] if c["name"] == name)
     return bool(candidate["moved_replicas"] or candidate["leader_changes"] or candidate["batches"])
+
+
+def _requester(context: Context, offer: Offer) -> Requester:
+    return requester_of(started_run(context["dag_run"]), offer.asked)
 
 
 def _iso(moment: Any) -> str:

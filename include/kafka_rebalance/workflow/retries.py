@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.errors import NothingToDoError
 from kafka_rebalance.steps.failures import final_text, is_final, telling_cluster_writes
-from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
+from kafka_rebalance.steps.inputs import StartedRun, StepInputs
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -32,3 +33,29 @@ def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
             raise
 
     return call
+
+
+@fails_without_retry
+def run_step(step: Callable[..., R], dag_run: Any, *arguments: Any, ti: Any = None) -> R:
+    """A step, as the task of a Dag: `arguments` are what the Dag hands over. Without `ti` it has nothing to tell."""
+    return step(step_inputs(dag_run, ti), *arguments)
+
+
+def step_inputs(dag_run: Any, ti: Any = None) -> StepInputs:
+    """What Airflow knows of a task, for its step."""
+    return StepInputs(started_run(dag_run), airflow_deployment(), _tell_nobody if ti is None else ti.xcom_push)
+
+
+def started_run(dag_run: Any) -> StartedRun:
+    """Airflow's own record of a run, as steps know it."""
+    return StartedRun(
+        dag_id=dag_run.dag_id,
+        run_id=dag_run.run_id,
+        started_by=dag_run.triggering_user_name or None,
+        kind=str(getattr(dag_run.run_type, "value", dag_run.run_type)),
+        conf=dict(getattr(dag_run, "conf", None) or {}),
+    )
+
+
+def _tell_nobody(key: str, value: Any) -> None:
+    raise TypeError(f"A step tells {key}, and its task gives it nobody to tell: hand `ti` to run_step.")

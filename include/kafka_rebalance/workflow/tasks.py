@@ -37,6 +37,7 @@ from kafka_rebalance.planning.planner import prepare
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.spark import package_zip
 from kafka_rebalance.steps.deployment import read_connection
+from kafka_rebalance.steps.inputs import RunName, SparkArguments, StepInputs
 from kafka_rebalance.verification.check_result import document, only_behind, summarise
 from kafka_rebalance.verification.emptied_brokers import check_emptied
 from kafka_rebalance.verification.preferred_leaders import check_leaders
@@ -46,7 +47,6 @@ from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.ledger import estimate, ledger
 from kafka_rebalance.workflow.pages import report_files
 from kafka_rebalance.workflow.reassignment import batch_notes, elections
-from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run import running, who_asked
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, decider, read_approved, read_plan_view
 from kafka_rebalance.workflow.run.folder import check_submitted, create_run_folder, open_own_folder
@@ -76,8 +76,7 @@ PARAMS_OUTSIDE_SETTINGS = (
 )
 
 
-@fails_without_retry
-def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
+def snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     """Reads params, policy and cluster once; everything later works from the files this writes."""
     connection_id = params["kafka_conn_id"]
     given = {key: value for key, value in params.items() if key not in PARAMS_OUTSIDE_SETTINGS and value is not None}
@@ -88,13 +87,13 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
     given |= {"plan": plans.given_plan(params)} | ({} if topics is None else {"topics_in": list(topics)})
     asked = Settings.from_mapping(given)
     window = read_window(params)
-    requester = who_asked.read_requester(dag_run)
+    requester = who_asked.read_requester(inputs.run)
     policy = read_policy(connection_id)
     connection = read_connection(connection_id)
-    running.check_plans_nothing_meanwhile(connection, dag_run)
-    folder, nonce = create_run_folder(connection_id, dag_run)
-    ti.xcom_push("run_folder", str(folder))
-    ti.xcom_push("nonce", nonce)
+    running.check_plans_nothing_meanwhile(connection, inputs.run)
+    folder, nonce = create_run_folder(connection_id, inputs.run)
+    inputs.tell("run_folder", str(folder))
+    inputs.tell("nonce", nonce)
     internal = bool(params.get("internal_topics"))
     taken = take_snapshot(connection, asked, internal_topics=internal)
     if auto:
@@ -109,7 +108,7 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
         settings = asked
     else:
         settings = policy.tighten(asked, cluster_bytes=taken.cluster_bytes, internal_topics=internal)
-    if who_asked.is_way_back(dag_run):  # it mostly ends less even, and must be there when it is needed
+    if who_asked.is_way_back(inputs.run):  # it mostly ends less even, and must be there when it is needed
         settings = replace(settings, less_even_plan=OFFER)
     observed_at = datetime.now(UTC)
     tables_digest = write_snapshot(folder / json_files.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
@@ -127,9 +126,9 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
             "controller": controller_document(taken.view, taken.controller),
             "automatic_elections": automatic_elections(taken.configs["brokers"]).to_mapping(),
             "observed_at": observed_at.isoformat(timespec="seconds"),
-            "dag_id": dag_run.dag_id,
-            "run_id": dag_run.run_id,
-            "requested_by": dag_run.triggering_user_name,
+            "dag_id": inputs.run.dag_id,
+            "run_id": inputs.run.run_id,
+            "requested_by": inputs.run.started_by,
             who_asked.REQUESTER: {"automatic": requester.automatic, "plan_by": requester.plan_by},
             "reason": params.get("reason") or "",
             "window": window.to_mapping(),
@@ -147,43 +146,40 @@ def snapshot(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]
         source_digest=tables_digest,
     )
     package_zip.build(folder / json_files.PACKAGE_ZIP)
-    ledger.append("metrics", connection_id, dag_run.run_id, observed_at, metric_rows(taken))
-    ti.xcom_push("metrics", str(ledger.folder_of("metrics", connection_id)))
+    ledger.append("metrics", connection_id, inputs.run.run_id, observed_at, metric_rows(taken))
+    inputs.tell("metrics", str(ledger.folder_of("metrics", connection_id)))
     return {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}
 
 
-@fails_without_retry
-def check_not_begun(context: Mapping[str, Any]) -> None:
+def check_not_begun(inputs: StepInputs, submit: SparkArguments) -> None:
     """Before `plan`: what is being executed is not planned again, and nothing of another run is submitted.
 
     Checked is what Spark gets, whatever XCom says by now: the zip is code that it runs.
     """
-    submit, dag_run = context["task"], context["dag_run"]
     given = dict(itertools.pairwise(submit.application_args))
-    folder = open_own_folder(given["--out"], dag_run, given["--expect-nonce"])
+    folder = open_own_folder(given["--out"], inputs.run, given["--expect-nonce"])
     wanted = {
         "--snapshot": f"{folder}/{json_files.SNAPSHOT_FOLDER}",
         "--settings": f"{folder}/{json_files.SETTINGS}",
         "--metrics": str(ledger.folder_of("metrics", read_folder_owner(folder).connection_id)),
-        "--expect-run": f"{dag_run.dag_id}/{dag_run.run_id}",
+        "--expect-run": f"{inputs.run.dag_id}/{inputs.run.run_id}",
     }
     same = all(given[name] == value for name, value in wanted.items())
     check_submitted(same and submit.py_files == f"{folder}/{json_files.PACKAGE_ZIP}")
     running.check_not_begun(folder)
 
 
-@fails_without_retry
-def render_report(run_folder: str, dag_run: Any) -> dict[str, Any]:
+def render_report(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     """report.html, every candidate in Kafka's JSON and as CSV, and the plan's rows of the ledger."""
-    folder = open_own_folder(run_folder, dag_run)
+    folder = open_own_folder(run_folder, inputs.run)
     report_files.write_reassignments(folder)
     found_by_plan = rates.measured(folder)
     segment_audit.write_audit(folder, found_by_plan.written)
     proposals = json_files.read_json(folder, json_files.PROPOSALS)
     written = json_files.read_json(folder, json_files.SNAPSHOT)
     connection_id = written["connection_id"]
-    estimate.write_estimate(folder, connection_id, dag_run.run_id, datetime.now(UTC))
-    rejection.write_rejection(folder, connection_id, dag_run.run_id, datetime.now(UTC))
+    estimate.write_estimate(folder, connection_id, inputs.run.run_id, datetime.now(UTC))
+    rejection.write_rejection(folder, connection_id, inputs.run.run_id, datetime.now(UTC))
     offered = [c["name"] for c in proposals["candidates"] if c["status"] in OFFERED]
     rates.write_rates(folder, offered, read_connection(connection_id), read_policy(connection_id), found_by_plan)
     report_files.write_report(folder)
@@ -191,9 +187,9 @@ def render_report(run_folder: str, dag_run: Any) -> dict[str, Any]:
     ledger.append(
         "plans",
         connection_id,
-        dag_run.run_id,
+        inputs.run.run_id,
         datetime.fromisoformat(written["observed_at"]),
-        [_plan_row(candidate, proposals, dag_run.run_id) for candidate in proposals["candidates"]],
+        [_plan_row(candidate, proposals, inputs.run.run_id) for candidate in proposals["candidates"]],
     )
     return {
         "recommended": proposals["recommended"],
@@ -228,35 +224,32 @@ def _plan_row(candidate: Mapping[str, Any], proposals: Mapping[str, Any], run_id
     }
 
 
-@fails_without_retry
-def elect_leaders(decision: Mapping[str, Any], dag_run: Any) -> list[str]:
+def elect_leaders(inputs: StepInputs, decision: Mapping[str, Any]) -> list[str]:
     """Preferred election for approved partitions whose leader is not the first replica; returns what is left."""
-    plan = read_approved(decision, dag_run)
+    plan = read_approved(decision, inputs.run)
     with open_client(read_connection(plan.connection_id).zookeeper) as client:
-        left = _elect(client, plan, dag_run)
+        left = _elect(client, plan, inputs.run)
     return [str(tp) for tp in left]
 
 
-@fails_without_retry
-def check_verified(dag_run: Any) -> None:
+def check_verified(inputs: StepInputs) -> None:
     """Raises VerificationError where Airflow has skipped `verify`: somebody has marked the run, or a task before it."""
-    if standing.is_skipped(dag_run, "verify"):
+    if standing.is_skipped(inputs.run, "verify"):
         raise VerificationError(
             "The run was ended by hand, so whether the approved end was reached was not verified. Its throttle is put "
             "back by release_throttle or the janitor. To go on, clear hold_throttle with what follows it."
         )
 
 
-@fails_without_retry
-def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
+def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     """Holds the cluster against what was approved; verification.json has every check. Raises where one failed:
     NotInSyncError, which is worth a retry, where that is only since a broker is away or catching up at this moment.
     """
-    plan = read_approved(decision, dag_run)
+    plan = read_approved(decision, inputs.run)
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
         if _document(plan, json_files.VERIFICATION).get("again"):
-            _elect_who_is_back(client, plan, dag_run)
+            _elect_who_is_back(client, plan, inputs.run)
         view = read_plan_view(client, plan)
         checks = [
             *check_placement(plan.candidate.moves, view),
@@ -301,31 +294,30 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
     return {"checks": len(checks), "warnings": len(summary.warnings)}
 
 
-def _elect(client: KazooClient, plan: ApprovedPlan, dag_run: Any) -> tuple[TopicPartition, ...]:
+def _elect(client: KazooClient, plan: ApprovedPlan, started: RunName) -> tuple[TopicPartition, ...]:
     """Elects leaders of the whole plan where nobody else holds the cluster; gives who is not led as approved yet."""
-    owner = lock_owner(plan.candidate.digest, dag_run)
+    owner = lock_owner(plan.candidate.digest, started)
     allowed = elections.may_elect(plan, lambda: cluster_lock.read_own_fence(client, owner))
     most = elections.most_at_once(plan)
     return elections.elect_preferred(client, plan.candidate.moves, most=most, allowed=allowed)
 
 
-def _elect_who_is_back(client: KazooClient, plan: ApprovedPlan, dag_run: Any) -> None:
+def _elect_who_is_back(client: KazooClient, plan: ApprovedPlan, started: RunName) -> None:
     """The leaders of a broker that was away at the last verification: no task before this one runs again."""
     try:
-        _elect(client, plan, dag_run)
+        _elect(client, plan, started)
     except (FrozenError, LockHeldError, StoppedError, WriteError) as held:
         log.warning("No leader was elected before verifying again: %s", held)
 
 
-@fails_without_retry
-def record(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+def record(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
     """Predicted against actual, as a row of the ledger; returned with the approver's name, of which that has the id.
 
     Raises where the run was not verified: it is the last task.
     """
-    plan = read_approved(decision, dag_run)
-    row = outcome_row(plan, dag_run.run_id)
-    ledger.append("outcomes", plan.connection_id, dag_run.run_id, datetime.now(UTC), [row])
+    plan = read_approved(decision, inputs.run)
+    row = outcome_row(plan, inputs.run.run_id)
+    ledger.append("outcomes", plan.connection_id, inputs.run.run_id, datetime.now(UTC), [row])
     report_files.write_report(plan.folder)
     if not row["verified"]:
         raise VerificationError(

@@ -13,6 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow.retries import run_step
 from local_cluster import LocalCluster
 from local_cluster.machine.ports import free_port
 from support.runs.rebalance_run import CONNECTION, POLICY
@@ -81,7 +82,12 @@ def snapshot(
         run = SimpleNamespace(dag_id="kafka_rebalance", run_id="bad", triggering_user_name="olive", run_type="manual")
         pushed: dict[str, Any] = {}
         with pytest.raises(Exception) as caught:
-            tasks.snapshot({"kafka_conn_id": CONNECTION, **params}, run, SimpleNamespace(xcom_push=pushed.__setitem__))
+            run_step(
+                tasks.snapshot,
+                run,
+                {"kafka_conn_id": CONNECTION, **params},
+                ti=SimpleNamespace(xcom_push=pushed.__setitem__),
+            )
         return str(caught.value)
 
     yield attempt

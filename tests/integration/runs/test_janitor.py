@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -19,11 +18,13 @@ from kafka_rebalance.errors import ReadError, ThrottleError, UnwatchedError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.kafka.throttles import RATE_KEYS
 from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.throttle import janitor
 from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from local_cluster import LocalCluster
 from support import waiting
+from support.runs.janitor_run import janitors_run
 from support.runs.rebalance_run import CONNECTION, InProcessRun
 
 MEGABYTE = 1_000_000
@@ -73,7 +74,7 @@ def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, 
 
 def tend() -> dict[str, Any]:
     params = {"kafka_conn_id": None, "clean": [], "break_lock": None}
-    return janitor.tend(CONNECTION, params, SimpleNamespace(triggering_user_name=None))
+    return run_step(janitor.tend, janitors_run(), CONNECTION, params)
 
 
 def replicas(client: KazooClient, topic: str) -> tuple[set[int], set[int]]:

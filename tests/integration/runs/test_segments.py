@@ -16,6 +16,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.workflow.approval import CandidateApprovalOperator
 from kafka_rebalance.workflow.nightly import balance
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.run.folder import open_run_folder
 from local_cluster import LocalCluster
 from local_cluster.jars.locked_jars import VERSIONS
@@ -234,7 +235,7 @@ def test_values_written_by_hand_and_throttles_left_are_found_by_the_nightly_chec
     configure(f"topics/{names['throttled']}", {"follower.replication.throttled.replicas": "0:1"})
     configure("brokers/1", {"leader.replication.throttled.rate": "1000000"})
     before = tree(zookeeper)
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert tree(zookeeper) == before
     assert verdict["segment_errors"] == 1
     path = next(tmp_path.rglob(balance.VERDICT))

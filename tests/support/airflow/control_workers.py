@@ -23,6 +23,7 @@ from kafka_rebalance.planning import planner
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.approval import CandidateApprovalOperator
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.throttle import throttling
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from support.airflow.spark_submits import rebalance_submit
@@ -90,18 +91,18 @@ class Workers:
 
     def _snapshot(self) -> None:
         pushed = self.xcoms.setdefault("snapshot", {})
-        tasks.snapshot(PARAMS, self.run.dag_run, SimpleNamespace(xcom_push=pushed.__setitem__))
+        run_step(tasks.snapshot, self.run.dag_run, PARAMS, ti=SimpleNamespace(xcom_push=pushed.__setitem__))
 
     def _plan(self) -> None:
         folder = Path(self._pull("snapshot", "run_folder"))
         nonce, metrics = (self._pull("snapshot", key) for key in ("nonce", "metrics"))
         dag_run = self.run.dag_run
-        tasks.check_not_begun({"task": rebalance_submit(folder, nonce, metrics, dag_run), "dag_run": dag_run})
+        run_step(tasks.check_not_begun, dag_run, rebalance_submit(folder, nonce, metrics, dag_run))
         given = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
         planner.run(folder / json_files.SNAPSHOT_FOLDER, folder, given)
 
     def _render_report(self) -> None:
-        tasks.render_report(self._pull("snapshot", "run_folder"), self.run.dag_run)
+        run_step(tasks.render_report, self.run.dag_run, self._pull("snapshot", "run_folder"))
 
     def _approve(self) -> State | None:
         folder = self._pull("snapshot", "run_folder")
@@ -138,7 +139,7 @@ class Workers:
         return None
 
     def _hold_throttle(self) -> None:
-        throttling.hold(self._decision(), self.run.dag_run)
+        run_step(throttling.hold, self.run.dag_run, self._decision())
 
     def _reassign(self) -> State | None:
         self.run.decision = self._decision()
@@ -147,19 +148,19 @@ class Workers:
         return State.DEFERRED if self.run.deferred is not None else None
 
     def _release_throttle(self) -> None:
-        throttling.release(self._decision(), self.run.dag_run)
+        run_step(throttling.release, self.run.dag_run, self._decision())
 
     def _elect_leaders(self) -> None:
-        tasks.elect_leaders(self._decision(), self.run.dag_run)
+        run_step(tasks.elect_leaders, self.run.dag_run, self._decision())
 
     def _verify(self) -> None:
-        tasks.verify(self._decision(), self.run.dag_run)
+        run_step(tasks.verify, self.run.dag_run, self._decision())
 
     def _check_verified(self) -> None:
-        tasks.check_verified(self.run.dag_run)
+        run_step(tasks.check_verified, self.run.dag_run)
 
     def _record(self) -> None:
-        tasks.record(self._decision(), self.run.dag_run)
+        run_step(tasks.record, self.run.dag_run, self._decision())
 
     def _decision(self) -> dict[str, Any]:
         found: dict[str, Any] = self._pull("approve", "decision")

@@ -31,6 +31,7 @@ from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.approval import CandidateApprovalOperator
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.pages import report_files
+from kafka_rebalance.workflow.retries import run_step
 from support.golden.clock import stop_clocks
 from support.golden.figures import figures_in
 from support.golden.planning import (
@@ -161,11 +162,11 @@ class RecordedRun(SimulatedRun):
     def plan_as_given(self, run: str) -> None:
         """Snapshot, plan and report."""
         instance = SimpleNamespace(xcom_push=self._push)
-        tasks.snapshot({"kafka_conn_id": CONNECTION, **self._start["params"]}, self.dag_run, instance)
+        run_step(tasks.snapshot, self.dag_run, {"kafka_conn_id": CONNECTION, **self._start["params"]}, ti=instance)
         settings = Settings.from_mapping(json_files.read_json(self.folder, json_files.SETTINGS))
         history = given_history(run, self.folder)
         planner.run(self.folder / json_files.SNAPSHOT_FOLDER, self.folder, settings, history=history)
-        tasks.render_report(str(self.folder), self.dag_run)
+        run_step(tasks.render_report, self.dag_run, str(self.folder))
 
     def answer(self, choice: str, at: float, throttle_bytes_per_second: int | None = None, note: Any = None) -> None:
         """What uma answers to the request; the decision comes as Airflow's XCom has it."""

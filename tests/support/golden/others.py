@@ -13,6 +13,7 @@ from kafka_rebalance.model.consumer_groups import ConsumerGroup, GroupMember
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow.nightly import balance
+from kafka_rebalance.workflow.retries import run_step
 from support.golden.chain import Bundles, RecordedCluster, RecordedRun, files_below, request_text, znodes_text
 from support.golden.clock import stop_clocks
 from support.golden.planning import names_of
@@ -50,7 +51,7 @@ def left_by_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bundles:
 
     made = RecordedRun(folder, cluster, monkeypatch, start, "one", lambda: None)
     Airflow.answering(monkeypatch)
-    verdict = balance.check(CONNECTION, other_dag_run("nightly"))
+    verdict = run_step(balance.check, other_dag_run("nightly"), CONNECTION)
     keep("nightly.txt")
     bundles["nightly.txt"]["returned"] = lines_of([verdict])
 

@@ -29,6 +29,7 @@ from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.reassignment.following import BatchFollower
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.throttle import leases
 from support.histories.custodians import Custodians
 from support.histories.judge import RATE, Process
@@ -210,13 +211,13 @@ class World(Custodians):
         return run.resume(event)
 
     def _elect(self, run: SimulatedRun, _: Any) -> Any:
-        return tasks.elect_leaders(run.decision, run.dag_run)
+        return run_step(tasks.elect_leaders, run.dag_run, run.decision)
 
     def _release(self, run: SimulatedRun, _: Any) -> Any:
         return run.release()
 
     def _verify(self, run: SimulatedRun, _: Any) -> Any:
-        return tasks.verify(run.decision, run.dag_run)
+        return run_step(tasks.verify, run.dag_run, run.decision)
 
     def call(self, process: Process, name: str, args: Sequence[Any], options: Any) -> Any:
         """One call to ZooKeeper by a run."""

@@ -21,6 +21,7 @@ from kafka_rebalance.workflow.cancel import controller_election
 from kafka_rebalance.workflow.cancel import request as cancel_request
 from kafka_rebalance.workflow.cancel import tasks as cancel
 from kafka_rebalance.workflow.cancel.approval import CancelApprovalOperator, RateApprovalOperator
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.zookeeper.znodes import encode_reassignment
 from support.kafka.cancelled_moves import cancel_by_api, fail_over
 from support.runs.asked_run import AskedRun
@@ -91,7 +92,9 @@ class CancelRun(AskedRun):
 
     def request(self, action: str, **params: Any) -> dict[str, Any]:
         instance = SimpleNamespace(xcom_push=self._push)
-        return cancel_request.request({"kafka_conn_id": CONNECTION, "action": action, **params}, self.dag_run, instance)
+        return run_step(
+            cancel_request.request, self.dag_run, {"kafka_conn_id": CONNECTION, "action": action, **params}, ti=instance
+        )
 
     def ask(self) -> DigestApprovalOperator:
         """`approve`, or `approve_rate`, up to the moment at which it waits."""
@@ -116,24 +119,24 @@ class CancelRun(AskedRun):
         self.answer(consent=self.document["consent"])
 
     def stop(self) -> dict[str, Any]:
-        return cancel.stop(str(self.folder), self.dag_run)
+        return run_step(cancel.stop, self.dag_run, str(self.folder))
 
     def set_throttle(self) -> dict[str, Any]:
-        return cancel.set_throttle(str(self.folder), self.dag_run)
+        return run_step(cancel.set_throttle, self.dag_run, str(self.folder))
 
     def raise_throttle(self, rate: int) -> dict[str, Any]:
         """Asked for, approved by uma, and set."""
         assert self.request("set_throttle", throttle_bytes_per_second=rate)["next"] == "approve_rate"
         self.answer("set_throttle")
-        return cancel.raise_throttle(self.xcom["decision"], self.dag_run)
+        return run_step(cancel.raise_throttle, self.dag_run, self.xcom["decision"])
 
     def elect_controller(self) -> dict[str, Any]:
-        return controller_election.elect_controller(self.xcom["decision"], self.dag_run)
+        return run_step(controller_election.elect_controller, self.dag_run, self.xcom["decision"])
 
     def cancel(self) -> dict[str, Any]:
-        return cancel.cancel(self.xcom["decision"], self.dag_run)
+        return run_step(cancel.cancel, self.dag_run, self.xcom["decision"])
 
     def verify(self) -> dict[str, Any]:
         """verification.json; raises where a check failed."""
-        cancel.verify(self.xcom["decision"], self.dag_run)
+        run_step(cancel.verify, self.dag_run, self.xcom["decision"])
         return json_files.read_json(self.folder, json_files.VERIFICATION)

@@ -13,6 +13,7 @@ from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.throttle import janitor, leases
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import SimulatedRun
@@ -46,9 +47,13 @@ class Airflow:
         return made
 
 
+def janitors_run(by: str | None = None) -> Any:
+    return SimpleNamespace(dag_id="kafka_throttle_janitor", run_id="now", triggering_user_name=by, run_type="scheduled")
+
+
 def tend(by: str | None = None, **params: Any) -> dict[str, Any]:
     given = {"kafka_conn_id": CONNECTION if params else None, "clean": [], "break_lock": None, **params}
-    return janitor.tend(CONNECTION, given, SimpleNamespace(triggering_user_name=by))
+    return run_step(janitor.tend, janitors_run(by), CONNECTION, given)
 
 
 def silent(run: SimulatedRun, seconds: float) -> None:

@@ -25,6 +25,7 @@ from kafka_rebalance.workflow.approval import offered_digests, stopped_candidate
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.reassignment.following import BatchFollower
 from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.throttle import throttling
 from local_cluster import LocalCluster
 
@@ -75,10 +76,10 @@ class InProcessRun:
     def plan(self, **params: Any) -> dict[str, Any]:
         """Snapshot and proposals; returns proposals.json."""
         instance = SimpleNamespace(xcom_push=self.xcom.__setitem__)
-        tasks.snapshot({"kafka_conn_id": CONNECTION, **params}, self.dag_run, instance)
+        run_step(tasks.snapshot, self.dag_run, {"kafka_conn_id": CONNECTION, **params}, ti=instance)
         settings = Settings.from_mapping(json_files.read_json(self.folder, json_files.SETTINGS))
         planner.run(self.folder / json_files.SNAPSHOT_FOLDER, self.folder, settings)
-        tasks.render_report(str(self.folder), self.dag_run)
+        run_step(tasks.render_report, self.dag_run, str(self.folder))
         return json_files.read_json(self.folder, json_files.PROPOSALS)
 
     def approve(self, choice: str, throttle_bytes_per_second: int) -> None:
@@ -106,7 +107,7 @@ class InProcessRun:
         }
 
     def hold(self) -> None:
-        throttling.hold(self.decision, self.dag_run)
+        run_step(throttling.hold, self.dag_run, self.decision)
 
     def request(self) -> int | None:
         """One call of `reassign`: the batch it follows from then on, None when all are in place."""
@@ -145,14 +146,14 @@ class InProcessRun:
         return followed
 
     def release(self) -> dict[str, Any]:
-        return throttling.release(self.decision, self.dag_run)
+        return run_step(throttling.release, self.dag_run, self.decision)
 
     def finish(self) -> dict[str, Any]:
         """Elections, release, verification and record; returns verification.json."""
-        tasks.elect_leaders(self.decision, self.dag_run)
+        run_step(tasks.elect_leaders, self.dag_run, self.decision)
         self.release()
-        tasks.verify(self.decision, self.dag_run)
-        tasks.record(self.decision, self.dag_run)
+        run_step(tasks.verify, self.dag_run, self.decision)
+        run_step(tasks.record, self.dag_run, self.decision)
         return json_files.read_json(self.folder, json_files.VERIFICATION)
 
     def _deferred(self, call: Callable[[ReassignOperator], None]) -> int | None:

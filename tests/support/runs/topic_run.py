@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.topics import tasks as topics
 from kafka_rebalance.workflow.topics.approval import TopicApprovalOperator
 from local_cluster import LocalCluster
@@ -41,11 +42,13 @@ class TopicRun(AskedRun):
 
     def request(self, **params: Any) -> dict[str, Any]:
         instance = SimpleNamespace(xcom_push=self._push)
-        return topics.request({"kafka_conn_id": CONNECTION, "sample_rows": 0, **params}, self.dag_run, instance)
+        return run_step(
+            topics.request, self.dag_run, {"kafka_conn_id": CONNECTION, "sample_rows": 0, **params}, ti=instance
+        )
 
     def ask(self) -> TopicApprovalOperator:
         """`forecast`, and `approve` up to the moment at which it waits, or goes on where nobody is asked."""
-        topics.forecast(str(self.folder), self.dag_run)
+        run_step(topics.forecast, self.dag_run, str(self.folder))
         self.operator = TopicApprovalOperator(task_id="approve", run_folder=str(self.folder), nonce=self.xcom["nonce"])
         self.operator.execute(self._context)
         return self.operator
@@ -61,10 +64,10 @@ class TopicRun(AskedRun):
         operator.execute_complete(self._context, event)
 
     def write(self) -> dict[str, Any]:
-        return topics.write(self.xcom["decision"], self.dag_run)
+        return run_step(topics.write, self.dag_run, self.xcom["decision"])
 
     def verify(self) -> dict[str, int]:
-        return topics.verify(self.xcom["decision"], self.dag_run)
+        return run_step(topics.verify, self.dag_run, self.xcom["decision"])
 
     def carry_out(self, **params: Any) -> dict[str, Any]:
         """From the request to the verification, approved by uma; returns verification.json."""

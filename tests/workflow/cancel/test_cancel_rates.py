@@ -10,6 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.workflow.cancel import tasks as cancel
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.run.control import read_control
 from kafka_rebalance.workflow.throttle import leases
 from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
@@ -90,7 +91,7 @@ def test_a_rate_other_than_the_one_that_was_approved_is_not_set(
     json_files.write_json(canceller.folder, json_files.CANCEL, {**written, edit: other})
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match="The throttle of"):
-        cancel.raise_throttle(canceller.xcom["decision"], canceller.dag_run)
+        run_step(cancel.raise_throttle, canceller.dag_run, canceller.xcom["decision"])
     assert cluster.tree() == before
 
 
@@ -130,7 +131,7 @@ def test_an_approved_rate_expires(run: SimulatedRun, cluster: SimulatedCluster, 
     grow_old(canceller)
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match="has expired"):
-        cancel.raise_throttle(canceller.xcom["decision"], canceller.dag_run)
+        run_step(cancel.raise_throttle, canceller.dag_run, canceller.xcom["decision"])
     assert cluster.tree() == before
 
 
@@ -149,7 +150,7 @@ def test_brokers_of_another_cluster_than_zookeepers_are_neither_cancelled_nor_th
     before = cluster.tree()
     monkeypatch.setattr("kafka_rebalance.admin.cluster_id.read_cluster_id", lambda _: "another-cluster-000002")
     do = {"cancel": canceller.cancel, "set_throttle": canceller.set_throttle}.get(
-        work, lambda: cancel.raise_throttle(canceller.xcom["decision"], canceller.dag_run)
+        work, lambda: run_step(cancel.raise_throttle, canceller.dag_run, canceller.xcom["decision"])
     )
     with pytest.raises(AirflowFailException, match="names two clusters"):
         do()

@@ -19,6 +19,7 @@ from kafka_rebalance.errors import UnwatchedError
 from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.reassignment import batches
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.throttle import leases, throttling
 from support.airflow.control_plane import DAG, ControlPlane, Moment, Template, bring_dags_in
 from support.runs.janitor_run import tend
@@ -358,7 +359,7 @@ def test_a_task_that_is_started_twice_does_its_work_once(plane: ControlPlane) ->
     plane.moment(APPROVED)
     decision, dag_run = plane.run.decision, plane.run.dag_run
     for _ in range(2):
-        throttling.hold(decision, dag_run)
+        run_step(throttling.hold, dag_run, decision)
     for number in (1, 2):
         assert advance(plane) == number
         held = plane.cluster.throttles()
@@ -367,12 +368,12 @@ def test_a_task_that_is_started_twice_does_its_work_once(plane: ControlPlane) ->
         plane.cluster.controller.run()
     for _ in range(2):
         assert advance(plane) is None
-        assert tasks.elect_leaders(decision, dag_run) == []
+        assert run_step(tasks.elect_leaders, dag_run, decision) == []
     for _ in range(2):
-        throttling.release(decision, dag_run)
+        run_step(throttling.release, dag_run, decision)
     for _ in range(2):
-        tasks.verify(decision, dag_run)
-        tasks.record(decision, dag_run)
+        run_step(tasks.verify, dag_run, decision)
+        run_step(tasks.record, dag_run, decision)
     assert len(plane.cluster.requests) == 2
     assert plane.cluster.leftovers() == []
     assert leases.read_open(CLUSTER) is None

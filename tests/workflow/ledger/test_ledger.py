@@ -5,7 +5,6 @@ from __future__ import annotations
 import zipfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pyarrow
@@ -20,6 +19,7 @@ from kafka_rebalance.errors import StorageError
 from kafka_rebalance.execution.eta import with_controller
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.ledger import estimate, ledger
+from kafka_rebalance.workflow.retries import run_step
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RATE, SIZE_BYTES, TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
@@ -128,11 +128,10 @@ def test_columns_that_an_earlier_version_did_not_write_are_null(root: Path) -> N
 
 def test_the_job_is_told_where_the_ledger_is_and_nothing_where_there_is_none(root: Path) -> None:
     told: dict[str, str] = {}
-    instance = SimpleNamespace(xcom_push=told.__setitem__)
-    assert ledger.locate(instance) is False
+    assert ledger.locate(told.__setitem__) is False
     assert told == {}
     add("a", DAY, 1)
-    assert ledger.locate(instance) is True
+    assert ledger.locate(told.__setitem__) is True
     assert told["ledger"] == str(root)
     with zipfile.ZipFile(told["package"]) as package:
         assert "kafka_rebalance/spark/one_file_a_day.py" in package.namelist()
@@ -218,7 +217,7 @@ def test_a_run_leaves_what_was_measured_proposed_and_reached(run: SimulatedRun, 
     assert outcome["predicted_bytes"] == outcome["copied_bytes"] == 4 * SIZE_BYTES
     assert (outcome["partitions"], outcome["batches"]) == (4, 2)
     assert (outcome["approved_by"], outcome["throttle_bytes_per_second"]) == ("3", RATE)
-    assert tasks.record(run.decision, run.dag_run)["approver"] == "uma"
+    assert run_step(tasks.record, run.dag_run, run.decision)["approver"] == "uma"
     assert outcome["digest"] == planned["light"]["digest"]
     assert outcome["cluster"] == CONNECTION
 
@@ -284,7 +283,7 @@ def test_a_run_that_stopped_after_its_first_batch_is_recorded_as_that(run: Simul
     run.cluster.controller.run()
     run.request()  # notes the first as done and requests the second, which nobody follows
     with pytest.raises(AirflowFailException, match="did not reach the approved end"):
-        tasks.record(run.decision, run.dag_run)
+        run_step(tasks.record, run.dag_run, run.decision)
     outcome = only_row(tmp_path, "outcomes")
     assert outcome["verified"] is False
     assert outcome["copied_bytes"] == outcome["unmeasured_bytes"] == 2 * SIZE_BYTES
@@ -308,6 +307,6 @@ def test_what_was_measured_is_recorded_as_copied_and_what_was_not_as_planned(
 
 def test_a_run_that_never_began_has_no_duration(run: SimulatedRun, tmp_path: Path) -> None:
     with pytest.raises(AirflowFailException, match="did not reach the approved end"):
-        tasks.record(run.decision, run.dag_run)
+        run_step(tasks.record, run.dag_run, run.decision)
     outcome = only_row(tmp_path, "outcomes")
     assert (outcome["actual_seconds"], outcome["copied_bytes"], outcome["verified"]) == (None, 0, False)

@@ -20,6 +20,7 @@ from kafka_rebalance.planning.evenness.scores import Score
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.nightly import balance, proposing
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.zookeeper.cluster_lock import LockOwner, encode_lock
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 from support.runs.rebalance_run import CONNECTION, POLICY
@@ -111,7 +112,7 @@ def test_a_check_measures_decides_keeps_both_and_writes_nothing_to_the_cluster(
     run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
     before = cluster.tree()
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert cluster.tree() == before
     assert verdict["past_limit"] is True
     assert verdict["cluster_id"] == "simulated-cluster-0001"
@@ -142,7 +143,7 @@ def test_a_balanced_cluster_is_left_alone(run: SimulatedRun, cluster: SimulatedC
         replicas = document["partitions"][str(partition)]
         path = f"/brokers/topics/orders/partitions/{partition}/state"
         cluster.fake.put_json(path, {**cluster.fake.json(path), "leader": leader, "isr": replicas})
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert (verdict["past_limit"], verdict["imbalance"], verdict["rack_violations"]) == (False, 0.0, 0)
 
 
@@ -150,7 +151,7 @@ def test_a_cluster_without_a_policy_is_measured_and_nothing_is_proposed(
     run: SimulatedRun, cluster: SimulatedCluster
 ) -> None:
     run.policy_file.unlink()
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["imbalance"] > LIMIT
     assert verdict["past_limit"] is False
 
@@ -159,7 +160,7 @@ def test_a_policy_that_cannot_be_used_is_not_taken_for_none(run: SimulatedRun, c
     run.policy_file.write_text(POLICY + "imbalance_limit: -1\n")
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match=r"PolicyError: .*imbalance_limit"):
-        balance.check(CONNECTION, run.dag_run)
+        run_step(balance.check, run.dag_run, CONNECTION)
     assert cluster.tree() == before
 
 
@@ -170,7 +171,7 @@ def test_a_check_tells_the_audit_of_segment_settings_in_verdict_log_and_ledger(
     cluster.fake.put_json("/config/topics/orders", {"version": 1, "config": config})
     before = cluster.tree()
     with caplog.at_level("INFO"):
-        verdict = balance.check(CONNECTION, run.dag_run)
+        verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert cluster.tree() == before
     assert (verdict["segment_errors"], verdict["segment_warnings"]) == (1, 1)
     folder = next((tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir())
@@ -189,7 +190,7 @@ def test_a_check_tells_the_audit_of_segment_settings_in_verdict_log_and_ledger(
 def test_a_check_of_a_sound_cluster_keeps_that_there_was_no_finding(
     run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert (verdict["segment_errors"], verdict["segment_warnings"]) == (0, 0)
     ledger = pyarrow.dataset.dataset(tmp_path / "runs" / "ledger" / "audits", partitioning="hive").to_table()
     assert ledger.num_rows == 0
@@ -198,7 +199,7 @@ def test_a_check_of_a_sound_cluster_keeps_that_there_was_no_finding(
 @pytest.mark.parametrize("connection_id", ["kafka_elsewhere", "../escape"])
 def test_a_name_in_the_fleet_that_is_no_connection_is_named(run: SimulatedRun, connection_id: str) -> None:
     with pytest.raises(AirflowFailException, match=connection_id):
-        balance.check(connection_id, run.dag_run)
+        run_step(balance.check, run.dag_run, connection_id)
 
 
 @pytest.fixture
@@ -214,7 +215,9 @@ def answered(choice: str | None, cluster: SimulatedCluster, days_ago: float = 1,
     run_id = f"manual__{choice}"
     made = other_dag_run(run_id)
     pushed: dict[str, Any] = {}
-    tasks.snapshot({"kafka_conn_id": CONNECTION, **params}, made, SimpleNamespace(xcom_push=pushed.__setitem__))
+    run_step(
+        tasks.snapshot, made, {"kafka_conn_id": CONNECTION, **params}, ti=SimpleNamespace(xcom_push=pushed.__setitem__)
+    )
     at = datetime.now(UTC) - timedelta(days=days_ago)
     ledger.append("plans", CONNECTION, run_id, at, [{"run_id": run_id, "candidate": "light"}])
     if choice is not None:
@@ -233,7 +236,7 @@ def answered(choice: str | None, cluster: SimulatedCluster, days_ago: float = 1,
 
 
 def test_past_the_limit_a_rebalance_is_proposed(run: SimulatedRun, active: set[str]) -> None:
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert (verdict["past_limit"], verdict["propose"], verdict["not_proposed"]) == (True, True, None)
 
 
@@ -241,7 +244,7 @@ def test_what_was_rejected_is_not_proposed_again_and_the_text_says_who_and_until
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     answered("Reject", cluster)
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert (verdict["past_limit"], verdict["propose"]) == (True, False)
     assert "uma rejected this on " in verdict["text"]
     assert '("not now"), and nothing material has changed. It is proposed again when' in verdict["text"]
@@ -263,7 +266,7 @@ def test_a_material_change_brings_it_back_and_the_approver_reads_which(
 ) -> None:
     answered("Reject", cluster)
     expected = change(run, cluster)
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["propose"] is True
     assert "proposed again although uma rejected it on" in verdict["text"]
     assert expected in verdict["text"]
@@ -273,7 +276,7 @@ def test_a_rejection_is_forgotten_after_a_fortnight(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     answered("Reject", cluster, days_ago=14.1)
-    assert "14 days have passed" in balance.check(CONNECTION, run.dag_run)["text"]
+    assert "14 days have passed" in run_step(balance.check, run.dag_run, CONNECTION)["text"]
 
 
 @pytest.mark.parametrize("params", [{"job": "drain", "drain": [2]}, {"topics_in": ["orders*"]}])
@@ -281,7 +284,7 @@ def test_a_rejection_of_another_job_says_nothing_about_balance(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str], params: dict[str, Any]
 ) -> None:
     answered("Reject", cluster, **params)
-    assert balance.check(CONNECTION, run.dag_run)["propose"] is True
+    assert run_step(balance.check, run.dag_run, CONNECTION)["propose"] is True
 
 
 def test_what_expired_or_was_approved_later_is_proposed_again(
@@ -290,7 +293,7 @@ def test_what_expired_or_was_approved_later_is_proposed_again(
     answered("Reject", cluster, days_ago=3)
     answered("light", cluster, days_ago=2)
     answered(None, cluster)
-    assert balance.check(CONNECTION, run.dag_run)["propose"] is True
+    assert run_step(balance.check, run.dag_run, CONNECTION)["propose"] is True
 
 
 def test_nothing_is_proposed_while_another_run_is_open(
@@ -298,7 +301,7 @@ def test_nothing_is_proposed_while_another_run_is_open(
 ) -> None:
     answered(None, cluster)
     active.add("manual__None")
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["propose"] is False
     assert "the run manual__None of kafka_rebalance is open" in verdict["text"]
 
@@ -307,14 +310,14 @@ def test_nothing_is_proposed_while_the_last_proposal_waits_in_the_queue_or_is_be
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     """The Dag is paused, or the planning takes long: nothing in the ledger says that there is a plan."""
-    first = balance.check(CONNECTION, run.dag_run)
+    first = run_step(balance.check, run.dag_run, CONNECTION)
     assert first["proposal"] == f"proposed__{run.dag_run.run_id}__{CONNECTION}"
     active.add(first["proposal"])
-    second = balance.check(CONNECTION, other_dag_run("scheduled__2"))
+    second = run_step(balance.check, other_dag_run("scheduled__2"), CONNECTION)
     assert second["propose"] is False
     assert f"the run {first['proposal']} of kafka_rebalance is open" in second["text"]
     active.clear()
-    assert balance.check(CONNECTION, other_dag_run("scheduled__3"))["propose"] is True
+    assert run_step(balance.check, other_dag_run("scheduled__3"), CONNECTION)["propose"] is True
 
 
 def held(cluster: SimulatedCluster) -> None:
@@ -327,7 +330,7 @@ def test_nothing_is_proposed_while_a_run_holds_the_cluster(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     held(cluster)
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["propose"] is False
     assert "kafka_rebalance/one holds the cluster" in verdict["text"]
 
@@ -337,7 +340,7 @@ def test_a_cluster_that_a_run_moves_is_skipped_and_not_failed(run: SimulatedRun,
     moving = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [3, 4]}]}
     cluster.fake.put_json("/admin/reassign_partitions", moving)
     with pytest.raises(AirflowSkipException, match="kafka_in_process is not checked: kafka_rebalance/one"):
-        balance.check(CONNECTION, run.dag_run)
+        run_step(balance.check, run.dag_run, CONNECTION)
 
 
 def test_where_no_rebalance_could_help_none_is_proposed_and_what_would_help_is_said(
@@ -345,7 +348,7 @@ def test_where_no_rebalance_could_help_none_is_proposed_and_what_would_help_is_s
 ) -> None:
     spot = HotSpot("orders", 0, 3.2)
     monkeypatch.setattr(proposing, "reach", lambda *_: {"disk": Reach(False, (spot,))})
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["propose"] is False
     assert "a rebalance cannot help: of bytes on disk, orders-0 alone is 3.20 times" in verdict["text"]
     assert "More partitions (kafka_topics, alter)" in verdict["text"]
@@ -383,7 +386,7 @@ def test_bytes_in_from_the_ledgers_history_count(run: SimulatedRun, cluster: Sim
             for partition in range(4)
         ]
         ledger.append("metrics", CONNECTION, f"night-{night}", now - timedelta(days=night), rows)
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["skew"]["bytes_in"] == pytest.approx(1.0), "brokers 1 and 2 of four take in all"
     ((kept,), _) = ledger.read("balance", CONNECTION, 0.5)
     assert kept["skew_bytes_in"] == pytest.approx(1.0)

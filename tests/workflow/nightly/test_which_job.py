@@ -17,6 +17,7 @@ from kafka_rebalance.report.fleet import cluster_health
 from kafka_rebalance.workflow import snapshot, tasks
 from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.nightly import balance, proposing
+from kafka_rebalance.workflow.retries import run_step
 from support.runs.rebalance_run import CONNECTION, POLICY
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun
 from support.zookeeper.fake_zookeeper import put_topic
@@ -57,7 +58,7 @@ def test_where_lists_are_even_and_leaders_are_not_elections_are_proposed(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     lead_by_second(cluster)
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert (verdict["resource"], verdict["propose"]) == ("leaders", True)
     assert verdict["conf"]["job"] == "elect"
     assert "2 partitions are not led by their preferred leader" in verdict["text"]
@@ -77,7 +78,7 @@ def test_a_broker_that_is_down_fails_no_check_and_the_rest_is_scored(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     lose(cluster, 2)
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["brokers_away"] == [2]
     assert verdict["skew"]["disk"] == pytest.approx(2.0), "broker 1 holds all, of three"
     assert "broker 2 is not registered, at least since" in verdict["text"]
@@ -109,7 +110,7 @@ def test_going_on_without_a_broker_is_proposed_once_the_nights_say_it_is_away_lo
 ) -> None:
     nights(away)
     lose(cluster, 2)
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     conf = verdict.get("conf", {})
     assert (verdict["propose"], conf.get("job")) == (job is not None, job)
     assert conf.get("replace") == ({"2": 3} if job else None)
@@ -121,7 +122,7 @@ def test_without_an_empty_broker_the_one_that_is_away_is_drained(
     nights({1: [2], 2: [2]})
     run.policy_file.write_text(POLICY + "brokers_out: [3, 4]\n")
     lose(cluster, 2)
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert (verdict["conf"]["job"], verdict["conf"]["drain"]) == ("drain", [2])
 
 
@@ -132,7 +133,7 @@ def test_partitions_that_nobody_leads_are_left_out_and_named(
     path = "/brokers/topics/orders/partitions/3/state"
     cluster.fake.put_json(path, {**cluster.fake.json(path), "isr": [2], "leader": 2})
     lose(cluster, 2)
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert "without 1 partition that nobody leads (orders-3)" in verdict["text"]
     assert verdict["propose"] is False
 
@@ -141,7 +142,7 @@ def test_a_registered_broker_that_does_not_answer_fails_no_check_and_the_rest_is
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     cluster.silent = {2}
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["brokers_unread"] == [2]
     assert verdict["skew"]["disk"] == pytest.approx(2.0), "broker 1 holds all that lies on the three that tell"
     assert "broker 2 does not tell its log dirs" in verdict["text"]
@@ -157,7 +158,7 @@ def test_the_page_says_that_a_check_left_something_out(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str], tmp_path: Path, silent: set[int]
 ) -> None:
     cluster.silent = silent
-    balance.check(CONNECTION, run.dag_run)
+    run_step(balance.check, run.dag_run, CONNECTION)
     (folder,) = (tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir()
     shown = cluster_health.read_check(json_files.read_json(folder, balance.VERDICT))
     said = cluster_health.Cluster(CONNECTION, datetime.now(UTC), check=shown).health
@@ -168,7 +169,7 @@ def test_what_a_silent_broker_leads_is_measured_by_its_replicas_in_sync(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     cluster.silent = {1}
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["skew"]["disk"] == pytest.approx(2.0), "broker 2 holds all that lies on the three that tell"
     assert "the offsets of 4 partitions cannot be read (orders-0" in verdict["text"]
     (rows, _) = ledger.read("metrics", CONNECTION, 1)
@@ -187,7 +188,7 @@ def test_the_rest_is_compared_by_its_own_capacities(
 
     monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", told)
     cluster.silent = {2}
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["skew"]["disk"] == pytest.approx(4.0), (
         "broker 1 has a fifth of what the three can hold, and all bytes"
     )
@@ -208,7 +209,7 @@ def test_bytes_of_which_some_are_unknown_are_not_measured_and_the_rest_is(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hide_sizes(monkeypatch, {("orders", 3)})
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["skew"] == {"replicas": pytest.approx(1.0), "leaders": pytest.approx(3.0)}
     assert (
         "no replica in sync tells the size of 1 partition (orders-3): bytes on disk and bytes in are unknown"
@@ -227,13 +228,15 @@ def test_the_snapshot_of_a_rebalance_stays_strict(
     cluster.silent = silent
     hide_sizes(monkeypatch, {("orders", 3)})
     with pytest.raises(ReadError):
-        tasks.snapshot({"kafka_conn_id": CONNECTION}, run.dag_run, SimpleNamespace(xcom_push=lambda *_: None))
+        run_step(
+            tasks.snapshot, run.dag_run, {"kafka_conn_id": CONNECTION}, ti=SimpleNamespace(xcom_push=lambda *_: None)
+        )
 
 
 def test_where_no_broker_answers_the_check_fails(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     cluster.silent = {1, 2, 3, 4}
     with pytest.raises(ReadError):
-        balance.check(CONNECTION, run.dag_run)
+        run_step(balance.check, run.dag_run, CONNECTION)
 
 
 def test_beside_a_broker_that_is_away_one_that_does_not_answer_holds_the_proposal_back(
@@ -242,7 +245,7 @@ def test_beside_a_broker_that_is_away_one_that_does_not_answer_holds_the_proposa
     nights({1: [2], 2: [2]})
     lose(cluster, 2)
     cluster.silent = {4}
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert (verdict["brokers_away"], verdict["brokers_unread"]) == ([2], [4])
     assert verdict["skew"]["disk"] == pytest.approx(1.0), "broker 1 holds all, of two"
     assert (verdict["past_limit"], verdict["propose"]) == (True, False)
@@ -255,7 +258,7 @@ def test_a_partition_without_a_leader_fails_no_check_where_every_broker_is_regis
     """The only log dir in sync has failed, and its broker goes on."""
     path = "/brokers/topics/orders/partitions/3/state"
     cluster.fake.put_json(path, {**cluster.fake.json(path), "isr": [2], "leader": -1})
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["skew"]["leaders"] == pytest.approx(3.0)
     assert "without 1 partition that nobody leads (orders-3)" in verdict["text"]
     assert (verdict["past_limit"], verdict["propose"]) == (True, False)
@@ -269,7 +272,7 @@ def test_a_deletion_that_waits_for_a_broker_that_is_down_fails_no_check(
     put_topic(cluster.fake, "old", {0: (2, 3)})
     lose(cluster, 2)
     cluster.fake.create("/admin/delete_topics/old", b"")
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["skew"]["disk"] == pytest.approx(2.0), "broker 1 holds all that is not being deleted, of three"
     assert "without topics that are being deleted (old)" in verdict["text"]
     assert (verdict["past_limit"], verdict["propose"]) == (True, False)
@@ -284,5 +287,5 @@ def test_a_night_whose_row_cannot_be_read_tells_nothing_of_who_was_away(
     kept = ledger.append("balance", CONNECTION, "night-2", at, [])
     kept.write_bytes(b"no Parquet")
     lose(cluster, 2)
-    verdict = balance.check(CONNECTION, run.dag_run)
+    verdict = run_step(balance.check, run.dag_run, CONNECTION)
     assert verdict["propose"] is False, "nobody knows whether it was there two days ago"

@@ -16,6 +16,7 @@ from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from support.runs.rebalance_run import CONNECTION, Event
@@ -277,7 +278,7 @@ def test_a_run_that_is_asked_to_stop_ends_the_batch_and_says_what_is_not_moved(
     run.release()
     assert cluster.leftovers() == []
     with pytest.raises(AirflowFailException, match="2 approved partitions were not moved: No further batch"):
-        tasks.verify(run.decision, run.dag_run)
+        run_step(tasks.verify, run.dag_run, run.decision)
     found = json_files.read_json(run.folder, json_files.VERIFICATION)
     left = sorted(str(move.topic_partition) for move in run.candidate.batches[1].moves)
     assert found["not_moved"]["partitions"] == left

@@ -13,6 +13,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import WriteError
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.reassignment import elections
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.run import control
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs import rebalance_run
@@ -107,7 +108,7 @@ def test_no_leader_is_elected_once_the_window_is_over(run: SimulatedRun, cluster
     with pytest.raises(AirflowFailException, match="finish_by"):
         run.request()
     with pytest.raises(AirflowFailException, match=r"No further leader was elected: .*finish_by"):
-        tasks.elect_leaders(run.decision, run.dag_run)
+        run_step(tasks.elect_leaders, run.dag_run, run.decision)
     assert elected(cluster) == []
 
 
@@ -126,7 +127,7 @@ def test_who_cannot_be_elected_ends_its_batch_and_fails_the_verification_by_name
     assert elected(cluster) == [4]
     run.release()
     with pytest.raises(Exception, match="audit-0"):
-        tasks.verify(run.decision, run.dag_run)
+        run_step(tasks.verify, run.dag_run, run.decision)
 
 
 def test_the_next_batch_of_elections_waits_until_the_partitions_are_in_sync(
@@ -163,7 +164,7 @@ def test_a_frozen_worker_elects_nobody_after_somebody_took_over(
 
     freeze(monkeypatch, elections, "create_election", taken_over)
     with pytest.raises(WriteError, match="Nothing was written"):
-        run.request() if step == "reassign" else tasks.elect_leaders(run.decision, run.dag_run)
+        run.request() if step == "reassign" else run_step(tasks.elect_leaders, run.dag_run, run.decision)
     assert elected(cluster) == []
     assert ELECTION not in cluster.fake.znodes
 
@@ -171,7 +172,7 @@ def test_a_frozen_worker_elects_nobody_after_somebody_took_over(
 def test_no_leader_is_elected_while_another_run_holds_the_cluster(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     cluster_lock.acquire(cluster.fake, cluster_lock.LockOwner("kafka_rebalance/two", "f" * 64, "another", ""))
     with pytest.raises(AirflowFailException, match="kafka_rebalance/two"):
-        tasks.elect_leaders(run.decision, run.dag_run)
+        run_step(tasks.elect_leaders, run.dag_run, run.decision)
     assert elected(cluster) == []
 
 
@@ -203,6 +204,6 @@ def test_leaders_of_moved_partitions_are_elected_no_more_than_the_limit_at_once(
     snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
     snapshot["settings"]["leader_changes_per_batch"] = 3
     json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot)
-    assert tasks.elect_leaders(run.decision, run.dag_run) == []
+    assert run_step(tasks.elect_leaders, run.dag_run, run.decision) == []
     assert elected(cluster) == [3, 1]
     assert REASSIGN not in cluster.fake.znodes

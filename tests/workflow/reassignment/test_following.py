@@ -19,6 +19,7 @@ from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.reassignment import progress_notes
 from kafka_rebalance.workflow.reassignment.following import BatchFollower
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from support.runs.rebalance_run import CONNECTION
@@ -54,9 +55,9 @@ def test_a_partition_that_the_controller_dropped_fails_the_batch_by_name(
     run.release()
     assert cluster.leftovers() == []
     with pytest.raises(AirflowFailException, match=r"VerificationError: .*checks failed"):
-        tasks.verify(run.decision, run.dag_run)
+        run_step(tasks.verify, run.dag_run, run.decision)
     with pytest.raises(AirflowFailException, match="did not reach the approved end"):
-        tasks.record(run.decision, run.dag_run)
+        run_step(tasks.record, run.dag_run, run.decision)
 
 
 def test_a_partition_that_somebody_else_moves_is_not_called_unchanged(

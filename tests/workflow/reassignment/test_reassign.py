@@ -17,6 +17,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.reassignment.elections import elect_preferred
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs.rebalance_run import POLICY
@@ -108,11 +109,11 @@ def test_after_a_batch_that_ended_while_the_task_was_down_the_next_is_requested(
     assert [batch["state"] for batch in batches(run)] == ["done", "requested"]
     cluster.controller.run()
     assert run.request() is None
-    assert tasks.elect_leaders(run.decision, run.dag_run) == [], (
+    assert run_step(tasks.elect_leaders, run.dag_run, run.decision) == [], (
         "leaders of batches nobody followed are elected at the end"
     )
     run.release()
-    tasks.verify(run.decision, run.dag_run)
+    run_step(tasks.verify, run.dag_run, run.decision)
 
 
 def test_leaders_of_a_batch_are_elected_before_the_next_one_is_requested(
@@ -242,7 +243,7 @@ def test_files_that_are_not_the_approved_ones_stop_every_step(
         }[name]
         path.write_text(json.dumps({**document, **changed}))
     before = cluster.tree()
-    for step in (run.hold, run.request, run.release, lambda: tasks.elect_leaders(run.decision, run.dag_run)):
+    for step in (run.hold, run.request, run.release, lambda: run_step(tasks.elect_leaders, run.dag_run, run.decision)):
         with pytest.raises(AirflowFailException, match=r"Nothing was|nothing was"):
             step()
     assert cluster.tree() == before
@@ -270,7 +271,7 @@ def test_the_end_is_held_against_what_was_approved(run: SimulatedRun, cluster: S
     state = STATE.format("audit", 0)
     cluster.fake.put_json(state, {**cluster.fake.json(state), "isr": cluster.fake.json(state)["isr"][:1]})
     with pytest.raises(NotInSyncError, match="in_sync of audit-0"):
-        tasks.verify(run.decision, run.dag_run)
+        run_step(tasks.verify, run.dag_run, run.decision)
     found = json_files.read_json(run.folder, json_files.VERIFICATION)
     assert found["passed"] is False
     failed = [check for check in found["checks"] if not check["passed"]]
@@ -281,7 +282,7 @@ def test_leaders_of_a_topic_that_is_gone_are_not_waited_for(run: SimulatedRun, c
     run.hold()
     run.reassign()
     cluster.fake.delete("/brokers/topics/audit", recursive=True)
-    assert tasks.elect_leaders(run.decision, run.dag_run) == ["audit-0"]
+    assert run_step(tasks.elect_leaders, run.dag_run, run.decision) == ["audit-0"]
 
 
 def test_a_connection_lost_for_good_fails_with_what_to_do(run: SimulatedRun, cluster: SimulatedCluster) -> None:

@@ -14,6 +14,7 @@ from kafka_rebalance.errors import ExecutionError, NotInSyncError, RebalanceErro
 from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.reassignment.following import BatchFollower
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.zookeeper import writer
 from support.runs.rebalance_run import CONNECTION, Event
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
@@ -203,7 +204,7 @@ def test_a_broker_that_is_restarted_at_the_very_end_is_verified_when_it_is_back(
 ) -> None:
     run.hold()
     run.reassign()
-    tasks.elect_leaders(run.decision, run.dag_run)
+    run_step(tasks.elect_leaders, run.dag_run, run.decision)
     run.release()
     move = run.candidate.moves[0]
     topic, partition = move.topic_partition
@@ -211,12 +212,12 @@ def test_a_broker_that_is_restarted_at_the_very_end_is_verified_when_it_is_back(
     left = list(move.after[:-1]) if led else list(move.after[1:])
     cluster.fake.put_json(path, {**cluster.fake.json(path), "leader": left[0], "isr": left})
     with pytest.raises(NotInSyncError, match="in_sync of"):
-        tasks.verify(run.decision, run.dag_run)  # which Airflow repeats
+        run_step(tasks.verify, run.dag_run, run.decision)  # which Airflow repeats
     written = json.loads((run.folder / "verification.json").read_text())
     assert (written["passed"], written["again"]) == (False, True)
     cluster.fake.put_json(path, {**cluster.fake.json(path), "isr": list(move.after)})
     cluster.fake.after_write.append(lambda call, at: cluster.controller.run() if at == ELECTION else None)
-    assert tasks.verify(run.decision, run.dag_run)["warnings"] == 0
+    assert run_step(tasks.verify, run.dag_run, run.decision)["warnings"] == 0
     assert cluster.fake.json(path)["leader"] == move.after[0]
 
 
@@ -228,12 +229,12 @@ def test_marking_reassign_as_done_in_mid_flight_elects_and_lifts_nothing_in_moti
     assert run.request() == 1
     cluster.step()
     cluster.fake.writes.clear()
-    tasks.elect_leaders(run.decision, run.dag_run)
+    run_step(tasks.elect_leaders, run.dag_run, run.decision)
     assert ("create", ELECTION) not in cluster.fake.writes
     with pytest.raises(ThrottleError, match="still in flight"):
         run.release()
     with pytest.raises(AirflowFailException, match="VerificationError"):
-        tasks.verify(run.decision, run.dag_run)
+        run_step(tasks.verify, run.dag_run, run.decision)
     assert cluster.throttles()
     cluster.controller.run()
     run.hold()

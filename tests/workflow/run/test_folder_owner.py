@@ -21,6 +21,7 @@ from kafka_rebalance.workflow import tasks
 from kafka_rebalance.workflow.approval import CandidateApprovalOperator
 from kafka_rebalance.workflow.cancel import tasks as cancel
 from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.workflow.retries import run_step, started_run
 from kafka_rebalance.workflow.run import folder as run_folder
 from kafka_rebalance.workflow.run.who_asked import hand_on
 from support.airflow.approval_requests import SKEWED, Asked, World
@@ -113,11 +114,11 @@ def test_a_folder_that_was_copied_is_not_the_runs(world: World) -> None:
 STEPS: dict[str, Callable[[SimulatedRun], Any]] = {
     "hold_throttle": lambda run: run.hold(),
     "reassign": lambda run: run.request(),
-    "elect_leaders": lambda run: tasks.elect_leaders(run.decision, run.dag_run),
+    "elect_leaders": lambda run: run_step(tasks.elect_leaders, run.dag_run, run.decision),
     "release_throttle": lambda run: run.release(),
-    "verify": lambda run: tasks.verify(run.decision, run.dag_run),
-    "record": lambda run: tasks.record(run.decision, run.dag_run),
-    "render_report": lambda run: tasks.render_report(str(run.folder), run.dag_run),
+    "verify": lambda run: run_step(tasks.verify, run.dag_run, run.decision),
+    "record": lambda run: run_step(tasks.record, run.dag_run, run.decision),
+    "render_report": lambda run: run_step(tasks.render_report, run.dag_run, str(run.folder)),
 }
 
 
@@ -192,13 +193,13 @@ def test_nothing_of_another_folder_is_submitted(run: SimulatedRun, option: str |
     metrics = str(ledger.folder_of("metrics", "kafka_in_process"))
     submit = rebalance_submit(run.folder, run.xcom["nonce"], metrics, run.dag_run)
     context = {"task": submit, "dag_run": run.dag_run}
-    tasks.check_not_begun(context)
+    run_step(tasks.check_not_begun, context["dag_run"], context["task"])
     if option is None:
         submit.py_files = value
     else:
         submit.application_args[submit.application_args.index(option) + 1] = value
     with pytest.raises(AirflowFailException, match="not of this run's folder"):
-        tasks.check_not_begun(context)
+        run_step(tasks.check_not_begun, context["dag_run"], context["task"])
 
 
 def test_another_runs_plan_is_not_made_again(run: SimulatedRun) -> None:
@@ -206,7 +207,7 @@ def test_another_runs_plan_is_not_made_again(run: SimulatedRun) -> None:
     metrics = str(ledger.folder_of("metrics", "kafka_in_process"))
     submit = rebalance_submit(run.folder, run.xcom["nonce"], metrics, other)
     with pytest.raises(AirflowFailException, match=OTHERS):
-        tasks.check_not_begun({"task": submit, "dag_run": other})
+        run_step(tasks.check_not_begun, other, submit)
 
 
 def test_sparks_driver_refuses_a_folder_of_another_run(run: SimulatedRun) -> None:
@@ -220,7 +221,7 @@ def test_the_ledgers_job_gets_the_ledger_and_our_own_package(
     run: SimulatedRun, place: str | None, package: str | None
 ) -> None:
     pushed: dict[str, str] = {}
-    assert ledger.locate(SimpleNamespace(xcom_push=pushed.__setitem__))
+    assert ledger.locate(pushed.__setitem__)
     ledger.check_located(SimpleNamespace(application_args=["--ledger", pushed["ledger"]], py_files=pushed["package"]))
     edited = SimpleNamespace(
         application_args=["--ledger", place or pushed["ledger"]], py_files=package or pushed["package"]
@@ -245,10 +246,10 @@ def test_a_cancelling_is_carried_out_by_the_run_alone_that_asked_for_it(
     before = cluster.tree()
     for work in (cancel.cancel, cancel.verify):
         with pytest.raises(AirflowFailException, match="belongs to run kafka_rebalance_cancel/cancel"):
-            work(asked.xcom["decision"], other)
+            run_step(work, other, asked.xcom["decision"])
     for do in (cancel.stop, cancel.set_throttle):
         with pytest.raises(AirflowFailException, match="belongs to run kafka_rebalance_cancel/cancel"):
-            do(str(asked.folder), other)
+            run_step(do, other, str(asked.folder))
     assert cluster.tree() == before
 
 
@@ -336,5 +337,5 @@ def test_a_conf_that_names_no_run_of_ours_is_refused(way_back: Callable[..., Sim
 def test_what_a_folder_says_of_its_owner_survives_the_file(run: SimulatedRun) -> None:
     owner = read_folder_owner(run.folder)
     assert owner == FolderOwner("kafka_rebalance", "one", "kafka_in_process", 1)
-    conf = hand_on(run.folder, {"kafka_conn_id": "kafka_in_process"}, run.dag_run)
+    conf = hand_on(run.folder, {"kafka_conn_id": "kafka_in_process"}, started_run(run.dag_run))
     assert FolderOwner.from_mapping(conf["asked_in"], "test") == owner

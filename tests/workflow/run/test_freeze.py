@@ -15,6 +15,7 @@ from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
 
 from kafka_rebalance.errors import FrozenError, ReadError, SettingsError
 from kafka_rebalance.workflow import freeze_variable, tasks
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.run import freeze
 from kafka_rebalance.workflow.run.freeze import check_not_frozen, frozen_clusters
 from support.runs.rebalance_run import CONNECTION
@@ -74,13 +75,15 @@ def test_a_freeze_stops_elections(
     run.hold()
     run.reassign()
     monkeypatch.setenv(ENVIRONMENT, "true")
-    assert tasks.elect_leaders(run.decision, run.dag_run) == [], "nothing is to be elected, so nothing is refused"
+    assert run_step(tasks.elect_leaders, run.dag_run, run.decision) == [], (
+        "nothing is to be elected, so nothing is refused"
+    )
     move = run.candidate.moves[0]
     path = f"/brokers/topics/{move.topic_partition.topic}/partitions/{move.topic_partition.partition}/state"
     cluster.fake.put_json(path, {**cluster.fake.json(path), "leader": move.after[1]})
     cluster.fake.writes.clear()
     with pytest.raises(FrozenError):
-        tasks.elect_leaders(run.decision, run.dag_run)
+        run_step(tasks.elect_leaders, run.dag_run, run.decision)
     assert ("create", ELECTION) not in cluster.fake.writes
 
 

@@ -13,6 +13,7 @@ import pytest
 from kafka_rebalance.errors import StorageError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.workflow import tasks
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.run.folder import installation
 from kafka_rebalance.workflow.throttle import janitor
 from support.runs.rebalance_run import CONNECTION
@@ -141,10 +142,13 @@ def test_verification_and_record_name_their_file(
 ) -> None:
     run.hold()
     run.reassign()
-    tasks.elect_leaders(run.decision, run.dag_run)
+    run_step(tasks.elect_leaders, run.dag_run, run.decision)
     run.release()
     number = breaks(everything)
-    for act in (lambda: tasks.verify(run.decision, run.dag_run), lambda: tasks.record(run.decision, run.dag_run)):
+    for act in (
+        lambda: run_step(tasks.verify, run.dag_run, run.decision),
+        lambda: run_step(tasks.record, run.dag_run, run.decision),
+    ):
         text = said(act)
         assert os.strerror(number) in text
         assert "had changed nothing in the cluster" in text
@@ -156,7 +160,7 @@ def test_the_janitor_puts_back_and_says_what_it_could_not_write(
     run.hold()
     monkeypatch.setattr(janitor, "read_standing", lambda *_: AirflowState.GONE)
     breaks(everything)
-    text = said(lambda: janitor.tend(CONNECTION, {}, run.dag_run))
+    text = said(lambda: run_step(janitor.tend, run.dag_run, CONNECTION, {}))
     assert "had changed the throttle or config of" in text
     assert cluster.throttles() == {}
 

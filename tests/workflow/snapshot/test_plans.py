@@ -18,8 +18,9 @@ from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.workflow import plans, tasks
 from kafka_rebalance.workflow.approval import offered_digests
+from kafka_rebalance.workflow.retries import run_step
 from support.runs.rebalance_run import CONNECTION, POLICY
-from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun
+from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, other_dag_run
 
 PLAN = json.dumps({"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [4, 2]}]})
 SECRET = "not a plan, and nobody's business"
@@ -209,4 +210,6 @@ def test_a_topics_to_move_file_that_cannot_be_used_ends_the_snapshot(
 def test_a_rule_of_kafka_is_no_reason_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(tasks.plans, "given_plan", lambda params: parse_reassignment("{"))
     with pytest.raises(AirflowFailException, match=KafkaRuleError.__name__):
-        tasks.snapshot({"kafka_conn_id": CONNECTION}, SimpleNamespace(), SimpleNamespace())
+        run_step(
+            tasks.snapshot, other_dag_run("one"), {"kafka_conn_id": CONNECTION}, ti=SimpleNamespace(xcom_push=None)
+        )

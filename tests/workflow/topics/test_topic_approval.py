@@ -13,6 +13,7 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.workflow.run import folder as run_folder
 from kafka_rebalance.workflow.topics import tasks as topics
 from support.runs.simulated_cluster import RACKS, TOPICS, SimulatedCluster
@@ -128,7 +129,7 @@ def test_no_task_of_another_run_works_with_this_ones_change(
     before = cluster.tree()
     run.dag_run.run_id = "two"
     work: dict[str, Callable[[], Any]] = {
-        "forecast": lambda: topics.forecast(str(run.folder), run.dag_run),
+        "forecast": lambda: run_step(topics.forecast, run.dag_run, str(run.folder)),
         "approve": run.ask,
         "write": run.write,
         "verify": run.verify,

@@ -22,8 +22,8 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.steps.cancel.actions import CONSENT
 from kafka_rebalance.steps.deployment import read_connection
+from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
-from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run.approved import check_digest, read_decision
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.policies import read_policy
@@ -97,13 +97,12 @@ def _planned(client: KazooClient) -> tuple[ElectionPlan, ClusterView]:
     return planned
 
 
-@fails_without_retry
-def elect_controller(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+def elect_controller(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
     """Has another controller elected, after a last look; says who it is and what became of the request.
 
     A retry deletes nothing twice: where the controller is not the one that was shown, it only looks.
     """
-    folder, given = read_decision(decision, dag_run)
+    folder, given = read_decision(decision, inputs.run)
     written = json_files.read_json(folder, json_files.CANCEL)
     plan = ElectionPlan.from_mapping(written["plan"])
     check_digest(f"The controller election of cluster {plan.cluster_id}", plan.digest, given)

@@ -37,9 +37,9 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.requests import cancel, controller_election
 from kafka_rebalance.steps.cancel.actions import CANCEL_NOW, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
 from kafka_rebalance.steps.deployment import read_connection
+from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.workflow.cancel.controller_election import show_stuck_request
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
-from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_plan_view
 from kafka_rebalance.workflow.run.asked_batches import asked_for
 from kafka_rebalance.workflow.run.baseline import read_baseline
@@ -77,8 +77,7 @@ class _Asked:
     run: str
 
 
-@fails_without_retry
-def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
+def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     """Finds the run, works out what the action would do to it, and writes that down.
 
     Skips all that follows, saying so, where no rebalance runs (or, for roll_back, none has moved anything).
@@ -92,17 +91,17 @@ def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
             found = show_stuck_request(client, connection)
         else:
             found = _show_run(params, connection, policy, client)
-    folder, nonce = create_run_folder(connection_id, dag_run)
-    ti.xcom_push("run_folder", str(folder))
-    ti.xcom_push("nonce", nonce)
+    folder, nonce = create_run_folder(connection_id, inputs.run)
+    inputs.tell("run_folder", str(folder))
+    inputs.tell("nonce", nonce)
     if action == ROLL_BACK:
         write_whole(folder / ROLL_BACK_FILE, f"{found['conf']['plan']}\n".encode())
-        ti.xcom_push("conf", hand_on(folder, found["conf"], dag_run))
+        inputs.tell("conf", hand_on(folder, found["conf"], inputs.run))
     document = {
         "action": action,
         "connection_id": connection_id,
         "policy_digest": policy.digest if policy else None,
-        "requested_by": dag_run.triggering_user_name,
+        "requested_by": inputs.run.started_by,
         "reason": params.get("reason") or "",
         "observed_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "nonce": nonce,

@@ -23,11 +23,11 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.cancel.actions import CONSENT
 from kafka_rebalance.steps.deployment import read_connection
+from kafka_rebalance.steps.inputs import RunName, StartedRun, StepInputs
 from kafka_rebalance.verification.check_result import Check, CheckName, document, summarise
 from kafka_rebalance.verification.replicas_in_place import check_placement
 from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
 from kafka_rebalance.workflow.cancel.request import rate_digest
-from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, decider, read_decision
 from kafka_rebalance.workflow.run.asked_batches import asked_for
@@ -69,24 +69,22 @@ class ApprovedCancel:
         return frozenset(move.topic_partition.topic for move in self.plan.moves)
 
 
-@fails_without_retry
-def stop(run_folder: str, dag_run: Any) -> dict[str, Any]:
+def stop(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     """Asks the run to request no further batch; returns what remains undone, as seen when this was requested."""
-    written, target = _read_request(run_folder, dag_run)
+    written, target = _read_request(run_folder, inputs.run)
     with open_client(read_connection(written["connection_id"]).zookeeper) as client:
         if not still_running(client, written["run"], written["candidate_digest"]):
             return _say_ended(written)
-        asked = control.ask_stop(target, _who(dag_run))
+        asked = control.ask_stop(target, _who(inputs.run))
         # After that: a worker that read control.json before it, and is about to request a batch, no longer can.
         cluster_lock.raise_fence(client)
     log.info("%s stops after the batch under way, as %s asked", written["run"], asked.stop_after_batch)
     return {"run": written["run"], **written["remaining"]}
 
 
-@fails_without_retry
-def set_throttle(run_folder: str, dag_run: Any) -> dict[str, Any]:
+def set_throttle(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     """Gives the copies of the running rebalance another rate, none above the approved one; it works within seconds."""
-    written, target = _read_request(run_folder, dag_run)
+    written, target = _read_request(run_folder, inputs.run)
     policy = read_policy(written["connection_id"])
     check_policy_unchanged(written["policy_digest"], policy.digest if policy else None)
     approved = _plan_of(target, written).throttle_bytes_per_second
@@ -95,14 +93,13 @@ def set_throttle(run_folder: str, dag_run: Any) -> dict[str, Any]:
             f"{written['bytes_per_second']} bytes/s is above the {approved} bytes/s that {written['run']} was approved "
             "with. Nothing was changed. Start a new run of kafka_rebalance_cancel, which asks for an approval."
         )
-    return _change_rate(written, target, by=_who(dag_run))
+    return _change_rate(written, target, by=_who(inputs.run))
 
 
-@fails_without_retry
-def raise_throttle(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+def raise_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
     """The same with a rate above the one that the run was approved with, which a person has approved by itself."""
-    folder, given = read_decision(decision, dag_run)
-    written, target = _read_request(str(folder), dag_run)
+    folder, given = read_decision(decision, inputs.run)
+    written, target = _read_request(str(folder), inputs.run)
     asked = rate_digest(written["run"], written["candidate_digest"], written["cluster_id"], written["bytes_per_second"])
     check_digest(f"The throttle of {written['run']}", asked, given)
     check_may_begin(folder, written["connection_id"], given)
@@ -120,14 +117,13 @@ def _change_rate(written: Mapping[str, Any], target: RunFolder, *, by: str) -> d
     return {"run": written["run"], "throttle_bytes_per_second": rate}
 
 
-@fails_without_retry
-def cancel(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+def cancel(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
     """Takes back what is in flight, after a last look at lock, policy and cluster. A retry cancels nothing twice.
 
     control.json comes first, so that `reassign` requests nothing more, and whoever follows the batch knows why its
     partitions go back.
     """
-    approved = read_approved_cancel(decision, dag_run)
+    approved = read_approved_cancel(decision, inputs.run)
     policy = read_policy(approved.connection_id)
     check_policy_unchanged(approved.decision["policy_digest"], policy.digest if policy else None)
     connection = read_connection(approved.connection_id)
@@ -147,9 +143,9 @@ def cancel(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
     return {"run": approved.plan.run, "cancelled": len(cancelled)}
 
 
-def read_approved_cancel(decision: Mapping[str, Any], dag_run: Any) -> ApprovedCancel:
+def read_approved_cancel(decision: Mapping[str, Any], started: RunName) -> ApprovedCancel:
     """The plan of cancel.json, if it is the one that was approved. Raises ApprovalError, ArtifactError."""
-    folder, written = read_decision(decision, dag_run)
+    folder, written = read_decision(decision, started)
     found = json_files.read_json(folder, json_files.CANCEL)
     plan = CancelPlan.from_mapping(found["plan"])
     check_digest(f"The cancelling of {plan.run}", plan.digest, written)
@@ -226,13 +222,12 @@ def _stays_disordered(move: Move, view: ClusterView) -> bool:
     return back and not set(move.before) <= set(view.brokers)
 
 
-@fails_without_retry
-def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
+def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     """Waits until lists are whole and throttles put back, holds the cluster against both, and says what is where.
 
     Raises VerificationError where the end is not that.
     """
-    approved = read_approved_cancel(decision, dag_run)
+    approved = read_approved_cancel(decision, inputs.run)
     with open_client(read_connection(approved.connection_id).zookeeper) as client:
         checks, ends = _settled(client, approved)
     summary = summarise(checks)
@@ -302,9 +297,9 @@ def _checks(client: KazooClient, approved: ApprovedCancel, target: ApprovedPlan)
     return (*check_placement(expected, view), given_back, *throttles), ends
 
 
-def _read_request(run_folder: str, dag_run: Any) -> tuple[dict[str, Any], RunFolder]:
+def _read_request(run_folder: str, started: RunName) -> tuple[dict[str, Any], RunFolder]:
     """cancel.json, and the folder of the run that it is about."""
-    written = json_files.read_json(open_own_folder(run_folder, dag_run), json_files.CANCEL)
+    written = json_files.read_json(open_own_folder(run_folder, started), json_files.CANCEL)
     return written, open_run_folder(written["target_folder"])
 
 
@@ -325,5 +320,5 @@ def _say_ended(written: Mapping[str, Any]) -> dict[str, Any]:
     return {"run": written["run"], "ended": True}
 
 
-def _who(dag_run: Any) -> str:
-    return dag_run.triggering_user_name or f"{dag_run.dag_id}/{dag_run.run_id}"
+def _who(started: StartedRun) -> str:
+    return started.started_by or f"{started.dag_id}/{started.run_id}"

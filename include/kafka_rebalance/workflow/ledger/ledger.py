@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -21,6 +21,7 @@ from kafka_rebalance.documents.ledger_files import SOURCE_FILE, files_that_count
 from kafka_rebalance.documents.storage import make_folder, names_in, read_bytes, write_whole
 from kafka_rebalance.errors import StorageError
 from kafka_rebalance.spark import package_zip
+from kafka_rebalance.steps.inputs import SparkArguments
 from kafka_rebalance.workflow.ledger.tables import TABLES
 from kafka_rebalance.workflow.run.folder import RunFolder, check_submitted, file_name, runs_root
 
@@ -62,17 +63,17 @@ def append(
     return path
 
 
-def locate(ti: Any) -> bool:
-    """Where the ledger and the package for Spark are, into XCom; False where there is no ledger yet."""
+def locate(tell: Callable[[str, Any], None]) -> bool:
+    """Where the ledger and the package for Spark are, told to the steps behind; False where there is no ledger yet."""
     place = runs_root() / LEDGER
     if not names_in(place):
         return False
-    ti.xcom_push("ledger", str(place))
-    ti.xcom_push("package", str(package_zip.build(place / PACKAGE_ZIP)))
+    tell("ledger", str(place))
+    tell("package", str(package_zip.build(place / PACKAGE_ZIP)))
     return True
 
 
-def check_located(submit: Any) -> None:
+def check_located(submit: SparkArguments) -> None:
     """Raises RunFolderError unless Spark is given this ledger and our own package, which XComs name."""
     place = runs_root() / LEDGER
     same = list(submit.application_args) == ["--ledger", str(place)] and submit.py_files == str(place / PACKAGE_ZIP)

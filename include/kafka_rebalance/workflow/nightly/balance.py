@@ -30,6 +30,7 @@ from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.report.units import format_count
 from kafka_rebalance.steps.deployment import read_connection
+from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.verification.segments.settings_audit import SegmentAudit
 from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.workflow.fleet import VERDICT, fleet
@@ -37,7 +38,6 @@ from kafka_rebalance.workflow.ledger import ledger
 from kafka_rebalance.workflow.nightly.proposing import WORDS, proposal_of, skew, why_not
 from kafka_rebalance.workflow.nightly.unread import scores_of_the_rest, unread_words
 from kafka_rebalance.workflow.nightly.which_job import Wanted, which_job
-from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run import who_asked
 from kafka_rebalance.workflow.run.folder import RunFolder, create_run_folder
 from kafka_rebalance.workflow.run.policies import read_policy
@@ -54,12 +54,11 @@ FINDINGS_LOGGED = 20
 AWAY_DAYS = 28.0  # of earlier checks, which tell since when a broker is away
 
 
-@fails_without_retry
-def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
+def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     """Snapshot, score, audit, verdict. Leaves snapshot and verdict.json in a run's folder, and rows in the ledger."""
     policy = read_policy(connection_id)
     settings = Settings()
-    folder, _ = create_run_folder(connection_id, dag_run)
+    folder, _ = create_run_folder(connection_id, inputs.run)
     connection = read_connection(connection_id)
     try:
         taken = take_snapshot(connection, settings, of_the_rest=True)
@@ -94,15 +93,15 @@ def check(connection_id: str, dag_run: Any) -> dict[str, Any]:
     }
     if result["propose"]:
         conf = {"kafka_conn_id": connection_id, "reason": result["text"], **wanted.params}
-        result["conf"] = who_asked.hand_on(folder, conf, dag_run)
-        result["proposal"] = proposal_of(dag_run.run_id, connection_id)
+        result["conf"] = who_asked.hand_on(folder, conf, inputs.run)
+        result["proposal"] = proposal_of(inputs.run.run_id, connection_id)
     controller = controller_document(taken.view, taken.controller)
     segments = audit.to_mapping(FINDINGS_KEPT)
     written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat()}
     json_files.write_json(folder, VERDICT, written, source_digest=digest)
-    ledger.append("metrics", connection_id, dag_run.run_id, now, metric_rows(taken))
-    ledger.append("balance", connection_id, dag_run.run_id, now, [_balance_row(result, dag_run.run_id)])
-    ledger.append("audits", connection_id, dag_run.run_id, now, audit_rows(audit))
+    ledger.append("metrics", connection_id, inputs.run.run_id, now, metric_rows(taken))
+    ledger.append("balance", connection_id, inputs.run.run_id, now, [_balance_row(result, inputs.run.run_id)])
+    ledger.append("audits", connection_id, inputs.run.run_id, now, audit_rows(audit))
     log.info("%s: %s", connection_id, result["text"])
     _log_audit(connection_id, audit)
     return result

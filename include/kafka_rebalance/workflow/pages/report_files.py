@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import make_folder, write_whole
@@ -16,7 +15,6 @@ from kafka_rebalance.report.requests.rebalance import approval_body, approval_su
 from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.workflow.pages.plan_tables import read_move_table, read_page_tables, read_tables, write_page_tables
-from kafka_rebalance.workflow.pages.urls import picture_url, run_url, with_host
 from kafka_rebalance.workflow.run.folder import RunFolder
 
 log = logging.getLogger(__name__)
@@ -94,9 +92,7 @@ def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
     return None
 
 
-def approval_texts(folder: RunFolder, dag_run: Any) -> tuple[str, str]:
-    """Subject and markdown body of the approval request."""
+def approval_texts(folder: RunFolder, link: str, picture: str) -> tuple[str, str]:
+    """Subject and markdown body of the approval request, with the addresses of the run's page and of its picture."""
     report = read_report(folder)
-    names = dag_run.dag_id, dag_run.run_id
-    link, picture = with_host(f"{run_url(*names)}/plugin/rebalance"), with_host(picture_url(*names))
     return approval_subject(report), approval_body(report, link=link, picture=picture)

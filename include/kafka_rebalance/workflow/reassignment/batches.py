@@ -31,6 +31,7 @@ from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.deployment import read_connection
+from kafka_rebalance.steps.inputs import RunName
 from kafka_rebalance.workflow.reassignment import batch_notes
 from kafka_rebalance.workflow.reassignment.elections import elect_preferred, led_by_first, may_elect, most_at_once
 from kafka_rebalance.workflow.reassignment.progress_notes import read_movement
@@ -81,9 +82,9 @@ class Step:
 
 
 @contextmanager
-def open_visit(decision: Mapping[str, Any], dag_run: Any) -> Iterator[Visit]:
+def open_visit(decision: Mapping[str, Any], started: RunName) -> Iterator[Visit]:
     """A worker's visit: the approved plan is read, and held against what was approved, once."""
-    plan = read_approved(decision, dag_run)
+    plan = read_approved(decision, started)
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
         yield Visit(client, connection, plan)
@@ -97,7 +98,7 @@ class Visit:
         self._all_states: tuple[float, ClusterView] | None = None  # since when at the latest, and as they were
         self._last = 0  # batch that was requested or found in flight
 
-    def advance(self, dag_run: Any, event: Mapping[str, Any] | None = None) -> Step:
+    def advance(self, started: RunName, event: Mapping[str, Any] | None = None) -> Step:
         """The next step; the next batch is requested here. `event`: what a follower has seen, which may be long ago.
 
         Whatever the event says, ZooKeeper is read first: asking again, also from two workers at once, requests no batch
@@ -117,12 +118,12 @@ class Visit:
             self._last = where.in_flight.number
             return Step(plan, where.in_flight)
         batch_notes.note_done(plan, where.done)
-        _elect(client, plan, view, where, dag_run)
+        _elect(client, plan, view, where, started)
         if where.next is None:
             return Step(plan)
-        step = _request(client, self.connection, plan, view, where, where.next, dag_run)
+        step = _request(client, self.connection, plan, view, where, where.next, started)
         self._last = step.batch.number if step.batch is not None else 0
-        return self.advance(dag_run) if step.elected else step
+        return self.advance(started) if step.elected else step
 
     def _look(self, plan: ApprovedPlan) -> tuple[ClusterView, Position]:
         """The cluster now, and where the run stands in it.
@@ -186,20 +187,20 @@ def _note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str)
     batch_notes.note_batch(plan, batch, batch_notes.REFUSED, why=why, controller_epoch=epoch)
 
 
-def _elect(client: KazooClient, plan: ApprovedPlan, view: ClusterView, where: Position, dag_run: Any) -> None:
+def _elect(client: KazooClient, plan: ApprovedPlan, view: ClusterView, where: Position, started: RunName) -> None:
     """Elects preferred leaders of what this run has brought in place, before anything else is moved."""
     ours = where.begun & set(where.done)
     moves = [move for move in plan.candidate.moves if move.batch in ours and not move.is_election]
     done = [move for move in moves if not led_by_first(view, move)]
     if done:
-        _elect_these(client, plan, where, done, dag_run)
+        _elect_these(client, plan, where, done, started)
 
 
 def _elect_these(
-    client: KazooClient, plan: ApprovedPlan, where: Position, moves: Sequence[Move], dag_run: Any
+    client: KazooClient, plan: ApprovedPlan, where: Position, moves: Sequence[Move], started: RunName
 ) -> tuple[TopicPartition, ...]:
     """Elects their preferred leaders; gives those that are not led by them yet."""
-    owner = lock_owner(plan.candidate.digest, dag_run)
+    owner = lock_owner(plan.candidate.digest, started)
     allowed = may_elect(plan, lambda: cluster_lock.raise_held(client, owner))
     try:
         return elect_preferred(client, moves, most=most_at_once(plan), allowed=allowed)
@@ -214,7 +215,7 @@ def _request(
     view: ClusterView,
     where: Position,
     batch: Batch,
-    dag_run: Any,
+    started: RunName,
 ) -> Step:
     """Requests the batch, or says what it waits for."""
     _check_not_stopped(plan, where, batch)
@@ -234,18 +235,18 @@ def _request(
     if where.next is None:
         return Step(plan)  # what was left has been left out
     if where.next.number != batch.number:  # all of this one has: the next was not looked at
-        return _request(client, connection, plan, view, where, where.next, dag_run)
+        return _request(client, connection, plan, view, where, where.next, started)
     batch = where.next
     # First the fence, then what people ask and the throttle: who cancels, or begins to put that back, after this stops
     # the request, and who has begun before is stopped by it.
-    fence = set_for_batch(client, plan, lock_owner(plan.candidate.digest, dag_run), _partitions(batch))
+    fence = set_for_batch(client, plan, lock_owner(plan.candidate.digest, started), _partitions(batch))
     check_clock(window, datetime.now(UTC), cluster_lock.read_time_of_fence(client))
     _check_not_stopped(plan, where, batch)
     check_throttle_in_force(client, plan, _partitions(batch))
     if batch.elects:
         batch_notes.note_going_on(plan)
         batch_notes.note_requesting(plan, batch, fence)
-        left = _elect_these(client, plan, where, batch.moves, dag_run)
+        left = _elect_these(client, plan, where, batch.moves, started)
         batch_notes.note_batch(plan, batch, batch_notes.DONE, not_elected=[str(tp) for tp in left])
         return Step(plan, elected=True)
     log.info(

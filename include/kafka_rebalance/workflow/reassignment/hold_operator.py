@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from kafka_rebalance.workflow.retries import fails_without_retry
+from kafka_rebalance.workflow.retries import fails_without_retry, step_inputs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -44,7 +44,7 @@ class HoldThrottleOperator(BaseOperator):
         window = read_window(plan.snapshot.get("window") or {})
         until = window.waits_until(datetime.now(UTC))
         if until is None:
-            return throttling.hold(self.decision, context["dag_run"])
+            return throttling.hold(step_inputs(context["dag_run"]), self.decision)
         asked = read_control(plan.folder).stop_after_batch
         if asked is not None:
             raise StoppedError(

@@ -17,6 +17,7 @@ from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.model.settings import LEADERS_ALONE, Settings
 from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.steps.inputs import RunName
 from kafka_rebalance.workflow.run.baseline import SnapshotTables
 from kafka_rebalance.workflow.run.folder import RunFolder, open_own_folder
 from kafka_rebalance.workflow.run.left_out import LeftOut, read_left_out, without
@@ -75,12 +76,12 @@ class ApprovedPlan:
         return int(self.decision["throttle_bytes_per_second"])
 
 
-def read_approved(decision: Mapping[str, Any], dag_run: Any) -> ApprovedPlan:
+def read_approved(decision: Mapping[str, Any], started: RunName) -> ApprovedPlan:
     """The approved candidate. Raises ApprovalError or ArtifactError where anything differs from what was approved.
 
     The moves must still give the approved digest. Nothing is recomputed.
     """
-    folder, written = read_decision(decision, dag_run)
+    folder, written = read_decision(decision, started)
     snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
     candidate = read_candidate(folder, written["choice"])
     check_digest(f"Candidate {candidate.name}", candidate.digest, written)
@@ -96,13 +97,13 @@ def plan_in(
     return ApprovedPlan(folder, snapshot, written, candidate, left_out, tables)
 
 
-def read_decision(decision: Mapping[str, Any], dag_run: Any) -> tuple[RunFolder, Mapping[str, Any]]:
+def read_decision(decision: Mapping[str, Any], started: RunName) -> tuple[RunFolder, Mapping[str, Any]]:
     """The run's folder and its decision.json. Raises ApprovalError unless something was approved, and is the same, and
     RunFolderError where it was approved in another run.
 
     `decision` is what `approve` pushed to XCom: where the run's files are, and what was chosen.
     """
-    folder = open_own_folder(decision["run_folder"], dag_run, decision["nonce"])
+    folder = open_own_folder(decision["run_folder"], started, decision["nonce"])
     written = json_files.read_json(folder, json_files.DECISION)
     same = digest_of(written) == decision.get("decision_digest") and all(
         written.get(key) == decision.get(key) for key in ("choice", "digest")

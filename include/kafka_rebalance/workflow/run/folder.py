@@ -10,13 +10,14 @@ import hashlib
 import re
 import secrets
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from kafka_rebalance.documents.folder_owner import FolderOwner, check_own_folder, read_folder_owner
 from kafka_rebalance.documents.json_files import INSTALLATION, NONCE, read_json, read_json_if_there, write_json
 from kafka_rebalance.documents.storage import FolderOfRuns, make_folder, names_in
 from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
 from kafka_rebalance.steps.deployment import current
+from kafka_rebalance.steps.inputs import RunName
 
 if TYPE_CHECKING:
     from kafka_rebalance.documents.storage import Folder
@@ -47,7 +48,7 @@ def open_run_folder(url: str) -> RunFolder:
     return folder
 
 
-def open_own_folder(url: str, dag_run: Any, nonce: str | None = None) -> RunFolder:
+def open_own_folder(url: str, started: RunName, nonce: str | None = None) -> RunFolder:
     """The folder that an XCom names, which must be this very run's. Raises RunFolderError, ArtifactError, StorageError.
 
     `nonce`: what the run's first task wrote there, where the caller was told.
@@ -55,7 +56,7 @@ def open_own_folder(url: str, dag_run: Any, nonce: str | None = None) -> RunFold
     folder = open_run_folder(url)
     if nonce is not None:
         check_shared(folder, nonce)
-    owner = check_own_folder(folder, dag_run.dag_id, dag_run.run_id)
+    owner = check_own_folder(folder, started.dag_id, started.run_id)
     where = (folder.parent.parent.name, folder.parent.name, folder.name)
     attempt = str(owner.attempt) if owner.attempt else folder.name
     if where != (file_name(owner.connection_id), file_name(owner.run_id), attempt):
@@ -95,17 +96,17 @@ def check_newest_attempt(folder: RunFolder) -> None:
             )
 
 
-def create_run_folder(connection_id: str, dag_run: Any) -> tuple[RunFolder, str]:
+def create_run_folder(connection_id: str, started: RunName) -> tuple[RunFolder, str]:
     """A new attempt's folder, bound to this run, with a fresh nonce in it; and the nonce.
 
     A cleared task never re-uses an attempt.
     """
-    run = runs_root() / file_name(connection_id) / file_name(dag_run.run_id)
+    run = runs_root() / file_name(connection_id) / file_name(started.run_id)
     nonce = secrets.token_hex(16)
     attempt = max(attempts(run), default=0) + 1
     folder = run / str(attempt)
     make_folder(folder / "snapshot")
-    owner = FolderOwner(dag_run.dag_id, dag_run.run_id, connection_id, attempt)
+    owner = FolderOwner(started.dag_id, started.run_id, connection_id, attempt)
     write_json(folder, NONCE, {"nonce": nonce, "owner": owner.to_mapping()})
     return folder, nonce
 

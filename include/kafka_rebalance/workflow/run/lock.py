@@ -10,7 +10,6 @@ import logging
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Any
 
 from kazoo.client import KazooClient
 
@@ -19,6 +18,7 @@ from kafka_rebalance.documents.storage import make_folder, names_in, remove
 from kafka_rebalance.errors import ArtifactError, StorageError
 from kafka_rebalance.model.same_airflow import marked
 from kafka_rebalance.steps.deployment import current
+from kafka_rebalance.steps.inputs import RunName
 from kafka_rebalance.workflow.run.folder import file_name, installation, runs_root
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.cluster_lock import LockOwner
@@ -33,10 +33,10 @@ def this_airflow() -> str:
     return marked(current().address, installation())
 
 
-def lock_owner(digest: str, dag_run: Any) -> LockOwner:
+def lock_owner(digest: str, started: RunName) -> LockOwner:
     """This run, as people and other Airflows can find it; `digest` is of what was approved."""
     return LockOwner(
-        run=f"{dag_run.dag_id}/{dag_run.run_id}",
+        run=f"{started.dag_id}/{started.run_id}",
         digest=digest,
         owner=this_airflow(),
         acquired_at=datetime.now(UTC).isoformat(timespec="seconds"),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 from kazoo.client import KazooClient
 
@@ -15,6 +14,7 @@ from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.same_airflow import is_same_airflow, is_same_run
 from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.steps.inputs import RunName
 from kafka_rebalance.workflow.fleet import REBALANCE_DAG
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, plan_in
 from kafka_rebalance.workflow.run.folder import RunFolder, attempts, file_name, runs_root
@@ -80,16 +80,16 @@ def still_running(client: KazooClient, run: str, digest: str) -> bool:
     return True
 
 
-def held_digest(connection: ClusterConnection, dag_run: Any) -> str | None:
+def held_digest(connection: ClusterConnection, started: RunName) -> str | None:
     """The digest under which this very run holds the cluster; None where it does not."""
     with open_client(connection.zookeeper) as client:
         holder = cluster_lock.read(client)
-    return holder.digest if holder is not None and holder.is_same_run(lock_owner("-", dag_run)) else None
+    return holder.digest if holder is not None and holder.is_same_run(lock_owner("-", started)) else None
 
 
-def check_plans_nothing_meanwhile(connection: ClusterConnection, dag_run: Any) -> None:
+def check_plans_nothing_meanwhile(connection: ClusterConnection, started: RunName) -> None:
     """Raises LockHeldError while this run executes a plan: another one is not put under its moves."""
-    digest = held_digest(connection, dag_run)
+    digest = held_digest(connection, started)
     if digest is not None:
         raise LockHeldError(
             f"This run holds the cluster with the plan {digest[:8]} that was approved in it, so nothing else is "

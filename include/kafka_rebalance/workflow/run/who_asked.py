@@ -13,6 +13,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner, read_folder_owner
 from kafka_rebalance.errors import ArtifactError, SettingsError, StorageError
 from kafka_rebalance.execution.approval_rules import Requester
+from kafka_rebalance.steps.inputs import StartedRun
 from kafka_rebalance.workflow.fleet import CANCEL_DAG
 from kafka_rebalance.workflow.run.folder import RunFolder, file_name, open_own_folder, runs_root
 
@@ -20,38 +21,38 @@ ASKED_IN = "asked_in"  # a key of the conf: the run that hands it on
 REQUESTER = "requester"  # a key of snapshot.json
 
 
-def requester_of(dag_run: Any, written: Mapping[str, Any]) -> Requester:
+def requester_of(started: StartedRun, written: Mapping[str, Any]) -> Requester:
     """Who started this run, and who asked for what `written`, the document of its first task, describes."""
     plan_by = written.get("requested_by") or None
     found = written.get(REQUESTER)
     if isinstance(found, Mapping):
-        return Requester(dag_run.triggering_user_name or None, bool(found["automatic"]), found["plan_by"] or plan_by)
+        return Requester(started.started_by or None, bool(found["automatic"]), found["plan_by"] or plan_by)
     # Of an earlier version, and of Dags that no other Dag starts.
-    return Requester(dag_run.triggering_user_name or None, _kind(dag_run) in _NOBODYS, plan_by)
+    return Requester(started.started_by or None, started.kind in _NOBODYS, plan_by)
 
 
 _NOBODYS = ("scheduled", "operator_triggered", "asset_triggered")
 _OPERATORS = "operator_triggered"
 
 
-def hand_on(folder: RunFolder, conf: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+def hand_on(folder: RunFolder, conf: Mapping[str, Any], started: StartedRun) -> dict[str, Any]:
     """The conf for the run that Airflow is to start, as `read_handed_on` will find it in this run's folder."""
     whole = {**conf, ASKED_IN: read_folder_owner(folder).to_mapping()}
-    automatic = _kind(dag_run) in _NOBODYS
-    name = dag_run.triggering_user_name or None
+    automatic = started.kind in _NOBODYS
+    name = started.started_by or None
     json_files.write_json(folder, json_files.HANDED_ON, {"conf": whole, "by": name, "automatic": automatic})
     return whole
 
 
-def read_requester(dag_run: Any) -> Requester:
+def read_requester(started: StartedRun) -> Requester:
     """Who asked for this run, told by its first task. Raises SettingsError where another Dag of ours started it, and
     its conf is not the one that was handed on.
 
     A run that a Dag of somebody else's started without naming a person was started by nobody knows whom: what it is
     to do may have been edited on its way.
     """
-    name, kind = dag_run.triggering_user_name or None, _kind(dag_run)
-    conf = dict(getattr(dag_run, "conf", None) or {})
+    name, kind = started.started_by or None, started.kind
+    conf = dict(started.conf)
     if ASKED_IN not in conf:
         return Requester(name, kind in _NOBODYS and kind != _OPERATORS)
     try:
@@ -73,14 +74,10 @@ def read_requester(dag_run: Any) -> Requester:
     return Requester(name, kind == _OPERATORS and is_told, found["by"])
 
 
-def is_way_back(dag_run: Any) -> bool:
+def is_way_back(started: StartedRun) -> bool:
     """Whether the run goes back to recorded lists: kafka_rebalance_cancel has handed its conf on.
 
     To be asked after `read_requester`, which holds the conf against what that Dag's run has written.
     """
-    origin = (getattr(dag_run, "conf", None) or {}).get(ASKED_IN)
+    origin = started.conf.get(ASKED_IN)
     return isinstance(origin, Mapping) and origin.get("dag_id") == CANCEL_DAG
-
-
-def _kind(dag_run: Any) -> str:
-    return str(getattr(dag_run.run_type, "value", dag_run.run_type))

@@ -46,8 +46,8 @@ from kafka_rebalance.execution.throttle.still_copying import (
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.same_airflow import is_same_airflow
 from kafka_rebalance.steps.deployment import read_connection
+from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.workflow.fleet import fleet
-from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run.folder import file_name, open_run_folder, runs_root
 from kafka_rebalance.workflow.run.lock import forget_old_locks, noted_connections, this_airflow
 from kafka_rebalance.workflow.throttle import cluster_lease, leases, sweeping
@@ -100,13 +100,12 @@ def clusters(variable: Any, kafka_conn_id: str | None) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-@fails_without_retry
-def tend(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+def tend(inputs: StepInputs, connection_id: str, params: Mapping[str, Any]) -> dict[str, Any]:
     """Looks after one cluster and returns its report. Raises UnwatchedError where somebody has to look, once for each
     trouble and again every half hour, and LockHeldError where a lock was to be broken and was not; what was found is
     written down before that.
     """
-    asked = read_asked(connection_id, params, dag_run)
+    asked = read_asked(connection_id, params, inputs.run)
     before = read_report(connection_id)
     connection = read_connection(connection_id)
     with open_client(connection.zookeeper) as client:

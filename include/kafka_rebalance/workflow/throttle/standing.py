@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
 
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.model.same_airflow import is_same_airflow
 from kafka_rebalance.steps.deployment import current
+from kafka_rebalance.steps.inputs import RunName
 from kafka_rebalance.workflow.fleet import JANITOR_DAG
 from kafka_rebalance.workflow.run.lock import this_airflow
 
@@ -23,9 +23,9 @@ def read_standing(run: str, owner: str) -> AirflowState:
     return current().other_runs.state(dag_id, run_id)
 
 
-def is_skipped(dag_run: Any, task_id: str) -> bool:
+def is_skipped(started: RunName, task_id: str) -> bool:
     """Whether that task of the run was skipped; False where it is not told."""
-    return current().other_runs.is_skipped(dag_run.dag_id, dag_run.run_id, task_id)
+    return current().other_runs.is_skipped(started.dag_id, started.run_id, task_id)
 
 
 def is_active(dag_id: str, run_id: str) -> bool:

@@ -22,6 +22,7 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.same_airflow import is_same_run
+from kafka_rebalance.steps.inputs import StartedRun
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.throttle import cluster_lease
@@ -62,11 +63,9 @@ class Swept:
     unread: tuple[str, ...]
 
 
-def read_asked(connection_id: str, params: Mapping[str, Any], dag_run: Any) -> Asked:
+def read_asked(connection_id: str, params: Mapping[str, Any], started: StartedRun) -> Asked:
     """What the run's params ask for. Raises PolicyError unless an approver of the cluster's policy asks."""
-    asked = Asked(
-        tuple(params.get("clean") or ()), params.get("break_lock") or None, dag_run.triggering_user_name or ""
-    )
+    asked = Asked(tuple(params.get("clean") or ()), params.get("break_lock") or None, started.started_by or "")
     if not asked:
         return asked
     if not params.get("kafka_conn_id"):

@@ -36,7 +36,7 @@ from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.same_airflow import is_same_run
 from kafka_rebalance.steps.deployment import read_connection
-from kafka_rebalance.workflow.retries import fails_without_retry
+from kafka_rebalance.steps.inputs import StepInputs
 from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_approved, read_plan_view
 from kafka_rebalance.workflow.run.asked_batches import asked_for
 from kafka_rebalance.workflow.run.folder import check_newest_attempt
@@ -65,14 +65,13 @@ log = logging.getLogger(__name__)
 ATTEMPTS = 5
 
 
-@fails_without_retry
-def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+def hold(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
     """Takes the cluster's lock and throttles exactly the approved moves, after a last look at the cluster.
 
     Where it fails half-way it puts back what it set and gives the lock back: Airflow runs no teardown after a setup
     that failed.
     """
-    plan = read_approved(decision, dag_run)
+    plan = read_approved(decision, inputs.run)
     check_not_frozen(plan.connection_id)
     connection = read_connection(plan.connection_id)
     with open_client(connection.zookeeper) as client:
@@ -89,7 +88,7 @@ def hold(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             check_plan_within_policy(plan)
             check_copies_safe(client, connection, plan)
             check_run_rate(plan.folder, plan.candidate, plan.throttle_bytes_per_second, None)
-        owner = lock_owner(plan.candidate.digest, dag_run)
+        owner = lock_owner(plan.candidate.digest, inputs.run)
         held_before = has_held_before(plan, cluster_lock.read(client), owner)
         fence = take_lock(client, plan.connection_id, owner)
         try:
@@ -206,15 +205,14 @@ def _undo(
         log.exception("the throttle could not be put back; the lease says what was set: %s", plan.folder)
 
 
-@fails_without_retry
-def release(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+def release(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
     """Puts back what was there for everything no longer in motion, then gives the lock back.
 
     Raises ThrottleError while copies are in flight: their throttle and the lock stay, since an unthrottled copy can
     take a broker's clients down. The janitor has the lease from then on, and this task may be repeated.
     """
-    plan = read_approved(decision, dag_run)
-    owner = lock_owner(plan.candidate.digest, dag_run)
+    plan = read_approved(decision, inputs.run)
+    owner = lock_owner(plan.candidate.digest, inputs.run)
     with open_client(read_connection(plan.connection_id).zookeeper) as client:
         lease = _open_lease(client, plan, owner)
         result = Release({}, (), ())

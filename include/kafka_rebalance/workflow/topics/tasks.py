@@ -22,10 +22,10 @@ from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.requests.topic_change import change_lines, forecast_lines
 from kafka_rebalance.report.requests.topic_listing import describe_lines, list_lines
 from kafka_rebalance.steps.deployment import read_connection
+from kafka_rebalance.steps.inputs import RunName, StartedRun, StepInputs
 from kafka_rebalance.verification.check_result import Check, document, summarise
 from kafka_rebalance.verification.topic_as_approved import check_configs, check_deleted, check_new_partitions
 from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.retries import fails_without_retry
 from kafka_rebalance.workflow.run.approved import check_digest, read_decision
 from kafka_rebalance.workflow.run.folder import (
     RunFolder,
@@ -77,9 +77,8 @@ def _failing_as_kafka_topics() -> Iterator[None]:
         raise
 
 
-@fails_without_retry
 @_failing_as_kafka_topics()
-def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
+def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     """Reads and checks; list and describe are done with this. Returns what comes next, and the main figures."""
     asked = TopicRequest.from_params(params)
     connection_id = params["kafka_conn_id"]
@@ -90,9 +89,9 @@ def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
             "describe can be asked for. Nothing was written. Add include/policies/<connection id>.yaml."
         )
     connection = read_connection(connection_id)
-    folder, nonce = create_run_folder(connection_id, dag_run)
-    ti.xcom_push("run_folder", str(folder))
-    ti.xcom_push("nonce", nonce)
+    folder, nonce = create_run_folder(connection_id, inputs.run)
+    inputs.tell("run_folder", str(folder))
+    inputs.tell("nonce", nonce)
     cluster = read_topic_cluster(connection, asked)
     if policy is None or asked.is_read_only:
         return _show(asked, cluster, folder)
@@ -100,7 +99,7 @@ def request(params: Mapping[str, Any], dag_run: Any, ti: Any) -> dict[str, Any]:
     if planned is None or planned.change.changes_nothing:
         log.info("%s: there is nothing to %s. Nothing was written.", asked.topic, asked.action)
         return {"next": END, "changed": False}
-    written = _document(asked, planned, cluster, dag_run, params)
+    written = _document(asked, planned, cluster, inputs.run, params)
     written.update(connection_id=connection_id, policy_digest=policy.digest, nonce=nonce)
     if planned.change.action != "create":
         written.update(topic_forecast.consumers(connection, planned.change.topic, planned.change.partitions_before))
@@ -132,7 +131,7 @@ def _show(asked: TopicRequest, cluster: TopicCluster, folder: RunFolder) -> dict
 
 
 def _document(
-    asked: TopicRequest, planned: PlannedTopic, cluster: TopicCluster, dag_run: Any, params: Mapping[str, Any]
+    asked: TopicRequest, planned: PlannedTopic, cluster: TopicCluster, started: StartedRun, params: Mapping[str, Any]
 ) -> dict[str, Any]:
     """topic.json: the change, and what people should know of it."""
     change = planned.change
@@ -145,9 +144,9 @@ def _document(
     return {
         "cluster_id": cluster.view.cluster_id,
         "observed_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "dag_id": dag_run.dag_id,
-        "run_id": dag_run.run_id,
-        "requested_by": dag_run.triggering_user_name,
+        "dag_id": started.dag_id,
+        "run_id": started.run_id,
+        "requested_by": started.started_by,
         "reason": params.get("reason") or "",
         "dry_run": asked.dry_run,
         "needs_approval": change.action != "create",
@@ -161,10 +160,9 @@ def _document(
     }
 
 
-@fails_without_retry
-def forecast(run_folder: str, dag_run: Any) -> dict[str, Any]:
+def forecast(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
     """forecast.json, for an expansion; empty for anything else."""
-    folder = open_own_folder(run_folder, dag_run)
+    folder = open_own_folder(run_folder, inputs.run)
     written = json_files.read_json(folder, json_files.TOPIC)
     change = TopicChange.from_mapping(written["change"])
     if not change.adds_partitions:
@@ -176,20 +174,19 @@ def forecast(run_folder: str, dag_run: Any) -> dict[str, Any]:
     return {"moved_keys": found["keys"]["moved_keys"], "verdict": found["keys"]["verdict"]}
 
 
-def read_approved_change(decision: Mapping[str, Any], dag_run: Any) -> ApprovedChange:
+def read_approved_change(decision: Mapping[str, Any], started: RunName) -> ApprovedChange:
     """The change of topic.json, if it is the one that was approved. Raises ApprovalError, ArtifactError."""
-    folder, written = read_decision(decision, dag_run)
+    folder, written = read_decision(decision, started)
     found = json_files.read_json(folder, json_files.TOPIC)
     change = TopicChange.from_mapping(found["change"])
     check_digest(f"The change of topic {change.topic}", change.digest, written)
     return ApprovedChange(folder, found, written, change)
 
 
-@fails_without_retry
 @_failing_as_kafka_topics()
-def write(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
+def write(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
     """Writes exactly the approved change, after a last look at policy and topic. A retry writes nothing twice."""
-    approved = read_approved_change(decision, dag_run)
+    approved = read_approved_change(decision, inputs.run)
     change = approved.change
     check_not_frozen(approved.connection_id)
     policy = read_policy(approved.connection_id)
@@ -212,7 +209,7 @@ def write(decision: Mapping[str, Any], dag_run: Any) -> dict[str, Any]:
             check_still(change, configs_now=_configs(client, change.topic), registered=registered)
             return _set_configs(client, change)
         # A rebalance that holds the cluster may be about to move this very topic, on lists it has had approved.
-        owner = lock_owner(change.digest, dag_run)
+        owner = lock_owner(change.digest, inputs.run)
         fence = take_lock(client, approved.connection_id, owner)
         try:
             _check_may_begin(client, approved, policy)
@@ -302,10 +299,9 @@ def _configs(client: KazooClient, topic: str) -> dict[str, str]:
     return read_topic_configs(client, [topic]).get(topic, {})
 
 
-@fails_without_retry
-def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
+def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
     """Waits until the change has come to its end, and holds the topic against it. Raises where it did not."""
-    approved = read_approved_change(decision, dag_run)
+    approved = read_approved_change(decision, inputs.run)
     with open_client(read_connection(approved.connection_id).zookeeper) as client:
         checks = _settled(client, approved.change)
     summary = summarise(checks)
@@ -316,7 +312,11 @@ def verify(decision: Mapping[str, Any], dag_run: Any) -> dict[str, int]:
         source_digest=approved.change.digest,
     )
     ledger.append(
-        "topics", approved.connection_id, dag_run.run_id, datetime.now(UTC), [_row(approved, dag_run, summary.passed)]
+        "topics",
+        approved.connection_id,
+        inputs.run.run_id,
+        datetime.now(UTC),
+        [_row(approved, inputs.run, summary.passed)],
     )
     for line in summary.lines():
         log.info("%s", line)
@@ -363,10 +363,10 @@ def _checks(client: KazooClient, change: TopicChange, view: ClusterView) -> tupl
     return (*partitions, *check_configs(change.topic, change.config_changes, _configs(client, change.topic)))
 
 
-def _row(approved: ApprovedChange, dag_run: Any, verified: bool) -> dict[str, Any]:
+def _row(approved: ApprovedChange, started: StartedRun, verified: bool) -> dict[str, Any]:
     change, approver = approved.change, approved.decision["approved_by"]
     return {
-        "run_id": dag_run.run_id,
+        "run_id": started.run_id,
         "topic": change.topic,
         "action": change.action,
         "digest": change.digest,
