@@ -11,7 +11,7 @@ from types import SimpleNamespace
 import pytest
 
 from kafka_rebalance.errors import FrozenError, ReadError, RunFolderError
-from kafka_rebalance.execution.janitor.lease_custody import Standing
+from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.steps import deployment
 from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StartedRun
@@ -30,8 +30,8 @@ class Runs:
     def __init__(self, paused: bool | ReadError | None = False) -> None:
         self.paused = paused
 
-    def state(self, dag_id: str, run_id: str) -> Standing:
-        return Standing.RUNNING
+    def state(self, dag_id: str, run_id: str) -> AirflowState:
+        return AirflowState.RUNNING
 
     def is_active(self, dag_id: str, run_id: str) -> bool:
         return True
@@ -101,9 +101,9 @@ def test_who_holds_a_lock_is_named_by_address_and_mark(here: SimpleNamespace) ->
 
 
 def test_nothing_is_asked_of_a_run_of_somewhere_else(here: SimpleNamespace) -> None:
-    assert read_standing("kafka_rebalance/one", this_airflow()) is Standing.RUNNING
-    assert read_standing("kafka_rebalance/one", "https://airflow.example (00000000)") is Standing.UNKNOWN
-    assert read_standing("kafka_rebalance", this_airflow()) is Standing.UNKNOWN
+    assert read_standing("kafka_rebalance/one", this_airflow()) is AirflowState.RUNNING
+    assert read_standing("kafka_rebalance/one", "https://airflow.example (00000000)") is AirflowState.UNKNOWN
+    assert read_standing("kafka_rebalance", this_airflow()) is AirflowState.UNKNOWN
 
 
 @pytest.mark.parametrize(
