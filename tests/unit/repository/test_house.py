@@ -221,9 +221,11 @@ def test_ci_runs_the_test_command_of_the_readme() -> None:
     assert "`make test`" in text_of(ROOT / "README.md")
 
 
-def test_a_commit_is_checked_by_make_check_alone() -> None:
+def test_a_commit_is_checked_by_make_check_fast_alone() -> None:
     hooks = yaml.safe_load(text_of(ROOT / ".pre-commit-config.yaml"))["repos"]
-    assert [(repo["repo"], [hook["entry"] for hook in repo["hooks"]]) for repo in hooks] == [("local", ["make check"])]
+    assert [(repo["repo"], [hook["entry"] for hook in repo["hooks"]]) for repo in hooks] == [
+        ("local", ["make check-fast"])
+    ]
 
 
 def test_the_version_of_the_package_is_the_newest_of_the_changelog() -> None:
