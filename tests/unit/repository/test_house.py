@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import tomllib
+from collections import Counter
 from importlib.metadata import packages_distributions
 from pathlib import Path
 
@@ -129,6 +130,16 @@ def test_no_file_of_code_is_longer_than_400_lines() -> None:
     lengths = {str(path.relative_to(ROOT)): text_of(path).count("\n") for path in FILES if path.suffix in CODE}
     assert {name: lines for name, lines in lengths.items() if lines > 400} == {}
     assert len(lengths) > 20
+
+
+TOO_FULL = {"include/kafka_rebalance/workflow"}  # what is done to a cluster moves from there to `steps`
+
+
+def test_no_folder_of_the_package_has_more_than_15_modules() -> None:
+    modules = [path for path in FILES if path.suffix == ".py" and path.name != "__init__.py"]
+    counts = Counter(path.parent.relative_to(ROOT).as_posix() for path in modules if ROOT / "include" in path.parents)
+    assert {folder for folder, count in counts.items() if count > 15} == TOO_FULL
+    assert len(counts) > 20
 
 
 def test_plugins_are_named_like_no_package() -> None:
