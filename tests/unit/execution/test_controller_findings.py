@@ -59,7 +59,7 @@ def test_a_request_that_is_not_taken_up_needs_another_controller():
     assert look(seen(), seen(), seconds=UNHEARD_SECONDS - 1) == {}
     found = look(seen(), seen(), seconds=UNHEARD_SECONDS)[FindingKind.UNHEARD_REQUEST]
     assert found.stops
-    assert "none of its 2 partitions is taken up" in found.text
+    assert "(0 of 2 partitions started)" in found.text
     assert "or start kafka_rebalance_cancel with action elect_controller" in found.text
     assert "Do not delete the znode" in found.text
 

@@ -109,11 +109,12 @@ def _unheard(watch: Watch, now: float, moves: Sequence[Move], view: AnyView) -> 
     seconds = watch.holds_for(FindingKind.UNHEARD_REQUEST, controller.epoch, now)
     if seconds >= UNHEARD_SECONDS:
         which = ANOTHER_CONTROLLER.format(which=f", {controller.broker}")
+        asked = len(_listed(moves, view))
         yield BatchFinding(
             FindingKind.UNHEARD_REQUEST,
-            f"{REQUEST} is there for {seconds:.0f} s and none of its {len(_listed(moves, view))} partitions is taken "
-            "up. A controller of 2.4 or later is deaf to requests when somebody deleted or set that znode by hand "
-            f"before; a busy one says so in its log. Do not delete the znode: that deafens it for good. {which}.",
+            f"The controller has ignored {REQUEST} for {seconds:.0f} s (0 of {asked} partitions started). From Kafka "
+            "2.4 on, a controller stops watching this znode once somebody deletes or overwrites it by hand. A busy "
+            f"controller says so in its log. Do not delete the znode. {which}.",
             stops=True,
         )
 
