@@ -7,31 +7,7 @@ import pytest
 from kafka_rebalance.errors import ThrottleError
 from kafka_rebalance.execution.throttle.in_force import check_in_force, confirm, set_changes
 from kafka_rebalance.execution.throttle.put_back import release
-from kafka_rebalance.execution.throttle.recorded_before import take_lease
-from support.kafka.small_clusters import DIGEST, move
-
-LEADERS = "leader.replication.throttled.replicas"
-FOLLOWERS = "follower.replication.throttled.replicas"
-LEADER_RATE = "leader.replication.throttled.rate"
-FOLLOWER_RATE = "follower.replication.throttled.rate"
-MOVES = [move("t-0", [1, 2], [2, 3]), move("t-1", [2, 1], [1, 2])]
-RATE = 10_000_000
-
-
-def lease(current=None, moves=MOVES, rate=RATE):
-    return take_lease("run-1", DIGEST, moves, rate, current or {})
-
-
-def applied(configs, changes):
-    """The configs after a merge of the changes, as the writer makes them."""
-    after = {entity: dict(values) for entity, values in configs.items()}
-    for entity, values in changes.items():
-        for key, value in values.items():
-            if value is None:
-                after.get(entity, {}).pop(key, None)
-            else:
-                after.setdefault(entity, {})[key] = value
-    return {entity: values for entity, values in after.items() if values}
+from support.kafka.small_throttles import FOLLOWER_RATE, FOLLOWERS, LEADER_RATE, LEADERS, RATE, applied, lease
 
 
 @pytest.mark.parametrize(

@@ -12,29 +12,7 @@ from kafka_rebalance.execution.throttle.in_force import set_changes, with_rate
 from kafka_rebalance.execution.throttle.put_back import release
 from kafka_rebalance.execution.throttle.recorded_before import take_lease
 from support.kafka.small_clusters import DIGEST, move
-
-LEADERS = "leader.replication.throttled.replicas"
-FOLLOWERS = "follower.replication.throttled.replicas"
-LEADER_RATE = "leader.replication.throttled.rate"
-FOLLOWER_RATE = "follower.replication.throttled.rate"
-MOVES = [move("t-0", [1, 2], [2, 3]), move("t-1", [2, 1], [1, 2])]
-RATE = 10_000_000
-
-
-def lease(current=None, moves=MOVES, rate=RATE):
-    return take_lease("run-1", DIGEST, moves, rate, current or {})
-
-
-def applied(configs, changes):
-    """The configs after a merge of the changes, as the writer makes them."""
-    after = {entity: dict(values) for entity, values in configs.items()}
-    for entity, values in changes.items():
-        for key, value in values.items():
-            if value is None:
-                after.get(entity, {}).pop(key, None)
-            else:
-                after.setdefault(entity, {})[key] = value
-    return {entity: values for entity, values in after.items() if values}
+from support.kafka.small_throttles import FOLLOWER_RATE, FOLLOWERS, LEADER_RATE, LEADERS, MOVES, RATE, applied, lease
 
 
 def test_what_was_there_is_recorded_key_by_key():
