@@ -49,11 +49,11 @@ class Window:
         return 0
 
 
-def check_clock(window: Window, now: datetime, zookeeper: datetime) -> None:
-    """Raises ClusterNotReadyError where there is a window and this worker's clock is not ZooKeeper's: one of both is
+def check_clock(now: datetime, zookeeper: datetime) -> None:
+    """For a run with a window. Raises ClusterNotReadyError where this worker's clock is not ZooKeeper's: one of both is
     wrong, so nobody can tell whether the window is open. `zookeeper`: the time of a write of just now.
     """
-    if window == Window() or abs(now - zookeeper) <= CLOCKS_MAY_DIFFER:
+    if abs(now - zookeeper) <= CLOCKS_MAY_DIFFER:
         return
     raise ClusterNotReadyError(
         f"This worker's clock says {now:%Y-%m-%d %H:%M %Z}, ZooKeeper's says {zookeeper:%Y-%m-%d %H:%M %Z}: whether "

@@ -22,7 +22,6 @@ from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.execution.run_position import Position, check_position, position
 from kafka_rebalance.execution.time_window import (
     Window,
-    check_clock,
     read_window,
 )
 from kafka_rebalance.model.candidate import Batch, Move
@@ -40,7 +39,7 @@ from kafka_rebalance.workflow.run.asked_batches import asked_for, gone_through
 from kafka_rebalance.workflow.run.control import read_control
 from kafka_rebalance.workflow.run.left_out import read_left_out
 from kafka_rebalance.workflow.run.lock import lock_owner
-from kafka_rebalance.workflow.run.preflight import check_before_write, pause_now
+from kafka_rebalance.workflow.run.preflight import check_before_write, check_clock_for_window, pause_now
 from kafka_rebalance.workflow.throttle.in_force import check_throttle_in_force
 from kafka_rebalance.workflow.throttle.leases import rate_in_force
 from kafka_rebalance.workflow.throttle.suspension import set_for_batch
@@ -240,7 +239,7 @@ def _request(
     # First the fence, then what people ask and the throttle: who cancels, or begins to put that back, after this stops
     # the request, and who has begun before is stopped by it.
     fence = set_for_batch(client, plan, lock_owner(plan.candidate.digest, started), _partitions(batch))
-    check_clock(window, datetime.now(UTC), cluster_lock.read_time_of_fence(client))
+    check_clock_for_window(client, plan)
     _check_not_stopped(plan, where, batch)
     check_throttle_in_force(client, plan, _partitions(batch))
     if batch.elects:

@@ -40,7 +40,7 @@ from kafka_rebalance.execution.check.enough_in_sync import (
 from kafka_rebalance.execution.check.policy_limits import check_within_policy
 from kafka_rebalance.execution.check.znode_size import too_large_znodes
 from kafka_rebalance.execution.run_position import Position
-from kafka_rebalance.execution.time_window import read_window
+from kafka_rebalance.execution.time_window import Window, check_clock, read_window
 from kafka_rebalance.model.candidate import Batch, brokers_touched
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.configs import ConfigsByBroker
@@ -56,6 +56,7 @@ from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.left_out import leave_out
 from kafka_rebalance.workflow.run.policies import read_policy
 from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
+from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import read_children
 from kafka_rebalance.zookeeper.reader import check_controller_stable, read_assignments, read_topic_configs
 from kafka_rebalance.zookeeper.znodes import paths
@@ -163,6 +164,15 @@ def check_plan_within_policy(plan: ApprovedPlan) -> None:
         racks={broker: then.rack for broker, then in plan.tables.baseline.brokers.items()},
         throttle_bytes_per_second=plan.throttle_bytes_per_second,
     )
+
+
+def check_clock_for_window(client: KazooClient, plan: ApprovedPlan) -> None:
+    """Holds this worker's clock against ZooKeeper's where the run has a window; the fence was raised just before.
+
+    Raises ClusterNotReadyError where they differ.
+    """
+    if read_window(plan.snapshot.get("window") or {}) != Window():
+        check_clock(datetime.now(UTC), cluster_lock.read_time_of_fence(client))
 
 
 def _read_brokers(

@@ -10,7 +10,6 @@ import logging
 from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -30,7 +29,6 @@ from kafka_rebalance.execution.throttle.put_back import release as decide_releas
 from kafka_rebalance.execution.throttle.recorded_before import take_lease
 from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of
 from kafka_rebalance.execution.throttle.wanted import desired_throttle
-from kafka_rebalance.execution.time_window import check_clock, read_window
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
@@ -42,7 +40,7 @@ from kafka_rebalance.workflow.run.asked_batches import asked_for
 from kafka_rebalance.workflow.run.folder import check_newest_attempt
 from kafka_rebalance.workflow.run.freeze import check_not_frozen
 from kafka_rebalance.workflow.run.lock import forget_lock, lock_owner, take_lock
-from kafka_rebalance.workflow.run.preflight import check_before_write, check_plan_within_policy
+from kafka_rebalance.workflow.run.preflight import check_before_write, check_clock_for_window, check_plan_within_policy
 from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.workflow.run.segments import check_copies_safe
 from kafka_rebalance.workflow.throttle import cluster_lease, leases
@@ -92,8 +90,7 @@ def hold(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
         held_before = has_held_before(plan, cluster_lock.read(client), owner)
         fence = take_lock(client, plan.connection_id, owner)
         try:
-            window = read_window(plan.snapshot.get("window") or {})
-            check_clock(window, datetime.now(UTC), cluster_lock.read_time_of_fence(client))
+            check_clock_for_window(client, plan)
             batch = where.in_flight or where.next
             first = {move.topic_partition for move in batch.moves} if batch is not None else set()
             lease = _set(client, plan, owner, fence, view, first, held_before=held_before)
