@@ -3,6 +3,10 @@
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
+# Compiled modules are kept, also where the machine says otherwise: tests start hundreds of processes, each of which would
+# compile the package anew, and pytest all tests.
+export PYTHONDONTWRITEBYTECODE :=
+
 PYTHON ?= python3
 BIN := .venv/bin
 # Two processes take the groups of tests/conftest.py in this order: first where a mistake shows soonest, then the longest

@@ -22,8 +22,8 @@ from faults import product
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.workflow.reassignment import batches
-from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
+from kafka_rebalance.steps.reassignment import request_batch
+from kafka_rebalance.workflow.operators.reassign import ReassignOperator
 from local_cluster import LocalCluster
 
 KNOWN_SECONDS = 120
@@ -102,16 +102,16 @@ class Ours:
 
         The worker follows the batches, and the triggerer goes on with one that takes it too long.
         """
-        advance, elsewhere = batches.Visit.advance, 0.0
+        advance, elsewhere = request_batch.Visit.advance, 0.0
 
-        def advance_later(visit: batches.Visit, dag_run: Any, event: Any = None) -> batches.Step:
+        def advance_later(visit: request_batch.Visit, seen: Any = None) -> Any:
             nonlocal elsewhere
             began = time.monotonic()
             between()
             elsewhere += time.monotonic() - began
-            return advance(visit, dag_run, event)
+            return advance(visit, seen)
 
-        batches.Visit.advance = advance_later  # type: ignore[method-assign]
+        request_batch.Visit.advance = advance_later  # type: ignore[method-assign]
         try:
             with Triggerer() as triggerer:
                 next_call: Call | None = self._operator().execute
@@ -120,7 +120,7 @@ class Ours:
                     next_call = self._go_on(next_call, triggerer, self._operator())
                 return time.monotonic() - began - elsewhere
         finally:
-            batches.Visit.advance = advance  # type: ignore[method-assign]
+            request_batch.Visit.advance = advance  # type: ignore[method-assign]
 
     def reassign_by_triggers(self, trips: int) -> list[float]:
         """The first batches, each followed by the triggerer, which tells its memory; seconds of each."""

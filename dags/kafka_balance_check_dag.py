@@ -36,18 +36,18 @@ CHECK_TIMEOUT = timedelta(minutes=20)  # of one try: 150,000 partitions take min
 def balance_check() -> None:
     @task
     def clusters() -> list[str]:
-        from kafka_rebalance.workflow.nightly import balance
+        from kafka_rebalance.steps.clusters import fleet
 
-        return balance.fleet(Variable.get(CLUSTERS, default=None))
+        return fleet(Variable.get(CLUSTERS, default=None))
 
     @task(
         outlets=[BALANCE], execution_timeout=CHECK_TIMEOUT, map_index_template="{{ task.op_kwargs['connection_id'] }}"
     )
     def check(connection_id: str, dag_run: Any = None, outlet_events: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow.nightly import balance
+        from kafka_rebalance.steps.nightly import check_cluster
         from kafka_rebalance.workflow.retries import run_step
 
-        verdict = run_step(balance.check, dag_run, connection_id)
+        verdict = run_step(check_cluster.check, dag_run, connection_id)
         outlet_events[BALANCE].extra = verdict
         return verdict
 

@@ -12,10 +12,8 @@ from typing import Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import CronTriggerTimetable, XComArg, dag, task
-from airflow.sdk.exceptions import AirflowSkipException
 
 import kafka_rebalance
-from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
 from kafka_rebalance.workflow.notices import FAILED, Notice
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "ledger_job.py"
@@ -24,9 +22,10 @@ PACKAGE = "{{ ti.xcom_pull(task_ids='locate', key='package') }}"
 
 
 def check_located(context: Any) -> None:
-    from kafka_rebalance.workflow.ledger import ledger as work
+    from kafka_rebalance.steps.ledger.ledger_rows import check_located
+    from kafka_rebalance.workflow.retries import run_step
 
-    work.check_located(context["task"])
+    run_step(check_located, context["dag_run"], context["task"])
 
 
 @dag(
@@ -41,11 +40,11 @@ def check_located(context: Any) -> None:
 )
 def ledger() -> None:
     @task
-    def locate(ti: Any = None) -> None:
-        from kafka_rebalance.workflow.ledger import ledger as work
+    def locate(dag_run: Any = None, ti: Any = None) -> None:
+        from kafka_rebalance.steps.ledger.ledger_rows import locate
+        from kafka_rebalance.workflow.retries import run_step
 
-        if not work.locate(ti.xcom_push):
-            raise AirflowSkipException("There is no ledger yet")
+        run_step(locate, dag_run, ti=ti)
 
     located = locate()
     compacted = SparkSubmitOperator(

@@ -13,10 +13,12 @@ from typing import Any
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import XComArg, dag, task
 
-from kafka_rebalance.workflow.cancel.approval import CancelApprovalOperator, RateApprovalOperator
-from kafka_rebalance.workflow.cancel.params import CANCEL_PARAMS
-from kafka_rebalance.workflow.fleet import RUNS_THAT_MAY_WAIT
+from kafka_rebalance.steps.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, Notice
+from kafka_rebalance.workflow.operators.approval import ApprovalOperator
+from kafka_rebalance.workflow.params.cancel_form import CANCEL_PARAMS
+
+APPROVAL = "kafka_rebalance.steps.cancel.ask_for_approval.CancelApproval"
 
 
 @dag(
@@ -33,7 +35,7 @@ from kafka_rebalance.workflow.notices import FAILED, Notice
 def rebalance_cancel() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow.cancel import request as work
+        from kafka_rebalance.steps.cancel import request as work
         from kafka_rebalance.workflow.retries import run_step
 
         return run_step(work.request, dag_run, params, ti=ti)
@@ -45,42 +47,42 @@ def rebalance_cancel() -> None:
 
     @task(retries=2)
     def stop(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow.cancel import tasks as work
+        from kafka_rebalance.steps.cancel import stop_run as work
         from kafka_rebalance.workflow.retries import run_step
 
-        return run_step(work.stop, dag_run, run_folder)
+        return run_step(work.stop_run, dag_run, run_folder)
 
     @task(retries=2)
     def set_throttle(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow.cancel import tasks as work
+        from kafka_rebalance.steps.cancel import set_throttle as work
         from kafka_rebalance.workflow.retries import run_step
 
         return run_step(work.set_throttle, dag_run, run_folder)
 
     @task(retries=2)
     def raise_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow.cancel import tasks as work
+        from kafka_rebalance.steps.cancel import set_throttle as work
         from kafka_rebalance.workflow.retries import run_step
 
         return run_step(work.raise_throttle, dag_run, decision)
 
     @task(retries=5, retry_exponential_backoff=2, max_retry_delay=timedelta(minutes=5))
     def cancel(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow.cancel import tasks as work
+        from kafka_rebalance.steps.cancel import cancel_now as work
         from kafka_rebalance.workflow.retries import run_step
 
-        return run_step(work.cancel, dag_run, decision)
+        return run_step(work.cancel_now, dag_run, decision)
 
     @task(retries=3)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        from kafka_rebalance.workflow.cancel import tasks as work
+        from kafka_rebalance.steps.cancel import verify as work
         from kafka_rebalance.workflow.retries import run_step
 
         return run_step(work.verify, dag_run, decision)
 
     @task(retries=3)
     def elect_controller(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow.cancel import controller_election as work
+        from kafka_rebalance.steps.cancel import elect_controller as work
         from kafka_rebalance.workflow.retries import run_step
 
         return run_step(work.elect_controller, dag_run, decision)
@@ -88,11 +90,12 @@ def rebalance_cancel() -> None:
     asked = request()
     run_folder = XComArg(asked.operator, key="run_folder")
     nonce = XComArg(asked.operator, key="nonce")
+    asked_of: dict[str, Any] = {"approval": APPROVAL, "run_folder": run_folder, "nonce": nonce}
     routed = route(asked)
-    approved = CancelApprovalOperator(task_id="approve", run_folder=run_folder, nonce=nonce)
+    approved = ApprovalOperator(task_id="approve", **asked_of)
     decision = XComArg(approved, key="decision")
-    rate_approved = RateApprovalOperator(task_id="approve_rate", run_folder=run_folder, nonce=nonce)
-    election_approved = CancelApprovalOperator(task_id="approve_election", run_folder=run_folder, nonce=nonce)
+    rate_approved = ApprovalOperator(task_id="approve_rate", **asked_of)
+    election_approved = ApprovalOperator(task_id="approve_election", **asked_of)
     back = TriggerDagRunOperator(
         task_id="roll_back", trigger_dag_id="kafka_rebalance", conf=XComArg(asked.operator, key="conf")
     )

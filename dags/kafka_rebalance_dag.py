@@ -1,7 +1,7 @@
 """`kafka_rebalance`: snapshot a cluster, plan, wait for a person, move exactly what was approved, verify.
 
-Each task is one call; `kafka_rebalance.workflow.tasks` says what it does. Tasks import heavy modules when they run, so
-that the Dag processor stays quick.
+Each task is one call of a step (`kafka_rebalance.steps.rebalance`). Tasks import heavy modules when they run, so that
+the Dag processor stays quick.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOpe
 from airflow.sdk import XComArg, dag, task
 
 import kafka_rebalance
-from kafka_rebalance.workflow.approval import CandidateApprovalOperator
-from kafka_rebalance.workflow.dag_params import REBALANCE_PARAMS
-from kafka_rebalance.workflow.fleet import RUNS_THAT_MAY_WAIT
+from kafka_rebalance.steps.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, FINISHED, Notice
-from kafka_rebalance.workflow.reassignment.hold_operator import HoldThrottleOperator
-from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
+from kafka_rebalance.workflow.operators.approval import ApprovalOperator
+from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
+from kafka_rebalance.workflow.operators.reassign import ReassignOperator
+from kafka_rebalance.workflow.params.rebalance_form import REBALANCE_PARAMS
 
+APPROVAL = "kafka_rebalance.steps.rebalance.ask_for_approval.CandidateApproval"
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "job.py"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='snapshot', key='run_folder') }}"
 NONCE = "{{ ti.xcom_pull(task_ids='snapshot', key='nonce') }}"
@@ -32,10 +33,10 @@ AFTER_APPROVAL = "all_done_min_one_success"
 
 
 def check_not_begun(context: Any) -> None:
-    from kafka_rebalance.workflow import tasks
+    from kafka_rebalance.steps.rebalance.check_spark_arguments import check_spark_arguments
     from kafka_rebalance.workflow.retries import run_step
 
-    run_step(tasks.check_not_begun, context["dag_run"], context["task"])
+    run_step(check_spark_arguments, context["dag_run"], context["task"])
 
 
 @dag(
@@ -52,17 +53,17 @@ def check_not_begun(context: Any) -> None:
 def rebalance() -> None:
     @task(retries=2)
     def snapshot(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow import tasks
+        from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
         from kafka_rebalance.workflow.retries import run_step
 
-        return run_step(tasks.snapshot, dag_run, params, ti=ti)
+        return run_step(take_snapshot, dag_run, params, ti=ti)
 
     @task
     def render_report(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow import tasks
+        from kafka_rebalance.steps.rebalance.render_report import render_report
         from kafka_rebalance.workflow.retries import run_step
 
-        return run_step(tasks.render_report, dag_run, run_folder)
+        return run_step(render_report, dag_run, run_folder)
 
     # Over two hours: ZooKeeper may be away, and copies in flight may end. The janitor has the lease meanwhile.
     @task(
@@ -72,38 +73,38 @@ def rebalance() -> None:
         max_retry_delay=timedelta(minutes=5),
     )
     def release_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.steps.throttle.release_throttle import release_throttle
         from kafka_rebalance.workflow.retries import run_step
-        from kafka_rebalance.workflow.throttle import throttling
 
-        return run_step(throttling.release, dag_run, decision)
+        return run_step(release_throttle, dag_run, decision)
 
     @task(retries=2)
     def elect_leaders(decision: dict[str, Any], dag_run: Any = None) -> list[str]:
-        from kafka_rebalance.workflow import tasks
+        from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
         from kafka_rebalance.workflow.retries import run_step
 
-        return run_step(tasks.elect_leaders, dag_run, decision)
+        return run_step(elect_leaders, dag_run, decision)
 
     @task(retries=3, trigger_rule=AFTER_APPROVAL)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
-        from kafka_rebalance.workflow import tasks
+        from kafka_rebalance.steps.rebalance import verify
         from kafka_rebalance.workflow.retries import run_step
 
-        return run_step(tasks.verify, dag_run, decision)
+        return run_step(verify.verify, dag_run, decision)
 
     @task
     def check_verified(dag_run: Any = None) -> None:
-        from kafka_rebalance.workflow import tasks
+        from kafka_rebalance.steps.rebalance import verify
         from kafka_rebalance.workflow.retries import run_step
 
-        run_step(tasks.check_verified, dag_run)
+        run_step(verify.check_verified, dag_run)
 
     @task(trigger_rule=AFTER_APPROVAL, on_success_callback=Notice(FINISHED))
     def record(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
-        from kafka_rebalance.workflow import tasks
+        from kafka_rebalance.steps.rebalance.record import record
         from kafka_rebalance.workflow.retries import run_step
 
-        return run_step(tasks.record, dag_run, decision)
+        return run_step(record, dag_run, decision)
 
     taken = snapshot()
     run_folder = XComArg(taken.operator, key="run_folder")
@@ -131,7 +132,7 @@ def rebalance() -> None:
         retries=1,
     )
     reported = render_report(run_folder)
-    approved = CandidateApprovalOperator(task_id="approve", run_folder=run_folder, nonce=nonce)
+    approved = ApprovalOperator(task_id="approve", approval=APPROVAL, run_folder=run_folder, nonce=nonce)
     decision = XComArg(approved, key="decision")
     # A setup that was killed half-way is followed by no teardown: trying again is its only way back.
     held = HoldThrottleOperator(task_id="hold_throttle", decision=decision, retries=2)

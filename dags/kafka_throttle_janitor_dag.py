@@ -14,7 +14,7 @@ from typing import Any
 
 from airflow.sdk import CronTriggerTimetable, Param, Variable, dag, task
 
-from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.notices import UNWATCHED, Notice
 
 CLUSTERS = "kafka_rebalance_clusters"
@@ -55,16 +55,17 @@ CLUSTERS = "kafka_rebalance_clusters"
 def throttle_janitor() -> None:
     @task
     def clusters(params: Any = None) -> list[str]:
-        from kafka_rebalance.workflow.throttle import janitor
+        from kafka_rebalance.steps.janitor import look_after_cluster
 
-        return janitor.clusters(Variable.get(CLUSTERS, default=None), params["kafka_conn_id"])
+        stored = Variable.get(CLUSTERS, default=None)
+        return look_after_cluster.clusters(airflow_deployment(), stored, params["kafka_conn_id"])
 
     @task(map_index_template="{{ task.op_kwargs['connection_id'] }}")
     def tend(connection_id: str, params: Any = None, dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.steps.janitor import look_after_cluster
         from kafka_rebalance.workflow.retries import run_step
-        from kafka_rebalance.workflow.throttle import janitor
 
-        return run_step(janitor.tend, dag_run, connection_id, params)
+        return run_step(look_after_cluster.look_after_cluster, dag_run, connection_id, params)
 
     tend.expand(connection_id=clusters())
 

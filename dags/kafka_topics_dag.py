@@ -13,13 +13,14 @@ from typing import Any
 from airflow.sdk import XComArg, dag, task
 
 import kafka_rebalance
-from kafka_rebalance.workflow.fleet import RUNS_THAT_MAY_WAIT
+from kafka_rebalance.steps.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, Notice
-from kafka_rebalance.workflow.topics.approval import TopicApprovalOperator
-from kafka_rebalance.workflow.topics.keys_submit import KeysSubmitOperator
-from kafka_rebalance.workflow.topics.params import TOPICS_PARAMS
+from kafka_rebalance.workflow.operators.approval import ApprovalOperator
+from kafka_rebalance.workflow.operators.submit_keys import KeysSubmitOperator
+from kafka_rebalance.workflow.params.topics_form import TOPICS_PARAMS
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "keys_job.py"
+APPROVAL = "kafka_rebalance.steps.topics.ask_for_approval.TopicApproval"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='request', key='run_folder') }}"
 NONCE = "{{ ti.xcom_pull(task_ids='request', key='nonce') }}"
 RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not of an XCom, which can be edited
@@ -39,8 +40,8 @@ RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not of an XCom, which can b
 def topics() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.steps.topics import request as work
         from kafka_rebalance.workflow.retries import run_step
-        from kafka_rebalance.workflow.topics import tasks as work
 
         return run_step(work.request, dag_run, params, ti=ti)
 
@@ -51,22 +52,22 @@ def topics() -> None:
 
     @task(retries=2, trigger_rule="none_failed_min_one_success")  # with a sample of keys, or without
     def forecast(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.steps.topics import forecast_keys as work
         from kafka_rebalance.workflow.retries import run_step
-        from kafka_rebalance.workflow.topics import tasks as work
 
         return run_step(work.forecast, dag_run, run_folder)
 
     @task(retries=2)
     def write(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
+        from kafka_rebalance.steps.topics import write_change as work
         from kafka_rebalance.workflow.retries import run_step
-        from kafka_rebalance.workflow.topics import tasks as work
 
-        return run_step(work.write, dag_run, decision)
+        return run_step(work.write_change, dag_run, decision)
 
     @task(retries=2)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
+        from kafka_rebalance.steps.topics import verify as work
         from kafka_rebalance.workflow.retries import run_step
-        from kafka_rebalance.workflow.topics import tasks as work
 
         return run_step(work.verify, dag_run, decision)
 
@@ -92,7 +93,7 @@ def topics() -> None:
         name="kafka_rebalance keys",
     )
     foreseen = forecast(run_folder)
-    approved = TopicApprovalOperator(task_id="approve", run_folder=run_folder, nonce=nonce)
+    approved = ApprovalOperator(task_id="approve", approval=APPROVAL, run_folder=run_folder, nonce=nonce)
     decision = XComArg(approved, key="decision")
     written = write(decision)
 

@@ -40,10 +40,11 @@ def dag_policy(dag):
 
 if "scheduler" in sys.argv:
     import confluent_kafka.admin, kafka.admin, kazoo.client, numpy, pyarrow.parquet
-    from kafka_rebalance.workflow.pages import report_files
-    from kafka_rebalance.workflow.reassignment import batches
-    from kafka_rebalance.workflow.throttle import throttling
-    from kafka_rebalance.workflow import segment_audit, snapshot, tasks, triggers
+    from kafka_rebalance.steps.reassignment import request_batch
+    from kafka_rebalance.steps.rebalance import render_report
+    from kafka_rebalance.steps.run import cluster_snapshot, snapshot_audit
+    from kafka_rebalance.steps.throttle import hold_throttle, release_throttle
+    from kafka_rebalance.workflow import triggers
 """
 
 

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import functools
 from typing import Any, ClassVar
-from urllib.parse import urlsplit
 
-from airflow.configuration import conf
 from airflow.plugins_manager import AirflowPlugin
 
-import kafka_rebalance.workflow  # noqa: F401  where it cannot be imported, Airflow shows that under Plugins
-
-MOUNT = "/kafka-rebalance"
-BASE_PATH = urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
+# Where the package cannot be imported, Airflow shows that under Plugins.
+from kafka_rebalance.workflow.urls import MOUNT, base_path, overview_url
 
 
 @functools.cache
 def _web_app() -> Any:
-    from kafka_rebalance.workflow.pages.web import create_app
+    from kafka_rebalance.workflow.web.app import create_app
 
     return create_app()
 
@@ -34,13 +30,13 @@ class KafkaRebalancePlugin(AirflowPlugin):
         {
             "name": "Rebalance",
             # Airflow's UI puts both in percent-encoded. It shows the tab on runs of every Dag, in an iframe.
-            "href": f"{BASE_PATH}{MOUNT}/run/{{DAG_ID}}/{{RUN_ID}}",
+            "href": f"{base_path()}{MOUNT}/run/{{DAG_ID}}/{{RUN_ID}}",
             "destination": "dag_run",
             "url_route": "rebalance",
         },
         {
             "name": "Kafka balance",
-            "href": f"{BASE_PATH}{MOUNT}/clusters",
+            "href": overview_url(),
             "destination": "nav",
             "category": "browse",
             "url_route": "kafka-balance",

@@ -16,7 +16,8 @@ RebalanceError
 ├── ClusterNotReadyError      the cluster was read, and is in a condition in which we do not plan or write
 │   └── FrozenError           people have frozen the cluster
 ├── PlanningError             no plan can satisfy what was asked, with the numbers that make it impossible
-├── ApprovalError             an answer that must not count: other digest, wrong person, expired
+├── ApprovalError             an answer that must not count: other digest, wrong person
+│   └── ApprovalExpiredError  a request that nobody has answered in time
 ├── StaleProposalError        the cluster is no longer the one that was approved
 ├── LockHeldError             another run holds this cluster
 ├── WriteError                a write to ZooKeeper was refused or its outcome is unknown
@@ -106,6 +107,10 @@ class PlanningError(RebalanceError):
 
 class ApprovalError(RebalanceError):
     """An answer to an approval request that must not count."""
+
+
+class ApprovalExpiredError(ApprovalError):
+    """Nobody has answered an approval request in time."""
 
 
 class StaleProposalError(RebalanceError):

@@ -38,7 +38,7 @@ def spark_environment() -> dict[str, str]:
 @pytest.fixture(scope="session")
 def start_submit(tmp_path_factory: pytest.TempPathFactory, spark_environment: Mapping[str, str]) -> Submit:
     """Starts spark-submit as a worker would: only the zip holds the package, not this checkout."""
-    archive = package_zip.build(tmp_path_factory.mktemp("zip") / "kafka_rebalance.zip")
+    archive = package_zip.build_package_zip(tmp_path_factory.mktemp("zip") / "kafka_rebalance.zip")
 
     def start(
         job: str,

@@ -120,7 +120,10 @@ def test_a_folder_that_the_driver_does_not_share_is_refused(
 
 
 def test_the_zip_holds_what_the_job_needs_and_always_the_same_bytes(tmp_path: Path) -> None:
-    one, two = package_zip.build(tmp_path / "one.zip"), package_zip.build(tmp_path / "deep" / "two.zip")
+    one, two = (
+        package_zip.build_package_zip(tmp_path / "one.zip"),
+        package_zip.build_package_zip(tmp_path / "deep" / "two.zip"),
+    )
     assert one.read_bytes() == two.read_bytes()
     with zipfile.ZipFile(one) as archive:
         names = archive.namelist()

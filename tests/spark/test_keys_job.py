@@ -17,15 +17,17 @@ import pytest
 from confluent_kafka import Consumer, Producer
 from confluent_kafka import TopicPartition as Position
 
-from kafka_rebalance.documents.json_files import read_json, write_json
+from kafka_rebalance.documents.json_files import write_json
 from kafka_rebalance.documents.requests.key_sample import (
     REQUEST,
+    REQUEST_FILE,
     SAMPLE,
+    SAMPLE_FILE,
     HeavyKey,
     KeySample,
     OffsetRange,
     SampleRequest,
-    shown,
+    key_in_words,
 )
 from kafka_rebalance.kafka.partitioner import partition_for_key
 from kafka_rebalance.spark import keys_job
@@ -154,7 +156,7 @@ def expected_of(records: list[Record], asked: SampleRequest) -> KeySample:
         foreign_rows=sum(record.partition != partition for record, partition in zip(keyed, own, strict=True)),
         distinct_keys=len(keys),
         heaviest=tuple(
-            HeavyKey(shown(key), rows)
+            HeavyKey(key_in_words(key), rows)
             for key, rows in sorted(keys.items(), key=lambda item: (-item[1], item[0]))[: keys_job.HEAVIEST]
         ),
         oldest_ms=min((record.timestamp_ms for record in seen), default=None),
@@ -176,7 +178,7 @@ def folder(tmp_path: Path) -> Path:
 
 def ask(folder: Path, asked: SampleRequest) -> tuple[str, ...]:
     """The request in the run's folder, and the job's arguments for it."""
-    write_json(folder, REQUEST, asked.to_mapping())
+    REQUEST_FILE.write(folder, asked)
     return ("--sample", str(folder / REQUEST), "--out", str(folder), "--expect-nonce", "c0ffee")
 
 
@@ -227,7 +229,7 @@ def test_the_figures_are_those_of_counting_the_records_asked_for_and_no_secret_i
     )
     said = ended(process)
     assert process.returncode == 0, said
-    found = KeySample.from_mapping(read_json(folder, SAMPLE))
+    found = SAMPLE_FILE.read(folder)
     assert found == expected_of(records, asked)
     # The data is what this test is about.
     assert found.heaviest[0].key == "customer-1"
@@ -268,7 +270,7 @@ def test_brokers_of_older_versions_are_read(tmp_path: Path, spark_environment: M
         said = ended(process)
     assert process.returncode == 0, said
     for version in OLDER:
-        found = KeySample.from_mapping(read_json(tmp_path / version, SAMPLE))
+        found = SAMPLE_FILE.read(tmp_path / version)
         assert (found.rows, found.rows_without_key, found.distinct_keys, found.foreign_rows) == (5, 1, 3, 0)
         assert found.heaviest == (HeavyKey("b", 2), HeavyKey("a", 1), HeavyKey("c", 1))
 
@@ -324,4 +326,4 @@ def test_a_request_that_is_none_is_refused(
     write_json(folder, "other.json", {"topic": TOPIC})
     monkeypatch.setenv(KAFKA_CONFIG, '{"bootstrap.servers": "a:1"}')
     assert keys_job.main(["--sample", str(folder / "other.json"), "--out", str(folder)]) == 2
-    assert "ArtifactError: sample.json does not hold what its name says" in capsys.readouterr().err
+    assert "other.json: Object missing required field" in capsys.readouterr().err

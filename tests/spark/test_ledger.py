@@ -15,9 +15,9 @@ from pyspark.sql.classic.dataframe import DataFrame
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 from kafka_rebalance.spark import ledger_job
 from kafka_rebalance.spark.ledger import read_ledger
-from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
-from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.run.folder import create_run_folder
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.run_folder import create_run_folder
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.plans.small_snapshots import broker_rows
 
 NOTEBOOKS = Path(__file__).parents[2] / "docs" / "notebooks.md"
@@ -50,27 +50,40 @@ def fill() -> None:
     for age, orders, audit in ((27, 10, 7), (9, 15, 7), (2, 30, 5)):
         for hour, more in ((2, 0), (14, 1)):
             rows = [*sample("orders", orders * GIB + more), *sample("audit", audit * GIB)]
-            ledger.append("metrics", EU, f"night-{age}-{hour}", days_ago(age, hour), rows)
-    ledger.append("metrics", EU, "now", NOW, sample("orders", 31 * GIB))
-    ledger.append("metrics", EU, "now too", NOW, sample("audit", 5 * GIB))
-    ledger.append("metrics", EU, "too old", days_ago(40), sample("orders", 1))
+            ledger_rows.append(airflow_deployment(), "metrics", EU, f"night-{age}-{hour}", days_ago(age, hour), rows)
+    ledger_rows.append(airflow_deployment(), "metrics", EU, "now", NOW, sample("orders", 31 * GIB))
+    ledger_rows.append(airflow_deployment(), "metrics", EU, "now too", NOW, sample("audit", 5 * GIB))
+    ledger_rows.append(airflow_deployment(), "metrics", EU, "too old", days_ago(40), sample("orders", 1))
     for number, actual in enumerate((1000.0, 1500.0, 2000.0)):
-        ledger.append("outcomes", EU, f"run-{number}", days_ago(5), [outcome(f"run-{number}", actual)])
-    ledger.append("outcomes", EU, "failed", days_ago(5), [outcome("failed", 9e9, verified=False)])
-    ledger.append("outcomes", US, "run-9", days_ago(5), [outcome("run-9", 500.0)])
+        ledger_rows.append(
+            airflow_deployment(), "outcomes", EU, f"run-{number}", days_ago(5), [outcome(f"run-{number}", actual)]
+        )
+    ledger_rows.append(
+        airflow_deployment(), "outcomes", EU, "failed", days_ago(5), [outcome("failed", 9e9, verified=False)]
+    )
+    ledger_rows.append(airflow_deployment(), "outcomes", US, "run-9", days_ago(5), [outcome("run-9", 500.0)])
     for run_id, choice in (("run-0", "light"), ("run-7", "Reject")):
         at = days_ago(5)
         answer = {"dag_id": "kafka_rebalance", "run_id": run_id, "choice": choice, "by": "uma", "at": at, "note": ""}
-        ledger.append("decisions", EU, run_id, at, [{**answer, "digest": f"digest of {run_id}", "expired": False}])
+        ledger_rows.append(
+            airflow_deployment(),
+            "decisions",
+            EU,
+            run_id,
+            at,
+            [{**answer, "digest": f"digest of {run_id}", "expired": False}],
+        )
         plan = {"run_id": run_id, "digest": f"digest of {run_id}", "candidate": "light", "moved_bytes": 4 * GIB}
         scores = {"disk_max_over_mean_before": 1.5, "disk_max_over_mean_after": 1.125}
-        ledger.append("plans", EU, run_id, at, [{**plan, **scores}])
+        ledger_rows.append(airflow_deployment(), "plans", EU, run_id, at, [{**plan, **scores}])
 
 
 def write_snapshots() -> None:
     """Broker 1 has its share on the first night and twice it on the second."""
     for run_id, size in (("night-1", 100), ("night-2", 300)):
-        folder, _ = create_run_folder(EU, SimpleNamespace(dag_id="kafka_balance_check", run_id=run_id))
+        folder, _ = create_run_folder(
+            airflow_deployment(), EU, SimpleNamespace(dag_id="kafka_balance_check", run_id=run_id)
+        )
         partitions = [
             {"topic": "orders", "partition": 0, "replicas": [1], "size_bytes": size},
             {"topic": "orders", "partition": 1, "replicas": [2], "size_bytes": 100},
@@ -96,9 +109,16 @@ def test_days_that_are_over_become_one_file_each_and_their_rows_stay(
     runs: Path, spark: Any, capsys: pytest.CaptureFixture[str]
 ) -> None:
     spark("local[1]", shuffle_partitions=1)
-    cut = Path(str(ledger.folder_of("outcomes", EU))) / f"day={days_ago(5):%Y-%m-%d}" / "cut.parquet"
+    cut = (
+        Path(str(ledger_rows.folder_of(airflow_deployment(), "outcomes", EU)))
+        / f"day={days_ago(5):%Y-%m-%d}"
+        / "cut.parquet"
+    )
     cut.write_bytes(b"PAR1")
-    before = {table: ledger.read(table, EU, 90) for table in ("metrics", "outcomes", "decisions", "plans")}
+    before = {
+        table: ledger_rows.read(airflow_deployment(), table, EU, 90)
+        for table in ("metrics", "outcomes", "decisions", "plans")
+    }
     assert ledger_job.main(["--ledger", f"file://{runs / 'ledger'}"]) == 0
     said = capsys.readouterr()
     assert "cut.parquet" in said.out + said.err
@@ -110,17 +130,19 @@ def test_days_that_are_over_become_one_file_each_and_their_rows_stay(
         return sorted(map(str, found.rows))
 
     for table, found in before.items():
-        now = ledger.read(table, EU, 90)
+        now = ledger_rows.read(airflow_deployment(), table, EU, 90)
         assert in_order(now) == in_order(found)
         assert now.unreadable == found.unreadable
     cut.unlink()
 
     # A cleared task writes its file again: Spark's reader takes that one, as ours does.
     plan = {"run_id": "run-7", "digest": "digest of run-7", "candidate": "light", "moved_bytes": 7}
-    ledger.append("plans", EU, "run-7", days_ago(5), [plan])
+    ledger_rows.append(airflow_deployment(), "plans", EU, "run-7", days_ago(5), [plan])
     session = spark("local[1]", shuffle_partitions=1)
     found = {row["run_id"]: row["moved_bytes"] for row in read_ledger(session, str(runs), "plans").collect()}
-    assert found == {row["run_id"]: row["moved_bytes"] for row in ledger.read("plans", EU, 90).rows}
+    assert found == {
+        row["run_id"]: row["moved_bytes"] for row in ledger_rows.read(airflow_deployment(), "plans", EU, 90).rows
+    }
     assert found == {"run-0": 4 * GIB, "run-7": 7}
 
 

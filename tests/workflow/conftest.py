@@ -10,12 +10,26 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from jsonschema import Draft202012Validator
 
 from support.airflow.airflow_home import HOME, RUNS, USERS  # first: it sets Airflow's environment
 from support.documents import report_samples as samples
 
 if TYPE_CHECKING:
     from fastapi.testclient import TestClient
+
+
+def check_each_schema_once() -> None:
+    """Airflow has the schema of a param checked whenever it looks at its value, which is a third of a whole Dag run."""
+    check, valid = Draft202012Validator.check_schema, set[str]()
+
+    def check_once(schema: object) -> None:
+        text = json.dumps(schema, sort_keys=True)
+        if text not in valid:
+            check(schema)
+            valid.add(text)
+
+    Draft202012Validator.check_schema = check_once
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -26,16 +40,15 @@ def airflow_home() -> Iterator[Path]:
     logging.getLogger("alembic").setLevel(logging.WARNING)
     from airflow.utils.db import initdb
 
-    from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
-
     initdb()
+    check_each_schema_once()
     yield HOME
     from airflow import settings
 
     settings.dispose_orm()
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def client() -> Iterator[TestClient]:
     """Airflow's api-server in this process, with the plugin that it found in the plugins folder."""
     from airflow.api_fastapi.app import create_app
@@ -45,7 +58,7 @@ def client() -> Iterator[TestClient]:
         yield made
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def login(client: TestClient) -> dict[str, dict[str, str]]:
     """Headers by user, with tokens from Airflow's own login."""
     from airflow.api_fastapi.app import get_auth_manager
@@ -66,7 +79,7 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> None:
     from kafka_rebalance.planning.tables.move_columns import move_table
     from kafka_rebalance.report.candidate.move_search import MoveTable
     from kafka_rebalance.report.candidate.page_tables import CandidateTables
-    from kafka_rebalance.workflow.pages import plan_tables, report_files
+    from kafka_rebalance.steps.rebalance import plan_tables, read_report
     from support.documents.built_report import summary_of
 
     moves = samples.all_moves(samples.HOSTILE)
@@ -75,11 +88,11 @@ def tables(monkeypatch: pytest.MonkeyPatch) -> None:
         return CandidateTables.of(name, samples.loads()[name], summary_of(moves[name]), ())
 
     for reader in ("read_tables", "read_page_tables"):
-        monkeypatch.setattr(report_files, reader, read_tables)
+        monkeypatch.setattr(read_report, reader, read_tables)
     monkeypatch.setattr(
         plan_tables, "read_move_table", lambda folder, proposals, name: MoveTable(move_table(moves[name]))
     )
-    monkeypatch.setattr(report_files, "read_candidate", lambda folder, name: SimpleNamespace(moves=moves[name]))
+    monkeypatch.setattr(read_report, "read_candidate", lambda folder, name: SimpleNamespace(moves=moves[name]))
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from kafka_rebalance.model.connection import KafkaConnection
 log = logging.getLogger(__name__)
 
 
-def read_broker_configs(
+def read_effective_configs(
     kafka: KafkaConnection, brokers: Collection[int], *, of_the_rest: bool = False
 ) -> dict[int, dict[str, ConfigValue]]:
     """What applies on each broker now, by key; sensitive values are left out. Raises ReadError naming the broker.

@@ -5,13 +5,19 @@ bucket. Every JSON file carries `format_version` and, where it comes from anothe
 
 `format_version` is the major version: another one is refused. What a later version only adds are keys, perhaps with a
 `format_minor` that says so, and nobody who reads a file asks for its other keys.
+
+A file's type is a frozen dataclass in a module of this room. Its fields are the file's keys; one that older versions
+did not write has a default.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
-from typing import Any, NoReturn
+from dataclasses import dataclass, field, fields, is_dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
 
 from kafka_rebalance.documents.storage import Folder, read_bytes, write_whole
 from kafka_rebalance.errors import ArtifactError, FormatVersionError
@@ -53,9 +59,85 @@ FORECAST = "forecast.json"
 HANDED_ON = "handed_on.json"  # the conf of a run of another Dag that this run has Airflow start
 CANCEL = "cancel.json"  # of kafka_rebalance_cancel: the request, and what it would do
 
+T = TypeVar("T")
+
+CLEAR = "Nothing was written to the cluster. Clear the task that wrote it."
+
+if TYPE_CHECKING:
+    Time = datetime
+else:
+
+    class Time(datetime):
+        """A moment in a file: ISO 8601 with its zone, since a time without one cannot be shown honestly."""
+
+
+def omitted(default: Any = None) -> Any:
+    """A field that is not written where it has its default."""
+    return field(default=default, metadata={"omitted": True})
+
+
+@dataclass(frozen=True, slots=True)
+class JsonFile(Generic[T]):
+    """One file of a folder, and the type of what is in it. `remedy` is for a file that no task can write again."""
+
+    name: str
+    type: type[T]
+    remedy: str = CLEAR
+
+    def decode(self, document: object) -> T:
+        """Raises ArtifactError."""
+        return decode(self.type, document, self.name, self.remedy)
+
+    def read(self, folder: Folder) -> T:
+        """Errors as in `read_json`, and ArtifactError for a missing or wrong value."""
+        return decode(self.type, read_json(folder, self.name), f"{folder / self.name}", self.remedy)
+
+    def read_if_there(self, folder: Folder) -> T | None:
+        """None where there is no such file. Errors as in `read`."""
+        document = read_json_if_there(folder, self.name)
+        return None if document is None else decode(self.type, document, f"{folder / self.name}", self.remedy)
+
+    def write(self, folder: Folder, value: T, *, source_digest: str | None = None) -> str:
+        """As `write_json`."""
+        return write_json(folder, self.name, plain(value), source_digest=source_digest)
+
+
+def decode(kind: type[T], document: object, where: str, remedy: str = CLEAR) -> T:
+    """The value that plain JSON stands for; keys that `kind` does not have are passed over.
+
+    Raises ArtifactError for a missing or wrong value, naming `where` and the place in it.
+    """
+    import msgspec  # here, so that executors need not have it
+
+    try:
+        return msgspec.convert(document, kind, str_keys=True, dec_hook=_time)
+    except (msgspec.ValidationError, RecursionError) as wrong:
+        said, _, place = str(wrong).partition(" - at ")
+        place = re.sub(r"`|\$\.?", "", place)
+        raise ArtifactError(f"{where}: {place + ': ' if place else ''}{said.replace('`', '')}. {remedy}") from wrong
+
+
+def _time(kind: type, value: object) -> object:
+    moment = kind.fromisoformat(value) if kind is Time and isinstance(value, str) else None  # type: ignore[attr-defined]
+    if moment is None or moment.tzinfo is None:
+        raise ValueError("Expected a time in ISO 8601 with its zone")
+    return moment
+
+
+def plain(value: object) -> Any:
+    """What JSON has for it, one level deep."""
+    if is_dataclass(value):
+        written = {one: getattr(value, one.name) for one in fields(value)}
+        return {one.name: it for one, it in written.items() if "omitted" not in one.metadata or it != one.default}
+    if isinstance(value, datetime):
+        return value.isoformat()
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} has no form in JSON")
+
 
 def write_json(folder: Folder, name: str, content: Mapping[str, Any], *, source_digest: str | None = None) -> str:
-    """Writes one file with its format version; returns the digest of what was written.
+    """Writes one file with its format version; returns the digest of what was written. Values may be those of types.
 
     Whoever reads meanwhile, or after a crash, finds the file as it was before or as it is now, never a part of it.
     Raises StorageError.
@@ -63,7 +145,7 @@ def write_json(folder: Folder, name: str, content: Mapping[str, Any], *, source_
     document: dict[str, Any] = {"format_version": FORMAT_VERSION, **content}
     if source_digest is not None:
         document["source_digest"] = source_digest
-    text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False) + "\n"
+    text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False, default=plain) + "\n"
     write_whole(folder / name, text.encode("utf-8", "surrogatepass"))
     # Of what a reader gets: keys that were numbers have become text, and sort differently.
     return digest_of(json.loads(text))

@@ -1,11 +1,10 @@
-"""What has changed since a person last rejected a proposal for this cluster: rejection.json, and its words."""
+"""rejection.json: the cluster's last rejected proposal beside this run's."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 
-from kafka_rebalance.documents.json_object import Document
+from kafka_rebalance.documents.json_files import REJECTION, JsonFile, Time
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +24,8 @@ class Rejection:
 
     run_id: str
     by: str | None
-    at: datetime
-    note: str
+    at: Time
+    note: str | None
     then: Proposed | None
     now: Proposed
     same_moves: float | None
@@ -40,28 +39,11 @@ class Rejection:
         return tuple(sorted(set(self.then.brokers if self.then else ()) - set(self.now.brokers)))
 
 
-def read_rejection(document: Document) -> Rejection | None:
-    """Of rejection.json; None where the last answer was no rejection, or there was none."""
-    part = document.optional_part("rejected")
-    if part is None:
-        return None
-    then = part.optional_part("then")
-    return Rejection(
-        part.text("run_id"),
-        part.optional_text("by"),
-        part.time("at"),
-        (part.optional_text("note") or "").strip(),
-        None if then is None else _proposed(then),
-        _proposed(part.part("now")),
-        part.optional_number("same_moves"),
-    )
+@dataclass(frozen=True, slots=True)
+class LastAnswer:
+    """None: it was no rejection, or there was none."""
+
+    rejected: Rejection | None
 
 
-def _proposed(part: Document) -> Proposed:
-    return Proposed(
-        part.text("candidate"),
-        part.count("bytes"),
-        part.optional_count("partitions"),
-        part.optional_number("highest"),
-        part.ids("brokers"),
-    )
+REJECTION_FILE = JsonFile(REJECTION, LastAnswer)

@@ -1,34 +1,52 @@
-"""What the page and the approval request say about segment settings, out of segments.json."""
+"""segments.json: the audit of segment settings, of the cluster as it is and of each candidate."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from kafka_rebalance.documents.json_object import Document
+from kafka_rebalance.documents.json_files import SEGMENTS, JsonFile
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentFinding:
-    """One broken rule. `topics` are the first of `topic_count`; none where it is about brokers alone."""
+    """One broken rule: where, with which values, from which level of the configs, and what to do about it.
 
-    severity: str
+    `topics` is empty where it is about brokers alone, `brokers` where it is about what is stored in ZooKeeper. The file
+    has the first of `topic_count`, and `words` for a log or an error.
+    """
+
+    rule: str
+    severity: str  # error or warning
     topics: tuple[str, ...]
     topic_count: int
     brokers: tuple[int, ...]
     text: str
     source: str
     remedy: str
+    words: str
+
+    def __str__(self) -> str:
+        return self.words
 
 
 @dataclass(frozen=True, slots=True)
-class FileCounts:
-    """Before, during and after the moves."""
+class OpenFiles:
+    """Of all replicas on a broker. `index_bytes`: preallocated for active segments, address space and apparent size."""
+
+    segments: int
+    memory_maps: int
+    index_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerFiles:
+    """`during` counts every moving partition on its old and its new brokers, as if all batches ran at once."""
 
     broker: int
-    segments: tuple[int, int, int]
-    memory_maps: tuple[int, int, int]
-    index_bytes: tuple[int, int, int]
+    before: OpenFiles
+    during: OpenFiles
+    after: OpenFiles
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +57,7 @@ class CandidateSegments:
     stop_count: int
     findings: tuple[SegmentFinding, ...]
     finding_count: int
-    files: tuple[FileCounts, ...]
+    files: tuple[BrokerFiles, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,16 +81,22 @@ class SegmentRolls:
 
 
 @dataclass(frozen=True, slots=True)
-class SegmentReport:
-    """The audit of the cluster, errors first, and of each candidate."""
+class ClusterSegments:
+    """How many topics and brokers were looked at, and what was found, errors first."""
 
     topics: int
     brokers: int
     errors: int
     warnings: int
     findings: tuple[SegmentFinding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentReport(ClusterSegments):
+    """The audit of the cluster, and of each candidate."""
+
     candidates: Mapping[str, CandidateSegments]
-    rolls: SegmentRolls | None  # None: nothing is known of what is written
+    rolls: SegmentRolls | None = None  # None: nothing is known of what is written
 
     @property
     def stopped(self) -> tuple[str, ...]:
@@ -80,70 +104,4 @@ class SegmentReport:
         return tuple(name for name, candidate in self.candidates.items() if candidate.stops)
 
 
-def segment_report(document: Document) -> SegmentReport:
-    """Raises ArtifactError for a missing or wrong value, naming file and key."""
-    candidates, rolls = document.part("candidates"), document.optional_part("rolls")
-    return SegmentReport(
-        topics=document.count("topics"),
-        brokers=document.count("brokers"),
-        errors=document.count("errors"),
-        warnings=document.count("warnings"),
-        findings=_findings(document, "findings"),
-        candidates={name: _candidate(candidates.part(name)) for name in candidates.content},
-        rolls=None if rolls is None else _rolls(rolls),
-    )
-
-
-def _rolls(part: Document) -> SegmentRolls:
-    topics = part.part("topics")
-    return SegmentRolls(
-        topics={reason: topics.count(reason) for reason in topics.content},
-        idle=part.count("idle"),
-        soonest=tuple(
-            SegmentRoll(
-                roll.text("topic"),
-                roll.count("partition"),
-                roll.text("reason"),
-                roll.number("after_seconds"),
-                roll.count("segment_bytes"),
-            )
-            for roll in part.parts("soonest")
-        ),
-    )
-
-
-def _candidate(part: Document) -> CandidateSegments:
-    return CandidateSegments(
-        stops=_findings(part, "stops"),
-        stop_count=part.count("stop_count"),
-        findings=_findings(part, "findings"),
-        finding_count=part.count("finding_count"),
-        files=tuple(
-            FileCounts(
-                files.count("broker"),
-                _three(files, "segments"),
-                _three(files, "memory_maps"),
-                _three(files, "index_bytes"),
-            )
-            for files in part.parts("files")
-        ),
-    )
-
-
-def _three(files: Document, key: str) -> tuple[int, int, int]:
-    return files.part("before").count(key), files.part("during").count(key), files.part("after").count(key)
-
-
-def _findings(document: Document, key: str) -> tuple[SegmentFinding, ...]:
-    return tuple(
-        SegmentFinding(
-            severity=part.text("severity"),
-            topics=part.texts("topics"),
-            topic_count=part.count("topic_count"),
-            brokers=part.counts("brokers", part.count("brokers")),
-            text=part.text("text"),
-            source=part.text("source"),
-            remedy=part.text("remedy"),
-        )
-        for part in document.parts(key)
-    )
+SEGMENTS_FILE = JsonFile(SEGMENTS, SegmentReport)

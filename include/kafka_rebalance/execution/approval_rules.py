@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from kafka_rebalance.documents import decision
 from kafka_rebalance.errors import ApprovalError, StaleProposalError
 from kafka_rebalance.execution.time_window import CLOCKS_MAY_DIFFER
 from kafka_rebalance.model.policy import Approver, Policy
 
-REJECT = "Reject"
+REJECT = decision.REJECT
 SHORT_DIGEST = 8
 OFFERED = ("ok", "partial")  # the candidates' statuses that a person may choose
 # Airflow 3.3 shows up to four options, Reject among them, as buttons, and more as a list to choose from and a button
@@ -44,6 +45,9 @@ class Answer:
     user_id: str | None
     user_name: str | None
     throttle_bytes_per_second: int | None
+    consent: str | None = None  # the sentence that a cancel asks for
+    note: str | None = None
+    at: datetime | None = None  # None: now
 
 
 def label(name: str, digest: str) -> str:

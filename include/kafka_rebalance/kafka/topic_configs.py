@@ -15,7 +15,7 @@ from typing import Any
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.java_text import format_double, parse_double, parse_integer, split, trim
 from kafka_rebalance.kafka.throttles import EVERY_REPLICA, FOLLOWER_REPLICAS, LEADER_REPLICAS
-from kafka_rebalance.kafka.versions import release
+from kafka_rebalance.kafka.versions import major_minor
 
 _Release = tuple[int, int]
 
@@ -35,7 +35,7 @@ def check_topic_config(key: str, value: str, *, version: str = "2.0") -> None:
 
     One value kafka-topics of 2.0 takes is refused too: a message.format.version that no broker can load.
     """
-    _values({key: value}, release(version))
+    _values({key: value}, major_minor(version))
 
 
 def check_topic_configs(
@@ -47,7 +47,7 @@ def check_topic_configs(
     is not given. From 3.6 on tiered storage can stay, and not be turned on, as if no broker had it: a broker without
     it does not start again once a topic has it.
     """
-    at = release(version)
+    at = major_minor(version)
     values = _values(configs, at)
     at_least, at_most = values.get("min.compaction.lag.ms", 0), values.get("max.compaction.lag.ms", _LONGEST)
     if at_least > at_most:
@@ -90,7 +90,7 @@ def check_topic_config_names(names: Collection[str], *, version: str = "2.0") ->
 
 def topic_config_names(version: str = "2.0") -> tuple[str, ...]:
     """Every name of that version, sorted."""
-    return tuple(sorted(_definitions(release(version))))
+    return tuple(sorted(_definitions(major_minor(version))))
 
 
 def parse_config_arguments(arguments: Sequence[str]) -> dict[str, str]:
@@ -229,7 +229,7 @@ def _protocol_version(at: _Release) -> _Check:
     names = {
         name
         for short, ivs in _PROTOCOLS
-        if release(short) <= at
+        if major_minor(short) <= at
         for name in (short, *(f"{short}-IV{number}" for number in range(ivs)))
     }
 

@@ -19,7 +19,7 @@ class Behaviour:
     throttles_every_planned_partition: bool  # and sorts the lists: kafka-reassign-partitions was rewritten
 
 
-def release(version: str) -> tuple[int, int]:
+def major_minor(version: str) -> tuple[int, int]:
     """(major, minor) of `2.0`, `2.0.1` or `3.9.2-rc1`: features come with minor releases."""
     match = _VERSION.fullmatch(version)
     if match is None:
@@ -29,7 +29,7 @@ def release(version: str) -> tuple[int, int]:
 
 def behaviour(version: str) -> Behaviour:
     """What that version does. Raises InputError for a text that is none."""
-    at = release(version)
+    at = major_minor(version)
     return Behaviour(
         topic_znode_version=1 if at < (2, 4) else 2 if at < (2, 8) else 3,
         marks_moves_in_topic_znode=at >= (2, 4),

@@ -30,8 +30,8 @@ from kafka_rebalance.planning.problem.arrays import (
 from kafka_rebalance.planning.problem.loads import DISK, leader_loads, leader_weights
 from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.search import drain_and_replace, replication_factor
-from kafka_rebalance.planning.search.efforts import best_of_trials, filled, placement_of
-from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of
+from kafka_rebalance.planning.search.efforts import best_of_trials
+from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, placement_of, search_bands
 from kafka_rebalance.planning.search.leader_balance import balance_leaders
 from kafka_rebalance.planning.search.optimal import NOT_SOLVED, applies, fewest_bytes
 from kafka_rebalance.planning.search.placement import Budget, Placement, budget_of, spent
@@ -50,7 +50,7 @@ def described(problem: Problem, name: str, found: FoundLists | DescribedCandidat
 def searched(problem: Problem, name: str, trial: int = 0) -> FoundLists | DescribedCandidate:
     """The lists of the candidate of that name, or why there are none. `trial` is a seed beside that of the settings."""
     if name not in SEARCHED:
-        return given_plan.propose(problem, name)
+        return given_plan.propose_given(problem, name)
     goal = goal_of(problem.settings, name)
     wanted = replication_factor.wanted_factor(problem) if goal.moves_replicas else replication(problem.replicas)
     frame = frame_of(problem, goal, wanted)
@@ -172,7 +172,7 @@ def _forced(frame: Frame) -> tuple[Placement, int]:
     else:
         origin = np.where(kept, replicas, -1)
     placement = placement_of(frame, replicas, origin, among(replicas, replaced) & ~kept, Budget())
-    stranded = drain_and_replace.empty_brokers(placement, problem.leaving, filled(frame, placement, 0.04))
+    stranded = drain_and_replace.empty_brokers(placement, problem.leaving, search_bands(frame, placement, 0.04))
     placement.budget = spent(problem, placement.replicas)
     return placement, len(stranded) + short
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.candidate_figures import LessEven
 from kafka_rebalance.documents.proposals.move_reason import MoveReason, ReasonKind
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.reassignment_json import check_executable, generate, parse_plan
@@ -21,7 +22,6 @@ from kafka_rebalance.model.settings import AS_KAFKA, GIVEN, REFUSE
 from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.described_candidate import (
     DescribedCandidate,
-    LessEven,
     described_candidate,
     infeasible,
 )
@@ -57,7 +57,7 @@ def check_plan(problem: Problem) -> None:
         )
 
 
-def propose(problem: Problem, name: str) -> DescribedCandidate:
+def propose_given(problem: Problem, name: str) -> DescribedCandidate:
     """The candidate of that name, as it was given: within the limits, or infeasible with the figures."""
     goal, notes = goal_of(problem.settings, name), []
     if name == AS_KAFKA:
@@ -103,8 +103,8 @@ def _less_even_note(worse: LessEven) -> str:
     now, then = worse.before, worse.after
     return (
         f"Nothing of it is offered: the given plan ends less even than the cluster is: {worse.metric} "
-        f"{now.min_over_mean:.2f} to {now.max_over_mean:.2f} of their share now, {then.min_over_mean:.2f} to "
-        f"{then.max_over_mean:.2f} then. The policy's less_even_plan refuses such plans."
+        f"{now.lowest:.2f} to {now.highest:.2f} of their share now, {then.lowest:.2f} to "
+        f"{then.highest:.2f} then. The policy's less_even_plan refuses such plans."
     )
 
 

@@ -17,7 +17,7 @@ from kafka_rebalance.planning.describe.sharper_bound import with_sharper_bound
 from kafka_rebalance.planning.given_plan import check_plan
 from kafka_rebalance.planning.impossible_requests import check_problem
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.problem.history import describe_history
+from kafka_rebalance.planning.problem.bytes_in_history import describe_history
 from kafka_rebalance.planning.rules.goals import candidate_names
 from kafka_rebalance.planning.search.optimal import applies
 from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
@@ -75,7 +75,7 @@ def run(
     """
     watch = Stopwatch()
     problem = prepare(snapshot_folder, settings)
-    progress(describe(problem))
+    progress(problem_in_words(problem))
     if history is not None:
         problem = planned_with(problem, snapshot_folder, history, HISTORY)
         progress(describe_history(problem))
@@ -102,7 +102,7 @@ def finish(
     return plans
 
 
-def describe(problem: Problem) -> str:
+def problem_in_words(problem: Problem) -> str:
     """One line on what is planned."""
     replicas = int((problem.replicas >= 0).sum())
     return (

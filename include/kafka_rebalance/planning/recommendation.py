@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
+from kafka_rebalance.documents.proposals.recommendation import Beside, Furthest, Recommendation, Why
 from kafka_rebalance.model.candidate import Status
 from kafka_rebalance.model.settings import (
     BALANCED,
@@ -112,7 +112,7 @@ def _recommended(
         chosen.candidate.name,
         why,
         settings.tolerance,
-        (chosen.shortfall_before.furthest, after.furthest),
+        Furthest(chosen.shortfall_before.furthest, after.furthest),
         after.undone,
         after.rack_violations,
         _beside(max(cheaper, key=lambda plan: (plan.copied_bytes, -plan.shortfall_after.furthest), default=None)),

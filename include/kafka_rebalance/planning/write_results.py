@@ -7,12 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from kafka_rebalance.documents.json_files import PROPOSALS, TIMINGS, write_json
+from kafka_rebalance.documents.json_files import TIMINGS, plain, write_json
+from kafka_rebalance.documents.proposals.candidate_figures import Scores
+from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE, Proposals, ProposedCandidate
 from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.evenness.diagnosis import outlook
-from kafka_rebalance.planning.evenness.scores import Score
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.loads import METRICS
 from kafka_rebalance.planning.ranking import ranking
@@ -45,17 +46,17 @@ def write_results(folder: Folder, problem: Problem, plans: Sequence[DescribedCan
     used = [(plan.candidate.name, plan.disks) for plan in plans if plan.disks is not None]
     parts = [(name, (disks.batch, disks.broker, disks.peak_bytes, disks.after_bytes)) for name, disks in used]
     write_table(folder / "disk", disk_table(parts))
-    content = {
-        "snapshot_digest": problem.snapshot_digest,
-        "settings": problem.settings.to_mapping(),
-        "recommended": best.candidate,
-        "recommendation": best.to_mapping(),
-        "ranking": list(ranking(plans, best.candidate)),
-        "candidates": [_proposal(plan) for plan in plans],
-        "outlook": outlook(problem),
-        **({} if problem.history is None else {"history": dict(problem.history)}),
-    }
-    write_json(folder, PROPOSALS, content)
+    proposals = Proposals(
+        problem.snapshot_digest,
+        problem.settings.to_mapping(),
+        best.candidate,
+        tuple(map(_proposal, plans)),
+        tuple(ranking(plans, best.candidate)),
+        best,
+        outlook(problem),
+        problem.history,
+    )
+    PROPOSALS_FILE.write(folder, proposals)
 
 
 def write_timings(folder: Folder, seconds: Mapping[str, Any]) -> None:
@@ -66,14 +67,10 @@ def write_timings(folder: Folder, seconds: Mapping[str, Any]) -> None:
 def _score_rows(plan: DescribedCandidate) -> list[dict[str, Any]]:
     phases = (("before", plan.scores_before), ("after", plan.scores_after))
     return [
-        {"candidate": plan.candidate.name, "phase": phase, "metric": metric, **_figures(score)}
+        {"candidate": plan.candidate.name, "phase": phase, "metric": metric, **plain(score)}
         for phase, by_metric in phases
         for metric, score in by_metric.items()
     ]
-
-
-def _figures(score: Score) -> dict[str, float]:
-    return {"max_over_mean": score.max_over_mean, "min_over_mean": score.min_over_mean, "cv": score.cv}
 
 
 def _candidate_row(problem: Problem, candidate: Candidate) -> dict[str, Any]:
@@ -112,18 +109,17 @@ def _load_rows(problem: Problem, plan: DescribedCandidate) -> list[dict[str, Any
     return rows
 
 
-def _proposal(plan: DescribedCandidate) -> dict[str, Any]:
+def _proposal(plan: DescribedCandidate) -> ProposedCandidate:
     candidate = plan.candidate
-    phases = (("before", plan.scores_before), ("after", plan.scores_after))
-    return {
-        "name": candidate.name,
-        "digest": candidate.digest,
-        "status": candidate.status,
-        "note": candidate.note,
-        **candidate.summary,
-        **plan.consequences,
-        "less_even": None if (worse := plan.less_even()) is None else worse.to_mapping(),
-        "rack_limits": list(plan.rack_limits),
-        "groups": [{"text": group.text, "moves": group.moves, "bytes": group.bytes} for group in plan.groups],
-        "scores": {phase: {metric: _figures(score) for metric, score in found.items()} for phase, found in phases},
-    }
+    figures: dict[str, Any] = {**candidate.summary, **plan.consequences}
+    return ProposedCandidate(
+        candidate.name,
+        candidate.digest,
+        candidate.status,
+        note=candidate.note,
+        less_even=plan.less_even(),
+        rack_limits=plan.rack_limits,
+        groups=plan.groups,
+        scores=Scores(plan.scores_before, plan.scores_after),
+        **figures,
+    )

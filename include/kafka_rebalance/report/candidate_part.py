@@ -5,7 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.report.candidate.broker_loads import CHANGED, WORST, BrokerChange, RackChange, rack_changes, shown
+from kafka_rebalance.report.candidate.broker_loads import (
+    CHANGED,
+    WORST,
+    BrokerChange,
+    RackChange,
+    listed_brokers,
+    rack_changes,
+)
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.plots.broker_loads import broker_plots
 from kafka_rebalance.report.plots.disk_fullness import disk_plot
@@ -30,10 +37,15 @@ class Details:
     moves: tuple[Move, ...]
     moves_caption: str
 
+    @property
+    def pictures(self) -> tuple[Plot | None, ...]:
+        """By the number that the page's addresses give them."""
+        return (*self.plots, self.disk_plot, self.timetable_plot)
+
 
 def details_of(candidate: CandidateReport, moves_listed: int = MOVES_LISTED) -> Details:
     """The candidate with its pictures, which are not drawn yet."""
-    brokers, moves = shown(candidate.brokers), candidate.largest_moves[:moves_listed]
+    brokers, moves = listed_brokers(candidate.brokers), candidate.largest_moves[:moves_listed]
     return Details(
         candidate,
         broker_plots(candidate.brokers),

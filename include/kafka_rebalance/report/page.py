@@ -17,16 +17,15 @@ from kafka_rebalance.report import units
 from kafka_rebalance.report.candidate.broker_loads import BROKER_SORTS, BrokersPage
 from kafka_rebalance.report.candidate.candidate_report import METRICS, CandidateReport
 from kafka_rebalance.report.candidate.csv_files import brokers_file, moves_file
+from kafka_rebalance.report.candidate.fullest_log_dirs import amount
 from kafka_rebalance.report.candidate.kafka_json_files import plan_file, rollback_file
 from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES
 from kafka_rebalance.report.candidate.risk import way_back_words
 from kafka_rebalance.report.candidate.search_query import MOST_TEXT, SORTS, MovesPage
 from kafka_rebalance.report.candidate_part import Details, details_of
 from kafka_rebalance.report.fleet.cluster_health import Link, Overview
-from kafka_rebalance.report.plots.broker_loads import Row, broker_plots, draw
+from kafka_rebalance.report.plots.broker_loads import Row, draw
 from kafka_rebalance.report.plots.bytes_against_evenness import candidates_plot
-from kafka_rebalance.report.plots.disk_fullness import disk_plot
-from kafka_rebalance.report.plots.timetable import timetable_plot
 from kafka_rebalance.report.run.approver_facts import brief
 from kafka_rebalance.report.run.drift import DriftReport
 from kafka_rebalance.report.run.predicted_against_actual import compared
@@ -82,7 +81,7 @@ PHASES = {
 
 
 @dataclass(frozen=True, slots=True)
-class Around:
+class PageContext:
     """What is said beside a run's files. `at` is now, by which somebody is missed who should follow it. In words:
     `holds` is what keeps the run from going on, `superseded` what came after it.
     """
@@ -92,7 +91,7 @@ class Around:
     superseded: str = ""
 
 
-NOTHING_AROUND = Around()
+NOTHING_AROUND = PageContext()
 
 
 def render_file(report: RunReport) -> str:
@@ -110,7 +109,7 @@ def render_page(
     run_url: str,
     is_live: bool = False,
     drift_url: str | None = None,
-    around: Around = NOTHING_AROUND,
+    around: PageContext = NOTHING_AROUND,
 ) -> str:
     """The page with style and scripts from `static_url`; what is long is fetched from below `run_url`, its own address.
 
@@ -130,7 +129,7 @@ def _render(
     run_url: str | None,
     is_live: bool,
     drift_url: str | None,
-    around: Around = NOTHING_AROUND,
+    around: PageContext = NOTHING_AROUND,
 ) -> str:
     every = REFRESH_SECONDS if report.state.changes_by_itself else ANSWER_SECONDS
     is_active = report.facts.is_active
@@ -259,15 +258,14 @@ def render_drift(
 
 def picture(report: RunReport) -> bytes | None:
     """The brokers' disks before and after the candidate in focus, as SVG; None where nothing is known of them."""
-    plots = broker_plots(report.focus.brokers) if report.focus is not None else ()
+    plots = details_of(report.focus).plots if report.focus is not None else ()
     return plots[0].svg().encode() if plots else None
 
 
 def plot_picture(candidate: CandidateReport, number: int) -> bytes | None:
     """One of the candidate's pictures as SVG, by its number on the page; None where there are fewer."""
-    over_time = disk_plot(candidate.fullest_disks), timetable_plot(candidate.timetable, candidate.makespan_seconds)
-    plots = [*broker_plots(candidate.brokers), *over_time]
-    plot = plots[number] if number < len(plots) else None
+    pictures = details_of(candidate).pictures
+    plot = pictures[number] if number < len(pictures) else None
     return None if plot is None else plot.svg().encode()
 
 
@@ -306,6 +304,7 @@ def _environment() -> Environment:
         ids=lambda replicas: ", ".join(map(str, replicas)),
         kept=_kept,
         way_back=way_back_words,
+        of_log_dir=amount,
         plan_file=plan_file,
         rollback_file=rollback_file,
         moves_file=moves_file,

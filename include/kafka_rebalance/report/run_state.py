@@ -9,10 +9,12 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from kafka_rebalance.documents.json_files import BATCHES, DECISION, PROPOSALS, SEGMENTS, VERIFICATION
-from kafka_rebalance.documents.json_object import Document
-from kafka_rebalance.documents.segments import segment_report
-from kafka_rebalance.execution.approval_rules import OFFERED, REJECT
+from kafka_rebalance.documents.decision import DECISION_FILE, Decision
+from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE, ProposedCandidate
+from kafka_rebalance.documents.reassignment.batches import BATCHES_FILE
+from kafka_rebalance.documents.segments import SEGMENTS_FILE
+from kafka_rebalance.documents.verification import VERIFICATION_FILE, Verification
+from kafka_rebalance.execution.approval_rules import OFFERED
 
 ACTIVE_STATES = frozenset({"queued", "running"})  # of Airflow's Dag run: it is not over
 
@@ -27,13 +29,24 @@ class Tone(StrEnum):
 
 
 class Action(StrEnum):
-    """What a person may do. The second line are values of `action` in the Dag kafka_rebalance_cancel."""
+    """What a person may do. Those of _BY_CANCEL are values of `action` in the Dag kafka_rebalance_cancel."""
 
     ANSWER = "answer"  # approve or reject, under Required Actions
     STOP, CANCEL, SET_THROTTLE, ROLL_BACK = "stop_after_batch", "cancel_now", "set_throttle", "roll_back"
-    GO_ON = "go_on"  # clear hold_throttle with what follows it
-    VERIFY_AGAIN = "verify_again"  # clear verify
-    START_ANEW = "start_anew"  # a new Dag run
+    GO_ON, VERIFY_AGAIN, START_ANEW = "go_on", "verify_again", "start_anew"
+
+
+_BY_TASKS = {
+    Action.GO_ON: "To go on with the approved plan, clear the task hold_throttle with what follows it.",
+    Action.VERIFY_AGAIN: "To verify again, clear the task verify.",
+    Action.START_ANEW: "To plan again, start a new Dag run.",
+}
+_BY_CANCEL = {
+    Action.STOP: "stop the run after its batch",
+    Action.CANCEL: "cancel the reassignment",
+    Action.SET_THROTTLE: "change the throttle",
+    Action.ROLL_BACK: "move the replicas back",
+}
 
 
 class Moves(Enum):
@@ -42,7 +55,7 @@ class Moves(Enum):
     SOMETHING, NOTHING, COPIES_WOULD_STOP = range(3)
 
 
-class Answer(Enum):
+class RequestAnswer(Enum):
     """Of a request. NONE: it expired, or ended otherwise without an answer."""
 
     APPROVED, REJECTED, NONE = range(3)
@@ -63,7 +76,7 @@ class RunFacts:
     has_plan: bool = False
     is_writable: bool = True  # the cluster has a policy
     moves: Moves = Moves.SOMETHING
-    answer: Answer | None = None
+    answer: RequestAnswer | None = None
     batches: int = 0  # that were noted, from "about to be requested" on
     verified: Verified | None = None
 
@@ -205,6 +218,16 @@ class RunState(Enum):
         return self.value.actions
 
     @property
+    def next_steps(self) -> str:
+        """What a person may do now, and how; empty where that is nothing, or to answer."""
+        said = [words for action, words in _BY_TASKS.items() if action in self.actions]
+        *others, last = [words for action, words in _BY_CANCEL.items() if action in self.actions] or [""]
+        if last:
+            can = f"{', '.join(others)} or {last}" if others else last
+            said.append(f"The Dag kafka_rebalance_cancel can {can}.")
+        return " ".join(said)
+
+    @property
     def is_approved_only(self) -> bool:
         """Whether it was approved, and no batch was requested."""
         return self in (RunState.APPROVED, RunState.ENDED_BEFORE_BATCHES)
@@ -223,6 +246,11 @@ class RunState(Enum):
     def may_be_written(self) -> bool:
         """Whether nothing of the plan has reached the cluster, and something still may."""
         return self in (RunState.PLANNED, RunState.WAITING, RunState.APPROVED)
+
+    @property
+    def is_before_writes(self) -> bool:
+        """Whether the plan is being made, or may still be written."""
+        return self is RunState.PLANNING or self.may_be_written
 
     @property
     def changes_by_itself(self) -> bool:
@@ -257,8 +285,8 @@ def _verified_state(facts: RunFacts) -> RunState:
 
 
 def _answered_state(facts: RunFacts) -> RunState:
-    if facts.answer is not Answer.APPROVED:
-        return RunState.REJECTED if facts.answer is Answer.REJECTED else RunState.UNANSWERED
+    if facts.answer is not RequestAnswer.APPROVED:
+        return RunState.REJECTED if facts.answer is RequestAnswer.REJECTED else RunState.UNANSWERED
     if facts.is_active:
         return RunState.EXECUTING if facts.batches else RunState.APPROVED
     return RunState.BROKEN_OFF if facts.batches else RunState.ENDED_BEFORE_BATCHES
@@ -286,39 +314,38 @@ def run_facts(
     has_open_request: bool | None = None,
 ) -> RunFacts:
     """Of a run's documents and of Airflow's word. Raises ArtifactError for a missing or wrong value, naming it."""
-    plan = Document.of(PROPOSALS, proposals).parts("candidates") if proposals is not None else ()
-    stopped = segment_report(Document.of(SEGMENTS, segments)).stopped if segments is not None else ()
-    noted = Document.of(BATCHES, batches) if batches is not None else None
+    plan = PROPOSALS_FILE.decode(proposals).candidates if proposals is not None else ()
+    stopped = SEGMENTS_FILE.decode(segments).stopped if segments is not None else ()
     return RunFacts(
         is_active=is_active,
         has_open_request=has_open_request,
         has_plan=bool(plan),
         is_writable=snapshot is None or snapshot.get("policy") is not None,
         moves=_moves(plan, stopped) if plan else Moves.SOMETHING,
-        answer=_answer(Document.of(DECISION, decision)) if decision is not None else None,
-        batches=len(noted.parts("batches")) if noted is not None and "batches" in noted.content else 0,
-        verified=_verified(Document.of(VERIFICATION, verification)) if verification is not None else None,
+        answer=_answer(DECISION_FILE.decode(decision)) if decision is not None else None,
+        batches=0 if batches is None else len(BATCHES_FILE.decode(batches).batches),
+        verified=_verified(VERIFICATION_FILE.decode(verification)) if verification is not None else None,
     )
 
 
-def _moves(plan: Collection[Document], stopped: Collection[str]) -> Moves:
+def _moves(plan: Collection[ProposedCandidate], stopped: Collection[str]) -> Moves:
     moving = {
-        candidate.text("name")
+        candidate.name
         for candidate in plan
-        if candidate.text("status") in OFFERED
-        and any(candidate.count(key) for key in ("moved_replicas", "leader_changes", "batches"))
+        if candidate.status in OFFERED and (candidate.moved_replicas or candidate.leader_changes or candidate.batches)
     }
     if not moving:
         return Moves.NOTHING
     return Moves.COPIES_WOULD_STOP if moving <= set(stopped) else Moves.SOMETHING
 
 
-def _answer(document: Document) -> Answer:
-    choice = document.optional_text("choice")
-    return Answer.NONE if choice is None else Answer.REJECTED if choice == REJECT else Answer.APPROVED
+def _answer(decision: Decision) -> RequestAnswer:
+    if decision.choice is None:
+        return RequestAnswer.NONE
+    return RequestAnswer.APPROVED if decision.is_approval else RequestAnswer.REJECTED
 
 
-def _verified(document: Document) -> Verified:
-    if document.flag("passed"):
+def _verified(verification: Verification) -> Verified:
+    if verification.passed:
         return Verified.PASSED
-    return Verified.CATCHING_UP if document.content.get("again") is True else Verified.FAILED
+    return Verified.CATCHING_UP if verification.again else Verified.FAILED

@@ -21,11 +21,11 @@ from pyspark.sql import functions as sql
 
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE, compacted_number
 from kafka_rebalance.errors import ReadError
-from kafka_rebalance.planning.problem.history import MIN_INTERVALS
+from kafka_rebalance.planning.problem.bytes_in_history import MIN_INTERVALS
 from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA
 from kafka_rebalance.planning.tables.sample_aggregates import DAYS, PERCENTILE
 from kafka_rebalance.spark.job_driver import said_by
-from kafka_rebalance.spark.job_folders import PARQUET, folder_at, parquet_files, url_of
+from kafka_rebalance.spark.job_folders import PARQUET, job_folder, parquet_files, url_of
 from kafka_rebalance.spark.ledger import counting, rows_that_count
 
 _COLUMNS = """observed_at timestamp, topic string, partition int, size_bytes long, end_offset long, start_offset long,
@@ -50,7 +50,7 @@ def read_metrics(spark: SparkSession, place: str, existing: pa.Table) -> Samples
     samples to tell anything, Spark has no work. Raises ReadError where the folder cannot be read.
     """
     try:
-        listed, foreign = newest_days(parquet_files(folder_at(place, spark)), DAYS)
+        listed, foreign = newest_days(parquet_files(job_folder(place, spark)), DAYS)
         files = counting(listed)
         are_single = all(compacted_number(name.rpartition("/")[2]) is None for name in files)
         if are_single and len(files) <= MIN_INTERVALS:

@@ -27,14 +27,22 @@ from kafka_rebalance.model.settings import OPTIMAL
 from kafka_rebalance.planning.candidates import best_of, described, propose, searched
 from kafka_rebalance.planning.command_line import argument_parser, read_file, read_settings, say
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
-from kafka_rebalance.planning.planner import Stopwatch, describe, describe_plan, finish, offered, prepare, trials_of
+from kafka_rebalance.planning.planner import (
+    Stopwatch,
+    describe_plan,
+    finish,
+    offered,
+    prepare,
+    problem_in_words,
+    trials_of,
+)
 from kafka_rebalance.planning.problem.arrays import Problem
-from kafka_rebalance.planning.problem.history import describe_history
+from kafka_rebalance.planning.problem.bytes_in_history import describe_history
 from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.tables.history_table import HISTORY, existing_partitions, planned_with, write_history
 from kafka_rebalance.spark.history_rows import read_metrics
 from kafka_rebalance.spark.job_driver import check_nonce, check_run, open_session, run_job
-from kafka_rebalance.spark.job_folders import folder_at
+from kafka_rebalance.spark.job_folders import job_folder
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -59,16 +67,16 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
     watch = Stopwatch()
     settings = read_settings(options.settings)
     spark = open_session(scratch) if "://" in options.snapshot + options.out else None
-    out = folder_at(options.out, spark)
+    out = job_folder(options.out, spark)
     if options.expect_nonce is not None:
         check_nonce(out, options.expect_nonce)
     if options.expect_run is not None:
         check_run(out, options.expect_run)
-    snapshot = folder_at(options.snapshot, spark)
+    snapshot = job_folder(options.snapshot, spark)
     problem = prepare(snapshot, settings)
     history = read_file(options.history) if options.history is not None else None
     watch.lap("read")
-    say(describe(problem))
+    say(problem_in_words(problem))
     if options.metrics is not None:
         spark = spark or open_session(scratch)
         watch.lap("session")

@@ -77,5 +77,5 @@ def open_session(folder: Path) -> SparkSession:
     builder = SparkSession.builder.appName("kafka-rebalance").config("spark.log.level", "WARN")
     spark = builder.getOrCreate()
     if ".zip" not in kafka_rebalance.__file__:  # else it came with py_files, and executors have it
-        spark.sparkContext.addPyFile(str(package_zip.build(folder / "kafka_rebalance.zip")))
+        spark.sparkContext.addPyFile(str(package_zip.build_package_zip(folder / "kafka_rebalance.zip")))
     return spark

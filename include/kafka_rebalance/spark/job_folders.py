@@ -114,7 +114,7 @@ def url_of(place: str) -> str:
     return place.rstrip("/") if "://" in place else f"file://{Path(place).absolute()}"
 
 
-def folder_at(place: str, spark: SparkSession | None = None) -> Folder:
+def job_folder(place: str, spark: SparkSession | None = None) -> Folder:
     """The folder at a local path, or at a URL through Spark."""
     if "://" not in place:
         return Path(place)

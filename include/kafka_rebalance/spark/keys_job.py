@@ -25,19 +25,19 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
-from kafka_rebalance.documents.json_files import read_json, write_json
+from kafka_rebalance.documents.json_files import JsonFile
 from kafka_rebalance.documents.requests.key_sample import (
     KAFKA_CONFIG,
-    SAMPLE,
+    SAMPLE_FILE,
     HeavyKey,
     KeySample,
     SampleRequest,
-    shown,
+    key_in_words,
 )
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.planning.command_line import say
 from kafka_rebalance.spark.job_driver import check_nonce, check_run, open_session, run_job, said_by
-from kafka_rebalance.spark.job_folders import folder_at
+from kafka_rebalance.spark.job_folders import job_folder
 from kafka_rebalance.spark.kafka_options import kafka_options, settings_of
 from kafka_rebalance.spark.key_placements import place
 
@@ -63,13 +63,13 @@ def _sample(options: argparse.Namespace, scratch: Path) -> None:
     kafka = kafka_options(settings_of(os.environ))
     del os.environ[KAFKA_CONFIG]  # nothing that this driver starts needs it
     spark = open_session(scratch) if "://" in options.sample + options.out else None
-    out = folder_at(options.out, spark)
+    out = job_folder(options.out, spark)
     if options.expect_nonce is not None:
         check_nonce(out, options.expect_nonce)
     if options.expect_run is not None:
         check_run(out, options.expect_run)
     folder, _, name = options.sample.rpartition("/")
-    asked = SampleRequest.from_mapping(read_json(folder_at(folder or ".", spark), name))
+    asked = JsonFile(name, SampleRequest).read(job_folder(folder or ".", spark))
     say(f"{asked.topic}: reading {sum(given.offsets for given in asked.ranges):,} offsets")
     try:
         sample = count_keys(read_records(spark or open_session(scratch), asked, kafka), asked)
@@ -79,7 +79,7 @@ def _sample(options: argparse.Namespace, scratch: Path) -> None:
         f"{sample.topic}: {sample.rows:,} rows, {sample.rows_without_key:,} of them without a key; "
         f"{sample.distinct_keys:,} keys; {sample.foreign_rows:,} rows are not where murmur2 puts their key"
     )
-    write_json(out, SAMPLE, sample.to_mapping())
+    SAMPLE_FILE.write(out, sample)
 
 
 def read_records(spark: SparkSession, asked: SampleRequest, kafka: Mapping[str, str]) -> DataFrame:
@@ -132,7 +132,7 @@ def count_keys(records: DataFrame, asked: SampleRequest) -> KeySample:
         rows_without_key=placed.without_key,
         foreign_rows=placed.foreign,
         distinct_keys=distinct_keys,
-        heaviest=tuple(HeavyKey(shown(bytes(row["key"])), row["rows"]) for row in heaviest),
+        heaviest=tuple(HeavyKey(key_in_words(bytes(row["key"])), row["rows"]) for row in heaviest),
         oldest_ms=times["oldest"],
         newest_ms=times["newest"],
         found_rows=tuple(placed.found.tolist()),

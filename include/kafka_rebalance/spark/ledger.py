@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as sql
 
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE, compacted_number, files_that_count
-from kafka_rebalance.spark.job_folders import folder_at, parquet_files, url_of
+from kafka_rebalance.spark.job_folders import job_folder, parquet_files, url_of
 
 _BELOW = r"(cluster=[^/]+/day=[^/]+/[^/]+)$"
 
@@ -21,7 +21,7 @@ def read_ledger(spark: SparkSession, runs: str, table: str) -> DataFrame:
     be listed or is not there.
     """
     place = f"{runs.rstrip('/')}/ledger/{table}"
-    names = parquet_files(folder_at(place, spark))
+    names = parquet_files(job_folder(place, spark))
     url = url_of(place)
     reader = spark.read.options(basePath=url, mergeSchema=True, ignoreCorruptFiles=True, ignoreMissingFiles=True)
     found = reader.parquet(*(f"{url}/{name}" for name in counting(names)))

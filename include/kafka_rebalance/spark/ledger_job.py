@@ -25,7 +25,7 @@ from pyspark.sql import functions as sql
 from kafka_rebalance.errors import ReadError, RunFolderError, StorageError
 from kafka_rebalance.planning.command_line import say
 from kafka_rebalance.spark.job_driver import open_session, run_job, said_by
-from kafka_rebalance.spark.job_folders import folder_at, parquet_files, url_of
+from kafka_rebalance.spark.job_folders import job_folder, parquet_files, url_of
 from kafka_rebalance.spark.one_file_a_day import Merged, closed_days, merge, publish
 
 _MERGED = "day string, content binary, rows long, sources map<string, string>, skipped array<string>"
@@ -52,7 +52,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _compact(place: str, before: date, scratch: Path) -> None:
     spark = open_session(scratch) if "://" in place else None
     try:
-        ledger = folder_at(place, spark)
+        ledger = job_folder(place, spark)
         days = closed_days(parquet_files(ledger), before)
         if not days:
             say("no day that is over has more than one file")

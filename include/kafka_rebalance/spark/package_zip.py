@@ -15,7 +15,7 @@ Target = TypeVar("Target", bound=FolderOfRuns)
 _EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date a zip can hold: same sources, same bytes
 
 
-def build(target: Target) -> Target:
+def build_package_zip(target: Target) -> Target:
     """Writes the zip to `target` and returns it. Its bytes depend on the sources alone."""
     root = Path(kafka_rebalance.__file__).parent
     sources = [root / "__init__.py", root / "errors.py"]

@@ -8,8 +8,11 @@ from pathlib import Path
 from typing import Protocol
 
 from kafka_rebalance.documents.storage import FolderOfRuns
+from kafka_rebalance.execution.approval_rules import check_policy_unchanged
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.steps import freeze, policy_file
 
 
 class OtherRuns(Protocol):
@@ -31,7 +34,7 @@ class OtherRuns(Protocol):
 @dataclass(frozen=True, slots=True)
 class Deployment:
     """`address` is for people. `frozen_text` is what the freeze switch holds: asked before each write, and never kept;
-    it raises ReadError. `read_connection` raises ConnectionSettingsError.
+    it raises ReadError. `read_connection` raises ConnectionSettingsError, which says where to make one.
     """
 
     runs_root: FolderOfRuns
@@ -43,25 +46,17 @@ class Deployment:
     frozen_text: Callable[[], str | None]
     other_runs: OtherRuns
 
+    def read_policy(self, connection_id: str) -> Policy | None:
+        """See `steps.policy_file`."""
+        return policy_file.read_policy(self.policies_folder, connection_id)
 
-class _Given:
-    """A bridge until each step is given its deployment: who runs steps says once, for the process, how to find it."""
+    def check_policy_unchanged(self, connection_id: str, digest: str | None) -> Policy:
+        """The policy, which is still that of this digest. Raises StaleProposalError."""
+        policy = self.read_policy(connection_id)
+        check_policy_unchanged(digest, policy.digest if policy else None)
+        assert policy is not None  # or the digests could not be the same
+        return policy
 
-    find: Callable[[], Deployment] | None = None
-
-
-def provide(find: Callable[[], Deployment]) -> None:
-    """From now on the steps of this process run where `find` says. It is asked at each use: settings change."""
-    _Given.find = find
-
-
-def current() -> Deployment:
-    """Where the steps of this process run."""
-    if _Given.find is None:
-        raise RuntimeError("Nobody has said where this runs: see kafka_rebalance.steps.deployment.provide.")
-    return _Given.find()
-
-
-def read_connection(connection_id: str) -> ClusterConnection:
-    """The cluster's connection. Raises ConnectionSettingsError, which says where to make one."""
-    return current().read_connection(connection_id)
+    def check_not_frozen(self, connection_id: str) -> None:
+        """See `steps.freeze`; raises ReadError where what the switch holds cannot be told."""
+        freeze.check_not_frozen(self.frozen_text(), connection_id)

@@ -9,16 +9,15 @@ from __future__ import annotations
 import json
 
 from kafka_rebalance.errors import FrozenError, SettingsError
-from kafka_rebalance.steps.deployment import current
 
 VARIABLE = "kafka_rebalance_freeze"
 
 
-def check_not_frozen(connection_id: str) -> None:
-    """Raises FrozenError while the cluster is frozen, ReadError where that cannot be told, SettingsError where the
-    Variable holds something else than `true`, `false` or a list of connection ids.
+def check_not_frozen(stored: str | None, connection_id: str) -> None:
+    """`stored` is what the switch holds. Raises FrozenError while the cluster is frozen, SettingsError where that is
+    something else than `true`, `false` or a list of connection ids.
     """
-    frozen = frozen_clusters(current().frozen_text())
+    frozen = frozen_clusters(stored)
     if frozen is True or (frozen and connection_id in frozen):
         which = "all clusters" if frozen is True else f"the cluster {connection_id}"
         raise FrozenError(

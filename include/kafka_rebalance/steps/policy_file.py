@@ -10,15 +10,9 @@ import yaml
 
 from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.steps.deployment import current
 
 
-def policies_folder() -> Path:
-    """`[kafka_rebalance] policies_folder`, by default the folder `policies` beside the package."""
-    return current().policies_folder
-
-
-def read_policy(connection_id: str) -> Policy | None:
+def read_policy(folder: Path, connection_id: str) -> Policy | None:
     """The cluster's policy; None where there is no file, which makes the cluster read-only.
 
     A file that is there and cannot be used is an error, never "no policy".
@@ -28,7 +22,7 @@ def read_policy(connection_id: str) -> Policy | None:
             f"The connection id {connection_id!r} cannot name a policy file. Nothing was read or written. "
             "Use letters, digits, '.', '_' and '-'."
         )
-    path = policies_folder() / f"{connection_id}.yaml"
+    path = folder / f"{connection_id}.yaml"
     try:
         text = path.read_text(encoding="utf-8")
     except FileNotFoundError:

@@ -16,7 +16,7 @@ from kafka_rebalance.documents.folder_owner import FolderOwner, check_own_folder
 from kafka_rebalance.documents.json_files import INSTALLATION, NONCE, read_json, read_json_if_there, write_json
 from kafka_rebalance.documents.storage import FolderOfRuns, make_folder, names_in
 from kafka_rebalance.errors import ArtifactError, RunFolderError, StorageError
-from kafka_rebalance.steps.deployment import current
+from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import RunName
 
 if TYPE_CHECKING:
@@ -30,14 +30,9 @@ _GO_ON = (
 RunFolder: TypeAlias = FolderOfRuns
 
 
-def runs_root() -> RunFolder:
-    """The folder below which every run has its own: `[kafka_rebalance] runs_url`."""
-    return current().runs_root
-
-
-def open_run_folder(url: str) -> RunFolder:
+def open_run_folder(deployment: Deployment, url: str) -> RunFolder:
     """The folder that an XCom names. Raises RunFolderError where it is not below the root: XComs can be edited."""
-    root, folder = runs_root(), current().open_folder(url)
+    root, folder = deployment.runs_root, deployment.open_folder(url)
     parts = str(folder).split("/")
     inside = str(folder).startswith(str(root).rstrip("/") + "/") and ".." not in parts
     if not inside or (isinstance(folder, Path) and not folder.resolve().is_relative_to(Path(str(root)).resolve())):
@@ -48,14 +43,14 @@ def open_run_folder(url: str) -> RunFolder:
     return folder
 
 
-def open_own_folder(url: str, started: RunName, nonce: str | None = None) -> RunFolder:
+def open_own_folder(deployment: Deployment, url: str, started: RunName, nonce: str | None = None) -> RunFolder:
     """The folder that an XCom names, which must be this very run's. Raises RunFolderError, ArtifactError, StorageError.
 
     `nonce`: what the run's first task wrote there, where the caller was told.
     """
-    folder = open_run_folder(url)
+    folder = open_run_folder(deployment, url)
     if nonce is not None:
-        check_shared(folder, nonce)
+        check_shared(deployment, folder, nonce)
     owner = check_own_folder(folder, started.dag_id, started.run_id)
     where = (folder.parent.parent.name, folder.parent.name, folder.name)
     attempt = str(owner.attempt) if owner.attempt else folder.name
@@ -96,12 +91,12 @@ def check_newest_attempt(folder: RunFolder) -> None:
             )
 
 
-def create_run_folder(connection_id: str, started: RunName) -> tuple[RunFolder, str]:
+def create_run_folder(deployment: Deployment, connection_id: str, started: RunName) -> tuple[RunFolder, str]:
     """A new attempt's folder, bound to this run, with a fresh nonce in it; and the nonce.
 
     A cleared task never re-uses an attempt.
     """
-    run = runs_root() / file_name(connection_id) / file_name(started.run_id)
+    run = deployment.runs_root / file_name(connection_id) / file_name(started.run_id)
     nonce = secrets.token_hex(16)
     attempt = max(attempts(run), default=0) + 1
     folder = run / str(attempt)
@@ -122,12 +117,12 @@ def newest_attempt(run: RunFolder) -> RunFolder | None:
     return run / str(numbers[-1]) if numbers else None
 
 
-def installation() -> str:
+def installation(deployment: Deployment) -> str:
     """Eight characters that tell this Airflow's storage of runs from any other; made where there are none yet.
 
     Two Airflows can have the same address, or none, and runs of the same name. Raises StorageError.
     """
-    root = runs_root()
+    root = deployment.runs_root
     if read_json_if_there(root, INSTALLATION) is None:
         make_folder(root)
         write_json(root, INSTALLATION, {"installation": secrets.token_hex(4)})
@@ -140,7 +135,7 @@ def installation() -> str:
     return mark
 
 
-def check_shared(folder: Folder, nonce: str) -> None:
+def check_shared(deployment: Deployment, folder: Folder, nonce: str) -> None:
     """Raises RunFolderError unless this process sees the nonce that the snapshot wrote, StorageError where storage does
     not tell.
     """
@@ -153,7 +148,7 @@ def check_shared(folder: Folder, nonce: str) -> None:
         raise RunFolderError(f"{damaged} Nothing was written to the cluster. {_GO_ON}") from damaged
     if found == nonce:
         return
-    root = runs_root()
+    root = deployment.runs_root
     if document is not None:
         why = (
             f"The folder {folder} is of another attempt or run: its {NONCE} is not the one that this run wrote. "

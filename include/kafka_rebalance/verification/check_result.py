@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TypeVar
 
+from kafka_rebalance.documents.verification import CheckResult
 from kafka_rebalance.verification.segments.segment_finding import Severity
+
+AnyCheck = TypeVar("AnyCheck", "Check", CheckResult)
 
 
 class CheckName(StrEnum):
@@ -57,16 +61,10 @@ class Check:
     def warns(self) -> bool:
         return self.passed and self.severity == "warning"
 
-    def to_mapping(self) -> dict[str, str | bool]:
-        """Plain JSON values for verification.json."""
-        return {
-            "name": str(self.name),
-            "subject": self.subject,
-            "expectation": self.expectation,
-            "finding": self.words,
-            "passed": self.passed,
-            "severity": self.severity,
-        }
+    @property
+    def result(self) -> CheckResult:
+        """For verification.json."""
+        return CheckResult(str(self.name), self.subject, self.expectation, self.words, self.passed, self.severity)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +87,14 @@ class Summary:
             *(f"{name}: {passed} of {total} passed" for name, (passed, total) in self.counts.items()),
         )
 
+    def failure(self) -> str:
+        """How many checks failed, and which came first: for an error."""
+        first, total = self.failed[0], sum(of for _, of in self.counts.values())
+        return (
+            f"{len(self.failed)} of {total} checks failed; first {first.name} of {first.subject}: {first.words}, must "
+            f"be {first.expectation}."
+        )
+
 
 def summarise(checks: Sequence[Check]) -> Summary:
     """Failed first, then warnings, then counts. No checks at all is not a pass: nothing was verified."""
@@ -106,11 +112,11 @@ def only_behind(summary: Summary) -> bool:
     return CheckName.IN_SYNC in failed and failed <= {CheckName.IN_SYNC, CheckName.LEADER}
 
 
-def in_order(checks: Iterable[Check]) -> tuple[Check, ...]:
+def checks_in_order(checks: Iterable[AnyCheck]) -> tuple[AnyCheck, ...]:
     """Failed, then warnings, then the others, each in the order given: how a person reads them."""
     return tuple(sorted(checks, key=lambda check: (check.passed, not check.warns)))
 
 
 def document(checks: Sequence[Check]) -> dict[str, object]:
     """The content of verification.json."""
-    return {"passed": summarise(checks).passed, "checks": [check.to_mapping() for check in in_order(checks)]}
+    return {"passed": summarise(checks).passed, "checks": [check.result for check in checks_in_order(checks)]}

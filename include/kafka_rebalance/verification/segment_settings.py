@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from kafka_rebalance.documents.segments import SegmentFinding
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.verification.check_result import Check, CheckName
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.roll_rules import RULES, TopicData, broken_rules
-from kafka_rebalance.verification.segments.segment_finding import SegmentFinding
 from kafka_rebalance.verification.segments.settings_audit import (
     UNKNOWN,
     Settings,

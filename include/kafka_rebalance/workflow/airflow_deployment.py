@@ -1,4 +1,4 @@
-"""The deployment that Airflow's configuration describes. Whoever imports this has its steps run there.
+"""The deployment that Airflow's configuration describes: steps run there, and pages read from there.
 
 It reads little when it is imported: Dags import it, and they are read every half minute.
 """
@@ -15,7 +15,7 @@ from airflow.sdk.configuration import conf
 import kafka_rebalance
 from kafka_rebalance.documents.storage import FolderOfRuns
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.steps.deployment import Deployment, provide
+from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.workflow import airflow_state
 
 SECTION = "kafka_rebalance"
@@ -67,6 +67,3 @@ def _frozen_text() -> str | None:
     from kafka_rebalance.workflow import freeze_variable
 
     return freeze_variable.read_frozen_text()
-
-
-provide(airflow_deployment)

@@ -1,29 +1,11 @@
-"""The Airflow connection of a cluster (type `kafka_zookeeper`), read into a checked value."""
+"""The Airflow connection of a cluster (type `kafka_zookeeper`), read."""
 
 from __future__ import annotations
-
-import json
-from collections.abc import Mapping
-from typing import Any
 
 from airflow.sdk import BaseHook
 
 from kafka_rebalance.errors import ConnectionSettingsError
-from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection, KafkaConnection, ZooKeeperConnection
-
-EXTRAS = (
-    "bootstrap_servers",
-    "expected_cluster_id",
-    "kafka_secret_config",
-    "zookeeper_secret_config",
-    "broker_capacities",
-    "session_timeout_seconds",
-)
-_CAPACITIES = ("disk_bytes", "nic_in_bytes_per_second", "nic_out_bytes_per_second")
-_BEYOND_ANY_BROKER = 2**63  # bytes, or bytes a second; Python's parser of JSON takes Infinity and NaN, too
-_LONGEST_SESSION = 3600  # seconds
-_TLS_FLAGS = ("use_ssl", "verify_certs", "check_hostname")
-_TLS_KEYS = ("use_ssl", "verify_certs", "ca", "certfile", "keyfile", "keyfile_password", "check_hostname")
+from kafka_rebalance.model.connection import CONNECTION_TYPE, ClusterConnection, cluster_connection
 
 
 class KafkaClusterHook(BaseHook):
@@ -31,7 +13,7 @@ class KafkaClusterHook(BaseHook):
 
     conn_name_attr = "kafka_conn_id"
     default_conn_name = "kafka_default"
-    conn_type = "kafka_zookeeper"
+    conn_type = CONNECTION_TYPE
     hook_name = "Kafka (ZooKeeper mode)"
 
     def __init__(self, kafka_conn_id: str = default_conn_name) -> None:
@@ -56,121 +38,3 @@ def read_connection(connection_id: str) -> ClusterConnection:
             f"There is no Airflow connection {connection_id!r}. Nothing was read or written. Create one of type "
             "kafka_zookeeper under Admin, Connections (host: ZooKeeper's connect string with its chroot)."
         ) from None
-
-
-def cluster_connection(connection: Any) -> ClusterConnection:
-    """The checked value of an Airflow connection. No text of it ever holds a password."""
-    problems: list[str] = []
-    extra = connection.extra_dejson or {}
-    if not isinstance(extra, Mapping):
-        problems.append("extra is not a JSON object")
-        extra = {}
-    unknown = sorted(set(extra) - set(EXTRAS))
-    if unknown:
-        problems.append(f"extra has unknown fields {', '.join(unknown)}; fields are {', '.join(EXTRAS)}")
-    if connection.conn_type != KafkaClusterHook.conn_type:
-        problems.append(f"its type is {connection.conn_type!r}, not {KafkaClusterHook.conn_type!r}")
-    hosts = _hosts(connection)
-    if not hosts:
-        problems.append("host is empty: it holds ZooKeeper's connect string, as in zk1:2181,zk2:2181/kafka")
-    bootstrap, expected = (_text(extra, field, problems) for field in ("bootstrap_servers", "expected_cluster_id"))
-    if not bootstrap:
-        problems.append("extra field bootstrap_servers is empty: host:port of the brokers, comma separated")
-    security = _object(extra, "kafka_secret_config", problems)
-    wrong = sorted(key for key, value in security.items() if not isinstance(value, (str, int, float)))
-    if wrong:
-        problems.append(f"kafka_secret_config: {', '.join(wrong)} must be a text, a number, true or false")
-    tls = _object(extra, "zookeeper_secret_config", problems)
-    unknown = sorted(set(tls) - set(_TLS_KEYS))
-    if unknown:
-        problems.append(
-            f"zookeeper_secret_config has unknown keys {', '.join(unknown)}; keys are {', '.join(_TLS_KEYS)}"
-        )
-    wrong = sorted(key for key in _TLS_FLAGS if not isinstance(tls.get(key, False), bool))
-    if wrong:
-        problems.append(f"zookeeper_secret_config: {', '.join(wrong)} must be true or false")
-    capacities = _capacities(_object(extra, "broker_capacities", problems), problems)
-    timeout = extra.get("session_timeout_seconds")
-    timeout = 10 if timeout in (None, "") else timeout
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or not 0 < timeout <= _LONGEST_SESSION:
-        problems.append(f"session_timeout_seconds must be a positive number, at most {_LONGEST_SESSION}")
-        timeout = 10
-    if bool(connection.login) != bool(connection.password):
-        problems.append("login and password (ZooKeeper's digest user) must be given together")
-    if problems:
-        raise ConnectionSettingsError(
-            f"The connection {connection.conn_id!r} cannot be used: {'; '.join(problems)}. "
-            "Nothing was read or written. Correct it under Admin, Connections."
-        )
-    sasl = {}
-    if connection.login:
-        sasl = {"mechanism": "DIGEST-MD5", "username": connection.login, "password": connection.password}
-    return ClusterConnection(
-        connection_id=connection.conn_id,
-        zookeeper=ZooKeeperConnection(hosts, sasl, tls, float(timeout)),
-        kafka=KafkaConnection(bootstrap, {key: _setting(value) for key, value in security.items()}),
-        expected_cluster_id=expected or None,
-        capacities=capacities,
-    )
-
-
-def _hosts(connection: Any) -> str:
-    """ZooKeeper's connect string. Connections given as URIs split off port and path; JSON ones keep the host whole."""
-    host = (connection.host or "").strip()
-    if host and connection.port and ":" not in host:
-        host = f"{host}:{connection.port}"
-    if host and connection.schema and "/" not in host:
-        host = f"{host}/{connection.schema}"
-    return host
-
-
-def _text(extra: Mapping[str, Any], field: str, problems: list[str]) -> str:
-    """A field that holds a text; empty where it is not set."""
-    value = extra.get(field)
-    if value is not None and not isinstance(value, str):
-        problems.append(f"{field} must be a text")
-    return value.strip() if isinstance(value, str) else ""
-
-
-def _setting(value: str | int | float) -> str:
-    """As librdkafka takes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _object(extra: Mapping[str, Any], field: str, problems: list[str]) -> dict[str, Any]:
-    """A field that holds an object, or its JSON text (what the form saves). Its content never goes into an error."""
-    value = extra.get(field)
-    if isinstance(value, str) and value.strip():
-        try:
-            value = json.loads(value)
-        except ValueError:
-            problems.append(f"{field} is not JSON")
-            return {}
-    if value in (None, ""):
-        return {}
-    if not isinstance(value, dict):
-        problems.append(f"{field} must be a JSON object")
-        return {}
-    return value
-
-
-def _capacities(given: Mapping[str, Any], problems: list[str]) -> dict[int, BrokerCapacity]:
-    capacities = {}
-    for broker, values in given.items():
-        known = isinstance(values, dict) and set(values) <= set(_CAPACITIES)
-        numbers = known and all(
-            isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < _BEYOND_ANY_BROKER
-            for value in values.values()
-        )
-        if not str(broker).isdecimal() or not numbers:
-            problems.append(
-                f"broker_capacities[{broker!r}] must be {{{', '.join(_CAPACITIES)}}} of a broker id, positive numbers"
-            )
-            continue
-        disk = values.get("disk_bytes")
-        capacities[int(broker)] = BrokerCapacity(
-            disk_bytes=None if disk is None else int(disk),
-            nic_in_bytes_per_second=values.get("nic_in_bytes_per_second"),
-            nic_out_bytes_per_second=values.get("nic_out_bytes_per_second"),
-        )
-    return capacities

@@ -15,17 +15,17 @@ from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from importlib import import_module
 from typing import Any
-from urllib.parse import quote
 
 from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.sdk.bases.notifier import BaseNotifier
 from airflow.sdk.configuration import conf
 from airflow.sdk.log import redact
 
-from kafka_rebalance.errors import SettingsError, UnwatchedError
+from kafka_rebalance.errors import SettingsError, UnwatchedError, VerificationError
 from kafka_rebalance.report.run_state import RunState
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration
-from kafka_rebalance.workflow.fleet import REBALANCE_DAG
+from kafka_rebalance.steps.clusters import REBALANCE_DAG
+from kafka_rebalance.workflow.urls import answer_url, run_url, with_host
 
 log = logging.getLogger(__name__)
 
@@ -109,13 +109,13 @@ def _notifier(path: str, arguments: Mapping[str, Any]) -> BaseNotifier:
 
 def message_of(event: str, context: Mapping[str, Any]) -> Message | None:
     """The words for an event; None where nobody needs to hear of it."""
-    exception, dag_run = context.get("exception"), context["dag_run"]
-    task = context["task"]
+    exception, dag_run, task = context.get("exception"), context["dag_run"], context["task"]
+    cause = getattr(exception, "__cause__", None)
     if event == UNWATCHED and not isinstance(exception, UnwatchedError):
         return None
     if event == FAILED and isinstance(exception, HITLTimeoutError):
         event = EXPIRED
-    if event == FAILED and task.task_id == LAST_TASK and "VerificationError" in str(exception):
+    if event == FAILED and task.task_id == LAST_TASK and isinstance(cause, VerificationError):
         return None  # `verify` has told it
     connection_id = _connection_id(context)
     heading, text = _words(event, context)
@@ -181,8 +181,7 @@ def _failed(exception: object) -> str:
 
 
 def _link(event: str, dag_run: Any, task_id: str) -> str:
-    base = conf.get("api", "base_url", fallback="").rstrip("/")
-    run = f"{base}/dags/{quote(dag_run.dag_id, safe='')}/runs/{quote(dag_run.run_id, safe='')}"
     if event == WAITS:
-        return f"{run}/tasks/{quote(task_id, safe='')}/required_actions"
+        return with_host(answer_url(dag_run.dag_id, dag_run.run_id, task_id))
+    run = with_host(run_url(dag_run.dag_id, dag_run.run_id))
     return f"{run}/plugin/rebalance" if dag_run.dag_id == REBALANCE_DAG else run

@@ -1,4 +1,4 @@
-"""How an error of a step ends an Airflow task: tried again, failed for good, or skipped with all that follows."""
+"""How an error of a step ends an Airflow task: tried again, failed for good, expired, or skipped with what follows."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any, ParamSpec, TypeVar
 
+from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
-from kafka_rebalance.errors import NothingToDoError
+from kafka_rebalance.errors import ApprovalExpiredError, NothingToDoError
 from kafka_rebalance.steps.failures import final_text, is_final, telling_cluster_writes
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
@@ -27,6 +28,8 @@ def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
                 return function(*args, **kwargs)
         except NothingToDoError as nothing:
             raise AirflowSkipException(str(nothing)) from nothing
+        except ApprovalExpiredError as expired:
+            raise HITLTimeoutError(str(expired)) from expired
         except Exception as failed:
             if is_final(failed):
                 raise AirflowFailException(final_text(failed)) from failed

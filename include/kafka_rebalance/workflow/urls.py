@@ -49,3 +49,8 @@ def with_host(url: str) -> str:
 def run_url(dag_id: str, run_id: str) -> str:
     """The Dag run in Airflow."""
     return f"{base_path()}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}"
+
+
+def answer_url(dag_id: str, run_id: str, task_id: str) -> str:
+    """Where a request of the run is answered."""
+    return f"{run_url(dag_id, run_id)}/tasks/{quote(task_id, safe='')}/required_actions"

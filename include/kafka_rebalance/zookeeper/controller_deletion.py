@@ -52,7 +52,7 @@ def plan_election(client: KazooClient) -> tuple[ElectionPlan, ClusterView] | Non
     return plan, view
 
 
-def elect_controller(client: KazooClient, plan: ElectionPlan, consent: str) -> bool:
+def delete_controller(client: KazooClient, plan: ElectionPlan, consent: str) -> bool:
     """Deletes `/controller`, so that the brokers elect another one; False where the plan's controller is not there any
     more: then nothing is deleted.
 

@@ -1,24 +1,23 @@
-"""Reads the cluster from ZooKeeper: one view of it, dynamic configs, and whether its controller is settled."""
+"""Reads the cluster from ZooKeeper: one view of it, and dynamic configs."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from types import MappingProxyType
 from typing import TypeVar
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.errors import ClusterNotReadyError, ReadError
+from kafka_rebalance.errors import ReadError
 from kafka_rebalance.kafka.java_text import INT_MAX
-from kafka_rebalance.model.cluster_view import BatchView, BrokerRegistration, ClusterView, Controller, SettledController
+from kafka_rebalance.model.cluster_view import BatchView, BrokerRegistration, ClusterView
 from kafka_rebalance.model.partition import PartitionState, PartitionView, TopicAssignment, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, exists, read_children, read_znodes, sync
+from kafka_rebalance.zookeeper.settled_controller import read_controller
 from kafka_rebalance.zookeeper.znodes import (
     decode_broker,
     decode_cluster_id,
     decode_config,
-    decode_controller,
-    decode_controller_epoch,
     decode_election,
     decode_partition_state,
     decode_reassignment,
@@ -29,7 +28,6 @@ from kafka_rebalance.zookeeper.znodes import (
 K = TypeVar("K")
 
 DEFAULT_BROKER = -1  # stands for /config/brokers/<default>
-EPOCHS_OF_A_STORM = 3  # an ordinary failover between two reads adds one
 
 
 def read_cluster_view(
@@ -45,7 +43,7 @@ def read_cluster_view(
     """
     sync(client)
     # Before the topics: where it is gone, topics and states read afterwards are those after the reassignment.
-    elected = _read_controller(client)
+    elected = read_controller(client)
     requested = read_znodes(client, [paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, paths.CLUSTER_ID])
     cluster_id = requested[paths.CLUSTER_ID]
     if cluster_id is None:
@@ -100,7 +98,7 @@ def read_batch_view(client: KazooClient, partitions: Collection[TopicPartition])
     # Before the topics, as in `read_cluster_view`.
     requested = read_znodes(client, [paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION])
     reassignment, election = requested[paths.REASSIGN_PARTITIONS], requested[paths.PREFERRED_ELECTION]
-    elected = _read_controller(client)
+    elected = read_controller(client)
     return BatchView(
         brokers=frozenset(_read_broker_ids(client)),
         partitions=_read_partitions(client, {tp.topic for tp in partitions}, only=frozenset(partitions)),
@@ -130,16 +128,6 @@ def _read_brokers(client: KazooClient) -> dict[int, BrokerRegistration]:
     # A broker that left between listing and reading is no longer registered: the znode is ephemeral.
     found = {broker: znode for broker in ids if (znode := znodes[paths.broker_path(broker)]) is not None}
     return {broker: decode_broker(broker, data, stat.czxid) for broker, (data, stat) in found.items()}
-
-
-def _read_controller(client: KazooClient) -> tuple[Controller, int] | None:
-    """The controller, and the session that elected it."""
-    znodes = read_znodes(client, [paths.CONTROLLER, paths.CONTROLLER_EPOCH])
-    controller, epoch = znodes[paths.CONTROLLER], znodes[paths.CONTROLLER_EPOCH]
-    if controller is None:
-        return None
-    decoded = decode_controller(controller[0], 0 if epoch is None else decode_controller_epoch(epoch[0]))
-    return (decoded, controller[1].ephemeralOwner) if decoded.broker >= 0 else None
 
 
 def _read_partitions(
@@ -230,46 +218,3 @@ def _read_configs(client: KazooClient, entities: Mapping[K, str]) -> dict[K, dic
         znode = znodes[paths.config_path(entity)]
         configs[key] = {} if znode is None else decode_config(znode[0], entity)
     return configs
-
-
-def check_controller_stable(client: KazooClient, pause: Callable[[], None]) -> SettledController:
-    """The live controller, read twice with `pause` between. Raises ClusterNotReadyError, ReadError.
-
-    A znode that no controller can take over with makes every broker resign in turn: tens of epochs a second, while
-    nothing that is requested happens. A KRaft controller owns the cluster during a migration (3.4+).
-    """
-    before = _read_live_controller(client)
-    pause()
-    after = _read_live_controller(client)
-    grown = after.epoch - before.epoch
-    if grown > EPOCHS_OF_A_STORM:
-        raise ClusterNotReadyError(
-            f"The controller epoch grew from {before.epoch} to {after.epoch} between two reads: brokers resign as "
-            "controller one after the other. Nothing was written. Look for the exception in the controllers' logs; "
-            "usually one znode holds what Kafka cannot read."
-        )
-    return SettledController(after, (before.epoch, after.epoch))
-
-
-def _read_live_controller(client: KazooClient) -> Controller:
-    sync(client)
-    elected = _read_controller(client)
-    if elected is None:
-        raise ClusterNotReadyError(
-            f"There is no controller ({paths.CONTROLLER} is absent). Nothing was written. "
-            "Try again when the brokers have elected one."
-        )
-    controller, session = elected
-    if controller.kraft_epoch >= 0:
-        raise ClusterNotReadyError(
-            f"A KRaft controller (epoch {controller.kraft_epoch}) owns the cluster: it is being migrated from "
-            "ZooKeeper. Nothing was written. Reassign through the Kafka API instead."
-        )
-    registration = read_znodes(client, [paths.broker_path(controller.broker)])[paths.broker_path(controller.broker)]
-    # Both znodes are ephemeral: of one session, or the broker that was elected is not the one that is registered.
-    if registration is None or registration[1].ephemeralOwner != session:
-        raise ClusterNotReadyError(
-            f"{paths.CONTROLLER} names broker {controller.broker}, which is not registered in its session. "
-            "Nothing was written. Try again when the brokers have elected a live one."
-        )
-    return controller

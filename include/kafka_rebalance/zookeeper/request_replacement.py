@@ -12,7 +12,14 @@ from collections.abc import Collection, Sequence
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import WriteError
-from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, Fate, Way, check_consent, has_fate, plan_cancel
+from kafka_rebalance.execution.cancel.cancel_fates import (
+    CancelPlan,
+    CancelWay,
+    Fate,
+    check_consent,
+    has_fate,
+    plan_cancel,
+)
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.replica_list import replica_list_problem
@@ -36,7 +43,7 @@ def ask_for_original_lists(
     ApprovalError without the plan's consent, and WriteError, with nothing written, where the plan is one for 2.4+, the
     request names anything that is not the plan's, or a partition must not be taken back as it is now.
     """
-    if plan.way is not Way.ZNODE:
+    if plan.way is not CancelWay.ZNODE:
         raise WriteError(
             f"{paths.REASSIGN_PARTITIONS} is only replaced below 2.4; from 2.4 on Kafka's API cancels. Nothing was "
             "written."
@@ -49,7 +56,7 @@ def ask_for_original_lists(
         found = _read(client, plan.moves)
         view = read_cluster_view(client, topics)
         _check_cluster(plan, view)
-        steps = plan_cancel(plan.moves, view, Way.ZNODE, asked=asked)
+        steps = plan_cancel(plan.moves, view, CancelWay.ZNODE, asked=asked)
         back = tuple(step.move for step in has_fate(steps, Fate.BACK))
         for step in has_fate(steps, Fate.BLOCKED):
             raise _refused(f"{step.move.topic_partition} {step.note}")

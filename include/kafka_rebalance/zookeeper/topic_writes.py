@@ -121,7 +121,7 @@ def create_topic(
     return repeat(paths.topic_path(topic), attempt)
 
 
-def add_partitions(
+def write_more_partitions(
     client: KazooClient,
     topic: str,
     added: Mapping[int, Sequence[int]],

@@ -18,10 +18,11 @@ from kafka_rebalance.kafka.assignment import assign_replicas
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition, topic_identities
-from kafka_rebalance.workflow.reassignment.elections import elect_preferred, led_by_first
+from kafka_rebalance.steps.reassignment.elect_preferred import elect_preferred, led_by_first
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.topic_writes import create_topic, delete_topic, read_unfinished
 from kafka_rebalance.zookeeper.writer import create_election
 from kafka_rebalance.zookeeper.znodes import decode_controller, paths

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from kafka_rebalance.admin.cluster_id import read_cluster_id
-from kafka_rebalance.admin.effective_configs import read_broker_configs
+from kafka_rebalance.admin.effective_configs import read_effective_configs
 from kafka_rebalance.admin.offsets import read_end_offsets, read_start_offsets
 from kafka_rebalance.admin.replica_sizes import read_log_dirs
 from kafka_rebalance.errors import ReadError
@@ -76,7 +76,7 @@ def test_brokers_and_zookeeper_tell_the_same_cluster_id(cluster, kafka):
 
 
 def test_effective_configs_say_on_which_level_each_was_set(cluster, kafka):
-    configs = read_broker_configs(kafka, sorted(cluster.brokers))
+    configs = read_effective_configs(kafka, sorted(cluster.brokers))
     assert set(configs) == set(cluster.brokers)
     for broker, values in configs.items():
         assert values["log.segment.bytes"] == ConfigValue("1073741824", "DEFAULT_CONFIG")
@@ -113,6 +113,6 @@ def set_config(client, entity: str, config: dict[str, str]) -> None:
 
 def wait_for(kafka: KafkaConnection, broker: int, key: str, expected: ConfigValue) -> None:
     give_up = time.monotonic() + 30
-    while (found := read_broker_configs(kafka, [broker])[broker][key]) != expected:
+    while (found := read_effective_configs(kafka, [broker])[broker][key]) != expected:
         assert time.monotonic() < give_up, f"{key} of broker {broker} is {found}, not {expected}"
         time.sleep(0.05)

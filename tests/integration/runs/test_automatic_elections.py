@@ -62,7 +62,7 @@ def test_it_is_told_before_the_approval_expected_meanwhile_and_the_end_is_the_ap
     while batch is not None:
         event, lines = run.follow(batch)
         assert event is not None
-        assert event["state"] == "done"
+        assert event.state == "done"
         said += lines
         # The controller elects before our own election of this batch has its turn.
         wait("every preferred leader leads", lambda: all(is_led_by_its_first(client)))

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from kafka_rebalance.workflow import tasks
+from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.workflow.retries import run_step
 from local_cluster import LocalCluster
 from local_cluster.machine.ports import free_port
@@ -58,7 +58,7 @@ def snapshot(
 ) -> Iterator[Callable[..., str]]:
     """Calls the snapshot task, which must refuse, and gives the error's text; the cluster must be as it was."""
     before = tree(zookeeper)
-    monkeypatch.setattr("kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0.1)
 
     def attempt(
         *,
@@ -83,7 +83,7 @@ def snapshot(
         pushed: dict[str, Any] = {}
         with pytest.raises(Exception) as caught:
             run_step(
-                tasks.snapshot,
+                take_snapshot,
                 run,
                 {"kafka_conn_id": CONNECTION, **params},
                 ti=SimpleNamespace(xcom_push=pushed.__setitem__),

@@ -14,16 +14,13 @@ from kazoo.client import KazooClient
 from kafka_rebalance.admin import running_reassignments
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
+from kafka_rebalance.steps.run.stop_requests import read_control
+from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.run.control import read_control
-from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import (
-    check_controller_stable,
-    read_broker_configs,
-    read_cluster_view,
-    read_topic_configs,
-)
+from kafka_rebalance.zookeeper.reader import read_broker_configs, read_cluster_view, read_topic_configs
+from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from local_cluster import LocalCluster
 from support.kafka.on_versions import BOTH_KINDS
 from support.runs.cancel_run import CancelRun
@@ -106,7 +103,7 @@ def test_a_move_that_is_cancelled_in_mid_copy_leaves_the_cluster_as_it_was_and_a
 
     event, _ = run.follow(batch)
     assert event is not None
-    assert event["state"] == "cancelled"
+    assert event.state == "cancelled"
     assert read_control(run.folder).cancelled is not None
     run.release()
     assert canceller.verify()["passed"] is True
@@ -150,17 +147,17 @@ def test_what_the_controller_reassigns_is_listed_and_a_cancel_by_somebody_else_i
     going = {TopicPartition(topic, n): partition.target for n, partition in partitions(zookeeper, topic).items()}
     if not running_reassignments.can_cancel(kafka):
         assert running_reassignments.read_reassignments(kafka) == {}, "below 2.4 only the request znode reassigns"
-        change_rate(run.folder, FAST, by="olive")
+        change_rate(airflow_deployment(), run.folder, FAST, by="olive")
         event, _ = run.follow(batch)
         assert event is not None
-        assert event["state"] == "done"
+        assert event.state == "done"
     else:
         assert running_reassignments.read_reassignments(kafka) == going
         assert running_reassignments.cancel_reassignments(kafka, going) == set(going)
         event, _ = run.follow(batch)
         assert event is not None
-        assert event["state"] == "taken_back"
-        assert f"Somebody else cancelled batch {batch}" in event["message"]
+        assert event.state == "taken_back"
+        assert f"Somebody else cancelled batch {batch}" in event.message
         with pytest.raises(AirflowFailException, match="not requested again"):
             run.resume(event)
         assert running_reassignments.read_reassignments(kafka) == {}

@@ -16,7 +16,8 @@ from kafka_rebalance.admin.replica_sizes import read_replica_sizes
 from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.znodes import paths
 from local_cluster import LocalCluster
 from support.runs.cancel_run import CancelRun

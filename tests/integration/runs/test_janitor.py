@@ -13,14 +13,15 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
-from kafka_rebalance.admin.effective_configs import read_broker_configs
+from kafka_rebalance.admin.effective_configs import read_effective_configs
 from kafka_rebalance.errors import ReadError, ThrottleError, UnwatchedError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.kafka.throttles import RATE_KEYS
 from kafka_rebalance.model.connection import KafkaConnection
+from kafka_rebalance.steps.janitor import look_after_cluster, look_after_lease
+from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.throttle import janitor
-from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from local_cluster import LocalCluster
 from support import waiting
@@ -65,8 +66,8 @@ def topic(cluster: LocalCluster, fresh_topic_name: Callable[[], str], zookeeper:
 def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, topic: str) -> InProcessRun:
     """A run that is to move the topic from broker 2 to 4, approved at a rate at which that takes 8 s."""
     made = InProcessRun(tmp_path, cluster, monkeypatch)
-    monkeypatch.setattr(janitor, "WATCH_SECONDS", 0)
-    monkeypatch.setattr(janitor, "read_standing", lambda *_: AirflowState.GONE)
+    monkeypatch.setattr(look_after_cluster, "WATCH_SECONDS", 0)
+    monkeypatch.setattr(look_after_lease, "read_standing", lambda *_: AirflowState.GONE)
     made.plan(topics_in=[topic], job="drain", drain=[2], brokers_out=[1])
     made.approve("light", SLOW)
     return made
@@ -74,7 +75,7 @@ def run(tmp_path: Path, cluster: LocalCluster, monkeypatch: pytest.MonkeyPatch, 
 
 def tend() -> dict[str, Any]:
     params = {"kafka_conn_id": None, "clean": [], "break_lock": None}
-    return run_step(janitor.tend, janitors_run(), CONNECTION, params)
+    return run_step(look_after_cluster.look_after_cluster, janitors_run(), CONNECTION, params)
 
 
 def replicas(client: KazooClient, topic: str) -> tuple[set[int], set[int]]:
@@ -93,7 +94,7 @@ def is_in_sync(client: KazooClient, topic: str) -> bool:
 
 def dynamic_rates(cluster: LocalCluster, broker: int) -> dict[str, str | None]:
     """The throttle's rates that the broker itself says it uses; 2.0 does not tell them."""
-    values = read_broker_configs(KafkaConnection(cluster.bootstrap_servers), [broker])[broker]
+    values = read_effective_configs(KafkaConnection(cluster.bootstrap_servers), [broker])[broker]
     return {key: values[key].value for key in RATE_KEYS if key in values and values[key].source.startswith("DYNAMIC")}
 
 
@@ -108,7 +109,7 @@ def test_the_throttle_of_a_run_that_is_gone_is_kept_while_it_copies_and_taken_of
         tend()
     assert throttles(zookeeper) == held
     assert not is_in_sync(zookeeper, topic)
-    change_rate(run.folder, FAST, by="olive")
+    change_rate(airflow_deployment(), run.folder, FAST, by="olive")
     if cluster.version != "2.0.1":
         wait("broker 4 has the new rate", lambda: set(dynamic_rates(cluster, 4).values()) == {str(FAST)})
 
@@ -136,7 +137,7 @@ def test_brokers_that_were_down_return_without_a_throttle(
         with pytest.raises(UnwatchedError):
             tend()
         assert b"throttled" in zookeeper.get("/config/brokers/4")[0]
-        change_rate(run.folder, FAST, by="olive")
+        change_rate(airflow_deployment(), run.folder, FAST, by="olive")
     finally:
         cluster.start_broker(4)
     wait("the move has ended", lambda: is_in_sync(zookeeper, topic) and zookeeper.exists(REASSIGN) is None)

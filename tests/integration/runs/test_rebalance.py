@@ -19,7 +19,8 @@ from kafka_rebalance.errors import ExecutionError, ThrottleError
 from kafka_rebalance.kafka.throttles import FOLLOWER_RATE, FOLLOWER_REPLICAS, LEADER_RATE, LEADER_REPLICAS
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
-from kafka_rebalance.workflow.throttle.rate_change import change_rate
+from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from local_cluster import LocalCluster
@@ -178,10 +179,10 @@ def test_a_task_that_is_restarted_in_mid_copy_follows_and_writes_nothing_twice(
     assert f"topics/{name}" in throttles(zookeeper)
     event, said = run.follow(batch, until=lambda: any("of 13.4 MiB" in line for line in run.said))
     assert event is None, said
-    change_rate(run.folder, FAST, by="olive")
+    change_rate(airflow_deployment(), run.folder, FAST, by="olive")
     event, then = run.follow(batch)
     assert event is not None
-    assert event["state"] == "done"
+    assert event.state == "done"
     told = [line for line in said + then if " MiB" in line]
     assert all("of 13.4 MiB" in line for line in told), told  # also when the new replica leads
     assert run.resume(event) is None
@@ -276,8 +277,8 @@ def test_a_target_that_goes_away_in_mid_copy_stalls_the_run_keeps_the_throttle_a
     try:
         event, said = run.follow(batch, stall_seconds=1)
         assert event is not None
-        assert event["state"] == "stalled"
-        assert "Broker 4 is not registered" in event["message"]
+        assert event.state == "stalled"
+        assert "Broker 4 is not registered" in event.message
         assert any("waiting for broker 4" in line for line in said)
         with pytest.raises(ExecutionError, match="made no progress"):
             run.resume(event)
@@ -288,7 +289,7 @@ def test_a_target_that_goes_away_in_mid_copy_stalls_the_run_keeps_the_throttle_a
     finally:
         cluster.start_broker(4)
     assert run.request() == batch
-    change_rate(run.folder, FAST, by="olive")
+    change_rate(airflow_deployment(), run.folder, FAST, by="olive")
     event, _ = run.follow(batch)
     assert event is not None
     assert run.resume(event) is None

@@ -13,11 +13,13 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.steps.clusters import VERDICT
+from kafka_rebalance.steps.nightly import check_cluster
+from kafka_rebalance.steps.rebalance.ask_for_approval import CandidateApproval
+from kafka_rebalance.steps.run_folder import open_run_folder
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
-from kafka_rebalance.workflow.approval import CandidateApprovalOperator
-from kafka_rebalance.workflow.nightly import balance
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.run.folder import open_run_folder
 from local_cluster import LocalCluster
 from local_cluster.jars.locked_jars import VERSIONS
 from support.runs.rebalance_run import CONNECTION, InProcessRun
@@ -158,9 +160,7 @@ def test_segment_bytes_lowered_below_the_fetch_size_stops_the_approval_and_nothi
     proposals = run.plan(topics_in=[topic], job="drain", drain=[1])
     moving = {c["name"] for c in proposals["candidates"] if c["moved_replicas"]}
     assert moving
-    offer = CandidateApprovalOperator(task_id="approve", run_folder="", nonce="").offer(
-        open_run_folder(str(run.folder))
-    )
+    offer = CandidateApproval().offer(open_run_folder(airflow_deployment(), str(run.folder)))
     assert not moving & set(offer.digests)
     assert offer.refused is not None
     assert f"topic {topic}, broker " in offer.refused
@@ -235,11 +235,11 @@ def test_values_written_by_hand_and_throttles_left_are_found_by_the_nightly_chec
     configure(f"topics/{names['throttled']}", {"follower.replication.throttled.replicas": "0:1"})
     configure("brokers/1", {"leader.replication.throttled.rate": "1000000"})
     before = tree(zookeeper)
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert tree(zookeeper) == before
     assert verdict["segment_errors"] == 1
-    path = next(tmp_path.rglob(balance.VERDICT))
-    found = json_files.read_json(path.parent, balance.VERDICT)["segments"]["findings"]
+    path = next(tmp_path.rglob(VERDICT))
+    found = json_files.read_json(path.parent, VERDICT)["segments"]["findings"]
     told = {(f["rule"], *f["topics"], *f["brokers"]): f for f in found}
     assert "Not a number of type INT" in told["unloadable", names["unloadable"]]["text"]
     assert "a topic's is segment.bytes" in told["ignored", names["ignored"]]["text"]

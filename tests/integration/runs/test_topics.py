@@ -11,8 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.connection import ClusterConnection, ZooKeeperConnection
+from kafka_rebalance.steps.topics.request import END
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.topics import tasks as topics
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client, read_znodes
 from kafka_rebalance.zookeeper.reader import read_cluster_view
@@ -233,10 +233,10 @@ def test_what_must_not_be_is_refused_before_anybody_is_asked(
 @MIDDLE
 def test_if_exists_and_if_not_exists_make_nothing_of_it(run: Callable[..., TopicRun], fresh_topic_name: Names) -> None:
     topic = fresh_topic_name()
-    assert run().request(action="delete", topic=topic, if_exists=True)["next"] == topics.END
+    assert run().request(action="delete", topic=topic, if_exists=True)["next"] == END
     creation = {"action": "create", "topic": topic, "partitions": 1, "replication_factor": 1}
     run().carry_out(**creation)
-    assert run().request(**creation, if_not_exists=True)["next"] == topics.END
+    assert run().request(**creation, if_not_exists=True)["next"] == END
     with pytest.raises(AirflowFailException, match="already exists"):
         run().request(**creation)
 
@@ -329,7 +329,7 @@ def test_a_cluster_without_a_policy_can_be_looked_at_and_not_changed(
 ) -> None:
     looked = run()
     (tmp_path / "policies" / f"{CONNECTION}.yaml").unlink()
-    assert looked.request(action="list")["next"] == topics.END
+    assert looked.request(action="list")["next"] == END
     with pytest.raises(AirflowFailException, match=r"PolicyError.*read-only"):
         looked.request(action="create", topic=fresh_topic_name(), partitions=1, replication_factor=1)
 

@@ -13,9 +13,9 @@ from airflow.sdk.exceptions import AirflowFailException
 from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.workflow import tasks
+from kafka_rebalance.steps.rebalance.verify import verify
+from kafka_rebalance.steps.run import stop_requests
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from local_cluster import LocalCluster
@@ -48,7 +48,7 @@ def test_two_triggers_watch_and_one_writes_until_somebody_asks_to_stop(
         events = asyncio.run(_both(arguments))
         assert events == [{"state": "done", "batch": 1, "message": ""}] * 2
         assert [run.resume(event) for event in events] == [2, 2]
-        control.ask_stop(run.folder, "olive")
+        stop_requests.ask_stop(run.folder, "olive")
         _, arguments = run.deferred.trigger.serialize()
         done, again = asyncio.run(_both(arguments))
         for event in (done, again):
@@ -57,7 +57,7 @@ def test_two_triggers_watch_and_one_writes_until_somebody_asks_to_stop(
         assert client.exists(REASSIGN) is None
         run.release()
         with pytest.raises(AirflowFailException, match="1 approved partitions were not moved"):
-            run_step(tasks.verify, run.dag_run, run.decision)
+            run_step(verify, run.dag_run, run.decision)
         moved = {tp: state.replicas for tp, state in read_cluster_view(client, [name]).partitions.items()}
         assert sum(1 in replicas for replicas in moved.values()) == 1
         left = json_files.read_json(run.folder, json_files.VERIFICATION)["not_moved"]["partitions"]

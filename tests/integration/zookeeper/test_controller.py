@@ -9,14 +9,16 @@ from typing import Any
 import pytest
 from kazoo.client import KazooClient
 
+from kafka_rebalance.documents.controller import controller_document
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow.controller import controller_document
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.writer import create_reassignment
 from local_cluster import LocalCluster
+from support.documents.as_in_a_file import in_json
 from support.waiting import wait
 
 DIGEST = "d" * 64
@@ -32,7 +34,7 @@ def described(client: KazooClient, pause: Callable[[], None] = lambda: None) -> 
     settled = check_controller_stable(client, pause)
     document = controller_document(read_cluster_view(client), settled)
     assert document is not None
-    return document
+    return in_json(document)
 
 
 def test_the_controller_is_described_as_its_znodes_have_it(cluster: LocalCluster, client: KazooClient) -> None:

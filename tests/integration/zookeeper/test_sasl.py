@@ -17,7 +17,7 @@ from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.topic_writes import add_partitions, create_topic, delete_topic, set_topic_configs
+from kafka_rebalance.zookeeper.topic_writes import create_topic, delete_topic, set_topic_configs, write_more_partitions
 from kafka_rebalance.zookeeper.writer import create_reassignment
 from local_cluster.jars.class_path import kafka_jars
 from local_cluster.jvms.server_settings import JVM_OPTIONS, write_log4j, zookeeper_properties
@@ -124,7 +124,7 @@ def test_topics_get_the_rights_of_kafkas_own_znodes(hosts):
         create_topic(client, "made", {0: (1, 2)}, {}, version="3.9.2", registered={1, 2})
         made = topic_identities(read_cluster_view(client, ["made"]).partitions)["made"]
         set_topic_configs(client, "made", {"retention.ms": "5"}, version="3.9.2", expected=made)
-        add_partitions(client, "made", {1: (2, 1)}, expected=made, registered={1, 2})
+        write_more_partitions(client, "made", {1: (2, 1)}, expected=made, registered={1, 2})
         delete_topic(client, "made", expected=made)
         (change,) = client.get_children("/config/changes")[-1:]
         told = f"/config/changes/{change}"
@@ -140,7 +140,7 @@ def test_a_user_without_rights_changes_no_topic(hosts):
         with refused:
             create_topic(client, "new", {0: (1, 2)}, {}, version="3.9.2", registered={1, 2})
         with refused:
-            add_partitions(client, "audit", {1: (2, 1)}, expected=audit, registered={1, 2})
+            write_more_partitions(client, "audit", {1: (2, 1)}, expected=audit, registered={1, 2})
         with refused:
             set_topic_configs(client, "audit", {"retention.ms": "5"}, version="3.9.2", expected=audit)
         with refused:

@@ -17,12 +17,12 @@ from kafka_rebalance.zookeeper.reader import read_cluster_view, read_topic_confi
 from kafka_rebalance.zookeeper.topic_writes import (
     Created,
     Deletion,
-    add_partitions,
     create_topic,
     delete_topic,
     read_deletion,
     read_unfinished,
     set_topic_configs,
+    write_more_partitions,
 )
 from kafka_rebalance.zookeeper.writer import Outcome
 from kafka_rebalance.zookeeper.znode_writes import commit
@@ -93,7 +93,7 @@ def test_added_partitions_are_led_and_the_others_stay_as_they_were(cluster, clie
     cluster.produce(topic, {0: 1_000})
     before, approved = read_cluster_view(client, [topic]).partitions, identity(client, topic)
     for _ in range(2):
-        add_partitions(client, topic, MORE, expected=approved, registered=cluster.brokers)
+        write_more_partitions(client, topic, MORE, expected=approved, registered=cluster.brokers)
     wait("the new ones are led", lambda: not read_unfinished(client, topic, MORE, expected=approved))
     after = read_cluster_view(client, [topic]).partitions
     assert {key.partition: view.replicas for key, view in after.items()} == NEW | MORE
@@ -168,7 +168,7 @@ def test_while_its_reassignment_runs_a_topic_is_neither_expanded_nor_deleted(clu
     approved = identity(client, moving)
     before = client.get(f"/brokers/topics/{moving}"), client.get(REASSIGN)
     with pytest.raises(WriteError, match=r"it is being reassigned\. Nothing was written"):
-        add_partitions(client, moving, {2: (3, 4)}, expected=approved, registered={2, 3, 4})
+        write_more_partitions(client, moving, {2: (3, 4)}, expected=approved, registered={2, 3, 4})
     with pytest.raises(WriteError, match=r"it is being reassigned\. Nothing was written"):
         delete_topic(client, moving, expected=approved)
     assert (client.get(f"/brokers/topics/{moving}"), client.get(REASSIGN)) == before

@@ -14,11 +14,11 @@ from kafka_rebalance.model.partition import TopicIdentity, topic_identities
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_assignments, read_cluster_view
 from kafka_rebalance.zookeeper.topic_writes import (
-    add_partitions,
     create_topic,
     delete_topic,
     read_unfinished,
     set_topic_configs,
+    write_more_partitions,
 )
 from support.kafka.kafka_classes import KafkaClasses
 from support.waiting import wait
@@ -117,7 +117,7 @@ def test_a_topic_of_ours_is_in_the_end_like_one_of_kafkas_tool(cluster, classes,
     assert len(topic_tree(client, ours)) == 2 + 1 + 2 * len(first)
 
     tool.topics("alter", theirs, "--partitions", "4", "--replica-assignment", ALL)
-    add_partitions(client, ours, more, expected=identity(client, ours), registered=cluster.brokers)
+    write_more_partitions(client, ours, more, expected=identity(client, ours), registered=cluster.brokers)
     settled(every)
     assert topic_tree(client, ours) == topic_tree(client, theirs)
     assert len(topic_tree(client, ours)) == 2 + 1 + 2 * len(every)
@@ -151,7 +151,7 @@ def test_replicas_that_kafka_chose_are_some_that_we_could_have_chosen(cluster, c
 
     tool.topics("alter", theirs, "--partitions", "14")
     added = assignment.add_partitions(theirs, chosen, 14, brokers, racks=racks)
-    add_partitions(client, ours, added, expected=identity(client, ours), registered=brokers)
+    write_more_partitions(client, ours, added, expected=identity(client, ours), registered=brokers)
     for name in (theirs, ours):
         wait(f"{name} is led", lambda name=name: not read_unfinished(client, name, {**chosen, **added}))
     assert topic_tree(client, ours) == topic_tree(client, theirs)
@@ -193,7 +193,7 @@ def test_we_write_what_the_tool_of_that_version_writes(cluster, classes, client,
         expected = identity_below(below)
 
         tool.topics("alter", "T", "--partitions", "4", "--replica-assignment", ALL)
-        add_partitions(below, "T", more, expected=expected, registered=range(1, 5))
+        write_more_partitions(below, "T", more, expected=expected, registered=range(1, 5))
         assert len(check_same()["/brokers/topics/T"][0]["partitions"]) == len(every)
 
         tool.configure("T", CHANGES)

@@ -17,11 +17,11 @@ from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import (
-    check_controller_stable,
     read_broker_configs,
     read_cluster_view,
     read_topic_configs,
 )
+from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.writer import Outcome, create_election, create_reassignment
 from kafka_rebalance.zookeeper.znode_writes import check_size, create_znode
 from support.waiting import wait

@@ -13,14 +13,16 @@ from airflow.providers.standard.operators.empty import EmptyOperator
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning import planner
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.workflow.approval import CandidateApprovalOperator
-from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.run.folder import create_run_folder
-from kafka_rebalance.workflow.segment_audit import write_audit
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.run.snapshot_audit import write_audit
+from kafka_rebalance.steps.run_folder import create_run_folder
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from support.documents.segment_configs import configs_document
+from support.plans.plan_once import plan_once
 
+APPROVAL = "kafka_rebalance.steps.rebalance.ask_for_approval.CandidateApproval"
 POLICY = "approvers: [uma, olive]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 5000000\n"
 BROKERS = [{"broker": number, "rack": f"r{number % 3}"} for number in (1, 2, 3, 4)]
 SKEWED = [
@@ -57,7 +59,7 @@ class World:
         self.dag_run = SimpleNamespace(
             dag_id="kafka_rebalance", run_id="run", triggering_user_name="olive", run_type="manual"
         )
-        self.folder, self.nonce = create_run_folder("prod", self.dag_run)
+        self.folder, self.nonce = create_run_folder(airflow_deployment(), "prod", self.dag_run)
         settings = policy.tighten(Settings(), cluster_bytes=100_000_000)
         digest = write_snapshot(self.folder / "snapshot", BROKERS, partitions)
         json_files.write_json(self.folder, json_files.SETTINGS, settings.to_mapping())
@@ -84,10 +86,12 @@ class World:
             },
         )
         json_files.write_json(self.folder / "snapshot", json_files.CONFIGS, configs_document({"orders": topic_config}))
-        planner.run(self.folder / "snapshot", self.folder, settings)
+        plan_once(self.folder, settings)
         write_audit(self.folder, None)
         self.xcom: dict[str, Any] = {}
-        self.operator = CandidateApprovalOperator(task_id="approve", run_folder=str(self.folder), nonce=self.nonce)
+        self.operator = ApprovalOperator(
+            task_id="approve", approval=APPROVAL, run_folder=str(self.folder), nonce=self.nonce
+        )
         behind = [EmptyOperator(task_id=name) for name in ("hold_throttle", "reassign", "release_throttle", "verify")]
         behind[2].is_teardown = True
         task = SimpleNamespace(get_flat_relatives=lambda upstream: behind)
@@ -114,7 +118,7 @@ class World:
     @property
     def noted(self) -> list[dict[str, Any]]:
         """The ledger's rows of answers."""
-        found = ledger.read("decisions", "prod", 1)
+        found = ledger_rows.read(airflow_deployment(), "decisions", "prod", 1)
         assert found.unreadable == ()
         return found.rows
 
@@ -122,7 +126,7 @@ class World:
     def decision(self) -> dict[str, Any]:
         return json_files.read_json(self.folder, json_files.DECISION)
 
-    def ask(self) -> CandidateApprovalOperator:
+    def ask(self) -> ApprovalOperator:
         with pytest.raises(Asked):
             self.operator.execute(self.context)
         return self.operator

@@ -19,14 +19,24 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.approval_rules import labels
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import tasks
-from kafka_rebalance.workflow.approval import CandidateApprovalOperator
+from kafka_rebalance.steps.rebalance import (
+    check_spark_arguments,
+    elect_leaders,
+    record,
+    render_report,
+    take_snapshot,
+    verify,
+)
+from kafka_rebalance.steps.rebalance.ask_for_approval import CandidateApproval
+from kafka_rebalance.steps.throttle.hold_throttle import hold_throttle
+from kafka_rebalance.steps.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow.hooks import read_connection
+from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.throttle import throttling
 from kafka_rebalance.workflow.triggers import BatchTrigger
+from support.airflow.approval_requests import APPROVAL
 from support.airflow.spark_submits import rebalance_submit
+from support.plans.plan_once import plan_once
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun
 
@@ -86,28 +96,32 @@ class Workers:
             seen = watcher.look(time.time(), lambda _: None)
             self.cluster.step()
         watcher.close()
-        self.events[task] = seen
+        self.events[task] = seen.to_event()
         self.set_state(task, State.SCHEDULED)
 
     def _snapshot(self) -> None:
         pushed = self.xcoms.setdefault("snapshot", {})
-        run_step(tasks.snapshot, self.run.dag_run, PARAMS, ti=SimpleNamespace(xcom_push=pushed.__setitem__))
+        run_step(
+            take_snapshot.take_snapshot, self.run.dag_run, PARAMS, ti=SimpleNamespace(xcom_push=pushed.__setitem__)
+        )
 
     def _plan(self) -> None:
         folder = Path(self._pull("snapshot", "run_folder"))
         nonce, metrics = (self._pull("snapshot", key) for key in ("nonce", "metrics"))
         dag_run = self.run.dag_run
-        run_step(tasks.check_not_begun, dag_run, rebalance_submit(folder, nonce, metrics, dag_run))
+        run_step(
+            check_spark_arguments.check_spark_arguments, dag_run, rebalance_submit(folder, nonce, metrics, dag_run)
+        )
         given = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
-        planner.run(folder / json_files.SNAPSHOT_FOLDER, folder, given)
+        plan_once(folder, given)
 
     def _render_report(self) -> None:
-        run_step(tasks.render_report, self.run.dag_run, self._pull("snapshot", "run_folder"))
+        run_step(render_report.render_report, self.run.dag_run, self._pull("snapshot", "run_folder"))
 
     def _approve(self) -> State | None:
         folder = self._pull("snapshot", "run_folder")
-        operator = CandidateApprovalOperator(
-            task_id="approve", run_folder=folder, nonce=self._pull("snapshot", "nonce")
+        operator = ApprovalOperator(
+            task_id="approve", approval=APPROVAL, run_folder=folder, nonce=self._pull("snapshot", "nonce")
         )
         pushed = self.xcoms.setdefault("approve", {})
         behind = ("hold_throttle", "reassign", "elect_leaders", "verify", "record")
@@ -123,7 +137,7 @@ class Workers:
             if choice is None:
                 operator.execute(context)
             else:
-                offered = labels(operator.offer(Path(folder)).digests)
+                offered = labels(CandidateApproval().offer(Path(folder)).digests)
                 answered = {
                     "chosen_options": [next(option for option in offered if option.startswith(choice))],
                     "params_input": {"throttle_bytes_per_second": RATE, "note": None},
@@ -139,7 +153,7 @@ class Workers:
         return None
 
     def _hold_throttle(self) -> None:
-        run_step(throttling.hold, self.run.dag_run, self._decision())
+        run_step(hold_throttle, self.run.dag_run, self._decision())
 
     def _reassign(self) -> State | None:
         self.run.decision = self._decision()
@@ -148,19 +162,19 @@ class Workers:
         return State.DEFERRED if self.run.deferred is not None else None
 
     def _release_throttle(self) -> None:
-        run_step(throttling.release, self.run.dag_run, self._decision())
+        run_step(release_throttle, self.run.dag_run, self._decision())
 
     def _elect_leaders(self) -> None:
-        run_step(tasks.elect_leaders, self.run.dag_run, self._decision())
+        run_step(elect_leaders.elect_leaders, self.run.dag_run, self._decision())
 
     def _verify(self) -> None:
-        run_step(tasks.verify, self.run.dag_run, self._decision())
+        run_step(verify.verify, self.run.dag_run, self._decision())
 
     def _check_verified(self) -> None:
-        run_step(tasks.check_verified, self.run.dag_run)
+        run_step(verify.check_verified, self.run.dag_run)
 
     def _record(self) -> None:
-        run_step(tasks.record, self.run.dag_run, self._decision())
+        run_step(record.record, self.run.dag_run, self._decision())
 
     def _decision(self) -> dict[str, Any]:
         found: dict[str, Any] = self._pull("approve", "decision")

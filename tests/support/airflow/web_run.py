@@ -15,7 +15,7 @@ from airflow.utils.session import create_session
 from sqlalchemy import insert
 
 from kafka_rebalance.documents.json_files import JANITOR, PROPOSALS, SNAPSHOT, write_json
-from kafka_rebalance.workflow.run.folder import NONCE
+from kafka_rebalance.steps.run_folder import NONCE
 from support.airflow.airflow_home import RUNS
 from support.documents import report_samples as samples
 

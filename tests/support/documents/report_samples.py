@@ -296,11 +296,10 @@ def batches() -> dict[str, Any]:
 
 def throttle(**changes: Any) -> dict[str, Any]:
     wanted = {f"brokers/{broker}": {"leader.replication.throttled.rate": "50000000"} for broker in range(1, 7)}
-    wanted["topics/orders.payments.authorised"] = {"leader.replication.throttled.replicas": "0:1"}
     return {
         "format_version": FORMAT_VERSION,
         "bytes_per_second": 50_000_000,
-        "wanted": wanted,
+        "wanted": wanted | {"topics/orders": {"leader.replication.throttled.replicas": "0:1"}},
         "taken_at": "2026-05-03T14:40:55+00:00",
         **changes,
     }
@@ -397,4 +396,5 @@ def left_out(**changes: Any) -> dict[str, Any]:
                 **changes,
             }
         ],
+        **{"moves_remaining": 33, "bytes_remaining": 264 * GIB, "scores": {}},
     }

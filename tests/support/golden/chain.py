@@ -27,11 +27,13 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import tasks
-from kafka_rebalance.workflow.approval import CandidateApprovalOperator
-from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.pages import report_files
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.rebalance import render_report
+from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.retries import run_step
+from support.airflow.approval_requests import APPROVAL as CANDIDATES
 from support.golden.clock import stop_clocks
 from support.golden.figures import figures_in
 from support.golden.planning import (
@@ -162,15 +164,22 @@ class RecordedRun(SimulatedRun):
     def plan_as_given(self, run: str) -> None:
         """Snapshot, plan and report."""
         instance = SimpleNamespace(xcom_push=self._push)
-        run_step(tasks.snapshot, self.dag_run, {"kafka_conn_id": CONNECTION, **self._start["params"]}, ti=instance)
+        run_step(
+            take_snapshot,
+            self.dag_run,
+            {"kafka_conn_id": CONNECTION, **self._start["params"]},
+            ti=instance,
+        )
         settings = Settings.from_mapping(json_files.read_json(self.folder, json_files.SETTINGS))
         history = given_history(run, self.folder)
         planner.run(self.folder / json_files.SNAPSHOT_FOLDER, self.folder, settings, history=history)
-        run_step(tasks.render_report, self.dag_run, str(self.folder))
+        run_step(render_report.render_report, self.dag_run, str(self.folder))
 
     def answer(self, choice: str, at: float, throttle_bytes_per_second: int | None = None, note: Any = None) -> None:
         """What uma answers to the request; the decision comes as Airflow's XCom has it."""
-        operator = CandidateApprovalOperator(task_id="approve", run_folder=str(self.folder), nonce=self.xcom["nonce"])
+        operator = ApprovalOperator(
+            task_id="approve", approval=CANDIDATES, run_folder=str(self.folder), nonce=self.xcom["nonce"]
+        )
         following = [EmptyOperator(task_id=name) for name in BEHIND]
         context: Any = {
             "dag_run": self.dag_run,
@@ -251,7 +260,7 @@ def carried_out(run: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bund
         pages[stage] = (made.folder / json_files.REPORT).read_text()
 
     def midway() -> None:
-        report_files.write_report(made.folder)
+        render_report.write_report(made.folder)
         page(MIDWAY)
         seen(MIDWAY, *(f"{name}.json" for name in AFTER_APPROVAL), json_files.FOLLOWING)
 
@@ -262,7 +271,9 @@ def carried_out(run: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bund
         for row in start["outcomes"]:
             another("any")
             at = datetime.fromisoformat(row["observed_at"])
-            ledger.append("outcomes", CONNECTION, row["run_id"], at, [{**row, "observed_at": at}])
+            ledger_rows.append(
+                airflow_deployment(), "outcomes", CONNECTION, row["run_id"], at, [{**row, "observed_at": at}]
+            )
     if EARLIER in start:
         before = another(EARLIER)
         before.plan_as_given(run)

@@ -12,7 +12,7 @@ import pytest
 from kafka_rebalance.model.consumer_groups import ConsumerGroup, GroupMember
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow.nightly import balance
+from kafka_rebalance.steps.nightly import check_cluster
 from kafka_rebalance.workflow.retries import run_step
 from support.golden.chain import Bundles, RecordedCluster, RecordedRun, files_below, request_text, znodes_text
 from support.golden.clock import stop_clocks
@@ -51,7 +51,7 @@ def left_by_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bundles:
 
     made = RecordedRun(folder, cluster, monkeypatch, start, "one", lambda: None)
     Airflow.answering(monkeypatch)
-    verdict = run_step(balance.check, other_dag_run("nightly"), CONNECTION)
+    verdict = run_step(check_cluster.check, other_dag_run("nightly"), CONNECTION)
     keep("nightly.txt")
     bundles["nightly.txt"]["returned"] = lines_of([verdict])
 
@@ -89,7 +89,7 @@ def left_by_others(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Bundles:
 
 def _topics(folder: Path, cluster: RecordedCluster, monkeypatch: pytest.MonkeyPatch) -> TopicRun:
     """Returns the run that expands."""
-    monkeypatch.setattr("kafka_rebalance.workflow.topics.forecast.read_groups", lambda *_: READERS)
+    monkeypatch.setattr("kafka_rebalance.steps.topics.forecast_keys.read_groups", lambda *_: READERS)
 
     def run(name: str) -> TopicRun:
         made = TopicRun(folder, cluster, monkeypatch)  # type: ignore[arg-type]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Collection, Sequence
 from types import SimpleNamespace
 from typing import Any
@@ -13,7 +14,7 @@ from kazoo.exceptions import ConnectionLoss
 
 from kafka_rebalance.errors import UnwatchedError, WriteError
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow.throttle import janitor
+from kafka_rebalance.steps.janitor import look_after_lease
 from support.histories.judge import Process
 from support.histories.strangers import Strangers
 from support.runs.cancel_run import CancelRun
@@ -35,13 +36,13 @@ class Custodians(Strangers):
         self.airflow, self.silent_seconds, self.asked = Airflow.answering(self.monkeypatch), 0.0, 0
         paused = lambda dag_id: SimpleNamespace(is_paused=self.airflow.paused)  # noqa: E731
         self.monkeypatch.setattr(RuntimeTaskInstance, "get_dag", staticmethod(paused))
-        self.monkeypatch.setattr(janitor, "_silent_seconds", lambda *_: self.silent_seconds)
+        self.monkeypatch.setattr(look_after_lease, "_silent_seconds", lambda *_: self.silent_seconds)
         edge = "kafka_rebalance.admin.running_reassignments"
         self.monkeypatch.setattr(f"{edge}.can_cancel", lambda _: self.version != "2.0")
         self.monkeypatch.setattr(f"{edge}.cancel_reassignments", self._cancel_by_api)
         self.seconds = 0.0
-        clock = SimpleNamespace(monotonic=lambda: self.seconds, sleep=lambda _: self._wait())
-        self.monkeypatch.setattr("kafka_rebalance.workflow.cancel.tasks.time", clock)
+        clock = SimpleNamespace(time=time.time, monotonic=lambda: self.seconds, sleep=lambda _: self._wait())
+        self.monkeypatch.setattr("kafka_rebalance.steps.clock.time", clock)
 
     def _wait(self) -> None:
         self.seconds += LOOK_SECONDS
@@ -101,7 +102,7 @@ class Custodians(Strangers):
     def _pause(self, run: SimulatedRun | None, silent_seconds: float) -> Any:
         """The janitor comes, and finds a next batch that has waited for long."""
         with self.monkeypatch.context() as patched:
-            patched.setattr(janitor, "waits_long", lambda _: "The next batch has waited for 2.0 h.")
+            patched.setattr(look_after_lease, "waits_long", lambda *_: "The next batch has waited for 2.0 h.")
             try:
                 return self._sweep(run, silent_seconds)
             except UnwatchedError:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.workflow.run import preflight
+from kafka_rebalance.steps.run import checks_before_write
 from support.histories.controllers_and_brokers import Others
 from support.kafka.controller_model import Key
 from support.runs.rebalance_run import POLICY
@@ -41,7 +41,7 @@ class Strangers(Others):
             def now(cls, tz: Any = None) -> Any:
                 return datetime.fromtimestamp(datetime.now(tz).timestamp() + world.later_seconds, tz)
 
-        self.monkeypatch.setattr(preflight, "datetime", Later)
+        self.monkeypatch.setattr(checks_before_write, "datetime", Later)
 
     def _do_foreign_move(self, number: int) -> bool:
         """Begins to re-order, extend, make or take back one approved move."""

@@ -26,11 +26,12 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, RebalanceError
 from kafka_rebalance.execution.follow.look_interval import STABLE_LOOKS
 from kafka_rebalance.model.candidate import Move
-from kafka_rebalance.workflow import tasks
+from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
+from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.steps.rebalance.verify import verify
+from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.reassignment.following import BatchFollower
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.throttle import leases
 from support.histories.custodians import Custodians
 from support.histories.judge import RATE, Process
 from support.histories.strangers import PLANNED_UNDER
@@ -69,11 +70,11 @@ class World(Custodians):
         client = "kafka_rebalance.zookeeper.client"
         monkeypatch.setattr(f"{client}.KazooClient", lambda **_: self._connect())
         monkeypatch.setattr(f"{client}.KazooRetry", functools.partial(KazooRetry, sleep_func=lambda _: None))
-        monkeypatch.setattr("kafka_rebalance.workflow.reassignment.elections.WAIT_SECONDS", 0)
+        monkeypatch.setattr("kafka_rebalance.steps.reassignment.elect_preferred.WAIT_SECONDS", 0)
         monkeypatch.setattr("kafka_rebalance.documents.storage.os.fsync", lambda _: None)
         monkeypatch.setattr("kafka_rebalance.workflow.freeze_variable.read_frozen_text", lambda: None)
         for name in ("read", "write", "is_latest", "remove_before"):
-            monkeypatch.setattr(leases, name, functools.partial(self._file, getattr(leases, name)))
+            monkeypatch.setattr(lease_files, name, functools.partial(self._file, getattr(lease_files, name)))
         self.process: Process | None = None
         self._make_custodians()
         self.later_seconds, self.policy_versions = 0.0, 0
@@ -195,7 +196,7 @@ class World(Custodians):
         return run.request()
 
     def _look(self, run: SimulatedRun, batch: int) -> Any:
-        follower = BatchFollower(read_connection(CONNECTION), str(run.folder), "given", batch, 1e9)  # never stalled
+        follower = BatchFollower(read_connection(CONNECTION), run.folder, "given", batch, 1e9)  # never stalled
         try:
             for _ in range(STABLE_LOOKS):
                 event = follower.look(time.time(), lambda _: None)
@@ -211,13 +212,13 @@ class World(Custodians):
         return run.resume(event)
 
     def _elect(self, run: SimulatedRun, _: Any) -> Any:
-        return run_step(tasks.elect_leaders, run.dag_run, run.decision)
+        return run_step(elect_leaders, run.dag_run, run.decision)
 
     def _release(self, run: SimulatedRun, _: Any) -> Any:
         return run.release()
 
     def _verify(self, run: SimulatedRun, _: Any) -> Any:
-        return run_step(tasks.verify, run.dag_run, run.decision)
+        return run_step(verify, run.dag_run, run.decision)
 
     def call(self, process: Process, name: str, args: Sequence[Any], options: Any) -> Any:
         """One call to ZooKeeper by a run."""

@@ -15,12 +15,14 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.steps.cancel import elect_controller as controller_election
+from kafka_rebalance.steps.cancel import request as cancel_request
 from kafka_rebalance.steps.cancel.actions import CONSENT
-from kafka_rebalance.workflow.approval import DigestApprovalOperator
-from kafka_rebalance.workflow.cancel import controller_election
-from kafka_rebalance.workflow.cancel import request as cancel_request
-from kafka_rebalance.workflow.cancel import tasks as cancel
-from kafka_rebalance.workflow.cancel.approval import CancelApprovalOperator, RateApprovalOperator
+from kafka_rebalance.steps.cancel.cancel_now import cancel_now
+from kafka_rebalance.steps.cancel.set_throttle import raise_throttle, set_throttle
+from kafka_rebalance.steps.cancel.stop_run import stop_run
+from kafka_rebalance.steps.cancel.verify import verify
+from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.zookeeper.znodes import encode_reassignment
 from support.kafka.cancelled_moves import cancel_by_api, fail_over
@@ -29,6 +31,7 @@ from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun
 from support.zookeeper.fake_zookeeper import REASSIGN
 
+APPROVAL = "kafka_rebalance.steps.cancel.ask_for_approval.CancelApproval"
 BEFORE = {topic: {p: list(replicas) for p, replicas in lists.items()} for topic, lists in TOPICS.items()}
 
 
@@ -46,10 +49,11 @@ def cancellable_cluster(monkeypatch: pytest.MonkeyPatch, version: str) -> Simula
     """With what a controller of that version does when it is told to cancel; it goes on while somebody waits."""
     made = SimulatedCluster(monkeypatch, TOPICS, version)
     let_cancel(made, monkeypatch)
-    clock = SimpleNamespace(monotonic=time.monotonic, sleep=lambda _: made.step())
-    for room in ("tasks", "controller_election"):
-        monkeypatch.setattr(f"kafka_rebalance.workflow.cancel.{room}.time", clock)
-        monkeypatch.setattr(f"kafka_rebalance.workflow.cancel.{room}.SETTLE_SECONDS", 5)
+    clock = SimpleNamespace(time=time.time, monotonic=time.monotonic, sleep=lambda _: made.step())
+    monkeypatch.setattr("kafka_rebalance.steps.clock.time", clock)
+    monkeypatch.setattr("kafka_rebalance.steps.cancel.elect_controller.time", clock)
+    for room in ("cancel_now", "elect_controller"):
+        monkeypatch.setattr(f"kafka_rebalance.steps.cancel.{room}.SETTLE_SECONDS", 5)
     return made
 
 
@@ -96,10 +100,11 @@ class CancelRun(AskedRun):
             cancel_request.request, self.dag_run, {"kafka_conn_id": CONNECTION, "action": action, **params}, ti=instance
         )
 
-    def ask(self) -> DigestApprovalOperator:
+    def ask(self) -> ApprovalOperator:
         """`approve`, or `approve_rate`, up to the moment at which it waits."""
-        made = RateApprovalOperator if self.document["action"] == "set_throttle" else CancelApprovalOperator
-        operator = made(task_id="approve", run_folder=str(self.folder), nonce=self.xcom["nonce"])
+        operator = ApprovalOperator(
+            task_id="approve", approval=APPROVAL, run_folder=str(self.folder), nonce=self.xcom["nonce"]
+        )
         operator.execute(self._context)
         return operator
 
@@ -119,24 +124,24 @@ class CancelRun(AskedRun):
         self.answer(consent=self.document["consent"])
 
     def stop(self) -> dict[str, Any]:
-        return run_step(cancel.stop, self.dag_run, str(self.folder))
+        return run_step(stop_run, self.dag_run, str(self.folder))
 
     def set_throttle(self) -> dict[str, Any]:
-        return run_step(cancel.set_throttle, self.dag_run, str(self.folder))
+        return run_step(set_throttle, self.dag_run, str(self.folder))
 
     def raise_throttle(self, rate: int) -> dict[str, Any]:
         """Asked for, approved by uma, and set."""
         assert self.request("set_throttle", throttle_bytes_per_second=rate)["next"] == "approve_rate"
         self.answer("set_throttle")
-        return run_step(cancel.raise_throttle, self.dag_run, self.xcom["decision"])
+        return run_step(raise_throttle, self.dag_run, self.xcom["decision"])
 
     def elect_controller(self) -> dict[str, Any]:
         return run_step(controller_election.elect_controller, self.dag_run, self.xcom["decision"])
 
     def cancel(self) -> dict[str, Any]:
-        return run_step(cancel.cancel, self.dag_run, self.xcom["decision"])
+        return run_step(cancel_now, self.dag_run, self.xcom["decision"])
 
     def verify(self) -> dict[str, Any]:
         """verification.json; raises where a check failed."""
-        run_step(cancel.verify, self.dag_run, self.xcom["decision"])
+        run_step(verify, self.dag_run, self.xcom["decision"])
         return json_files.read_json(self.folder, json_files.VERIFICATION)

@@ -13,9 +13,11 @@ from airflow.sdk.execution_time.comms import ErrorResponse
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.steps.janitor import look_after_cluster, look_after_lease
+from kafka_rebalance.steps.throttle import lease_files
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.throttle import janitor, leases
-from support.runs.rebalance_run import CONNECTION
+from support.runs.rebalance_run import CONNECTION, open_lease
 from support.runs.simulated_cluster import SimulatedRun
 
 SIMULATED = "simulated-cluster-0001"
@@ -43,7 +45,7 @@ class Airflow:
         monkeypatch.setattr(
             RuntimeTaskInstance, "get_dag", staticmethod(lambda dag_id: SimpleNamespace(is_paused=made.paused))
         )
-        monkeypatch.setattr(janitor, "WATCH_SECONDS", 0)
+        monkeypatch.setattr(look_after_cluster, "WATCH_SECONDS", 0)
         return made
 
 
@@ -53,15 +55,15 @@ def janitors_run(by: str | None = None) -> Any:
 
 def tend(by: str | None = None, **params: Any) -> dict[str, Any]:
     given = {"kafka_conn_id": CONNECTION if params else None, "clean": [], "break_lock": None, **params}
-    return run_step(janitor.tend, janitors_run(by), CONNECTION, given)
+    return run_step(look_after_cluster.look_after_cluster, janitors_run(by), CONNECTION, given)
 
 
 def silent(run: SimulatedRun, seconds: float) -> None:
     """As if nobody had done anything for so long."""
     at = (datetime.now(UTC) - timedelta(seconds=seconds)).isoformat()
-    lease = leases.read_open(SIMULATED)
+    lease = open_lease(SIMULATED)
     assert lease is not None
-    leases.write(dataclasses.replace(lease, taken_at=at))
+    lease_files.write(airflow_deployment(), dataclasses.replace(lease, taken_at=at))
     for name, key in ((json_files.BATCHES, "batches"), (json_files.PROGRESS, None)):
         if (run.folder / name).exists():
             document = json_files.read_json(run.folder, name)
@@ -71,13 +73,15 @@ def silent(run: SimulatedRun, seconds: float) -> None:
                 document["updated_at"] = at
             document.pop("format_version")
             json_files.write_json(run.folder, name, document)
-    janitor._write_report(
-        CONNECTION, {"followed": {"signs": signs_of(run), "since": at, "looked_at": datetime.now(UTC).isoformat()}}
+    look_after_cluster._write_report(
+        airflow_deployment(),
+        CONNECTION,
+        {"followed": {"signs": signs_of(run), "since": at, "looked_at": datetime.now(UTC).isoformat()}},
     )
 
 
 def signs_of(run: SimulatedRun) -> list[str]:
     """What the janitor has seen of the run so far, as the lease and the folder tell it."""
-    lease = leases.read_open(SIMULATED)
+    lease = open_lease(SIMULATED)
     assert lease is not None
-    return [str(sign) for sign in (lease.taken_at, *janitor._signs(lease))]
+    return [str(sign) for sign in (lease.taken_at, *look_after_lease._signs(airflow_deployment(), lease))]

@@ -18,16 +18,25 @@ import pytest
 from airflow.sdk.exceptions import TaskDeferred
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import airflow_deployment, tasks  # noqa: F401  (steps run where the first says)
-from kafka_rebalance.workflow.approval import offered_digests, stopped_candidates
+from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen
+from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
+from kafka_rebalance.steps.rebalance.ask_for_approval import offered_digests, stopped_candidates
+from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.steps.rebalance.record import record
+from kafka_rebalance.steps.rebalance.render_report import render_report
+from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.steps.rebalance.verify import verify
+from kafka_rebalance.steps.throttle import lease_files
+from kafka_rebalance.steps.throttle.hold_throttle import hold_throttle
+from kafka_rebalance.steps.throttle.release_throttle import release_throttle
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.reassignment.following import BatchFollower
-from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
+from kafka_rebalance.workflow.operators.reassign import ReassignOperator
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.throttle import throttling
 from local_cluster import LocalCluster
+from support.plans.plan_once import plan_once
 
 CONNECTION = "kafka_in_process"
 POLICY = "approvers: [uma]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 100000000\n"
@@ -48,9 +57,15 @@ def set_up_airflow(
     monkeypatch.setenv(f"AIRFLOW_CONN_{connection_id.upper()}", json.dumps(connection))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(folder / "runs"))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(folder / "policies"))
-    monkeypatch.setattr("kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr("kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0.1)
     (folder / "policies").mkdir(exist_ok=True)
     (folder / "policies" / f"{connection_id}.yaml").write_text(policy)
+
+
+def open_lease(cluster_id: str) -> ThrottleLease | None:
+    """The lease below `runs_url` that nobody has given back."""
+    lease = lease_files.read(airflow_deployment(), cluster_id)
+    return None if lease is None or lease.released_at is not None else lease
 
 
 class InProcessRun:
@@ -76,10 +91,10 @@ class InProcessRun:
     def plan(self, **params: Any) -> dict[str, Any]:
         """Snapshot and proposals; returns proposals.json."""
         instance = SimpleNamespace(xcom_push=self.xcom.__setitem__)
-        run_step(tasks.snapshot, self.dag_run, {"kafka_conn_id": CONNECTION, **params}, ti=instance)
+        run_step(take_snapshot, self.dag_run, {"kafka_conn_id": CONNECTION, **params}, ti=instance)
         settings = Settings.from_mapping(json_files.read_json(self.folder, json_files.SETTINGS))
-        planner.run(self.folder / json_files.SNAPSHOT_FOLDER, self.folder, settings)
-        run_step(tasks.render_report, self.dag_run, str(self.folder))
+        plan_once(self.folder, settings)
+        run_step(render_report, self.dag_run, str(self.folder))
         return json_files.read_json(self.folder, json_files.PROPOSALS)
 
     def approve(self, choice: str, throttle_bytes_per_second: int) -> None:
@@ -107,23 +122,24 @@ class InProcessRun:
         }
 
     def hold(self) -> None:
-        run_step(throttling.hold, self.dag_run, self.decision)
+        run_step(hold_throttle, self.dag_run, self.decision)
 
     def request(self) -> int | None:
         """One call of `reassign`: the batch it follows from then on, None when all are in place."""
         return self._deferred(lambda operator: operator.execute({"dag_run": self.dag_run}))
 
-    def resume(self, event: Event) -> int | None:
-        """`reassign` woken by the trigger's event: the next batch, or None."""
+    def resume(self, seen: BatchSeen | Event) -> int | None:
+        """`reassign` woken by what was seen, or by a trigger's event: the next batch, or None."""
+        event = seen.to_event() if isinstance(seen, BatchSeen) else seen
         return self._deferred(lambda operator: operator.resume({"dag_run": self.dag_run}, event))
 
     def follow(
         self, batch: int, *, stall_seconds: float = 60, until: Callable[[], bool] = lambda: False
-    ) -> tuple[Event | None, list[str]]:
+    ) -> tuple[BatchSeen | None, list[str]]:
         """The trigger's looks at one batch, until it fires or `until` holds; with what it logged."""
         self.said = said = []
         follower = BatchFollower(
-            read_connection(CONNECTION), str(self.folder), self.decision["choice"], batch, stall_seconds
+            read_connection(CONNECTION), self.folder, self.decision["choice"], batch, stall_seconds
         )
         deadline = time.monotonic() + 120
         try:
@@ -146,14 +162,14 @@ class InProcessRun:
         return followed
 
     def release(self) -> dict[str, Any]:
-        return run_step(throttling.release, self.dag_run, self.decision)
+        return run_step(release_throttle, self.dag_run, self.decision)
 
     def finish(self) -> dict[str, Any]:
         """Elections, release, verification and record; returns verification.json."""
-        run_step(tasks.elect_leaders, self.dag_run, self.decision)
+        run_step(elect_leaders, self.dag_run, self.decision)
         self.release()
-        run_step(tasks.verify, self.dag_run, self.decision)
-        run_step(tasks.record, self.dag_run, self.decision)
+        run_step(verify, self.dag_run, self.decision)
+        run_step(record, self.dag_run, self.decision)
         return json_files.read_json(self.folder, json_files.VERIFICATION)
 
     def _deferred(self, call: Callable[[ReassignOperator], None]) -> int | None:

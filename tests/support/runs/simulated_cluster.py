@@ -22,6 +22,9 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.report.plots.figure import Plot
+from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper.znodes.paths import RUN_LOCK_PARENT
 from support.documents.segment_configs import KAFKAS_DEFAULTS
 from support.runs import rebalance_run
@@ -77,9 +80,10 @@ class SimulatedCluster:
         monkeypatch.setattr(f"{admin}.cluster_id.read_cluster_id", lambda _: self.fake.json("/cluster/id")["id"])
         self.may_list_reassignments = True
         monkeypatch.setattr(f"{admin}.running_reassignments.read_reassignments", self._reassignments)
-        for module in (f"{admin}.effective_configs", "kafka_rebalance.workflow.run.segments"):
-            monkeypatch.setattr(f"{module}.read_broker_configs", self._broker_configs)
+        for module in (f"{admin}.effective_configs", "kafka_rebalance.steps.run.segment_configs_now"):
+            monkeypatch.setattr(f"{module}.read_effective_configs", self._broker_configs)
         monkeypatch.setattr(rebalance_run, "LOOK_SECONDS", 0)
+        monkeypatch.setattr(Plot, "source", "")  # to draw the pictures takes most of a page's time
 
     def _elect_at_once(self, call: str, path: str) -> None:
         if (call, path) == ("create", REASSIGN):
@@ -89,6 +93,10 @@ class SimulatedCluster:
             asked = self.fake.json(ELECTION)["partitions"]
             self.elections.append([TopicPartition(e["topic"], e["partition"]) for e in asked])
             self.controller.step()
+
+    def lease(self) -> ClusterLease:
+        """Where its lease is kept, as tasks find it."""
+        return ClusterLease(airflow_deployment(), self.fake, self.fake.json("/cluster/id")["id"])
 
     def step(self) -> bool:
         return self.controller.step()
@@ -226,7 +234,7 @@ class SimulatedRun(InProcessRun):
         self, folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, run_id: str = "one"
     ) -> None:
         super().__init__(folder, cluster, monkeypatch, run_id)  # type: ignore[arg-type]
-        monkeypatch.setattr("kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS", 0)
+        monkeypatch.setattr("kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0)
         self.cluster = cluster
         self.policy_file = folder / "policies" / f"{rebalance_run.CONNECTION}.yaml"
 

@@ -15,13 +15,15 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.steps.topics import forecast_keys, verify, write_change
+from kafka_rebalance.steps.topics import request as topic_request
+from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.topics import tasks as topics
-from kafka_rebalance.workflow.topics.approval import TopicApprovalOperator
 from local_cluster import LocalCluster
 from support.runs.asked_run import AskedRun
 from support.runs.rebalance_run import set_up_airflow
 
+APPROVAL = "kafka_rebalance.steps.topics.ask_for_approval.TopicApproval"
 CONNECTION = "kafka_topics_run"
 POLICY = "approvers: [uma]\n"
 _NUMBERS = itertools.count(1)
@@ -34,7 +36,7 @@ class TopicRun(AskedRun):
         set_up_airflow(monkeypatch, folder, cluster, CONNECTION, policy)
         run_id = f"run-{next(_NUMBERS)}"  # a run of its own, not a later attempt of the one before
         super().__init__(monkeypatch, "kafka_topics", ("write", "verify"), run_id, "olive")
-        self.operator: TopicApprovalOperator | None = None
+        self.operator: ApprovalOperator | None = None
 
     @property
     def change(self) -> dict[str, Any]:
@@ -43,13 +45,15 @@ class TopicRun(AskedRun):
     def request(self, **params: Any) -> dict[str, Any]:
         instance = SimpleNamespace(xcom_push=self._push)
         return run_step(
-            topics.request, self.dag_run, {"kafka_conn_id": CONNECTION, "sample_rows": 0, **params}, ti=instance
+            topic_request.request, self.dag_run, {"kafka_conn_id": CONNECTION, "sample_rows": 0, **params}, ti=instance
         )
 
-    def ask(self) -> TopicApprovalOperator:
+    def ask(self) -> ApprovalOperator:
         """`forecast`, and `approve` up to the moment at which it waits, or goes on where nobody is asked."""
-        run_step(topics.forecast, self.dag_run, str(self.folder))
-        self.operator = TopicApprovalOperator(task_id="approve", run_folder=str(self.folder), nonce=self.xcom["nonce"])
+        run_step(forecast_keys.forecast, self.dag_run, str(self.folder))
+        self.operator = ApprovalOperator(
+            task_id="approve", approval=APPROVAL, run_folder=str(self.folder), nonce=self.xcom["nonce"]
+        )
         self.operator.execute(self._context)
         return self.operator
 
@@ -64,15 +68,15 @@ class TopicRun(AskedRun):
         operator.execute_complete(self._context, event)
 
     def write(self) -> dict[str, Any]:
-        return run_step(topics.write, self.dag_run, self.xcom["decision"])
+        return run_step(write_change.write_change, self.dag_run, self.xcom["decision"])
 
     def verify(self) -> dict[str, int]:
-        return run_step(topics.verify, self.dag_run, self.xcom["decision"])
+        return run_step(verify.verify, self.dag_run, self.xcom["decision"])
 
     def carry_out(self, **params: Any) -> dict[str, Any]:
         """From the request to the verification, approved by uma; returns verification.json."""
         asked = self.request(**params)
-        assert asked["next"] != topics.END
+        assert asked["next"] != topic_request.END
         self.ask()
         if "decision" not in self.xcom:
             self.answer(params["action"])

@@ -42,7 +42,8 @@ class Znode:
     version: int = 0
     owner: int = 0
     created: int = 0  # sequential children made below it
-    mtime: int = field(default_factory=lambda: int(time.time() * 1000))
+    # Not shown, because plans are kept for clusters that look alike (`simulated_cluster`).
+    mtime: int = field(default_factory=lambda: int(time.time() * 1000), repr=False)
 
 
 @dataclass

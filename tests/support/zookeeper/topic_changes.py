@@ -7,10 +7,10 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.zookeeper.topic_writes import (
     Created,
-    add_partitions,
     create_topic,
     delete_topic,
     set_topic_configs,
+    write_more_partitions,
 )
 from support.zookeeper.fake_zookeeper import REASSIGN, FakeZooKeeper, put_topic
 
@@ -46,7 +46,7 @@ def expand(
     registered: Collection[int] = BROKERS,
 ) -> None:
     added = {2: [3, 4]} if added is None else added
-    add_partitions(fake, "orders", added, expected=expected or identity(fake), registered=registered)
+    write_more_partitions(fake, "orders", added, expected=expected or identity(fake), registered=registered)
 
 
 def put(fake: FakeZooKeeper, path: str, document: object) -> None:

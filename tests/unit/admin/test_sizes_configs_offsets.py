@@ -174,7 +174,7 @@ def test_effective_configs_say_where_each_comes_from(monkeypatch):
         entry("ssl.key.password", None, ConfigSource.STATIC_BROKER_CONFIG, sensitive=True),
     ]
     use(monkeypatch, effective_configs, Admin({1: settled({item.name: item for item in found})}))
-    assert effective_configs.read_broker_configs(KAFKA, [1]) == {
+    assert effective_configs.read_effective_configs(KAFKA, [1]) == {
         1: {
             "log.roll.ms": ConfigValue("5", "DYNAMIC_DEFAULT_BROKER_CONFIG"),
             "log.roll.hours": ConfigValue("168", "DEFAULT_CONFIG"),
@@ -194,7 +194,7 @@ def test_all_brokers_are_asked_before_the_first_answer_is_waited_for(monkeypatch
             return {}
 
     admin.broker_configs[1] = Last()
-    assert effective_configs.read_broker_configs(KAFKA, [1, 2]) == {1: {}, 2: {}}
+    assert effective_configs.read_effective_configs(KAFKA, [1, 2]) == {1: {}, 2: {}}
 
 
 @pytest.mark.parametrize(
@@ -204,19 +204,19 @@ def test_all_brokers_are_asked_before_the_first_answer_is_waited_for(monkeypatch
 def test_a_broker_that_does_not_tell_its_configs_is_named(monkeypatch, failure, said):
     use(monkeypatch, effective_configs, Admin({1: settled({}), 2: settled(error=failure)}))
     with pytest.raises(ReadError, match=f"Broker 2.*{said}"):
-        effective_configs.read_broker_configs(KAFKA, [1, 2])
+        effective_configs.read_effective_configs(KAFKA, [1, 2])
 
 
 def test_of_the_rest_a_broker_that_does_not_tell_its_configs_is_absent(monkeypatch, caplog):
     use(monkeypatch, effective_configs, Admin({1: settled({}), 2: settled(error=TimeoutError())}))
-    assert effective_configs.read_broker_configs(KAFKA, [1, 2], of_the_rest=True) == {1: {}}
+    assert effective_configs.read_effective_configs(KAFKA, [1, 2], of_the_rest=True) == {1: {}}
     assert "Broker 2 does not tell its configs (no answer)" in caplog.text
 
 
 def test_of_the_rest_somebody_has_to_tell_configs(monkeypatch):
     use(monkeypatch, effective_configs, Admin({1: settled(error=TimeoutError())}))
     with pytest.raises(ReadError, match="Broker 1"):
-        effective_configs.read_broker_configs(KAFKA, [1], of_the_rest=True)
+        effective_configs.read_effective_configs(KAFKA, [1], of_the_rest=True)
 
 
 # --- offsets and cluster id ---

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.execution.nightly.after_rejection import Rejection, Seen, changed_since
+from kafka_rebalance.execution.nightly.after_rejection import ClusterState, RejectedState, changed_since
 
 AT = datetime(2026, 5, 3, 8, 0, tzinfo=UTC)
-THEN = Seen(frozenset({1, 2, 3}), {"disk": 0.3, "leaders": 0.1}, 0, "a" * 64)
+THEN = ClusterState(frozenset({1, 2, 3}), {"disk": 0.3, "leaders": 0.1}, 0, "a" * 64)
 WORDS = {"disk": "bytes on disk", "leaders": "leaders"}
 
 
 def changes(days: float = 1, limit: float = 0.2, **now: Any) -> list[str]:
-    rejected = Rejection("one", "uma", AT, "", THEN)
+    rejected = RejectedState("one", "uma", AT, "", THEN)
     return changed_since(rejected, dataclasses.replace(THEN, **now), AT + timedelta(days=days), limit, WORDS)
 
 

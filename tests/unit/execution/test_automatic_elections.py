@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from kafka_rebalance.execution.check.automatic_elections import ENABLED, INTERVAL, automatic_elections
+from support.documents.as_in_a_file import in_json
 
 
 def told(enabled: str | None = None, seconds: str | None = None) -> dict[str, tuple[str | None, str]]:
@@ -12,15 +13,15 @@ def told(enabled: str | None = None, seconds: str | None = None) -> dict[str, tu
 
 def test_a_broker_that_has_it_elects_and_the_shortest_interval_counts() -> None:
     found = automatic_elections({10: told("true", "300"), 9: told("true", "60"), 3: told("false", "1")})
-    assert found.to_mapping() == {"brokers": [9, 10], "check_seconds": 60}
+    assert in_json(found) == {"brokers": [9, 10], "check_seconds": 60}
 
 
 def test_a_broker_that_does_not_tell_has_kafkas_default() -> None:
-    assert automatic_elections({1: told(), 2: told("false")}).to_mapping() == {"brokers": [1], "check_seconds": None}
+    assert in_json(automatic_elections({1: told(), 2: told("false")})) == {"brokers": [1], "check_seconds": None}
 
 
 def test_nobody_elects_where_every_broker_says_false() -> None:
-    assert automatic_elections({1: told("false", "300")}).to_mapping() == {"brokers": [], "check_seconds": None}
+    assert in_json(automatic_elections({1: told("false", "300")})) == {"brokers": [], "check_seconds": None}
 
 
 def test_configs_json_has_brokers_as_text() -> None:

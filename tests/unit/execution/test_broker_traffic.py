@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import asdict
 
 from kafka_rebalance.execution.follow.broker_traffic import Flow, by_broker, kept, planned, seen
 from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
@@ -70,7 +71,7 @@ def test_brokers_come_by_what_is_left_with_the_rate_of_the_last_minute() -> None
         samples,
     )
     assert [one.broker for one in found] == [1, 5, 3, 4]
-    assert found[0]._asdict() == {
+    assert asdict(found[0]) == {
         "broker": 1,
         "received": 0,
         "to_receive": 0,

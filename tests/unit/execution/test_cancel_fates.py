@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from kafka_rebalance.errors import ApprovalError, ArtifactError
 from kafka_rebalance.execution.cancel.cancel_fates import (
     CancelPlan,
+    CancelWay,
     Fate,
-    Way,
     check_consent,
     out_of_order,
     plan_cancel,
@@ -27,10 +27,10 @@ MOVE = move("t-0", [1, 2], [3, 4])
 COPYING = partition([3, 4, 1, 2], [1, 2], 1)
 MARKED = partition([3, 4, 1, 2], [1, 2], 1, adding=[3, 4], removing=[1, 2])
 ASKED = {"t-0": [3, 4]}
-PLAN = CancelPlan("kafka_rebalance/one", CLUSTER_ID, DIGEST, Way.ZNODE, (MOVE,))
+PLAN = CancelPlan("kafka_rebalance/one", CLUSTER_ID, DIGEST, CancelWay.ZNODE, (MOVE,))
 
 
-def step(now, way=Way.API, reassigning=None, sizes=None, **others):
+def step(now, way=CancelWay.API, reassigning=None, sizes=None, **others):
     (found,) = plan_cancel([MOVE], view({"t-0": now}, reassigning=reassigning, **others), way, sizes)
     return found
 
@@ -38,25 +38,25 @@ def step(now, way=Way.API, reassigning=None, sizes=None, **others):
 @pytest.mark.parametrize(
     ("now", "reassigning", "way", "fate"),
     [
-        (partition([1, 2]), None, Way.API, Fate.QUEUED),
-        (partition([1, 2]), ASKED, Way.API, Fate.BACK),  # requested, not taken up yet
-        (MARKED, ASKED, Way.API, Fate.BACK),
-        (MARKED, None, Way.API, Fate.BACK),  # somebody deleted the znode: on 2.4+ that cancels nothing
-        (partition([3, 4]), None, Way.API, Fate.DONE),
-        (partition([3, 4], [3]), None, Way.API, Fate.DONE),  # over, though a replica fell out of sync since
-        (partition([1, 2]), ASKED, Way.ZNODE, Fate.BACK),
-        (COPYING, ASKED, Way.ZNODE, Fate.BACK),
-        (COPYING, None, Way.ZNODE, Fate.BACK),  # still in the controller's memory
-        (partition([3, 4, 1, 2], [1, 2, 3], 1), ASKED, Way.ZNODE, Fate.BACK),
-        (partition([3, 4, 1, 2]), ASKED, Way.ZNODE, Fate.ENDING),
-        (partition([3, 4, 1, 2], [3, 4], 3), ASKED, Way.ZNODE, Fate.ENDING),
-        (partition([3, 4, 1, 2], [3, 4], 3, adding=[3, 4], removing=[1, 2]), ASKED, Way.API, Fate.ENDING),
-        (COPYING, {"t-0": [1, 2]}, Way.ZNODE, Fate.RETURNING),
-        (partition([1, 2], [1, 2, 3], 1), {"t-0": [1, 2]}, Way.ZNODE, Fate.RETURNING),
-        (partition([7, 8]), None, Way.API, Fate.CHANGED),
-        (COPYING, None, Way.API, Fate.CHANGED),  # on 2.4+ nobody is moving it: a list like any other
-        (MARKED, {"t-0": [2, 3]}, Way.API, Fate.BLOCKED),
-        (partition([2, 5, 1], [1, 2], 1, adding=[5], removing=[1]), None, Way.API, Fate.BLOCKED),
+        (partition([1, 2]), None, CancelWay.API, Fate.QUEUED),
+        (partition([1, 2]), ASKED, CancelWay.API, Fate.BACK),  # requested, not taken up yet
+        (MARKED, ASKED, CancelWay.API, Fate.BACK),
+        (MARKED, None, CancelWay.API, Fate.BACK),  # somebody deleted the znode: on 2.4+ that cancels nothing
+        (partition([3, 4]), None, CancelWay.API, Fate.DONE),
+        (partition([3, 4], [3]), None, CancelWay.API, Fate.DONE),  # over, though a replica fell out of sync since
+        (partition([1, 2]), ASKED, CancelWay.ZNODE, Fate.BACK),
+        (COPYING, ASKED, CancelWay.ZNODE, Fate.BACK),
+        (COPYING, None, CancelWay.ZNODE, Fate.BACK),  # still in the controller's memory
+        (partition([3, 4, 1, 2], [1, 2, 3], 1), ASKED, CancelWay.ZNODE, Fate.BACK),
+        (partition([3, 4, 1, 2]), ASKED, CancelWay.ZNODE, Fate.ENDING),
+        (partition([3, 4, 1, 2], [3, 4], 3), ASKED, CancelWay.ZNODE, Fate.ENDING),
+        (partition([3, 4, 1, 2], [3, 4], 3, adding=[3, 4], removing=[1, 2]), ASKED, CancelWay.API, Fate.ENDING),
+        (COPYING, {"t-0": [1, 2]}, CancelWay.ZNODE, Fate.RETURNING),
+        (partition([1, 2], [1, 2, 3], 1), {"t-0": [1, 2]}, CancelWay.ZNODE, Fate.RETURNING),
+        (partition([7, 8]), None, CancelWay.API, Fate.CHANGED),
+        (COPYING, None, CancelWay.API, Fate.CHANGED),  # on 2.4+ nobody is moving it: a list like any other
+        (MARKED, {"t-0": [2, 3]}, CancelWay.API, Fate.BLOCKED),
+        (partition([2, 5, 1], [1, 2], 1, adding=[5], removing=[1]), None, CancelWay.API, Fate.BLOCKED),
     ],
 )
 def test_each_condition_of_a_partition_has_its_fate(now, reassigning, way, fate):
@@ -64,55 +64,55 @@ def test_each_condition_of_a_partition_has_its_fate(now, reassigning, way, fate)
 
 
 def test_a_partition_that_is_gone_is_left_alone():
-    (found,) = plan_cancel([MOVE], view({}), Way.API)
+    (found,) = plan_cancel([MOVE], view({}), CancelWay.API)
     assert (found.fate, found.note) == (Fate.CHANGED, "no longer exists")
 
 
-@pytest.mark.parametrize("way", Way)
+@pytest.mark.parametrize("way", CancelWay)
 def test_what_only_the_new_replicas_hold_is_never_thrown_away(way):
     now = partition([3, 4, 1, 2], [3], 3, adding=[3, 4], removing=[1, 2])
-    found = step(now if way is Way.API else dataclasses.replace(now, adding=(), removing=()), way, ASKED)
+    found = step(now if way is CancelWay.API else dataclasses.replace(now, adding=(), removing=()), way, ASKED)
     assert found.fate is Fate.BLOCKED
     assert "would lose what only [3] hold" in found.note
 
 
 def test_an_original_replica_on_a_dead_broker_does_not_count_as_in_sync():
     """A broker that just died is in the ISR until its leader, or the controller, has taken it out."""
-    assert step(MARKED, Way.API, ASKED, brokers=(3, 4)).fate is Fate.BLOCKED
+    assert step(MARKED, CancelWay.API, ASKED, brokers=(3, 4)).fate is Fate.BLOCKED
 
 
 def test_below_2_4_all_original_replicas_must_be_in_sync_and_from_2_4_on_it_is_said():
     """The controller of 2.0 would wait for them, and go on with the copies it was to give up."""
     shrunk = partition([3, 4, 1, 2], [1], 1)
-    old = step(shrunk, Way.ZNODE, ASKED)
+    old = step(shrunk, CancelWay.ZNODE, ASKED)
     assert old.fate is Fate.BLOCKED
     assert "original replicas [2] are not in sync" in old.note
-    new = step(dataclasses.replace(shrunk, adding=(3, 4), removing=(1, 2)), Way.API, ASKED)
+    new = step(dataclasses.replace(shrunk, adding=(3, 4), removing=(1, 2)), CancelWay.API, ASKED)
     assert (new.fate, new.note) == (Fate.BACK, "goes back to 1 of 2 replicas in sync: [2] not")
 
 
 def test_what_is_thrown_away_is_what_the_new_replicas_hold_by_now():
     sizes = {tp("t-0"): {1: 1000, 2: 1000, 3: 700, 4: 50}}
-    assert step(MARKED, Way.API, ASKED, sizes).bytes_thrown_away == 750
+    assert step(MARKED, CancelWay.API, ASKED, sizes).bytes_thrown_away == 750
     in_sync = partition([3, 4, 1, 2], [1, 2, 3], 1, adding=[3, 4], removing=[1, 2])
-    assert step(in_sync, Way.API, ASKED, sizes).bytes_thrown_away == 1050  # whole, whatever its size says
-    assert step(MARKED, Way.API, ASKED).bytes_thrown_away == 0
+    assert step(in_sync, CancelWay.API, ASKED, sizes).bytes_thrown_away == 1050  # whole, whatever its size says
+    assert step(MARKED, CancelWay.API, ASKED).bytes_thrown_away == 0
     grown = {tp("t-0"): {1: 1000, 3: 1200, 4: 0}}  # not yet truncated to what the leader has
-    assert step(MARKED, Way.API, ASKED, grown).bytes_thrown_away == 1000
+    assert step(MARKED, CancelWay.API, ASKED, grown).bytes_thrown_away == 1000
 
 
 LISTS = st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True)
 
 
-@given(LISTS, LISTS, st.sampled_from(Way))
+@given(LISTS, LISTS, st.sampled_from(CancelWay))
 def test_a_move_is_taken_back_at_any_step_at_which_its_originals_are_in_sync_and_at_no_other(before, after, way):
     one = move("t-0", before, after)
-    for now, listed in steps(before, after, marks=way is Way.API):
+    for now, listed in steps(before, after, marks=way is CancelWay.API):
         there = view({"t-0": now}, brokers=range(1, 7), reassigning={"t-0": after} if listed else None)
         (found,) = plan_cancel([one], there, way)
         if found.fate is Fate.BACK:
             assert set(before) & set(now.isr)
-            if way is Way.ZNODE:
+            if way is CancelWay.ZNODE:
                 assert set(before) <= set(now.isr)
                 assert not set(after) <= set(now.isr)
         if found.fate in (Fate.DONE, Fate.QUEUED):
@@ -150,14 +150,14 @@ def test_no_order_is_asked_for_of_what_moves_or_is_in_place(one, now, asked):
 
 
 def test_a_list_that_came_back_in_the_order_of_the_api_is_on_its_way_back():
-    (found,) = plan_cancel([move("t-0", [1, 2], [3, 2])], view({"t-0": partition([2, 1])}), Way.API)
+    (found,) = plan_cancel([move("t-0", [1, 2], [3, 2])], view({"t-0": partition([2, 1])}), CancelWay.API)
     assert found.fate is Fate.RETURNING
 
 
 def test_an_order_that_somebody_else_chose_is_left_as_it_is():
     one = move("t-0", [1, 2, 3], [4, 2, 3])
     assert out_of_order([one], view({"t-0": partition([3, 2, 1])})) == ()
-    (found,) = plan_cancel([one], view({"t-0": partition([3, 2, 1])}), Way.API)
+    (found,) = plan_cancel([one], view({"t-0": partition([3, 2, 1])}), CancelWay.API)
     assert found.fate is Fate.CHANGED
 
 
@@ -175,7 +175,7 @@ def test_a_plan_reads_back_under_the_same_digest():
         {"run": "kafka_rebalance/two"},
         {"cluster_id": "another"},
         {"candidate_digest": "e" * 64},
-        {"way": Way.API},
+        {"way": CancelWay.API},
         {"moves": (move("t-0", [1, 2], [4, 3]),)},
         {"moves": (move("t-0", [2, 1], [3, 4]),)},
     ],
@@ -204,7 +204,7 @@ def test_consent_is_the_very_sentence_or_none_at_all(given):
 def test_the_sentence_is_consent_and_from_2_4_on_none_is_needed():
     check_consent(PLAN, f" {PLAN.consent}\n")
     for given_anyway in (None, "yes"):
-        check_consent(dataclasses.replace(PLAN, way=Way.API), given_anyway)
+        check_consent(dataclasses.replace(PLAN, way=CancelWay.API), given_anyway)
 
 
 # --- stopping ---

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.execution.follow.events import KEPT, Happenings, noted
+from kafka_rebalance.execution.follow.events import KEPT, Happenings, events_after
 
 
 def test_a_thing_is_told_as_it_begins_and_as_it_is_over_however_its_words_change() -> None:
-    told = noted(Happenings(), 1.0, {"broker 3": "Broker 3 is not registered and 1 partition waits. Start it."})
-    told = noted(told, 2.0, {"broker 3": "Broker 3 is not registered and 2 partitions wait. Start it."})
-    told = noted(told, 3.0, {})
+    told = events_after(Happenings(), 1.0, {"broker 3": "Broker 3 is not registered and 1 partition waits. Start it."})
+    told = events_after(told, 2.0, {"broker 3": "Broker 3 is not registered and 2 partitions wait. Start it."})
+    told = events_after(told, 3.0, {})
     assert [(event.at, event.text) for event in told.events] == [
         (1.0, "Broker 3 is not registered and 1 partition waits. Start it."),
         (3.0, "No longer: Broker 3 is not registered and 2 partitions wait"),
@@ -19,13 +19,13 @@ def test_a_thing_is_told_as_it_begins_and_as_it_is_over_however_its_words_change
 def test_what_comes_again_is_told_again() -> None:
     told = Happenings()
     for now, found in enumerate(({"a": "A"}, {}, {"a": "A"})):
-        told = noted(told, float(now), found)
+        told = events_after(told, float(now), found)
     assert [event.text for event in told.events] == ["A", "No longer: A", "A"]
 
 
 def test_only_the_newest_are_kept() -> None:
     told = Happenings()
     for now in range(KEPT + 5):
-        told = noted(told, float(now), {str(now): f"text {now}"})
+        told = events_after(told, float(now), {str(now): f"text {now}"})
     assert len(told.events) == KEPT
     assert told.events[-1].text == f"text {KEPT + 4}"

@@ -6,16 +6,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from kafka_rebalance.execution.follow.batch_eta import Rate, Sample, rate_and_eta
 from kafka_rebalance.execution.follow.move_progress import (
     Phase,
     Progress,
-    Rate,
-    Sample,
     add_up,
     is_complete,
     partition_progress,
     progress_line,
-    rate_and_eta,
 )
 from support.kafka.controller_steps import Step, steps
 from support.kafka.small_clusters import move, partition, tp, view

@@ -11,16 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_rebalance.documents.requests.key_sample import (
+    REQUEST_FILE,
+    SAMPLE_FILE,
     HeavyKey,
     KeySample,
     OffsetRange,
     SampleRequest,
+    key_in_words,
     newest_rows,
-    shown,
 )
 from kafka_rebalance.errors import ArtifactError, InputError
 from kafka_rebalance.forecast.moved_keys import MAX_COUNTS, Verdict, counts_to_try, forecast_keys, moved_key_share
 from kafka_rebalance.kafka.partitioner import partition_for_key
+from support.documents.as_in_a_file import in_json
 
 TOPIC = "orders"
 
@@ -49,7 +52,7 @@ def sample_of(keys, before, counts, *, placed=partition_for_key, without_key=0):
         rows_without_key=without_key,
         foreign_rows=foreign,
         distinct_keys=len(keys),
-        heaviest=tuple(HeavyKey(shown(key), number) for key, number in heaviest),
+        heaviest=tuple(HeavyKey(key_in_words(key), number) for key, number in heaviest),
         oldest_ms=1,
         newest_ms=2,
         found_rows=tuple(found),
@@ -198,18 +201,18 @@ def test_a_bounded_range_is_the_newest_part_of_it_and_all_keep_the_same_part(giv
 
 def test_sample_and_request_come_back_from_json_as_they_went():
     sample = sample_of(numbered(50) | {b"": 3}, 4, (4, 8), without_key=4)
-    assert KeySample.from_mapping(json.loads(json.dumps(sample.to_mapping()))) == sample
+    assert SAMPLE_FILE.decode(in_json(sample)) == sample
     request = SampleRequest(TOPIC, 2, (OffsetRange(0, 5, 9), OffsetRange(1, 0, 0)), 1_700_000_000_000, (2, 4))
-    assert SampleRequest.from_mapping(json.loads(json.dumps(request.to_mapping()))) == request
+    assert REQUEST_FILE.decode(in_json(request)) == request
 
 
 @pytest.mark.parametrize(
     "document", [{}, {"topic": "t", "partitions": "x"}, {"topic": "t", "partitions": 1, "ranges": [1]}]
 )
 def test_a_file_that_holds_something_else_is_its_own_error(document):
-    for kind in (SampleRequest, KeySample):
+    for file in (REQUEST_FILE, SAMPLE_FILE):
         with pytest.raises(ArtifactError, match="Clear the task"):
-            kind.from_mapping(document)
+            file.decode(document)
 
 
 def test_the_forecast_is_plain_json():
@@ -234,10 +237,10 @@ def test_the_forecast_is_plain_json():
     ],
 )
 def test_keys_are_shown_as_text_where_they_are_text(key, text):
-    assert shown(key) == text
+    assert key_in_words(key) == text
 
 
 @given(st.binary(max_size=200))
 def test_whatever_a_key_holds_it_is_shown_in_one_short_printable_line(key):
-    assert shown(key).isprintable()
-    assert len(shown(key)) < 60
+    assert key_in_words(key).isprintable()
+    assert len(key_in_words(key)) < 60

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from kafka_rebalance.errors import InputError
-from kafka_rebalance.kafka.versions import behaviour, release
+from kafka_rebalance.kafka.versions import behaviour, major_minor
 
 
 @pytest.mark.parametrize(
     ("version", "expected"), [("2.0", (2, 0)), ("2.0.1", (2, 0)), ("3.9.2-rc1", (3, 9)), ("10.11-x", (10, 11))]
 )
 def test_features_come_with_minor_releases(version: str, expected: tuple[int, int]) -> None:
-    assert release(version) == expected
+    assert major_minor(version) == expected
 
 
 @pytest.mark.parametrize("text", ["", "2", "2.x", "v2.0", "2.0 ", "two"])

@@ -24,6 +24,7 @@ from kafka_rebalance.planning.recommendation import recommend
 from kafka_rebalance.planning.rules.goals import candidate_names
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from support.documents.as_in_a_file import in_json
 from support.plans.drawn_clusters import clusters, settings_for
 from support.plans.plan_verifier import verify
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of, problem_of
@@ -313,7 +314,7 @@ def test_a_given_plan_that_ends_less_even_is_offered_and_not_recommended() -> No
     assert given.candidate.status == "ok"
     worse = given.less_even()
     assert worse is not None
-    assert worse.to_mapping() == {
+    assert in_json(worse) == {
         "metric": "replicas",
         "before": {"lowest": 1.0, "highest": 1.0},
         "after": {"lowest": 0.5, "highest": 1.5},

@@ -12,8 +12,8 @@ from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.report.page import render_page
 from kafka_rebalance.report.run_state import (
     Action,
-    Answer,
     Moves,
+    RequestAnswer,
     RunFacts,
     RunState,
     Tone,
@@ -139,7 +139,7 @@ def test_a_request_that_is_open_waits_though_the_files_of_the_plan_were_not_read
 EVERY = [
     RunFacts(*facts)
     for facts in itertools.product(
-        (True, False), (None, True, False), (True, False), (True, False), Moves, (None, *Answer), (0, 2),
+        (True, False), (None, True, False), (True, False), (True, False), Moves, (None, *RequestAnswer), (0, 2),
         (None, *Verified),
     )
 ]  # fmt: skip
@@ -150,7 +150,7 @@ def test_of_every_combination_of_facts_no_state_promises_what_the_facts_deny() -
         state = run_state(facts)
         if state.changes_by_itself:
             assert facts.is_active, facts
-        if facts.verified is None and (facts.answer is not Answer.APPROVED or not facts.batches):
+        if facts.verified is None and (facts.answer is not RequestAnswer.APPROVED or not facts.batches):
             assert not state.is_unverified, facts
             assert not state.is_judged, facts
         if facts.answer is None and facts.verified is None:
@@ -171,3 +171,16 @@ def test_a_run_is_answered_stopped_and_cancelled_only_while_it_goes_on_and_anew_
             assert facts.verified is None, facts
         if Action.ROLL_BACK in allowed:
             assert facts.verified is not None or facts.batches, facts
+
+
+def test_the_page_says_what_a_person_may_do_now() -> None:
+    assert RunState.EXECUTING.next_steps == (
+        "The Dag kafka_rebalance_cancel can stop the run after its batch, cancel the reassignment or change the "
+        "throttle."
+    )
+    assert RunState.BROKEN_OFF.next_steps == (
+        "To go on with the approved plan, clear the task hold_throttle with what follows it. "
+        "The Dag kafka_rebalance_cancel can cancel the reassignment or move the replicas back."
+    )
+    for state in RunState:
+        assert bool(state.next_steps) == bool(set(state.actions) - {Action.ANSWER}), state

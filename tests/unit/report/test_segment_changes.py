@@ -18,6 +18,7 @@ from kafka_rebalance.verification.segments.next_roll import expected_rolls
 from kafka_rebalance.verification.segments.open_files import files_now
 from kafka_rebalance.verification.segments.settings_audit import audit_cluster, audit_moves
 from support.documents import report_samples as samples
+from support.documents.as_in_a_file import in_json
 from support.documents.built_report import build_report
 from support.documents.segment_configs import DAY, configs, placed, reported
 
@@ -33,8 +34,10 @@ def segments(topics: dict[str, dict[str, Any]], brokers: Any = None) -> dict[str
     partitions = [placed(f"{topic}-0", (1, 2, 3)) for topic in topics if topic != TOPIC]
     partitions += [placed(str(m.topic_partition), m.before, m.size_bytes) for m in samples.all_moves()["balanced"]]
     now = files_now(partitions, known)
-    candidates = {name: audit_moves(moves, now, known).to_mapping(100) for name, moves in samples.all_moves().items()}
-    return {"format_version": 1, **audit_cluster(partitions, known).to_mapping(100), "candidates": candidates}
+    candidates = {
+        name: in_json(audit_moves(moves, now, known).kept(100)) for name, moves in samples.all_moves().items()
+    }
+    return {"format_version": 1, **in_json(audit_cluster(partitions, known).kept(100)), "candidates": candidates}
 
 
 SOUND = segments({})
@@ -168,7 +171,7 @@ def test_a_warning_of_the_verification_is_told_apart_from_a_pass() -> None:
 def test_the_page_says_when_segments_roll_and_why() -> None:
     partitions, known = [placed("fast-0", (1, 2)), placed("slow-0", (1, 2)), placed("idle-0", (1,))], configs()
     written = {partitions[0].topic_partition: 2.0**20, partitions[1].topic_partition: 10.0}
-    page = section(render_file(report(SOUND | {"rolls": expected_rolls(partitions, written, known).to_mapping(20)})))
+    page = section(render_file(report(SOUND | {"rolls": in_json(expected_rolls(partitions, written, known).kept(20))})))
     words = text_of(page)
     assert "When segments roll: 1 topic by size, 1 topic by time" in words
     assert "Nothing is written to 1 topic, so their segments do not roll." in words

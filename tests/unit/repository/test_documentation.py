@@ -13,6 +13,8 @@ PAGES = [ROOT / "README.md", ROOT / "CHANGELOG.md", *sorted((ROOT / "docs").rglo
 NAMES = [str(path.relative_to(ROOT)) for path in PAGES]
 LINK = re.compile(r"!?\[[^\]]*\]\(([^()\s]+)\)")
 WORDS_AT_MOST = 25
+PACKAGE = ROOT / "include" / "kafka_rebalance"
+ROOMS = {path.parent.name for path in PACKAGE.glob("*/__init__.py")}
 
 
 @cache
@@ -40,6 +42,14 @@ def broken_links(path: Path, text: str) -> list[str]:
     return broken
 
 
+def missing_modules(text: str) -> list[str]:
+    """Rooms and modules in backquotes (`room/module`, `room/module.py`) that the package does not have."""
+    named = [
+        name for name in re.findall(r"`([a-z_]+(?:/[a-z0-9_]+)+/?(?:\.py)?)`", text) if name.split("/")[0] in ROOMS
+    ]
+    return [name for name in named if not ((PACKAGE / name).exists() or (PACKAGE / f"{name}.py").exists())]
+
+
 def sentences(text: str) -> list[str]:
     """Of running text and lists; not of tables, headings and what a command writes. Code counts as one word."""
     text = re.sub(r"<!-- ([a-z-]+) -->.*?<!-- /\1 -->", "", text, flags=re.DOTALL)
@@ -56,6 +66,16 @@ def sentences(text: str) -> list[str]:
 
 def too_long(text: str) -> list[str]:
     return [sentence for sentence in sentences(text) if len(sentence.split()) > WORDS_AT_MOST]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_module_that_a_page_names_is_there(name: str) -> None:
+    assert missing_modules((ROOT / name).read_text(encoding="utf-8")) == []
+
+
+def test_a_module_that_has_moved_is_found() -> None:
+    assert missing_modules("`steps/run`, `planning/bounds/`, `kafka/partitioner.py`, `else/where`") == []
+    assert missing_modules("see `workflow/gone.py` and `steps/nowhere`") == ["workflow/gone.py", "steps/nowhere"]
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
-import threading
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -15,7 +17,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.planner import run
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.workflow.pages import plan_tables, report_files
+from kafka_rebalance.steps.rebalance import plan_tables, render_report
 from support.documents.built_report import summary_of
 from support.plans.small_snapshots import broker_rows, partition_rows
 
@@ -33,7 +35,7 @@ def planned(tmp_path_factory: pytest.TempPathFactory) -> Path:
     brokers = broker_rows([1, 2, 3, 4], racks, disk_capacity_bytes=capacity, **network)
     write_snapshot(folder, brokers, partition_rows(lists, bytes_in_per_second=[100.0] * 16))
     run(folder, folder, Settings())
-    report_files.write_tables(folder)
+    render_report.write_tables(folder)
     return folder
 
 
@@ -82,39 +84,31 @@ def test_what_was_written_for_another_plan_or_cannot_be_read_is_not_used(folder:
     assert plan_tables.read_page_tables(folder, proposals(folder), NAME) == found, "read once"
 
 
-@pytest.mark.parametrize(
-    "wrong", [("partitions", "3"), ("brokers", [[1, None, None, [1, 2, 3], [1, 2, 3, None], None]])]
-)
-def test_a_wrong_value_in_what_was_written_is_refused(folder: Path, wrong: tuple[str, Any]) -> None:
-    written = plan_tables.read_tables(folder, proposals(folder), NAME).to_mapping()
-    with pytest.raises(ArtifactError, match=r"page\.json"):
-        plan_tables.CandidateTables.from_mapping(written | dict([wrong]), PAGE)
-
-
 def test_moves_are_read_ahead_once_and_a_failure_is_left_to_whoever_asks(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class Now(threading.Thread):
-        """Runs at once."""
+    class Now:
+        """Reads at once."""
 
-        def start(self) -> None:
-            self.run()
+        def ask(self, name: str, read: Callable[[], None]) -> None:
+            with suppress(ArtifactError):
+                read()
 
-    read = []
-    monkeypatch.setattr(plan_tables.threading, "Thread", Now)
-    for name in (NAME, "light"):
-        plan_tables.begin_to_read(folder, proposals(folder), name)
-    shutil.rmtree(folder / "moves")
-    monkeypatch.setattr(plan_tables, "read_move_table", lambda *asked: read.append(asked))
+    monkeypatch.setattr(plan_tables, "_ahead", Now())
     plan_tables.begin_to_read(folder, proposals(folder), NAME)
-    assert read == []
-    monkeypatch.undo()
+    shutil.rmtree(folder / "moves")
+    monkeypatch.setattr(Now, "ask", None)
+    plan_tables.begin_to_read(folder, proposals(folder), NAME)
     assert plan_tables.read_move_table(folder, proposals(folder), NAME).summary().partitions > 0
-    missing = folder / "elsewhere"
-    monkeypatch.setattr(plan_tables.threading, "Thread", Now)
-    plan_tables.begin_to_read(missing, proposals(folder), NAME)
+    monkeypatch.undo()
+    plan_tables.begin_to_read(folder, proposals(folder), "light")
     with pytest.raises(ArtifactError):
-        plan_tables.read_move_table(missing, proposals(folder), NAME)
+        plan_tables.read_move_table(folder, proposals(folder), "light")
+
+
+def test_the_moves_in_use_stay_however_large() -> None:
+    large = SimpleNamespace(size_bytes=10 * plan_tables.MOVE_TABLES_BYTES)
+    assert plan_tables._moves.getsizeof(large) <= plan_tables._moves.maxsize
 
 
 def test_moves_that_do_not_give_the_digest_are_neither_searched_nor_written(folder: Path) -> None:

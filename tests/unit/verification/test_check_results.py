@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 
 import pytest
 
 from kafka_rebalance.model.partition import TopicIdentity
-from kafka_rebalance.verification.check_result import Check, document, in_order, only_behind, summarise
+from kafka_rebalance.verification.check_result import Check, checks_in_order, document, only_behind, summarise
 from kafka_rebalance.verification.preferred_leaders import check_leaders
 from kafka_rebalance.verification.replicas_in_place import check_not_deleted, check_placement, check_same_topics
 from kafka_rebalance.verification.throttle_back import check_left, check_throttles
+from support.documents.as_in_a_file import in_json
 from support.kafka.small_clusters import move, partition, view
 
 GOOD = Check("replicas", "t-0", "[1, 2]", "[1, 2]", True)
@@ -37,7 +37,7 @@ def test_warnings_pass_and_nothing_verified_does_not():
 
 
 def test_the_document_is_plain_json_with_failed_checks_first():
-    written = json.loads(json.dumps(document([GOOD, WARNING, BAD])))
+    written = in_json(document([GOOD, WARNING, BAD]))
     assert written["passed"] is False
     assert [check["subject"] for check in written["checks"]] == ["t-1", "brokers/1", "t-0"]
     assert written["checks"][0] == {
@@ -48,7 +48,7 @@ def test_the_document_is_plain_json_with_failed_checks_first():
         "passed": False,
         "severity": "error",
     }
-    assert in_order([GOOD, BAD]) == (BAD, GOOD)
+    assert checks_in_order([GOOD, BAD]) == (BAD, GOOD)
 
 
 MOVE = move("t-0", [1, 2], [2, 3])

@@ -77,9 +77,9 @@ def test_each_topic_is_told_by_its_fastest_partition_the_soonest_first() -> None
         ("slow-0", RollReason.TIME),
     ]
     assert found.idle == 1
-    document = found.to_mapping(1)
-    assert document["topics"] == {"size": 1, "time": 1}
-    assert [entry["topic"] for entry in document["soonest"]] == ["fast"]
+    document = found.kept(1)
+    assert document.topics == {"size": 1, "time": 1}
+    assert [entry.topic for entry in document.soonest] == ["fast"]
 
 
 def test_the_settings_are_those_of_the_broker_that_is_to_lead() -> None:

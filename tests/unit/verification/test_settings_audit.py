@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from kafka_rebalance.verification.segments.open_files import MAX_MAP_COUNT, OpenFiles, files_now, replica_files
+from kafka_rebalance.documents.segments import OpenFiles
+from kafka_rebalance.verification.segments.open_files import MAX_MAP_COUNT, files_now, replica_files
 from kafka_rebalance.verification.segments.settings_audit import audit_cluster, audit_moves, copies_stopped
 from kafka_rebalance.verification.segments.unloadable_configs import broker_config_problem, topic_config_problem
 from support.documents.segment_configs import DAY, MIB, configs, placed, reported
@@ -138,13 +139,17 @@ def test_open_files_count_a_moving_partition_on_both_brokers():
     counted = {f.broker: (f.before.segments, f.during.segments, f.after.segments) for f in audit.files}
     assert counted == {1: (13, 13, 2), 2: (13, 13, 13), 3: (0, 11, 11), 4: (0, 1, 1)}
     assert audit.files[2].during.index_bytes == 20_971_516
-    assert audit.to_mapping(5)["files"][0]["after"] == {"segments": 2, "memory_maps": 4, "index_bytes": 41_943_032}
+    assert audit.kept(5).files[0].after == OpenFiles(2, 4, 41_943_032)
+
+
+def maps(segments: int) -> OpenFiles:
+    return OpenFiles(segments, 2 * segments, 0)
 
 
 def test_more_maps_than_linux_gives_are_warned_about_while_they_last():
     """facts f: maps = 2 x segments against vm.max_map_count (about 65530)."""
     known = configs({"t": {}})
-    now = {1: OpenFiles(40_000), 3: OpenFiles(MAX_MAP_COUNT // 2 - 11), 2: OpenFiles(5)}
+    now = {1: maps(40_000), 3: maps(MAX_MAP_COUNT // 2 - 11), 2: maps(5)}
     fits = [move("t-0", [2], [3], size=10 << 30)]
     assert [f.brokers for f in audit_moves(fits, now, known).findings] == [(1,)]
     (first, second) = audit_moves([*fits, move("t-1", [2], [3], size=0)], now, known).findings

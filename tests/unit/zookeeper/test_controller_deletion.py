@@ -13,7 +13,7 @@ from kafka_rebalance.errors import ApprovalError, ArtifactError, WriteError
 from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, entry_states
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper import cluster_lock
-from kafka_rebalance.zookeeper.controller_deletion import elect_controller, plan_election
+from kafka_rebalance.zookeeper.controller_deletion import delete_controller, plan_election
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.znodes import encode_reassignment
 from support.kafka.cancelled_moves import fail_over
@@ -51,11 +51,11 @@ def test_another_controller_drops_what_is_gone_and_the_request_with_it(fake: Any
     assert (plan.broker, plan.epoch, plan.holder) == (1, 1, "")
     assert plan.requested == {GONE: ((3, 4), EntryState.GONE)}
     assert ElectionPlan.from_mapping(plan.to_mapping()) == plan
-    assert elect_controller(fake, plan, plan.consent) is True
+    assert delete_controller(fake, plan, plan.consent) is True
     assert controller(fake) == (4, 2)
     fake.controller.run()
     assert REASSIGN not in fake.znodes
-    assert elect_controller(fake, plan, plan.consent) is False, "asked again, nothing is deleted twice"
+    assert delete_controller(fake, plan, plan.consent) is False, "asked again, nothing is deleted twice"
     assert controller(fake) == (4, 2)
 
 
@@ -74,16 +74,16 @@ def test_a_move_whose_copies_are_all_in_sync_waits_for_another_controller(
     assert plan.requested == {OTHER: ((3, 2), EntryState(state))}
     if state == "moving":
         with pytest.raises(WriteError, match=r"orders-0 is moving.*/controller was not deleted"):
-            elect_controller(fake, plan, plan.consent)
+            delete_controller(fake, plan, plan.consent)
     else:
-        assert elect_controller(fake, plan, plan.consent) is True
+        assert delete_controller(fake, plan, plan.consent) is True
 
 
 def test_without_the_sentence_nothing_is_deleted(fake: Any) -> None:
     plan = planned(fake)
     for consent in (None, "", "yes", dataclasses.replace(plan, epoch=7).consent):
         with pytest.raises(ApprovalError, match="word for word"):
-            elect_controller(fake, plan, consent)  # type: ignore[arg-type]
+            delete_controller(fake, plan, consent)  # type: ignore[arg-type]
     assert fake.writes == []
 
 
@@ -91,12 +91,12 @@ def test_a_controller_that_was_elected_meanwhile_is_not_made_to_stand_down(fake:
     plan = planned(fake)
     fake.delete("/controller")
     fake.writes.clear()
-    assert elect_controller(fake, plan, plan.consent) is False
+    assert delete_controller(fake, plan, plan.consent) is False
     assert fake.writes == []
     fake.after_write.clear()
     fake.delete("/controller")
     fake.writes.clear()
-    assert elect_controller(fake, plan, plan.consent) is False, "while one is being elected"
+    assert delete_controller(fake, plan, plan.consent) is False, "while one is being elected"
     assert fake.writes == []
 
 
@@ -114,7 +114,7 @@ def test_a_controller_that_is_elected_between_the_look_and_the_deletion_stays(
         fake.delete("/controller")
 
     monkeypatch.setattr(controller_deletion, "_check_as_shown", overtaken)
-    assert elect_controller(fake, plan, plan.consent) is False
+    assert delete_controller(fake, plan, plan.consent) is False
     assert controller(fake) == (4, 2)
 
 
@@ -122,7 +122,7 @@ def test_a_controller_that_is_elected_between_the_look_and_the_deletion_stays(
 def test_a_connection_that_is_lost_over_it_deletes_one_controller_only(fake: Any, took_effect: bool) -> None:
     plan = planned(fake)
     fake.fail_next("commit", "/controller", took_effect=took_effect, error=ConnectionLoss())
-    assert elect_controller(fake, plan, plan.consent) is not took_effect
+    assert delete_controller(fake, plan, plan.consent) is not took_effect
     assert controller(fake) == (4, 2)
 
 
@@ -160,7 +160,7 @@ def test_what_is_not_as_it_was_shown_stops_it(fake: Any, change: Callable[[FakeZ
     change(fake)
     before = controller(fake)
     with pytest.raises(WriteError, match=f"{why}.*/controller was not deleted"):
-        elect_controller(fake, plan, plan.consent)
+        delete_controller(fake, plan, plan.consent)
     assert controller(fake) == before
 
 
@@ -181,11 +181,11 @@ def test_the_run_that_holds_the_cluster_keeps_it_and_who_takes_it_meanwhile_stop
 
     monkeypatch.setattr(controller_deletion, "_check_as_shown", overtaken)
     with pytest.raises(WriteError, match="now held by run kafka_rebalance/two"):
-        elect_controller(fake, plan, plan.consent)
+        delete_controller(fake, plan, plan.consent)
     assert controller(fake) == (1, 1)
     cluster_lock.release(fake, THEM)
     cluster_lock.acquire(fake, US)
-    assert elect_controller(fake, plan, plan.consent) is True
+    assert delete_controller(fake, plan, plan.consent) is True
     assert cluster_lock.read(fake) == US
 
 
@@ -207,7 +207,7 @@ def test_what_is_moving_is_told_from_what_does_not_end() -> None:
         assert states[GONE] is EntryState.GONE
     plan = planned(made)
     with pytest.raises(WriteError, match="orders-3 is moving"):
-        elect_controller(made, plan, plan.consent)
+        delete_controller(made, plan, plan.consent)
 
 
 def test_nothing_requested_and_no_controller() -> None:

@@ -16,7 +16,7 @@ from kafka_rebalance.zookeeper import cluster_lock, writer, znode_writes
 from kafka_rebalance.zookeeper.cluster_lock import Fence, LockOwner
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.topic_writes import add_partitions, delete_topic
+from kafka_rebalance.zookeeper.topic_writes import delete_topic, write_more_partitions
 from kafka_rebalance.zookeeper.writer import create_reassignment
 from support.kafka.small_clusters import move
 from support.zookeeper.fake_zookeeper import REASSIGN, FakeZooKeeper, fake_cluster
@@ -255,7 +255,7 @@ def test_no_topic_is_deleted_or_expanded_behind_the_fence(fake: Any, meanwhile: 
     with pytest.raises(WriteError, match="somebody else changed it"):
         delete_topic(fake, "audit", expected=identity, fence=fence)
     with pytest.raises(WriteError, match="somebody else changed it"):
-        add_partitions(fake, "audit", {1: (2, 1)}, expected=identity, registered={1, 2, 3}, fence=fence)
+        write_more_partitions(fake, "audit", {1: (2, 1)}, expected=identity, registered={1, 2, 3}, fence=fence)
     assert "/admin/delete_topics/audit" not in fake.znodes
     assert fake.znodes["/brokers/topics/audit"].version == before
 
@@ -263,7 +263,7 @@ def test_no_topic_is_deleted_or_expanded_behind_the_fence(fake: Any, meanwhile: 
 def test_a_topic_is_changed_under_a_fence_that_nobody_has_raised(fake: Any) -> None:
     fence = cluster_lock.acquire(fake, RUN)
     audit = topic_identities(read_cluster_view(fake).partitions)["audit"]
-    add_partitions(fake, "audit", {1: (2, 1)}, expected=audit, registered={1, 2, 3}, fence=fence)
+    write_more_partitions(fake, "audit", {1: (2, 1)}, expected=audit, registered={1, 2, 3}, fence=fence)
     delete_topic(fake, "audit", expected=dataclasses.replace(audit, znode_version=None), fence=fence)
     assert fake.json("/brokers/topics/audit")["partitions"] == {"0": [3, 1], "1": [2, 1]}
     assert "/admin/delete_topics/audit" in fake.znodes

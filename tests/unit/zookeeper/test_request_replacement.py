@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 from kafka_rebalance.errors import ApprovalError, WriteError
-from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, Way
+from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, CancelWay
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper.request_replacement import ask_for_original_lists
@@ -21,7 +21,7 @@ MOVES = (
     Move(TopicPartition("orders", 1), (2, 1), (4, 1), 100),
     Move(TopicPartition("audit", 0), (1, 2), (3, 2), 100),
 )
-PLAN = CancelPlan("kafka_rebalance/one", CLUSTER, "d" * 64, Way.ZNODE, MOVES)
+PLAN = CancelPlan("kafka_rebalance/one", CLUSTER, "d" * 64, CancelWay.ZNODE, MOVES)
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_another_clusters_plan_and_a_plan_for_2_4_are_refused(fake):
     with pytest.raises(WriteError, match="this is cluster simulated-cluster-0001"):
         take_back(fake, other, other.consent)
     with pytest.raises(WriteError, match=r"only replaced below 2\.4"):
-        take_back(fake, dataclasses.replace(PLAN, way=Way.API), "")
+        take_back(fake, dataclasses.replace(PLAN, way=CancelWay.API), "")
     assert untouched(fake)
 
 

@@ -14,10 +14,10 @@ from kafka_rebalance.errors import (
 from kafka_rebalance.model.partition import TopicIdentity
 from kafka_rebalance.zookeeper.topic_writes import (
     Deletion,
-    add_partitions,
     delete_topic,
     read_deletion,
     set_topic_configs,
+    write_more_partitions,
 )
 from kafka_rebalance.zookeeper.writer import Outcome
 from support.zookeeper.fake_zookeeper import REASSIGN, SimulatedController, fake_cluster
@@ -227,7 +227,7 @@ def test_internal_topics_are_neither_expanded_nor_deleted(version):
     fake = fake_cluster({"__consumer_offsets": {0: [1, 2]}}, version=version)
     expected = identity(fake, "__consumer_offsets")
     with pytest.raises(KafkaRuleError, match="offsets topic cannot be changed"):
-        add_partitions(fake, "__consumer_offsets", {1: [1, 2]}, expected=expected, registered=BROKERS)
+        write_more_partitions(fake, "__consumer_offsets", {1: [1, 2]}, expected=expected, registered=BROKERS)
     with pytest.raises(KafkaRuleError, match="is a kafka internal topic"):
         delete_topic(fake, "__consumer_offsets", expected=expected)
     assert fake.writes == []

@@ -18,8 +18,9 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ApprovalError, ArtifactError, StorageError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow.pages import report_files
-from kafka_rebalance.workflow.run.approved import read_approved
+from kafka_rebalance.steps.rebalance import render_report
+from kafka_rebalance.steps.run.approved_plan import read_approved
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.airflow.approval_requests import EVEN, LEADERS_EVEN, POLICY, SKEWED, Asked, World
 
 
@@ -133,7 +134,7 @@ def test_an_approval_is_written_down_with_who_when_and_what(make: Callable[..., 
     )
     assert (row["by"], row["at"], row["note"]) == ("uma", datetime(2026, 11, 21, tzinfo=UTC), "go")
     assert (row["expired"], row["refused"], row["throttle_bytes_per_second"]) == (False, None, 2_000_000)
-    plan = read_approved(world.xcom["decision"], world.dag_run)
+    plan = read_approved(airflow_deployment(), world.xcom["decision"], world.dag_run)
     assert plan.candidate.name == "light"
     assert plan.candidate.digest == decision["digest"]
 
@@ -147,7 +148,7 @@ def test_reject_skips_all_that_follows_but_the_teardown(make: Callable[..., Worl
     assert world.decision["choice"] == "Reject"
     assert [(row["choice"], row["by"], row["digest"]) for row in world.noted] == [("Reject", "uma", None)]
     with pytest.raises(ApprovalError):
-        read_approved(world.xcom["decision"], world.dag_run)
+        read_approved(airflow_deployment(), world.xcom["decision"], world.dag_run)
 
 
 @pytest.mark.parametrize(
@@ -202,7 +203,7 @@ def test_a_rejection_stays_one_where_the_file_of_the_report_cannot_be_written(
     def away(folder: object) -> None:
         raise StorageError("the storage was away")
 
-    monkeypatch.setattr(report_files, "write_report", away)
+    monkeypatch.setattr(render_report, "write_report", away)
     with pytest.raises(DownstreamTasksSkipped):
         world.answer("Reject")
     assert world.decision["choice"] == "Reject"
@@ -266,7 +267,7 @@ def test_where_every_candidate_would_stop_the_approval_fails_and_says_what_to_co
     with pytest.raises(AirflowFailException) as refused:
         world.operator.execute(world.context)
     text = str(refused.value)
-    assert text.startswith("No candidate can be approved (")
+    assert text.startswith("ApprovalError: No candidate can be approved (")
     for words in (
         "topic orders, broker ",
         "segment.bytes is 100000, replica.fetch.max.bytes 1048576",
@@ -294,7 +295,7 @@ def test_a_plan_that_was_not_audited_is_not_offered(make: Callable[..., World], 
         path.unlink()
     else:
         json_files.write_json(world.folder, json_files.PROPOSALS, {**world.proposals, "recommended": "light"})
-    with pytest.raises(ArtifactError, match=r"segments\.json"):
+    with pytest.raises(AirflowFailException, match=r"ArtifactError: .*segments\.json"):
         world.operator.execute(world.context)
 
 
@@ -341,7 +342,7 @@ def test_a_decision_that_was_edited_is_refused(make: Callable[..., World]) -> No
     path = Path(str(world.folder / json_files.DECISION))
     path.write_text(json.dumps({**world.decision, "throttle_bytes_per_second": 5_000_000}))
     with pytest.raises(ApprovalError, match="is not the decision that was given in Airflow"):
-        read_approved(world.xcom["decision"], world.dag_run)
+        read_approved(airflow_deployment(), world.xcom["decision"], world.dag_run)
 
 
 def test_moves_that_were_exchanged_are_refused(make: Callable[..., World]) -> None:
@@ -355,4 +356,4 @@ def test_moves_that_were_exchanged_are_refused(make: Callable[..., World]) -> No
     planner.run(world.folder / "snapshot", world.folder, other)
     (world.folder / json_files.PROPOSALS).write_bytes(proposals)
     with pytest.raises(ArtifactError):
-        read_approved(world.xcom["decision"], world.dag_run)
+        read_approved(airflow_deployment(), world.xcom["decision"], world.dag_run)

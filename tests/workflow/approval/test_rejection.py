@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.pages.report_files import read_report
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.rebalance.read_report import read_report
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun
 
@@ -32,7 +33,7 @@ def planned(folder: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyP
 def answered(run_id: str, choice: str | None, **answer: Any) -> None:
     now = datetime.now(UTC)
     row = {"dag_id": "kafka_rebalance", "run_id": run_id, "choice": choice, "by": "uma", "at": AT, **answer}
-    ledger.append("decisions", CONNECTION, f"{run_id}{choice}", now, [row])
+    ledger_rows.append(airflow_deployment(), "decisions", CONNECTION, f"{run_id}{choice}", now, [row])
 
 
 def rejected(run: SimulatedRun) -> Any:
@@ -44,7 +45,9 @@ def test_the_same_proposal_again_is_told_with_who_rejected_it_and_why(
 ) -> None:
     first = planned(tmp_path, cluster, monkeypatch, "one")
     assert rejected(first) is None
-    json_files.write_json(first.folder, json_files.DECISION, {"approved_by": {"id": "3", "name": "uma"}})
+    json_files.write_json(
+        first.folder, json_files.DECISION, {"choice": "Reject", "approved_by": {"id": "3", "name": "uma"}}
+    )
     answered("one", "Reject", note="not on a Friday", by="3")
     found = rejected(planned(tmp_path, cluster, monkeypatch, "two"))
     assert (found["run_id"], found["by"], found["note"]) == ("one", "uma", "not on a Friday")

@@ -12,9 +12,9 @@ from airflow.sdk.exceptions import AirflowFailException, DownstreamTasksSkipped
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError, RebalanceError, WriteError
-from kafka_rebalance.workflow.cancel import tasks as cancel
-from kafka_rebalance.workflow.reassignment import batches
-from kafka_rebalance.workflow.run.control import read_control
+from kafka_rebalance.steps.cancel import cancel_now
+from kafka_rebalance.steps.reassignment import request_batch
+from kafka_rebalance.steps.run.stop_requests import read_control
 from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze
@@ -192,8 +192,8 @@ def test_who_follows_sees_the_batch_as_cancelled_and_the_run_stops_there(
     requests = len(cluster.requests)
     event, _ = run.follow(batch, until=lambda: not (cluster.step() or True))
     assert event is not None
-    assert event["state"] == "cancelled"
-    assert "was cancelled by uma" in event["message"]
+    assert event.state == "cancelled"
+    assert "was cancelled by uma" in event.message
     with pytest.raises(AirflowFailException, match="was cancelled by uma"):
         run.resume(event)
     with pytest.raises(AirflowFailException, match="No further batch was requested"):
@@ -312,7 +312,7 @@ def test_a_throttle_that_is_still_held_fails_the_verification_and_says_whose_it_
     begin(run, cluster)
     canceller.approved()
     canceller.cancel()
-    monkeypatch.setattr("kafka_rebalance.workflow.cancel.tasks.RELEASE_SECONDS", 0)
+    monkeypatch.setattr("kafka_rebalance.steps.cancel.verify.RELEASE_SECONDS", 0)
     with pytest.raises(AirflowFailException, match=r"lock of kafka_rebalance/one.*release_throttle"):
         canceller.verify()
     release(run, cluster)
@@ -326,7 +326,7 @@ def test_a_batch_that_is_about_to_be_requested_while_the_run_is_cancelled_is_not
     """`reassign` has read that nobody asked to stop, and then looks at the brokers, which takes seconds."""
     run.hold()
     canceller.approved()
-    freeze(monkeypatch, batches, place, canceller.cancel)
+    freeze(monkeypatch, request_batch, place, canceller.cancel)
     with pytest.raises((AirflowFailException, WriteError), match=r"No further batch|Nothing was written"):
         run.request()
     assert cluster.requests == []
@@ -342,7 +342,7 @@ def test_a_batch_that_is_about_to_be_requested_while_the_run_is_stopped_is_not(
 ) -> None:
     run.hold()
     canceller.request("stop_after_batch")
-    freeze(monkeypatch, batches, place, canceller.stop)
+    freeze(monkeypatch, request_batch, place, canceller.stop)
     with pytest.raises((AirflowFailException, WriteError), match=r"No further batch|Nothing was written"):
         run.request()
     assert cluster.requests == []
@@ -354,7 +354,7 @@ def test_no_order_is_restored_beside_another_run_that_has_taken_the_cluster(
 ) -> None:
     begin(run, cluster)
     canceller.approved()
-    requests, real = len(cluster.requests), cancel.out_of_order
+    requests, real = len(cluster.requests), cancel_now.out_of_order
 
     def taken(moves: Any, view: Any) -> Any:
         found = real(moves, view)
@@ -363,7 +363,7 @@ def test_no_order_is_restored_beside_another_run_that_has_taken_the_cluster(
             cluster.fake.put_json("/kafka_rebalance/run", {**holder, "run": "kafka_rebalance/other"})
         return found
 
-    monkeypatch.setattr(cancel, "out_of_order", taken)
+    monkeypatch.setattr(cancel_now, "out_of_order", taken)
     with pytest.raises(AirflowFailException, match="now held by run kafka_rebalance/other"):
         canceller.cancel()
     assert len(cluster.requests) == requests

@@ -14,10 +14,10 @@ from kafka_rebalance.execution.cancel.roll_back import RollBack
 from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow.cancel import request as cancel_request
-from kafka_rebalance.workflow.cancel import tasks as cancel
-from kafka_rebalance.workflow.reassignment import batch_notes
-from kafka_rebalance.workflow.run.control import read_control
+from kafka_rebalance.steps.cancel import cancel_now
+from kafka_rebalance.steps.cancel import request as cancel_request
+from kafka_rebalance.steps.reassignment import batch_notes
+from kafka_rebalance.steps.run.stop_requests import read_control
 from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batched_run, freeze, given_run
 from support.zookeeper.fake_zookeeper import put_topic
@@ -142,7 +142,7 @@ def test_who_stops_and_who_cancels_at_once_both_get_what_they_asked(
     canceller.approved()
     second.approved()
     stopper.stop()
-    freeze(monkeypatch, cancel, "plan_cancel", second.cancel)
+    freeze(monkeypatch, cancel_now, "plan_cancel", second.cancel)
     canceller.cancel()
     assert lists(cluster) == BEFORE
     asked = read_control(run.folder)
@@ -204,7 +204,7 @@ def test_a_way_back_has_a_way_back_of_its_own(
     there = lists(cluster)
     for number, (name, end) in enumerate((("back", BEFORE), ("and there again", there))):
         # Which run began last is told by the second, and a test's runs begin in one.
-        monkeypatch.setattr(batch_notes, "_now", lambda number=number: f"2999-01-01T00:00:0{number}+00:00")
+        monkeypatch.setattr(batch_notes, "now_text", lambda number=number: f"2999-01-01T00:00:0{number}+00:00")
         asked = CancelRun(monkeypatch, f"for {name}")
         asked.request("roll_back")
         conf = {key: asked.xcom["conf"][key] for key in ("plan", "candidates", "internal_topics")}

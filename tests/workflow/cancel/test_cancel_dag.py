@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -16,8 +17,8 @@ from airflow.sdk import DAG
 
 from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow.cancel.params import CANCEL_PARAMS
-from kafka_rebalance.workflow.throttle import leases
+from kafka_rebalance.steps.throttle import lease_files
+from kafka_rebalance.workflow.params.cancel_form import CANCEL_PARAMS
 from support.airflow.airflow_home import REPOSITORY
 from support.runs.cancel_run import BEFORE, begin, cancellable_cluster, lists, lost_request
 from support.runs.rebalance_run import CONNECTION, POLICY
@@ -110,8 +111,10 @@ def test_cancelling_goes_from_the_approval_to_the_verification(
     run: SimulatedRun, cluster: SimulatedCluster, start: Start, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     begin(run, cluster)
-    clock = SimpleNamespace(monotonic=lambda: 0.0, sleep=lambda _: cluster.step() or _released(run, cluster))
-    monkeypatch.setattr("kafka_rebalance.workflow.cancel.tasks.time", clock)
+    clock = SimpleNamespace(
+        time=time.time, monotonic=lambda: 0.0, sleep=lambda _: cluster.step() or _released(run, cluster)
+    )
+    monkeypatch.setattr("kafka_rebalance.steps.clock.time", clock)
     states = start(action="cancel_now")
     assert (states["approve"], states["cancel"], states["verify"], states["run"]) == ("success",) * 4
     assert others(states, "approve", "cancel", "verify") == {"skipped"}
@@ -129,7 +132,7 @@ def test_a_lower_rate_asks_nobody_and_a_higher_one_an_approver(
     states = start(action="set_throttle", throttle_bytes_per_second=rate)
     assert {states[task] for task in (*done, "run")} == {"success"}
     assert others(states, *done) == {"skipped"}
-    assert leases.rate_in_force(run.folder) == rate
+    assert lease_files.rate_in_force(run.folder) == rate
 
 
 def _released(run: SimulatedRun, cluster: SimulatedCluster) -> None:

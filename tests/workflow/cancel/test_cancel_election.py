@@ -10,8 +10,8 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from kafka_rebalance.errors import ExecutionError, RebalanceError
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.report.requests.controller_election import approval_body, approval_subject
-from kafka_rebalance.workflow.cancel import controller_election as election
-from kafka_rebalance.workflow.run.control import read_control
+from kafka_rebalance.steps.cancel import elect_controller as election
+from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.zookeeper.znodes import encode_reassignment
 from support.runs.cancel_run import CancelRun, begin, cancellable_cluster, lost_request
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, approved_run, freeze
@@ -91,7 +91,7 @@ def test_a_request_that_was_not_heard_is_carried_out_and_the_run_that_holds_the_
     assert (asked.cancelled, asked.stop_after_batch) == (None, None)
     event, _ = run.follow(1, until=lambda: not (cluster.step() or True))
     assert event is not None
-    assert event["state"] == "done"
+    assert event.state == "done"
 
 
 @pytest.mark.parametrize("consent", [None, "yes", "delete /controller"])
@@ -158,7 +158,7 @@ def test_an_election_storm_two_clusters_and_a_freeze_stop_it_before_and_after_th
     def storm(client: object, pause: object) -> None:
         raise RebalanceError("brokers resign as controller one after the other")
 
-    def frozen(connection_id: str) -> None:
+    def frozen(deployment: object, connection_id: str) -> None:
         raise RebalanceError("frozen")
 
     lost_request(cluster, {GONE: (3, 4)})
@@ -167,7 +167,7 @@ def test_an_election_storm_two_clusters_and_a_freeze_stop_it_before_and_after_th
     for patched, made, why in (
         (f"{election.__name__}.check_controller_stable", storm, "one after the other"),
         ("kafka_rebalance.admin.cluster_id.read_cluster_id", lambda _: "other", "names two clusters"),
-        (f"{election.__name__}.check_not_frozen", frozen, "frozen"),
+        ("kafka_rebalance.steps.deployment.Deployment.check_not_frozen", frozen, "frozen"),
     ):
         with monkeypatch.context() as patch:
             patch.setattr(patched, made)

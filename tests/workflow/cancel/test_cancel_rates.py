@@ -9,11 +9,11 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.workflow.cancel import tasks as cancel
+from kafka_rebalance.steps.cancel.set_throttle import raise_throttle
+from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.run.control import read_control
-from kafka_rebalance.workflow.throttle import leases
 from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
+from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun, batched_run
 
 
@@ -74,7 +74,7 @@ def test_a_rate_above_the_approved_one_is_set_once_an_approver_says_so(
         canceller.answer("set_throttle", user="olive")
     assert canceller.raise_throttle(3_000_000)["throttle_bytes_per_second"] == 3_000_000
     assert rates_set(cluster) == {"3000000"}
-    lease = leases.read_open("simulated-cluster-0001")
+    lease = open_lease("simulated-cluster-0001")
     assert lease is not None
     assert [change.by for change in lease.rate_changes] == ["uma"]
 
@@ -91,7 +91,7 @@ def test_a_rate_other_than_the_one_that_was_approved_is_not_set(
     json_files.write_json(canceller.folder, json_files.CANCEL, {**written, edit: other})
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match="The throttle of"):
-        run_step(cancel.raise_throttle, canceller.dag_run, canceller.xcom["decision"])
+        run_step(raise_throttle, canceller.dag_run, canceller.xcom["decision"])
     assert cluster.tree() == before
 
 
@@ -131,7 +131,7 @@ def test_an_approved_rate_expires(run: SimulatedRun, cluster: SimulatedCluster, 
     grow_old(canceller)
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match="has expired"):
-        run_step(cancel.raise_throttle, canceller.dag_run, canceller.xcom["decision"])
+        run_step(raise_throttle, canceller.dag_run, canceller.xcom["decision"])
     assert cluster.tree() == before
 
 
@@ -150,7 +150,7 @@ def test_brokers_of_another_cluster_than_zookeepers_are_neither_cancelled_nor_th
     before = cluster.tree()
     monkeypatch.setattr("kafka_rebalance.admin.cluster_id.read_cluster_id", lambda _: "another-cluster-000002")
     do = {"cancel": canceller.cancel, "set_throttle": canceller.set_throttle}.get(
-        work, lambda: run_step(cancel.raise_throttle, canceller.dag_run, canceller.xcom["decision"])
+        work, lambda: run_step(raise_throttle, canceller.dag_run, canceller.xcom["decision"])
     )
     with pytest.raises(AirflowFailException, match="names two clusters"):
         do()

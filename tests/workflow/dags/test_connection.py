@@ -1,16 +1,16 @@
-"""The Airflow connection of a cluster: read once, checked, and never quoted with its secrets."""
+"""The Airflow connection of a cluster: what Airflow gives reaches the clients."""
 
 from __future__ import annotations
 
 import json
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from airflow.sdk import Connection
 
 from kafka_rebalance.errors import ConnectionSettingsError
-from kafka_rebalance.workflow.hooks import cluster_connection, read_connection
+from kafka_rebalance.model.connection import cluster_connection
+from kafka_rebalance.workflow.hooks import read_connection
 
 SECRET = "hunter2-s3cret"
 
@@ -38,73 +38,6 @@ def test_hosts_keep_their_chroot_and_secrets_reach_the_clients() -> None:
     assert got.kafka.security["sasl.password"] == SECRET
     assert got.expected_cluster_id == "abc"
     assert got.capacities[1].disk_bytes == 10**12
-
-
-def test_a_secret_is_in_no_repr() -> None:
-    got = cluster_connection(
-        connection(login="rebalancer", password=SECRET, extra={"kafka_secret_config": {"sasl.password": SECRET}})
-    )
-    assert SECRET not in repr(got)
-
-
-@pytest.mark.parametrize(
-    ("changes", "named"),
-    [
-        ({"host": ""}, "host is empty"),
-        ({"conn_type": "http"}, "its type is 'http'"),
-        ({"extra": {"bootstrap_servers": ""}}, "bootstrap_servers is empty"),
-        ({"extra": {"kafka_secret_config": "{nonsense"}}, "kafka_secret_config is not JSON"),
-        ({"extra": {"kafka_secret_config": "[1]"}}, "kafka_secret_config must be a JSON object"),
-        (
-            {"extra": {"zookeeper_secret_config": {"insecure": True}}},
-            "zookeeper_secret_config has unknown keys insecure",
-        ),
-        ({"extra": {"broker_capacities": {"1": {"disk_bytes": -1}}}}, "broker_capacities['1']"),
-        ({"extra": {"broker_capacities": {"one": {}}}}, "broker_capacities['one']"),
-        ({"extra": {"session_timeout_seconds": -2}}, "session_timeout_seconds must be a positive number"),
-        ({"extra": {"session_timeout_seconds": float("inf")}}, "session_timeout_seconds must be a positive number"),
-        ({"extra": {"session_timeout_seconds": float("nan")}}, "session_timeout_seconds must be a positive number"),
-        ({"extra": {"session_timeout_seconds": False}}, "session_timeout_seconds must be a positive number"),
-        ({"extra": {"broker_capacities": {"1": {"disk_bytes": float("inf")}}}}, "broker_capacities['1']"),
-        ({"extra": {"broker_capacities": {"1": {"nic_in_bytes_per_second": 1e300}}}}, "broker_capacities['1']"),
-        ({"extra": {"bootstrap_servers": ["b1:9092"]}}, "bootstrap_servers must be a text"),
-        ({"extra": {"expected_cluster_id": 0}}, "expected_cluster_id must be a text"),
-        ({"extra": {"kafka_secret_config": {"sasl.password": None}}}, "sasl.password must be a text"),
-        ({"extra": {"zookeeper_secret_config": {"use_ssl": "false"}}}, "use_ssl must be true or false"),
-        ({"extra": {"bootstrap": "b1:9092"}}, "unknown fields bootstrap"),
-        ({"login": "rebalancer"}, "login and password"),
-    ],
-)
-def test_what_is_wrong_is_named_with_the_connection(changes: dict[str, Any], named: str) -> None:
-    with pytest.raises(ConnectionSettingsError) as caught:
-        cluster_connection(connection(**changes))
-    assert named in str(caught.value)
-    assert "'prod'" in str(caught.value)
-    assert "Nothing was read or written" in str(caught.value)
-
-
-def test_an_extra_that_is_no_object_is_named() -> None:
-    with pytest.raises(ConnectionSettingsError, match="extra is not a JSON object"):
-        cluster_connection(SimpleNamespace(**{**vars_of(connection()), "extra_dejson": [1]}))
-
-
-def vars_of(made: Connection) -> dict[str, Any]:
-    return {
-        name: getattr(made, name) for name in ("conn_id", "conn_type", "host", "port", "schema", "login", "password")
-    }
-
-
-def test_a_flag_reaches_librdkafka_in_its_words() -> None:
-    got = cluster_connection(connection(extra={"kafka_secret_config": {"enable.ssl.certificate.verification": False}}))
-    assert got.kafka.security == {"enable.ssl.certificate.verification": "false"}
-
-
-def test_an_error_about_secrets_does_not_quote_them() -> None:
-    with pytest.raises(ConnectionSettingsError) as caught:
-        cluster_connection(
-            connection(host="", password=SECRET, extra={"kafka_secret_config": f'{{"sasl.password": "{SECRET}"'})
-        )
-    assert SECRET not in str(caught.value)
 
 
 def test_a_missing_connection_says_where_to_make_one() -> None:

@@ -17,12 +17,15 @@ import pytest
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import UnwatchedError
 from kafka_rebalance.model.digests import canonical_json
-from kafka_rebalance.workflow import tasks
-from kafka_rebalance.workflow.reassignment import batches
+from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.steps.rebalance.record import record
+from kafka_rebalance.steps.rebalance.verify import verify
+from kafka_rebalance.steps.throttle.hold_throttle import hold_throttle
+from kafka_rebalance.steps.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.throttle import leases, throttling
 from support.airflow.control_plane import DAG, ControlPlane, Moment, Template, bring_dags_in
 from support.runs.janitor_run import tend
+from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import lease_file
 
 if TYPE_CHECKING:
@@ -347,33 +350,26 @@ def test_a_backfill_is_refused(
 # Two of each
 
 
-def advance(plane: ControlPlane) -> int | None:
-    """A worker of its own: the number of the batch that it finds or requests."""
-    with batches.open_visit(plane.run.decision, plane.run.dag_run) as visit:
-        batch = visit.advance(plane.run.dag_run).batch
-    return None if batch is None else batch.number
-
-
 def test_a_task_that_is_started_twice_does_its_work_once(plane: ControlPlane) -> None:
     """As by two schedulers, or as a retry of what had been done already."""
     plane.moment(APPROVED)
     decision, dag_run = plane.run.decision, plane.run.dag_run
     for _ in range(2):
-        run_step(throttling.hold, dag_run, decision)
+        run_step(hold_throttle, dag_run, decision)
     for number in (1, 2):
-        assert advance(plane) == number
+        assert plane.run.request() == number
         held = plane.cluster.throttles()
-        assert advance(plane) == number
+        assert plane.run.request() == number
         assert plane.cluster.throttles() == held
         plane.cluster.controller.run()
     for _ in range(2):
-        assert advance(plane) is None
-        assert run_step(tasks.elect_leaders, dag_run, decision) == []
+        assert plane.run.request() is None
+        assert run_step(elect_leaders, dag_run, decision) == []
     for _ in range(2):
-        run_step(throttling.release, dag_run, decision)
+        run_step(release_throttle, dag_run, decision)
     for _ in range(2):
-        run_step(tasks.verify, dag_run, decision)
-        run_step(tasks.record, dag_run, decision)
+        run_step(verify, dag_run, decision)
+        run_step(record, dag_run, decision)
     assert len(plane.cluster.requests) == 2
     assert plane.cluster.leftovers() == []
-    assert leases.read_open(CLUSTER) is None
+    assert open_lease(CLUSTER) is None

@@ -24,12 +24,15 @@ from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.kafka.reassignment_json import format_reassignment
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow.nightly import balance
-from kafka_rebalance.workflow.reassignment import batches
-from kafka_rebalance.workflow.reassignment.following import BatchFollower
-from kafka_rebalance.workflow.throttle import janitor, leases, throttling
-from kafka_rebalance.workflow.throttle.standing import read_standing
+from kafka_rebalance.steps.janitor import look_after_lease
+from kafka_rebalance.steps.nightly import check_cluster
+from kafka_rebalance.steps.reassignment import request_batch
+from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
+from kafka_rebalance.steps.run.run_lock import read_standing
+from kafka_rebalance.steps.throttle import lease_files, release_throttle
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.airflow.airflow_home import REPOSITORY
+from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import SimulatedCluster
 from support.zookeeper.fake_zookeeper import put_topic
 
@@ -46,7 +49,7 @@ def cluster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster
     monkeypatch.setenv(f"AIRFLOW_CONN_{CONNECTION.upper()}", json.dumps(connection))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(tmp_path / "runs"))
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER", str(tmp_path))
-    monkeypatch.setattr("kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS", 0)
+    monkeypatch.setattr("kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS", 0)
     (tmp_path / f"{CONNECTION}.yaml").write_text(POLICY)
     look = BatchFollower.look
 
@@ -141,7 +144,7 @@ def test_a_run_whose_moves_fail_puts_the_throttle_back_and_is_red(
     def refuse(*_: object) -> None:
         raise ExecutionError("refused for the test")
 
-    monkeypatch.setattr(batches.Visit, "advance", refuse)
+    monkeypatch.setattr(request_batch.Visit, "advance", refuse)
     states = run("kafka_rebalance", choice="balanced", conf={"kafka_conn_id": CONNECTION})
     assert states["reassign"] == "failed"
     assert states["release_throttle"] == "success"
@@ -175,14 +178,14 @@ def test_the_check_proposes_past_the_limit_only_and_never_writes(
     fleet = [CONNECTION] if balanced else ["kafka_dead", CONNECTION]
     monkeypatch.setenv("AIRFLOW_CONN_KAFKA_DEAD", '{"conn_type": "kafka_zookeeper", "host": "dead:2181"}')
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(fleet))
-    take_snapshot = balance.take_snapshot
+    read_snapshot = check_cluster.read_snapshot
 
     def take(connection: Any, settings: Settings, *, of_the_rest: bool = False) -> Any:
         if connection.connection_id == "kafka_dead":
             raise AirflowTaskTimeout("ZooKeeper did not answer until the time was up")
-        return take_snapshot(connection, settings, of_the_rest=of_the_rest)
+        return read_snapshot(connection, settings, of_the_rest=of_the_rest)
 
-    monkeypatch.setattr(balance, "take_snapshot", take)
+    monkeypatch.setattr(check_cluster, "read_snapshot", take)
     asked: list[dict[str, Any]] = []
     monkeypatch.setattr(TriggerDagRunOperator, "execute", lambda self, context: asked.append(self.conf))
     before = cluster.tree()
@@ -198,24 +201,24 @@ def test_the_janitor_asks_airflow_and_takes_off_what_a_deleted_run_left(
     """Airflow's own answers: its API, in this process, has never heard of a run that is deleted."""
     asked: list[AirflowState] = []
 
-    def remember(lease_run: str, owner: str) -> AirflowState:
-        asked.append(read_standing(lease_run, owner))
+    def remember(*asked_of: Any) -> AirflowState:
+        asked.append(read_standing(*asked_of))
         return asked[-1]
 
     def lose(*_: object) -> None:
         raise ExecutionError("lost for the test")
 
     with monkeypatch.context() as patched:
-        patched.setattr(batches.Visit, "advance", lose)
-        patched.setattr(throttling, "put_back", lose)  # the teardown never came to it
+        patched.setattr(request_batch.Visit, "advance", lose)
+        patched.setattr(release_throttle, "put_back", lose)  # the teardown never came to it
         assert run("kafka_rebalance", choice="balanced", conf={"kafka_conn_id": CONNECTION})["run"] == "failed"
     left = cluster.throttles()
     assert left
-    monkeypatch.setattr(janitor, "read_standing", remember)
+    monkeypatch.setattr(look_after_lease, "read_standing", remember)
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", "[]")
-    lease = leases.read_open("simulated-cluster-0001")
+    lease = open_lease("simulated-cluster-0001")
     assert lease is not None
-    leases.write(dataclasses.replace(lease, run="kafka_rebalance/deleted"))
+    lease_files.write(airflow_deployment(), dataclasses.replace(lease, run="kafka_rebalance/deleted"))
     assert run("kafka_throttle_janitor")["tend"] == "success"
     # The lock still names the run that failed.
     assert asked == [AirflowState.GONE, AirflowState.OVER]

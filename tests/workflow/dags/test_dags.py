@@ -16,9 +16,9 @@ from airflow.sdk.definitions.taskgroup import MappedTaskGroup
 from airflow.sdk.exceptions import ParamValidationError
 
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.workflow.cancel.request import APPROVE_RATE, NEXT
-from kafka_rebalance.workflow.dag_params import REBALANCE_PARAMS
-from kafka_rebalance.workflow.tasks import PARAMS_OUTSIDE_SETTINGS
+from kafka_rebalance.steps.cancel.request import APPROVE_RATE, NEXT
+from kafka_rebalance.steps.rebalance.take_snapshot import PARAMS_OUTSIDE_SETTINGS
+from kafka_rebalance.workflow.params.rebalance_form import REBALANCE_PARAMS
 from support.airflow.airflow_home import REPOSITORY
 
 CHAIN = {  # task: what comes directly before it

@@ -17,7 +17,7 @@ from airflow.sdk.bases.notifier import BaseNotifier
 from airflow.sdk.exceptions import AirflowFailException
 from airflow.sdk.log import mask_secret
 
-from kafka_rebalance.errors import ReadError, UnwatchedError
+from kafka_rebalance.errors import ReadError, UnwatchedError, VerificationError
 from kafka_rebalance.workflow.notices import FAILED, FINISHED, UNWATCHED, WAITS, Notice
 from support.airflow.airflow_home import REPOSITORY
 
@@ -141,7 +141,9 @@ def test_a_check_that_failed_names_its_cluster() -> None:
 
 
 def test_what_verify_has_told_is_not_told_again_by_the_last_task() -> None:
-    Notice(FAILED)(context("record", exception=AirflowFailException("VerificationError: not the approved end")))
+    told_by_verify = AirflowFailException("the end is not the approved one")
+    told_by_verify.__cause__ = VerificationError("the end is not the approved one")
+    Notice(FAILED)(context("record", exception=told_by_verify))
     assert Recorder.told == []
     Notice(FAILED)(context("record", exception=OSError("no space left")))
     assert "failed in record" in said()

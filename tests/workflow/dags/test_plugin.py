@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 from airflow import plugins_manager
 
-from kafka_rebalance.workflow.hooks import EXTRAS, KafkaClusterHook
+from kafka_rebalance.model.connection import EXTRAS
+from kafka_rebalance.workflow.hooks import KafkaClusterHook
 from kafka_rebalance.workflow.provider_info import CONNECTION_TYPE, get_provider_info
 from support.airflow.airflow_home import REPOSITORY
 
@@ -39,7 +40,7 @@ def test_airflow_finds_the_overview_under_browse() -> None:
 
 
 def test_the_plugin_and_the_web_app_agree_on_the_mount() -> None:
-    from kafka_rebalance.workflow.pages import web
+    from kafka_rebalance.workflow.web import app as web
 
     assert found_plugin().fastapi_apps[0]["url_prefix"] == web.MOUNT
 
@@ -76,7 +77,7 @@ module = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(module)
 print(json.dumps({{"hrefs": [view["href"] for view in module.KafkaRebalancePlugin.external_views], "heavy": sorted(
     name for name in (
-        "kafka_rebalance.workflow.pages.web", "airflow.api_fastapi.core_api.security", "matplotlib", "fastapi"
+        "kafka_rebalance.workflow.web.app", "airflow.api_fastapi.core_api.security", "matplotlib", "fastapi"
     ) if name in sys.modules)}}))
 """
 

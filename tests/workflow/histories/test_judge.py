@@ -9,10 +9,11 @@ import pytest
 
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.run_position import Position
-from kafka_rebalance.workflow.reassignment import batches
-from kafka_rebalance.workflow.run import approved, preflight
-from kafka_rebalance.workflow.run.folder import open_run_folder
-from kafka_rebalance.workflow.throttle import throttling
+from kafka_rebalance.steps import deployment
+from kafka_rebalance.steps.reassignment import request_batch
+from kafka_rebalance.steps.run import approved_plan, checks_before_write
+from kafka_rebalance.steps.run_folder import open_run_folder
+from kafka_rebalance.steps.throttle import hold_throttle
 from support.histories.judge import Process
 from support.histories.world import World
 
@@ -43,7 +44,7 @@ def take(world: World, kind: str, **process: Any) -> tuple[str, Any]:
 
 def believe_zookeeper_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """As if the run had asked for whatever it was approved to ask for."""
-    for room in (throttling, batches):
+    for room in (hold_throttle, request_batch):
         monkeypatch.setattr(room, "asked_for", lambda folder, client: frozenset({1, 2}))
 
 
@@ -63,7 +64,7 @@ def test_an_expired_approval_that_is_executed_although_nothing_of_ours_was_begun
 def test_a_policy_that_was_not_approved(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     world.act("policy_changes", 0)
     assert take(world, "hold")[0] == "refused"
-    monkeypatch.setattr(preflight, "check_policy_unchanged", lambda *_: None)
+    monkeypatch.setattr(deployment, "check_policy_unchanged", lambda *_: None)
     with pytest.raises(AssertionError, match="under a policy that was not approved"):
         take(world, "hold")
 
@@ -89,9 +90,9 @@ def test_a_request_from_other_lists_than_were_approved(
     outcome, said = take(world, "request")
     assert outcome == "refused"
     assert "replicas are now" in str(said)
-    monkeypatch.setattr(preflight, "check_no_conflict", lambda *_, **__: None)
+    monkeypatch.setattr(checks_before_write, "check_no_conflict", lambda *_, **__: None)
     named = sorted(world.moves[first(world)].items())[moved % 6][1].batch - 1
-    monkeypatch.setattr(batches, "position", lambda planned, *_: Position((), None, planned[named]))
+    monkeypatch.setattr(request_batch, "position", lambda planned, *_: Position((), None, planned[named]))
     with pytest.raises(AssertionError, match=r"is at \[.*approved from"):
         take(world, "request")
 
@@ -102,6 +103,8 @@ def test_the_papers_of_another_run(world: World, monkeypatch: pytest.MonkeyPatch
         outcome, said = take(world, kind, papers_of=other)
         assert outcome == "refused", kind
         assert isinstance(said, RebalanceError) or "RunFolderError" in str(said)
-    monkeypatch.setattr(approved, "open_own_folder", lambda url, dag_run, nonce: open_run_folder(url))
+    monkeypatch.setattr(
+        approved_plan, "open_own_folder", lambda deployment, url, started, nonce: open_run_folder(deployment, url)
+    )
     with pytest.raises(AssertionError, match=f"by the files of {other}"):
         take(world, "hold", papers_of=other)

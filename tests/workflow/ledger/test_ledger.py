@@ -15,10 +15,12 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE, compacted_name
-from kafka_rebalance.errors import StorageError
+from kafka_rebalance.errors import NothingToDoError, StorageError
 from kafka_rebalance.execution.eta import with_controller
-from kafka_rebalance.workflow import tasks
-from kafka_rebalance.workflow.ledger import estimate, ledger
+from kafka_rebalance.steps.inputs import StartedRun, StepInputs
+from kafka_rebalance.steps.ledger import ledger_rows, write_estimate
+from kafka_rebalance.steps.rebalance.record import record
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.retries import run_step
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RATE, SIZE_BYTES, TOPICS, SimulatedCluster, SimulatedRun, batched_run
@@ -38,8 +40,8 @@ def read_all(root: Path, table: str) -> pyarrow.Table:
 
 
 def test_rows_are_found_by_cluster_and_day(root: Path) -> None:
-    ledger.append("metrics", "kafka_eu", "one", DAY, [ROW])
-    ledger.append("metrics", "kafka_us", "one", DAY.replace(day=22), [ROW, ROW])
+    ledger_rows.append(airflow_deployment(), "metrics", "kafka_eu", "one", DAY, [ROW])
+    ledger_rows.append(airflow_deployment(), "metrics", "kafka_us", "one", DAY.replace(day=22), [ROW, ROW])
     found = read_all(root, "metrics")
     assert sorted(zip(found["cluster"].to_pylist(), map(str, found["day"].to_pylist()), strict=True)) == [
         ("kafka_eu", "2026-11-21"),
@@ -55,25 +57,27 @@ def test_rows_are_found_by_cluster_and_day(root: Path) -> None:
 
 def test_a_task_that_is_cleared_counts_once_and_another_run_beside_it(root: Path) -> None:
     for _ in range(2):
-        ledger.append("metrics", "kafka_eu", "manual__2026-11-21T00:00:00+00:00", DAY, [ROW])
-    ledger.append("metrics", "kafka_eu", "manual__2026-11-21T00:00:00-00:00", DAY, [ROW])
+        ledger_rows.append(airflow_deployment(), "metrics", "kafka_eu", "manual__2026-11-21T00:00:00+00:00", DAY, [ROW])
+    ledger_rows.append(airflow_deployment(), "metrics", "kafka_eu", "manual__2026-11-21T00:00:00-00:00", DAY, [ROW])
     assert read_all(root, "metrics").num_rows == 2
 
 
-@pytest.mark.parametrize("table", list(ledger.TABLES))
+@pytest.mark.parametrize("table", list(ledger_rows.TABLES))
 def test_a_table_keeps_its_columns_when_a_run_has_nothing_to_say(root: Path, table: str) -> None:
-    path = ledger.append(table, "kafka_eu", "one", DAY, [])
+    path = ledger_rows.append(airflow_deployment(), table, "kafka_eu", "one", DAY, [])
     found = pyarrow.dataset.dataset(str(path)).to_table()
-    assert found.schema.equals(ledger.TABLES[table])
+    assert found.schema.equals(ledger_rows.TABLES[table])
     assert found.num_rows == 0
 
 
 def add(run_id: str, at: datetime, size: int, connection: str = "kafka_eu") -> Path:
-    return Path(str(ledger.append("metrics", connection, run_id, at, [{**ROW, "size_bytes": size}])))
+    return Path(
+        str(ledger_rows.append(airflow_deployment(), "metrics", connection, run_id, at, [{**ROW, "size_bytes": size}]))
+    )
 
 
 def sizes(days: float = 28) -> list[int]:
-    found = ledger.read("metrics", "kafka_eu", days, now=DAY)
+    found = ledger_rows.read(airflow_deployment(), "metrics", "kafka_eu", days, now=DAY)
     assert found.unreadable == ()
     return [row["size_bytes"] for row in found.rows]
 
@@ -85,12 +89,12 @@ def test_a_clusters_rows_of_the_last_days_come_newest_first(root: Path) -> None:
     assert sizes() == [0, 1, 3]
     assert sizes(days=2) == [0, 1]
     assert sizes(days=2.999) == [0, 1], "the day's folder is read, and what is older in it is left out"
-    row = ledger.read("metrics", "kafka_eu", 1, now=DAY).rows[0]
-    assert (list(row), row["observed_at"]) == (ledger.TABLES["metrics"].names, DAY)
+    row = ledger_rows.read(airflow_deployment(), "metrics", "kafka_eu", 1, now=DAY).rows[0]
+    assert (list(row), row["observed_at"]) == (ledger_rows.TABLES["metrics"].names, DAY)
 
 
 def test_a_cluster_of_which_nothing_was_written_has_no_rows(root: Path) -> None:
-    assert ledger.read("outcomes", "kafka_eu", 28) == ([], ())
+    assert ledger_rows.read(airflow_deployment(), "outcomes", "kafka_eu", 28) == ([], ())
 
 
 def test_a_file_that_cannot_be_read_is_named_and_takes_no_other_with_it(
@@ -103,7 +107,7 @@ def test_a_file_that_cannot_be_read_is_named_and_takes_no_other_with_it(
         pyarrow.table({"observed_at": [DAY], "size_bytes": ["much"]}), folder / "text-for-a-number.parquet"
     )
     (folder / ".sound.parquet.part").write_bytes(b"half")
-    found = ledger.read("metrics", "kafka_eu", 1, now=DAY)
+    found = ledger_rows.read(airflow_deployment(), "metrics", "kafka_eu", 1, now=DAY)
     assert [row["size_bytes"] for row in found.rows] == [1]
     assert found.unreadable == tuple(
         f"day=2026-11-21/{name}.parquet" for name in ("cut", "foreign", "text-for-a-number")
@@ -112,33 +116,35 @@ def test_a_file_that_cannot_be_read_is_named_and_takes_no_other_with_it(
 
 
 def test_a_folder_that_cannot_be_listed_is_an_error_and_not_nothing(root: Path) -> None:
-    place = Path(str(ledger.folder_of("balance", "kafka_eu")))
+    place = Path(str(ledger_rows.folder_of(airflow_deployment(), "balance", "kafka_eu")))
     place.parent.mkdir(parents=True)
     place.write_bytes(b"a file where the cluster's folder should be")
     with pytest.raises(StorageError, match="cannot be listed"):
-        ledger.read("balance", "kafka_eu", 28)
+        ledger_rows.read(airflow_deployment(), "balance", "kafka_eu", 28)
 
 
 def test_columns_that_an_earlier_version_did_not_write_are_null(root: Path) -> None:
     path = add("old", DAY, 7)
     pyarrow.parquet.write_table(pyarrow.parquet.read_table(path).drop_columns(["topic_czxid"]), path)
-    (row,) = ledger.read("metrics", "kafka_eu", 1, now=DAY).rows
+    (row,) = ledger_rows.read(airflow_deployment(), "metrics", "kafka_eu", 1, now=DAY).rows
     assert (row["size_bytes"], row["topic_czxid"]) == (7, None)
 
 
 def test_the_job_is_told_where_the_ledger_is_and_nothing_where_there_is_none(root: Path) -> None:
     told: dict[str, str] = {}
-    assert ledger.locate(told.__setitem__) is False
+    inputs = StepInputs(StartedRun("kafka_ledger", "night"), airflow_deployment(), told.__setitem__)
+    with pytest.raises(NothingToDoError):
+        ledger_rows.locate(inputs)
     assert told == {}
     add("a", DAY, 1)
-    assert ledger.locate(told.__setitem__) is True
+    ledger_rows.locate(inputs)
     assert told["ledger"] == str(root)
     with zipfile.ZipFile(told["package"]) as package:
         assert "kafka_rebalance/spark/one_file_a_day.py" in package.namelist()
 
 
 def compacted(folder: Path, number: int, sizes_by_file: dict[str, int]) -> None:
-    schema = ledger.TABLES["metrics"].append(pyarrow.field(SOURCE_FILE, pyarrow.string()))
+    schema = ledger_rows.TABLES["metrics"].append(pyarrow.field(SOURCE_FILE, pyarrow.string()))
     rows = [{**ROW, "observed_at": DAY, "size_bytes": size, SOURCE_FILE: name} for name, size in sizes_by_file.items()]
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist(rows, schema=schema), folder / compacted_name(number))
 
@@ -164,7 +170,7 @@ def test_rows_that_compaction_takes_away_while_the_day_is_read_are_found_in_its_
 ) -> None:
     folder = add("a", DAY, 1).parent
     add("b", DAY, 2)
-    listed = ledger.names_in
+    listed = ledger_rows.names_in
     looks = []
 
     def compacts_after_the_first_look(place: Path) -> list[str]:
@@ -176,7 +182,7 @@ def test_rows_that_compaction_takes_away_while_the_day_is_read_are_found_in_its_
                 (folder / "b.parquet").unlink()
         return names
 
-    monkeypatch.setattr(ledger, "names_in", compacts_after_the_first_look)
+    monkeypatch.setattr(ledger_rows, "names_in", compacts_after_the_first_look)
     assert sorted(sizes()) == [1, 2]
     assert len(looks) == 2
 
@@ -217,7 +223,7 @@ def test_a_run_leaves_what_was_measured_proposed_and_reached(run: SimulatedRun, 
     assert outcome["predicted_bytes"] == outcome["copied_bytes"] == 4 * SIZE_BYTES
     assert (outcome["partitions"], outcome["batches"]) == (4, 2)
     assert (outcome["approved_by"], outcome["throttle_bytes_per_second"]) == ("3", RATE)
-    assert run_step(tasks.record, run.dag_run, run.decision)["approver"] == "uma"
+    assert run_step(record, run.dag_run, run.decision)["approver"] == "uma"
     assert outcome["digest"] == planned["light"]["digest"]
     assert outcome["cluster"] == CONNECTION
 
@@ -239,11 +245,31 @@ def test_a_plan_is_estimated_by_the_clusters_earlier_runs_and_names_what_it_coul
     made = SimulatedRun(tmp_path, cluster, monkeypatch)
     now = datetime.now(UTC)
     for age in range(1, 8):
-        ledger.append("outcomes", CONNECTION, f"run-{age}", now - timedelta(days=30 * age), [outcome(f"run-{age}")])
-    ledger.append("outcomes", CONNECTION, "one", now - timedelta(hours=1), [outcome("one", actual_seconds=9e9)])
-    ledger.append("outcomes", "other", "other", now, [outcome("other", actual_seconds=9e9)])
-    (Path(str(ledger.folder_of("outcomes", CONNECTION))) / f"day={now:%Y-%m-%d}").mkdir(exist_ok=True)
-    (Path(str(ledger.folder_of("outcomes", CONNECTION))) / f"day={now:%Y-%m-%d}" / "cut.parquet").write_bytes(b"")
+        ledger_rows.append(
+            airflow_deployment(),
+            "outcomes",
+            CONNECTION,
+            f"run-{age}",
+            now - timedelta(days=30 * age),
+            [outcome(f"run-{age}")],
+        )
+    ledger_rows.append(
+        airflow_deployment(),
+        "outcomes",
+        CONNECTION,
+        "one",
+        now - timedelta(hours=1),
+        [outcome("one", actual_seconds=9e9)],
+    )
+    ledger_rows.append(airflow_deployment(), "outcomes", "other", "other", now, [outcome("other", actual_seconds=9e9)])
+    (Path(str(ledger_rows.folder_of(airflow_deployment(), "outcomes", CONNECTION))) / f"day={now:%Y-%m-%d}").mkdir(
+        exist_ok=True
+    )
+    (
+        Path(str(ledger_rows.folder_of(airflow_deployment(), "outcomes", CONNECTION)))
+        / f"day={now:%Y-%m-%d}"
+        / "cut.parquet"
+    ).write_bytes(b"")
     made.plan(job="drain", drain=[2], topics_out=["idle"])
     found = json_files.read_json(made.folder, json_files.ESTIMATE)
     assert found["ratios"] == [1.5] * 7, "neither this run's own, before it was cleared, nor another cluster's"
@@ -256,10 +282,10 @@ def test_a_ledger_that_cannot_be_listed_stops_no_plan_and_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(tmp_path))
-    place = Path(str(ledger.folder_of("outcomes", CONNECTION)))
+    place = Path(str(ledger_rows.folder_of(airflow_deployment(), "outcomes", CONNECTION)))
     place.parent.mkdir(parents=True)
     place.write_bytes(b"no folder")
-    estimate.write_estimate(tmp_path, CONNECTION, "one", DAY)
+    write_estimate.write_estimate(airflow_deployment(), tmp_path, CONNECTION, "one", DAY)
     found = json_files.read_json(tmp_path, json_files.ESTIMATE)
     assert (found["ratios"], found["last"]) == ([], [])
     assert "cannot be listed" in found["problems"][0]
@@ -283,7 +309,7 @@ def test_a_run_that_stopped_after_its_first_batch_is_recorded_as_that(run: Simul
     run.cluster.controller.run()
     run.request()  # notes the first as done and requests the second, which nobody follows
     with pytest.raises(AirflowFailException, match="did not reach the approved end"):
-        run_step(tasks.record, run.dag_run, run.decision)
+        run_step(record, run.dag_run, run.decision)
     outcome = only_row(tmp_path, "outcomes")
     assert outcome["verified"] is False
     assert outcome["copied_bytes"] == outcome["unmeasured_bytes"] == 2 * SIZE_BYTES
@@ -307,6 +333,6 @@ def test_what_was_measured_is_recorded_as_copied_and_what_was_not_as_planned(
 
 def test_a_run_that_never_began_has_no_duration(run: SimulatedRun, tmp_path: Path) -> None:
     with pytest.raises(AirflowFailException, match="did not reach the approved end"):
-        run_step(tasks.record, run.dag_run, run.decision)
+        run_step(record, run.dag_run, run.decision)
     outcome = only_row(tmp_path, "outcomes")
     assert (outcome["actual_seconds"], outcome["copied_bytes"], outcome["verified"]) == (None, 0, False)

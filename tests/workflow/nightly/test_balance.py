@@ -17,9 +17,12 @@ from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.planning.evenness.hot_spots import HotSpot, Reach
 from kafka_rebalance.planning.evenness.scores import Score
-from kafka_rebalance.workflow import tasks
-from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.nightly import balance, proposing
+from kafka_rebalance.steps import clusters
+from kafka_rebalance.steps.ledger import ledger_rows as ledger
+from kafka_rebalance.steps.nightly import check_cluster, how_uneven, why_not_propose
+from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.workflow import airflow_state
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.zookeeper.cluster_lock import LockOwner, encode_lock
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
@@ -52,7 +55,7 @@ def score(most: float, least: float) -> Score:
 def test_the_broker_farthest_from_its_share_decides(
     found: dict[str, Score], imbalance: float, resource: str, past_limit: bool
 ) -> None:
-    verdict = balance.verdict(found, 0, policy())
+    verdict = how_uneven.verdict(found, 0, policy())
     assert verdict["imbalance"] == pytest.approx(imbalance)
     assert (verdict["resource"], verdict["past_limit"]) == (resource, past_limit)
     assert set(verdict["skew"]) == set(found)
@@ -62,24 +65,24 @@ def test_the_broker_farthest_from_its_share_decides(
 
 def test_the_limit_is_the_policys() -> None:
     found = {"replicas": score(1.3, 1.0), "disk": EVEN, "leaders": EVEN}
-    assert balance.verdict(found, 0, policy(0.2))["past_limit"] is True
-    assert balance.verdict(found, 0, policy(0.4))["past_limit"] is False
+    assert how_uneven.verdict(found, 0, policy(0.2))["past_limit"] is True
+    assert how_uneven.verdict(found, 0, policy(0.4))["past_limit"] is False
 
 
 def test_a_broken_rack_rule_is_past_any_limit() -> None:
     even = {"replicas": EVEN, "disk": EVEN, "leaders": EVEN}
-    verdict = balance.verdict(even, 3, policy(1.0))
+    verdict = how_uneven.verdict(even, 3, policy(1.0))
     assert verdict["past_limit"] is True
     assert "3 rack violations" in verdict["text"]
-    assert balance.verdict(even, 1, policy(1.0))["text"].endswith("1 rack violation")
+    assert how_uneven.verdict(even, 1, policy(1.0))["text"].endswith("1 rack violation")
 
 
 def test_without_a_policy_nothing_is_proposed_and_the_text_says_why() -> None:
     found = {"replicas": score(9.0, 0.0), "disk": EVEN, "leaders": EVEN}
-    verdict = balance.verdict(found, 1, None)
+    verdict = how_uneven.verdict(found, 1, None)
     assert verdict["past_limit"] is False
     assert "read-only, since there is no policy file" in verdict["text"]
-    assert "read-only" not in balance.verdict({**found, "replicas": EVEN}, 0, None)["text"]
+    assert "read-only" not in how_uneven.verdict({**found, "replicas": EVEN}, 0, None)["text"]
 
 
 @pytest.mark.parametrize(
@@ -87,13 +90,13 @@ def test_without_a_policy_nothing_is_proposed_and_the_text_says_why() -> None:
     [(None, []), ('["a", "b"]', ["a", "b"]), (["a"], ["a"]), ('["a", "b", "a"]', ["a", "b"]), ("[]", [])],
 )
 def test_the_fleet_is_a_list_of_connections_each_once(variable: Any, names: list[str]) -> None:
-    assert balance.fleet(variable) == names
+    assert clusters.fleet(variable) == names
 
 
 @pytest.mark.parametrize("variable", ["kafka_eu", '{"a": 1}', '["a", 1]', '[""]', "[", 7, {"a": "b"}])
 def test_a_variable_that_is_no_such_list_checks_no_cluster(variable: Any) -> None:
     with pytest.raises(SettingsError, match=r"kafka_rebalance_clusters must be a JSON list.*No cluster was checked"):
-        balance.fleet(variable)
+        clusters.fleet(variable)
 
 
 @pytest.fixture
@@ -112,19 +115,19 @@ def test_a_check_measures_decides_keeps_both_and_writes_nothing_to_the_cluster(
     run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
     before = cluster.tree()
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert cluster.tree() == before
     assert verdict["past_limit"] is True
     assert verdict["cluster_id"] == "simulated-cluster-0001"
     assert verdict["skew"]["leaders"] == pytest.approx(3.0), "broker 1 leads all four partitions, its share is one"
     json.dumps(verdict)  # goes into XCom and onto the Asset's event
     folder = next((tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir())
-    written = json_files.read_json(folder, balance.VERDICT)
+    written = json_files.read_json(folder, clusters.VERDICT)
     assert {key: written[key] for key in verdict} == verdict
     assert (written["controller"]["broker"], written["controller"]["epochs_read"]) == (1, [1, 1])
     found = pyarrow.dataset.dataset(tmp_path / "runs" / "ledger" / "metrics", partitioning="hive").to_table()
     assert found["size_bytes"].to_pylist() == [SIZE_BYTES] * 4
-    ((kept,), unreadable) = ledger.read("balance", CONNECTION, 1)
+    ((kept,), unreadable) = ledger.read(airflow_deployment(), "balance", CONNECTION, 1)
     assert unreadable == ()
     assert (kept["run_id"], kept["skew_leaders"], kept["skew_bytes_in"]) == (
         "scheduled__1",
@@ -143,7 +146,7 @@ def test_a_balanced_cluster_is_left_alone(run: SimulatedRun, cluster: SimulatedC
         replicas = document["partitions"][str(partition)]
         path = f"/brokers/topics/orders/partitions/{partition}/state"
         cluster.fake.put_json(path, {**cluster.fake.json(path), "leader": leader, "isr": replicas})
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert (verdict["past_limit"], verdict["imbalance"], verdict["rack_violations"]) == (False, 0.0, 0)
 
 
@@ -151,7 +154,7 @@ def test_a_cluster_without_a_policy_is_measured_and_nothing_is_proposed(
     run: SimulatedRun, cluster: SimulatedCluster
 ) -> None:
     run.policy_file.unlink()
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["imbalance"] > LIMIT
     assert verdict["past_limit"] is False
 
@@ -160,7 +163,7 @@ def test_a_policy_that_cannot_be_used_is_not_taken_for_none(run: SimulatedRun, c
     run.policy_file.write_text(POLICY + "imbalance_limit: -1\n")
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match=r"PolicyError: .*imbalance_limit"):
-        run_step(balance.check, run.dag_run, CONNECTION)
+        run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert cluster.tree() == before
 
 
@@ -171,11 +174,11 @@ def test_a_check_tells_the_audit_of_segment_settings_in_verdict_log_and_ledger(
     cluster.fake.put_json("/config/topics/orders", {"version": 1, "config": config})
     before = cluster.tree()
     with caplog.at_level("INFO"):
-        verdict = run_step(balance.check, run.dag_run, CONNECTION)
+        verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert cluster.tree() == before
     assert (verdict["segment_errors"], verdict["segment_warnings"]) == (1, 1)
     folder = next((tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir())
-    segments = json_files.read_json(folder, balance.VERDICT)["segments"]
+    segments = json_files.read_json(folder, clusters.VERDICT)["segments"]
     assert [(f["rule"], f["severity"], f["topics"]) for f in segments["findings"]] == [
         ("jitter_reaches_roll", "error", ["orders"]),
         ("throttle_left", "warning", ["orders"]),
@@ -190,7 +193,7 @@ def test_a_check_tells_the_audit_of_segment_settings_in_verdict_log_and_ledger(
 def test_a_check_of_a_sound_cluster_keeps_that_there_was_no_finding(
     run: SimulatedRun, cluster: SimulatedCluster, tmp_path: Path
 ) -> None:
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert (verdict["segment_errors"], verdict["segment_warnings"]) == (0, 0)
     ledger = pyarrow.dataset.dataset(tmp_path / "runs" / "ledger" / "audits", partitioning="hive").to_table()
     assert ledger.num_rows == 0
@@ -199,14 +202,14 @@ def test_a_check_of_a_sound_cluster_keeps_that_there_was_no_finding(
 @pytest.mark.parametrize("connection_id", ["kafka_elsewhere", "../escape"])
 def test_a_name_in_the_fleet_that_is_no_connection_is_named(run: SimulatedRun, connection_id: str) -> None:
     with pytest.raises(AirflowFailException, match=connection_id):
-        run_step(balance.check, run.dag_run, connection_id)
+        run_step(check_cluster.check, run.dag_run, connection_id)
 
 
 @pytest.fixture
 def active(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The runs of `kafka_rebalance` that Airflow would call running."""
     running: set[str] = set()
-    monkeypatch.setattr(proposing, "is_active", lambda dag_id, run_id: run_id in running)
+    monkeypatch.setattr(airflow_state, "is_active", lambda dag_id, run_id: run_id in running)
     return running
 
 
@@ -216,10 +219,13 @@ def answered(choice: str | None, cluster: SimulatedCluster, days_ago: float = 1,
     made = other_dag_run(run_id)
     pushed: dict[str, Any] = {}
     run_step(
-        tasks.snapshot, made, {"kafka_conn_id": CONNECTION, **params}, ti=SimpleNamespace(xcom_push=pushed.__setitem__)
+        take_snapshot,
+        made,
+        {"kafka_conn_id": CONNECTION, **params},
+        ti=SimpleNamespace(xcom_push=pushed.__setitem__),
     )
     at = datetime.now(UTC) - timedelta(days=days_ago)
-    ledger.append("plans", CONNECTION, run_id, at, [{"run_id": run_id, "candidate": "light"}])
+    ledger.append(airflow_deployment(), "plans", CONNECTION, run_id, at, [{"run_id": run_id, "candidate": "light"}])
     if choice is not None:
         row = {
             "dag_id": "kafka_rebalance",
@@ -232,11 +238,11 @@ def answered(choice: str | None, cluster: SimulatedCluster, days_ago: float = 1,
         json_files.write_json(
             Path(pushed["run_folder"]), json_files.DECISION, {"approved_by": {"id": "3", "name": "uma"}}
         )
-        ledger.append("decisions", CONNECTION, run_id, at, [row])
+        ledger.append(airflow_deployment(), "decisions", CONNECTION, run_id, at, [row])
 
 
 def test_past_the_limit_a_rebalance_is_proposed(run: SimulatedRun, active: set[str]) -> None:
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert (verdict["past_limit"], verdict["propose"], verdict["not_proposed"]) == (True, True, None)
 
 
@@ -244,7 +250,7 @@ def test_what_was_rejected_is_not_proposed_again_and_the_text_says_who_and_until
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     answered("Reject", cluster)
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert (verdict["past_limit"], verdict["propose"]) == (True, False)
     assert "uma rejected this on " in verdict["text"]
     assert '("not now"), and nothing material has changed. It is proposed again when' in verdict["text"]
@@ -266,7 +272,7 @@ def test_a_material_change_brings_it_back_and_the_approver_reads_which(
 ) -> None:
     answered("Reject", cluster)
     expected = change(run, cluster)
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["propose"] is True
     assert "proposed again although uma rejected it on" in verdict["text"]
     assert expected in verdict["text"]
@@ -276,7 +282,7 @@ def test_a_rejection_is_forgotten_after_a_fortnight(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     answered("Reject", cluster, days_ago=14.1)
-    assert "14 days have passed" in run_step(balance.check, run.dag_run, CONNECTION)["text"]
+    assert "14 days have passed" in run_step(check_cluster.check, run.dag_run, CONNECTION)["text"]
 
 
 @pytest.mark.parametrize("params", [{"job": "drain", "drain": [2]}, {"topics_in": ["orders*"]}])
@@ -284,7 +290,7 @@ def test_a_rejection_of_another_job_says_nothing_about_balance(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str], params: dict[str, Any]
 ) -> None:
     answered("Reject", cluster, **params)
-    assert run_step(balance.check, run.dag_run, CONNECTION)["propose"] is True
+    assert run_step(check_cluster.check, run.dag_run, CONNECTION)["propose"] is True
 
 
 def test_what_expired_or_was_approved_later_is_proposed_again(
@@ -293,7 +299,7 @@ def test_what_expired_or_was_approved_later_is_proposed_again(
     answered("Reject", cluster, days_ago=3)
     answered("light", cluster, days_ago=2)
     answered(None, cluster)
-    assert run_step(balance.check, run.dag_run, CONNECTION)["propose"] is True
+    assert run_step(check_cluster.check, run.dag_run, CONNECTION)["propose"] is True
 
 
 def test_nothing_is_proposed_while_another_run_is_open(
@@ -301,7 +307,7 @@ def test_nothing_is_proposed_while_another_run_is_open(
 ) -> None:
     answered(None, cluster)
     active.add("manual__None")
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["propose"] is False
     assert "the run manual__None of kafka_rebalance is open" in verdict["text"]
 
@@ -310,14 +316,14 @@ def test_nothing_is_proposed_while_the_last_proposal_waits_in_the_queue_or_is_be
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     """The Dag is paused, or the planning takes long: nothing in the ledger says that there is a plan."""
-    first = run_step(balance.check, run.dag_run, CONNECTION)
+    first = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert first["proposal"] == f"proposed__{run.dag_run.run_id}__{CONNECTION}"
     active.add(first["proposal"])
-    second = run_step(balance.check, other_dag_run("scheduled__2"), CONNECTION)
+    second = run_step(check_cluster.check, other_dag_run("scheduled__2"), CONNECTION)
     assert second["propose"] is False
     assert f"the run {first['proposal']} of kafka_rebalance is open" in second["text"]
     active.clear()
-    assert run_step(balance.check, other_dag_run("scheduled__3"), CONNECTION)["propose"] is True
+    assert run_step(check_cluster.check, other_dag_run("scheduled__3"), CONNECTION)["propose"] is True
 
 
 def held(cluster: SimulatedCluster) -> None:
@@ -330,7 +336,7 @@ def test_nothing_is_proposed_while_a_run_holds_the_cluster(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     held(cluster)
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["propose"] is False
     assert "kafka_rebalance/one holds the cluster" in verdict["text"]
 
@@ -340,31 +346,33 @@ def test_a_cluster_that_a_run_moves_is_skipped_and_not_failed(run: SimulatedRun,
     moving = {"version": 1, "partitions": [{"topic": "orders", "partition": 0, "replicas": [3, 4]}]}
     cluster.fake.put_json("/admin/reassign_partitions", moving)
     with pytest.raises(AirflowSkipException, match="kafka_in_process is not checked: kafka_rebalance/one"):
-        run_step(balance.check, run.dag_run, CONNECTION)
+        run_step(check_cluster.check, run.dag_run, CONNECTION)
 
 
 def test_where_no_rebalance_could_help_none_is_proposed_and_what_would_help_is_said(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spot = HotSpot("orders", 0, 3.2)
-    monkeypatch.setattr(proposing, "reach", lambda *_: {"disk": Reach(False, (spot,))})
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    monkeypatch.setattr(why_not_propose, "reach", lambda *_: {"disk": Reach(False, (spot,))})
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["propose"] is False
     assert "a rebalance cannot help: of bytes on disk, orders-0 alone is 3.20 times" in verdict["text"]
     assert "More partitions (kafka_topics, alter)" in verdict["text"]
 
 
 def test_a_broken_rack_rule_is_worth_a_proposal_even_beside_a_hot_spot(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(proposing, "reach", lambda *_: {"disk": Reach(False, ())})
+    monkeypatch.setattr(why_not_propose, "reach", lambda *_: {"disk": Reach(False, ())})
     result = {"limit": 0.2, "skew": {"disk": 0.5}, "rack_violations": 1}
-    assert proposing.cannot_help(None, result) is None  # type: ignore[arg-type]
+    assert why_not_propose.cannot_help(None, result) is None  # type: ignore[arg-type]
 
 
 def test_nothing_is_proposed_that_would_be_refused_because_a_broker_has_no_rack() -> None:
     rows = broker_rows([1, 2, 3], {1: "a", 2: "b"})
     problem = problem_of(rows, partition_rows([[1, 2], [3, 1]]), job="leaders")
     policy = Policy.from_mapping({"approvers": ["uma"]}, "test")
-    reason, _ = proposing.why_not("cluster", problem, {}, {}, policy, None, datetime.now(UTC))
+    reason, _ = why_not_propose.why_not(
+        airflow_deployment(), "cluster", problem, {}, {}, policy, None, datetime.now(UTC)
+    )
     assert reason is not None
     assert "broker 3 has no rack though others have one" in reason
 
@@ -385,8 +393,8 @@ def test_bytes_in_from_the_ledgers_history_count(run: SimulatedRun, cluster: Sim
             }
             for partition in range(4)
         ]
-        ledger.append("metrics", CONNECTION, f"night-{night}", now - timedelta(days=night), rows)
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+        ledger.append(airflow_deployment(), "metrics", CONNECTION, f"night-{night}", now - timedelta(days=night), rows)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["skew"]["bytes_in"] == pytest.approx(1.0), "brokers 1 and 2 of four take in all"
-    ((kept,), _) = ledger.read("balance", CONNECTION, 0.5)
+    ((kept,), _) = ledger.read(airflow_deployment(), "balance", CONNECTION, 0.5)
     assert kept["skew_bytes_in"] == pytest.approx(1.0)

@@ -14,9 +14,13 @@ from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.report.fleet import cluster_health
-from kafka_rebalance.workflow import snapshot, tasks
-from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.nightly import balance, proposing
+from kafka_rebalance.steps.clusters import VERDICT
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.nightly import check_cluster
+from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.steps.run import cluster_snapshot
+from kafka_rebalance.workflow import airflow_state
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.retries import run_step
 from support.runs.rebalance_run import CONNECTION, POLICY
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun
@@ -39,7 +43,7 @@ def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPat
 def active(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """The runs of `kafka_rebalance` that Airflow would call running: none."""
     running: set[str] = set()
-    monkeypatch.setattr(proposing, "is_active", lambda dag_id, run_id: run_id in running)
+    monkeypatch.setattr(airflow_state, "is_active", lambda dag_id, run_id: run_id in running)
     return running
 
 
@@ -58,7 +62,7 @@ def test_where_lists_are_even_and_leaders_are_not_elections_are_proposed(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     lead_by_second(cluster)
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert (verdict["resource"], verdict["propose"]) == ("leaders", True)
     assert verdict["conf"]["job"] == "elect"
     assert "2 partitions are not led by their preferred leader" in verdict["text"]
@@ -78,13 +82,13 @@ def test_a_broker_that_is_down_fails_no_check_and_the_rest_is_scored(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     lose(cluster, 2)
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["brokers_away"] == [2]
     assert verdict["skew"]["disk"] == pytest.approx(2.0), "broker 1 holds all, of three"
     assert "broker 2 is not registered, at least since" in verdict["text"]
     assert verdict["propose"] is False, "one night tells nothing of how long"
     assert "no plan is made while a broker is away" in verdict["text"]
-    ((kept,), _) = ledger.read("balance", CONNECTION, 1)
+    ((kept,), _) = ledger_rows.read(airflow_deployment(), "balance", CONNECTION, 1)
     assert kept["brokers_away"] == [2]
 
 
@@ -93,7 +97,7 @@ def nights(away: dict[int, list[int] | None]) -> None:
     for days, brokers in away.items():
         at = datetime.now(UTC) - timedelta(days=days)
         row = {"run_id": f"night-{days}", "past_limit": False, "brokers_away": brokers}
-        ledger.append("balance", CONNECTION, f"night-{days}", at, [row])
+        ledger_rows.append(airflow_deployment(), "balance", CONNECTION, f"night-{days}", at, [row])
 
 
 @pytest.mark.parametrize(
@@ -110,7 +114,7 @@ def test_going_on_without_a_broker_is_proposed_once_the_nights_say_it_is_away_lo
 ) -> None:
     nights(away)
     lose(cluster, 2)
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     conf = verdict.get("conf", {})
     assert (verdict["propose"], conf.get("job")) == (job is not None, job)
     assert conf.get("replace") == ({"2": 3} if job else None)
@@ -122,7 +126,7 @@ def test_without_an_empty_broker_the_one_that_is_away_is_drained(
     nights({1: [2], 2: [2]})
     run.policy_file.write_text(POLICY + "brokers_out: [3, 4]\n")
     lose(cluster, 2)
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert (verdict["conf"]["job"], verdict["conf"]["drain"]) == ("drain", [2])
 
 
@@ -133,7 +137,7 @@ def test_partitions_that_nobody_leads_are_left_out_and_named(
     path = "/brokers/topics/orders/partitions/3/state"
     cluster.fake.put_json(path, {**cluster.fake.json(path), "isr": [2], "leader": 2})
     lose(cluster, 2)
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert "without 1 partition that nobody leads (orders-3)" in verdict["text"]
     assert verdict["propose"] is False
 
@@ -142,14 +146,14 @@ def test_a_registered_broker_that_does_not_answer_fails_no_check_and_the_rest_is
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     cluster.silent = {2}
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["brokers_unread"] == [2]
     assert verdict["skew"]["disk"] == pytest.approx(2.0), "broker 1 holds all that lies on the three that tell"
     assert "broker 2 does not tell its log dirs" in verdict["text"]
     assert "broker 2 does not tell its configs" in verdict["text"]
     assert (verdict["past_limit"], verdict["propose"]) == (True, False)
     assert "no rebalance is proposed: a plan needs what could not be read" in verdict["text"]
-    ((kept,), _) = ledger.read("balance", CONNECTION, 1)
+    ((kept,), _) = ledger_rows.read(airflow_deployment(), "balance", CONNECTION, 1)
     assert (kept["brokers_unread"], kept["brokers_away"]) == ([2], [])
 
 
@@ -158,9 +162,9 @@ def test_the_page_says_that_a_check_left_something_out(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str], tmp_path: Path, silent: set[int]
 ) -> None:
     cluster.silent = silent
-    run_step(balance.check, run.dag_run, CONNECTION)
+    run_step(check_cluster.check, run.dag_run, CONNECTION)
     (folder,) = (tmp_path / "runs" / CONNECTION / "scheduled__1").iterdir()
-    shown = cluster_health.read_check(json_files.read_json(folder, balance.VERDICT))
+    shown = cluster_health.read_check(json_files.read_json(folder, VERDICT))
     said = cluster_health.Cluster(CONNECTION, datetime.now(UTC), check=shown).health
     assert ("not everything was measured" in said) is bool(silent)
 
@@ -169,17 +173,17 @@ def test_what_a_silent_broker_leads_is_measured_by_its_replicas_in_sync(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str]
 ) -> None:
     cluster.silent = {1}
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["skew"]["disk"] == pytest.approx(2.0), "broker 2 holds all that lies on the three that tell"
     assert "the offsets of 4 partitions cannot be read (orders-0" in verdict["text"]
-    (rows, _) = ledger.read("metrics", CONNECTION, 1)
+    (rows, _) = ledger_rows.read(airflow_deployment(), "metrics", CONNECTION, 1)
     assert [(row["size_bytes"], row["end_offset"]) for row in rows] == [(SIZE_BYTES, None)] * 4
 
 
 def test_the_rest_is_compared_by_its_own_capacities(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read_log_dirs = snapshot.sizes.read_log_dirs
+    read_log_dirs = cluster_snapshot.sizes.read_log_dirs
 
     def told(*arguments: Any, **options: Any) -> BrokerDisks:
         found = read_log_dirs(*arguments, **options)
@@ -188,7 +192,7 @@ def test_the_rest_is_compared_by_its_own_capacities(
 
     monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", told)
     cluster.silent = {2}
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["skew"]["disk"] == pytest.approx(4.0), (
         "broker 1 has a fifth of what the three can hold, and all bytes"
     )
@@ -196,7 +200,7 @@ def test_the_rest_is_compared_by_its_own_capacities(
 
 def hide_sizes(monkeypatch: pytest.MonkeyPatch, hidden: set[tuple[str, int]]) -> None:
     """No broker tells these: the log dir of each replica is offline."""
-    read_log_dirs = snapshot.sizes.read_log_dirs
+    read_log_dirs = cluster_snapshot.sizes.read_log_dirs
 
     def told(*arguments: Any, **options: Any) -> BrokerDisks:
         found = read_log_dirs(*arguments, **options)
@@ -209,16 +213,18 @@ def test_bytes_of_which_some_are_unknown_are_not_measured_and_the_rest_is(
     run: SimulatedRun, cluster: SimulatedCluster, active: set[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hide_sizes(monkeypatch, {("orders", 3)})
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["skew"] == {"replicas": pytest.approx(1.0), "leaders": pytest.approx(3.0)}
     assert (
         "no replica in sync tells the size of 1 partition (orders-3): bytes on disk and bytes in are unknown"
         in verdict["text"]
     )
     assert verdict["propose"] is False
-    ((kept,), _) = ledger.read("balance", CONNECTION, 1)
+    ((kept,), _) = ledger_rows.read(airflow_deployment(), "balance", CONNECTION, 1)
     assert (kept["skew_disk"], kept["brokers_unread"]) == (None, [])
-    assert len(ledger.read("metrics", CONNECTION, 1).rows) == 3, "a size that is unknown is no sample"
+    assert len(ledger_rows.read(airflow_deployment(), "metrics", CONNECTION, 1).rows) == 3, (
+        "a size that is unknown is no sample"
+    )
 
 
 @pytest.mark.parametrize("silent", [{2}, set()])
@@ -229,14 +235,17 @@ def test_the_snapshot_of_a_rebalance_stays_strict(
     hide_sizes(monkeypatch, {("orders", 3)})
     with pytest.raises(ReadError):
         run_step(
-            tasks.snapshot, run.dag_run, {"kafka_conn_id": CONNECTION}, ti=SimpleNamespace(xcom_push=lambda *_: None)
+            take_snapshot,
+            run.dag_run,
+            {"kafka_conn_id": CONNECTION},
+            ti=SimpleNamespace(xcom_push=lambda *_: None),
         )
 
 
 def test_where_no_broker_answers_the_check_fails(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     cluster.silent = {1, 2, 3, 4}
     with pytest.raises(ReadError):
-        run_step(balance.check, run.dag_run, CONNECTION)
+        run_step(check_cluster.check, run.dag_run, CONNECTION)
 
 
 def test_beside_a_broker_that_is_away_one_that_does_not_answer_holds_the_proposal_back(
@@ -245,7 +254,7 @@ def test_beside_a_broker_that_is_away_one_that_does_not_answer_holds_the_proposa
     nights({1: [2], 2: [2]})
     lose(cluster, 2)
     cluster.silent = {4}
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert (verdict["brokers_away"], verdict["brokers_unread"]) == ([2], [4])
     assert verdict["skew"]["disk"] == pytest.approx(1.0), "broker 1 holds all, of two"
     assert (verdict["past_limit"], verdict["propose"]) == (True, False)
@@ -258,7 +267,7 @@ def test_a_partition_without_a_leader_fails_no_check_where_every_broker_is_regis
     """The only log dir in sync has failed, and its broker goes on."""
     path = "/brokers/topics/orders/partitions/3/state"
     cluster.fake.put_json(path, {**cluster.fake.json(path), "isr": [2], "leader": -1})
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["skew"]["leaders"] == pytest.approx(3.0)
     assert "without 1 partition that nobody leads (orders-3)" in verdict["text"]
     assert (verdict["past_limit"], verdict["propose"]) == (True, False)
@@ -272,7 +281,7 @@ def test_a_deletion_that_waits_for_a_broker_that_is_down_fails_no_check(
     put_topic(cluster.fake, "old", {0: (2, 3)})
     lose(cluster, 2)
     cluster.fake.create("/admin/delete_topics/old", b"")
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["skew"]["disk"] == pytest.approx(2.0), "broker 1 holds all that is not being deleted, of three"
     assert "without topics that are being deleted (old)" in verdict["text"]
     assert (verdict["past_limit"], verdict["propose"]) == (True, False)
@@ -284,8 +293,8 @@ def test_a_night_whose_row_cannot_be_read_tells_nothing_of_who_was_away(
 ) -> None:
     nights({1: [2], 2: [2], 3: [2]})
     at = datetime.now(UTC) - timedelta(days=2)
-    kept = ledger.append("balance", CONNECTION, "night-2", at, [])
+    kept = ledger_rows.append(airflow_deployment(), "balance", CONNECTION, "night-2", at, [])
     kept.write_bytes(b"no Parquet")
     lose(cluster, 2)
-    verdict = run_step(balance.check, run.dag_run, CONNECTION)
+    verdict = run_step(check_cluster.check, run.dag_run, CONNECTION)
     assert verdict["propose"] is False, "nobody knows whether it was there two days ago"

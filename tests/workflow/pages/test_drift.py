@@ -17,16 +17,11 @@ from airflow.utils.session import create_session
 from kafka_rebalance.documents.json_files import DECISION, PROPOSALS
 from kafka_rebalance.errors import ConnectionSettingsError
 from kafka_rebalance.report.run.drift import CandidateDrift, DriftReport
-from kafka_rebalance.workflow.pages import drift
+from kafka_rebalance.steps.rebalance import plan_drift
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 from support.zookeeper.fake_zookeeper import REASSIGN
-
-
-@pytest.fixture(autouse=True)
-def _forget() -> None:
-    drift._looks.clear()
-
 
 # --- read from ZooKeeper, by the rules of the last check before a write
 
@@ -68,7 +63,7 @@ def only(found: DriftReport) -> CandidateDrift:
 
 
 def test_a_cluster_that_stayed_as_it_was_is_said_unchanged(run: SimulatedRun) -> None:
-    found = drift.read_drift(run.folder)
+    found = plan_drift.read_drift(airflow_deployment(), run.folder)
     assert (only(found).unchanged, only(found).harmless, only(found).conflicting) == (4, 0, 0)
     assert found.in_the_way == ()
     assert found.states_read
@@ -78,7 +73,7 @@ def test_lists_that_others_have_changed_are_conflicts_with_their_names(
     run: SimulatedRun, cluster: SimulatedCluster
 ) -> None:
     set_lists(cluster, "orders", {"1": [3, 1]})
-    one = only(drift.read_drift(run.folder))
+    one = only(plan_drift.read_drift(airflow_deployment(), run.folder))
     assert one.conflicting == 1
     assert one.conflicts == ("orders-1: replicas are now [3, 1], the approved proposal starts from [3, 2]",)
 
@@ -86,7 +81,7 @@ def test_lists_that_others_have_changed_are_conflicts_with_their_names(
 def test_in_sync_replicas_that_changed_do_no_harm_and_are_told(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     path = "/brokers/topics/orders/partitions/0/state"
     cluster.fake.set(path, json.dumps({**cluster.fake.json(path), "isr": [1]}).encode())
-    one = only(drift.read_drift(run.folder))
+    one = only(plan_drift.read_drift(airflow_deployment(), run.folder))
     assert (one.harmless, one.conflicting) == (1, 0)
     assert one.changes == ("orders-0: in sync are [1], were [1, 2]",)
 
@@ -94,9 +89,9 @@ def test_in_sync_replicas_that_changed_do_no_harm_and_are_told(run: SimulatedRun
 def test_of_very_many_partitions_only_the_lists_are_read(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(drift, "STATES_READ", 1)
+    monkeypatch.setattr(plan_drift, "STATES_READ", 1)
     cluster.fake.delete("/brokers/topics/orders/partitions/0/state")
-    found = drift.read_drift(run.folder)
+    found = plan_drift.read_drift(airflow_deployment(), run.folder)
     assert not found.states_read
     assert only(found).unchanged == 4
 
@@ -104,13 +99,16 @@ def test_of_very_many_partitions_only_the_lists_are_read(
 def test_what_would_stop_the_first_write_is_named(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     moved = {"version": 1, "partitions": [{"topic": "idle", "partition": 0, "replicas": [1, 4]}]}
     cluster.fake.create(REASSIGN, json.dumps(moved).encode())
-    assert any("a reassignment is under way" in finding for finding in drift.read_drift(run.folder).in_the_way)
+    assert any(
+        "a reassignment is under way" in finding
+        for finding in plan_drift.read_drift(airflow_deployment(), run.folder).in_the_way
+    )
 
 
 def test_before_an_answer_every_candidate_that_is_offered_is_compared(run: SimulatedRun) -> None:
     (run.folder / DECISION).unlink()
     plan = json.loads((run.folder / PROPOSALS).read_text())
-    names = [one.name for one in drift.read_drift(run.folder).candidates]
+    names = [one.name for one in plan_drift.read_drift(airflow_deployment(), run.folder).candidates]
     assert names[0] == plan["recommended"]
     assert set(names) == {one["name"] for one in plan["candidates"] if one["status"] in ("ok", "partial")}
 
@@ -119,15 +117,15 @@ def test_of_very_many_moves_only_the_recommended_candidate_is_compared(
     run: SimulatedRun, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (run.folder / DECISION).unlink()
-    monkeypatch.setattr(drift, "MOVES_COMPARED", 1)
-    found = drift.read_drift(run.folder)
+    monkeypatch.setattr(plan_drift, "MOVES_COMPARED", 1)
+    found = plan_drift.read_drift(airflow_deployment(), run.folder)
     assert only(found).name == json.loads((run.folder / PROPOSALS).read_text())["recommended"]
     assert found.aside
 
 
 def test_reading_for_the_page_changes_nothing_in_zookeeper(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     before = cluster.tree()
-    drift.read_drift(run.folder)
+    plan_drift.read_drift(airflow_deployment(), run.folder)
     assert cluster.tree() == before
 
 
@@ -143,63 +141,37 @@ def test_the_api_server_takes_the_connection_from_airflows_own_database(
     given = json.loads(os.environ[environment])
     monkeypatch.delenv(environment)
     with pytest.raises(ConnectionSettingsError):
-        drift.read_drift(run.folder)
+        plan_drift.read_drift(airflow_deployment(), run.folder)
     with create_session() as session:
         session.add(Connection(CONNECTION, given["conn_type"], host=given["host"], extra=json.dumps(given["extra"])))
     monkeypatch.setenv("_AIRFLOW_PROCESS_CONTEXT", "server")
     try:
-        assert only(drift.read_drift(run.folder)).unchanged == 4
+        assert only(plan_drift.read_drift(airflow_deployment(), run.folder)).unchanged == 4
     finally:
         with create_session() as session:
             session.query(Connection).filter_by(conn_id=CONNECTION).delete()
 
 
-# --- asked for by many, at most one read at a time
+# --- what a page is told
 
 
-def test_an_answer_is_kept_and_one_read_serves_all_who_ask_meanwhile() -> None:
-    begun, go_on, reads = threading.Event(), threading.Event(), []
-
-    def read() -> str:
-        reads.append(1)
-        begun.set()
-        go_on.wait(10)
-        return "said"
-
-    assert drift.drift_now("a", read, 0) is None
-    assert begun.wait(10)
-    assert drift.drift_now("a", read, 0) is None
-    go_on.set()
-    assert drift.drift_now("a", read, 10) == "said"
-    assert drift.drift_now("a", read, 10) == "said"
-    assert len(reads) == 1
-
-
-def test_an_old_answer_is_not_given_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    answers = iter(["first", "second"])
-    assert drift.drift_now("a", lambda: next(answers), 10) == "first"
-    ended = drift._looks["a"].ended_at
-    monkeypatch.setattr(drift.time, "monotonic", lambda: ended + drift.KEPT_SECONDS + 1)
-    assert drift.drift_now("a", lambda: next(answers), 10) == "second"
-
-
-def test_clusters_that_hang_do_not_take_every_thread() -> None:
-    go_on = threading.Event()
-
-    def hang() -> str:
-        go_on.wait(10)
-        return ""
-
-    for name in range(drift.AT_ONCE):
-        assert drift.drift_now(str(name), hang, 0) is None
-    assert drift.drift_now("one more", hang, 0) == "Other clusters are being read and do not answer."
-    go_on.set()
-
-
-def test_of_an_unexpected_error_only_its_kind_is_said(caplog: pytest.LogCaptureFixture) -> None:
-    def fail() -> str:
+def test_of_an_unexpected_error_only_its_kind_is_said(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    def fail(*_: object) -> str:
         raise ValueError("sasl password is hunter2")
 
-    said = drift.drift_now("a", fail, 10)
+    monkeypatch.setattr(plan_drift, "read_drift", fail)
+    said = plan_drift.drift_now(airflow_deployment(), tmp_path, 10)
     assert said == "The cluster could not be read (ValueError)."
     assert "hunter2" not in caplog.text
+
+
+def test_clusters_that_hang_do_not_take_every_thread(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    go_on = threading.Event()
+    monkeypatch.setattr(plan_drift, "read_drift", lambda *_: go_on.wait(10))
+    for number in range(plan_drift.AT_ONCE):
+        assert plan_drift.drift_now(airflow_deployment(), tmp_path / str(number), 0) is None
+    said = plan_drift.drift_now(airflow_deployment(), tmp_path / "one more", 0)
+    go_on.set()
+    assert said == "Other clusters are being read and do not answer."

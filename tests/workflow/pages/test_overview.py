@@ -21,9 +21,11 @@ from sqlalchemy import insert
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.json_files import VERIFICATION, write_json
-from kafka_rebalance.workflow.fleet import VERDICT
-from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.pages import overview
+from kafka_rebalance.steps import read_fleet
+from kafka_rebalance.steps.clusters import VERDICT
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.web import clusters_page
 from support.airflow.airflow_home import RUNS
 from support.airflow.web_run import Run, janitor_report, waiting
 from support.documents import report_samples as samples
@@ -78,8 +80,8 @@ def checked(name: str = CLUSTER, state: str = "success", **changes: Any) -> str:
         folder.mkdir(parents=True)
         found = verdict(**changes)
         write_json(folder, VERDICT, found)
-        skew = {f"skew_{resource}": value for resource, value in found["skew"].items()}
-        ledger.append("balance", name, run_id, datetime.now(UTC), [{"limit": found["limit"], **skew}])
+        row = {"limit": found["limit"]} | {f"skew_{resource}": value for resource, value in found["skew"].items()}
+        ledger_rows.append(airflow_deployment(), "balance", name, run_id, datetime.now(UTC), [row])
     return run_id
 
 
@@ -304,18 +306,18 @@ def test_a_folder_that_hangs_is_said_so_hides_no_other_and_is_not_asked_twice(
     monkeypatch.setenv("AIRFLOW_VAR_KAFKA_REBALANCE_CLUSTERS", json.dumps(["hangs", "other"]))
     checked("other")
     asked, answers = [], threading.Event()
-    read = overview._newest_verdict
+    read = read_fleet._newest_verdict
 
-    def hang(records: overview.Records, problems: list[str]) -> Any:
-        if records.connection_id == "hangs":
-            asked.append(records.connection_id)
+    def hang(deployment: Any, cluster: read_fleet.ClusterToRead, problems: list[str]) -> Any:
+        if cluster.connection_id == "hangs":
+            asked.append(cluster.connection_id)
             answers.wait(60)
-        return read(records, problems)
+        return read(deployment, cluster, problems)
 
-    monkeypatch.setattr(overview, "_newest_verdict", hang)
+    monkeypatch.setattr(read_fleet, "_newest_verdict", hang)
     with create_session() as session:
         for _ in range(2):
-            seen = overview.read_overview(session, ["kafka_rebalance"], patience_seconds=0.2)
+            seen = clusters_page.read_overview(session, ["kafka_rebalance"], patience_seconds=0.2)
             by_name = {cluster.connection_id: cluster for cluster in seen.clusters}
             assert "did not answer in time" in by_name["hangs"].problems[0]
     assert asked == ["hangs"]
@@ -347,7 +349,8 @@ def test_a_check_that_failed_is_shown_although_an_older_one_is_there(get: Any) -
 def test_a_file_of_the_ledger_that_cannot_be_read_is_said_and_the_others_are_drawn(get: Any) -> None:
     for skew in (0.31, 0.25):
         checked(skew={"disk": skew})
-    ledger.append("balance", CLUSTER, "broken", datetime.now(UTC), []).write_bytes(b"no parquet")
+    written = ledger_rows.append(airflow_deployment(), "balance", CLUSTER, "broken", datetime.now(UTC), [])
+    written.write_bytes(b"no parquet")
     page = get(URL).text
     assert "1 files of the ledger cannot be read" in words(page)
     assert "over 2 checks; dashed: the limit, 20 %" in words(page)

@@ -16,7 +16,7 @@ from airflow.utils.session import create_session
 from fastapi.testclient import TestClient
 
 from kafka_rebalance.documents.json_files import CANCELLED, CONTROL, DECISION, PROGRESS, VERIFICATION, write_json
-from kafka_rebalance.workflow.pages import run_context, run_records, web
+from kafka_rebalance.workflow.web import app, run_context, run_records
 from support.airflow.airflow_home import RUNS
 from support.airflow.web_run import NONCE_VALUE, SECRET, Run, waiting
 from support.documents import report_samples as samples
@@ -166,7 +166,7 @@ def test_a_broken_file_is_named(get: Any) -> None:
     (run.folder / DECISION).write_text('{"format_version": 1, "choice": 3}')
     answer = get(run.url)
     assert answer.status_code == 503
-    assert "decision.json: &#39;choice&#39; is not text" in answer.text
+    assert "decision.json: choice: Expected str | null, got int" in answer.text
 
 
 def test_what_the_cluster_names_itself_is_escaped(get: Any) -> None:
@@ -306,9 +306,9 @@ def test_only_get_is_answered(client: TestClient, login: dict[str, dict[str, str
 
 
 def test_every_route_asks_for_the_user() -> None:
-    for route in web.create_app().routes:
+    for route in app.create_app().routes:
         calls = [dependency.call for dependency in route.dependant.dependencies]
-        assert web.get_user in calls, route.path
+        assert app.get_user in calls, route.path
         assert route.methods == {"GET"}, route.path
 
 
@@ -343,13 +343,13 @@ def test_behind_a_prefix_the_page_finds_its_files(
 )
 def test_what_we_use_of_airflow_beyond_its_public_interface_is_there(module: str, name: str) -> None:
     assert hasattr(importlib.import_module(module), name)
-    sources = inspect.getsource(web) + inspect.getsource(run_records)
+    sources = inspect.getsource(app) + inspect.getsource(run_records)
     assert f"from {module} import" in sources, "keep this list like the modules' imports"
 
 
 def test_the_permission_check_still_reads_the_dag_from_the_path() -> None:
     # The whole protection hangs on this name; Airflow's own routes use it the same way.
-    assert 'path_params.get("dag_id")' in inspect.getsource(web.requires_access_dag)
+    assert 'path_params.get("dag_id")' in inspect.getsource(app.requires_access_dag)
 
 
 @pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE"])

@@ -24,7 +24,7 @@ from selenium.webdriver.support.wait import WebDriverWait
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.report import page
-from kafka_rebalance.workflow.pages import runs
+from kafka_rebalance.steps.rebalance import plan_drift
 from support.airflow.airflow_home import RUNS
 from support.airflow.browser import (
     console_errors,
@@ -268,12 +268,12 @@ def test_a_comparison_that_comes_after_the_run_has_begun_is_passed_over(
     monkeypatch.setattr(page, "ANSWER_SECONDS", 1)
     begun, go_on = threading.Event(), threading.Event()
 
-    def read(folder: Path) -> str:
+    def read(*_: object) -> str:
         begun.set()
         go_on.wait(DEADLINE_SECONDS)
         return "too late"
 
-    monkeypatch.setattr(runs, "read_drift", read)
+    monkeypatch.setattr(plan_drift, "read_drift", read)
     run = Run().ready()
     look_as(browser, 1280)
     browser.get(f"{served}{run.url}")

@@ -14,13 +14,14 @@ from kafka_rebalance.documents.json_files import BATCHES, DECISION, PROPOSALS, w
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.report.run.drift import CandidateDrift, DriftReport
 from kafka_rebalance.report.run_state import Action, RunState
-from kafka_rebalance.workflow.cancel.params import ACTIONS
-from kafka_rebalance.workflow.pages import drift
-from kafka_rebalance.workflow.pages import runs as run_pages
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.read_in_time import Reads
+from kafka_rebalance.steps.rebalance import plan_drift
+from kafka_rebalance.workflow.params.cancel_form import ACTIONS
+from kafka_rebalance.workflow.web import run_page as run_pages
 from support.airflow.airflow_home import RUNS
 from support.airflow.web_run import Run
 from support.documents import report_samples as samples
-from support.waiting import wait
 
 pytestmark = pytest.mark.usefixtures("tables")
 
@@ -28,8 +29,8 @@ NOW = datetime(2026, 5, 3, 15, 0, tzinfo=UTC)
 
 
 @pytest.fixture(autouse=True)
-def _forget() -> None:
-    drift._looks.clear()
+def _forget(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(plan_drift, "_reads", Reads(plan_drift.AT_ONCE, plan_drift.KEPT_SECONDS))
 
 
 @pytest.fixture
@@ -38,12 +39,12 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[Path]:
     folders: list[Path] = []
     bad = f"{samples.HOSTILE}-0: replicas are now [3, 1]"
 
-    def read(folder: Path) -> DriftReport:
+    def read(_: Deployment, folder: Path) -> DriftReport:
         folders.append(folder)
         one = CandidateDrift("balanced", 30, 3, 1, (bad,), ("broker 2: it has registered again",))
         return DriftReport(NOW - timedelta(minutes=28), NOW, (one,), ("controller: there is none. Wait",), True)
 
-    monkeypatch.setattr(run_pages, "read_drift", read)
+    monkeypatch.setattr(plan_drift, "read_drift", read)
     return folders
 
 
@@ -68,7 +69,7 @@ def test_the_page_of_a_run_that_waits_asks_for_what_has_changed(
 
 def test_what_was_looked_at_is_said_and_what_is_checked_only_later(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     found = DriftReport(NOW - timedelta(minutes=28), NOW, (CandidateDrift("balanced", 34, 0, 0, (), ()),), (), True)
-    monkeypatch.setattr(run_pages, "read_drift", lambda folder: found)
+    monkeypatch.setattr(plan_drift, "read_drift", lambda *_: found)
     text = get(f"{Run().ready().url}/drift").text
     assert "Brokers, controller and open requests are ready for the first write." in text
     assert "Before its first write the run also checks the freeze, the policy and the age of the approval." in text
@@ -85,7 +86,10 @@ def test_nobody_without_permission_makes_the_server_ask_a_cluster(
 def test_once_a_batch_was_requested_there_is_nothing_to_compare(get: Any, asked: list[Path]) -> None:
     run = Run().ready()
     write_json(run.folder, DECISION, samples.decision())
+    write_json(run.folder, BATCHES, {"batches": []})  # the run has stopped before its first one
     assert "drift.js" in get(run.url).text
+    assert "The run has gone on" not in get(f"{run.url}/drift").text
+    asked.clear()
     write_json(run.folder, BATCHES, samples.batches())
     assert "drift.js" not in get(run.url).text
     answer = get(f"{run.url}/drift")  # which a page asks for that was made before the batch
@@ -113,10 +117,10 @@ def test_of_a_run_that_is_over_no_cluster_is_asked(get: Any, asked: list[Path], 
 def test_a_cluster_that_cannot_be_read_from_here_is_said_so_without_a_trace(
     get: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(folder: Path) -> DriftReport:
+    def fail(*_: object) -> DriftReport:
         raise ReadError("ZooKeeper zk1:2181 cannot be read (ConnectionLoss).")
 
-    monkeypatch.setattr(run_pages, "read_drift", fail)
+    monkeypatch.setattr(plan_drift, "read_drift", fail)
     answer = get(f"{Run().ready().url}/drift")
     assert answer.status_code == 200
     assert "Airflow&#39;s API server cannot read the cluster" in answer.text.replace("'", "&#39;")
@@ -137,13 +141,12 @@ def test_a_file_that_cannot_be_read_is_named_without_where_the_server_keeps_it(g
 
 def test_nobody_waits_for_a_cluster_that_hangs(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     go_on = threading.Event()
-    monkeypatch.setattr(run_pages, "read_drift", lambda folder: go_on.wait(10))
-    monkeypatch.setattr(run_pages, "drift_now", lambda key, read: drift.drift_now(key, read, 0))
+    monkeypatch.setattr(plan_drift, "read_drift", lambda *_: go_on.wait(10))
+    monkeypatch.setattr(run_pages, "drift_now", lambda deployment, folder: plan_drift.drift_now(deployment, folder, 0))
     answer = get(f"{Run().ready().url}/drift")
     go_on.set()
     assert "has not answered within 5\N{NO-BREAK SPACE}s" in answer.text
     assert 'data-again="yes"' in answer.text
-    wait("every look has ended", lambda: all(look.done.is_set() for look in drift._looks.values()), 10)
 
 
 # --- the picture

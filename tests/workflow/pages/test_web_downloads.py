@@ -12,7 +12,7 @@ from airflow.api_fastapi.app import get_auth_manager
 from kafka_rebalance.documents.json_files import PROPOSALS, write_json
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.kafka.reassignment_json import parse_reassignment
-from kafka_rebalance.workflow.pages import report_files
+from kafka_rebalance.steps.rebalance import read_report
 from support.airflow.airflow_home import RUNS
 from support.airflow.web_run import NONCE_VALUE, Run
 from support.documents import report_samples as samples
@@ -103,13 +103,13 @@ def test_only_files_of_candidates_that_exist_are_given(get: Any, name: str) -> N
 def test_a_candidate_that_moves_nothing_has_no_download(get: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(MOVES, "light", ())
     monkeypatch.setattr(
-        report_files, "read_candidate", lambda folder, name: type("Candidate", (), {"moves": MOVES[name]})
+        read_report, "read_candidate", lambda folder, name: type("Candidate", (), {"moves": MOVES[name]})
     )
     assert get(url_of(Run().ready(), "light.json")).status_code == 404
 
 
 def test_before_there_is_a_snapshot_or_a_plan_there_is_nothing_to_download(get: Any) -> None:
-    assert get(url_of(Run().with_tasks("snapshot", "render_report"), "balanced.json")).status_code == 404
+    assert get(url_of(Run().with_tasks("snapshot", "read_report"), "balanced.json")).status_code == 404
     unplanned = Run().ready()
     (unplanned.folder / PROPOSALS).unlink()
     assert get(url_of(unplanned, "balanced.json")).status_code == 404
@@ -129,7 +129,7 @@ def test_moves_that_are_no_longer_the_proposed_ones_are_not_given(get: Any, monk
     def changed(folder: Path, name: str) -> None:
         raise ArtifactError(f"The moves of candidate {name!r} have another digest")
 
-    monkeypatch.setattr(report_files, "read_candidate", changed)
+    monkeypatch.setattr(read_report, "read_candidate", changed)
     answer = get(url_of(Run().ready(), "balanced.json"))
     assert answer.status_code == 503
     assert "another digest" in answer.text

@@ -13,7 +13,7 @@ import pytest
 
 from kafka_rebalance.documents.json_files import PROPOSALS
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.workflow.pages import plan_tables
+from kafka_rebalance.steps.rebalance import plan_tables
 from support.airflow.web_run import SECRET, Run
 from support.documents import report_samples as samples
 
@@ -140,15 +140,3 @@ def test_moves_that_are_no_longer_the_proposed_ones_are_not_searched(get: Any, m
         answer = get(f"{Run().ready().url}/{path}")
         assert answer.status_code == 503
         assert "another digest" in answer.text
-
-
-def test_tables_are_kept_until_others_take_their_place_and_errors_are_not_kept() -> None:
-    kept: plan_tables.Kept[int] = plan_tables.Kept(10, lambda value: value)
-    keys = [("folder", "light", str(number)) for number in range(3)]
-    assert [kept.get(keys[0], lambda: 6), kept.get(keys[0], lambda: 1)] == [6, 6]
-    assert [kept.get(keys[1], lambda: 4), kept.get(keys[0], lambda: 1)] == [4, 6]
-    assert kept.get(keys[2], lambda: 3) == 3, "the one used longest ago goes"
-    assert [kept.get(keys[0], lambda: 0), kept.get(keys[1], lambda: 2)] == [6, 2]
-    with pytest.raises(ArtifactError):
-        kept.get(("folder", "light", "other"), lambda: (_ for _ in ()).throw(ArtifactError("broken")))
-    assert kept.get(("folder", "light", "other"), lambda: 1) == 1

@@ -12,8 +12,8 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError, StorageError
-from kafka_rebalance.workflow.reassignment.followed import followed, read_followed, write_followed
-from kafka_rebalance.workflow.run import left_out
+from kafka_rebalance.steps.reassignment.batch_file import followed, read_followed, write_followed
+from kafka_rebalance.steps.run import left_out_moves
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
 
@@ -35,7 +35,7 @@ def test_it_is_what_the_plan_says(run: SimulatedRun, monkeypatch: pytest.MonkeyP
     first, second = (followed(run.candidate, number) for number in (1, 2))
     assert len(first.batch.moves) == first.around.later == second.around.earlier == 2
     assert first.around.flow_later.received
-    monkeypatch.setattr(left_out, "read_candidate", no_plan)
+    monkeypatch.setattr(left_out_moves, "read_candidate", no_plan)
     for number, expected in ((1, first), (2, second)):
         write_followed(run.folder, run.candidate, number)
         assert read_followed(run.folder, "light", number) == expected
@@ -48,7 +48,7 @@ def test_a_trigger_follows_it_without_the_plan(
     assert run.request() == 1
     trigger = run.deferred.trigger
     trigger.poll_seconds = 0
-    monkeypatch.setattr(left_out, "read_candidate", no_plan)
+    monkeypatch.setattr(left_out_moves, "read_candidate", no_plan)
     cluster.controller.run()
     while cluster.step():
         pass

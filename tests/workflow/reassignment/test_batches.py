@@ -14,12 +14,13 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow import tasks
+from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.steps.rebalance.verify import verify
+from kafka_rebalance.steps.run import stop_requests
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.run import control
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
-from support.runs.rebalance_run import CONNECTION, Event
+from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RACKS, TOPICS, SimulatedCluster, SimulatedRun, batched_run, given_run
 from support.zookeeper.fake_zookeeper import register
 
@@ -50,7 +51,7 @@ def trigger(run: SimulatedRun) -> BatchTrigger | PauseTrigger:
     return found
 
 
-def one_look(run: SimulatedRun) -> tuple[Event | None, list[str]]:
+def one_look(run: SimulatedRun) -> tuple[BatchSeen | None, list[str]]:
     """One look of a pause, as any triggerer would take it: from the trigger's arguments alone."""
     path, arguments = trigger(run).serialize()
     assert path == "kafka_rebalance.workflow.triggers.PauseTrigger"
@@ -105,7 +106,7 @@ def test_no_batch_is_requested_while_a_broker_is_away_and_the_run_goes_on_by_its
     assert len(cluster.requests) == 1
     register(cluster.fake, 4, "rack-0")
     event, _ = one_look(run)
-    assert event == {"state": "ready"}
+    assert event == BatchSeen(BatchState.READY)
     assert run.resume(event) == 2
 
 
@@ -155,7 +156,7 @@ def test_a_broker_that_is_restarted_between_batches_is_waited_for_until_it_is_in
     assert len(cluster.requests) == 1
     set_in_sync(cluster, broker, True)
     event, _ = one_look(run)
-    assert event == {"state": "ready"}
+    assert event == BatchSeen(BatchState.READY)
     assert run.resume(event) == 2
     cluster.controller.run()
     assert run.reassign() == 1
@@ -246,7 +247,7 @@ def test_a_pause_ends_with_the_time_window(run: SimulatedRun, cluster: Simulated
     give_window(run, finish_by=datetime.now(UTC) + timedelta(hours=1))
     assert run.request() is None
     waiting = trigger(run)._watcher(read_connection(CONNECTION))
-    assert waiting.look(time.time() + 3601, lambda _: None) == {"state": "ready"}
+    assert waiting.look(time.time() + 3601, lambda _: None) == BatchSeen(BatchState.READY)
     waiting.close()
     give_window(run, finish_by=datetime.now(UTC) - timedelta(seconds=1))
     with pytest.raises(AirflowFailException, match="would end after finish_by"):
@@ -266,9 +267,9 @@ def test_a_run_that_is_asked_to_stop_ends_the_batch_and_says_what_is_not_moved(
 ) -> None:
     run.hold()
     assert run.request() == 1
-    control.ask_stop(run.folder, "olive")
+    stop_requests.ask_stop(run.folder, "olive")
     event, said = run.follow(1, until=lambda: not (cluster.step() or True))
-    assert event == {"state": "done", "batch": 1, "message": ""}
+    assert event == BatchSeen(BatchState.DONE, 1)
     assert any("No batch will be requested after this one: asked by olive at" in text for text in said)
     with pytest.raises(
         AirflowFailException, match=r"as olive at .* asked\. 1 of 2 batches \(2 partitions\) are in place"
@@ -278,7 +279,7 @@ def test_a_run_that_is_asked_to_stop_ends_the_batch_and_says_what_is_not_moved(
     run.release()
     assert cluster.leftovers() == []
     with pytest.raises(AirflowFailException, match="2 approved partitions were not moved: No further batch"):
-        run_step(tasks.verify, run.dag_run, run.decision)
+        run_step(verify, run.dag_run, run.decision)
     found = json_files.read_json(run.folder, json_files.VERIFICATION)
     left = sorted(str(move.topic_partition) for move in run.candidate.batches[1].moves)
     assert found["not_moved"]["partitions"] == left
@@ -289,8 +290,8 @@ def test_a_run_that_is_asked_to_stop_while_it_waits_stops(run: SimulatedRun, clu
     first_batch_done(run, cluster)
     cluster.fake.delete("/brokers/ids/4")
     run.request()
-    control.ask_stop(run.folder, "olive")
+    stop_requests.ask_stop(run.folder, "olive")
     event, _ = one_look(run)
-    assert event == {"state": "ready"}
+    assert event == BatchSeen(BatchState.READY)
     with pytest.raises(AirflowFailException, match="StoppedError"):
         run.resume(event)

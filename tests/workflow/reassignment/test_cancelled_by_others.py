@@ -11,9 +11,9 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
+from kafka_rebalance.steps.run import stop_requests
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.reassignment.following import BatchFollower
-from kafka_rebalance.workflow.run import control
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, batches, given_run
 from support.zookeeper.fake_zookeeper import REASSIGN
@@ -43,7 +43,7 @@ def run(
 
 
 def follower_of(run: SimulatedRun) -> BatchFollower:
-    return BatchFollower(read_connection(CONNECTION), str(run.folder), "given", 1, 600)
+    return BatchFollower(read_connection(CONNECTION), run.folder, "given", 1, 600)
 
 
 def cancel_by_api(cluster: SimulatedCluster, back: Sequence[int]) -> None:
@@ -75,9 +75,9 @@ def test_a_follower_says_that_somebody_else_cancelled_and_not_that_it_was_droppe
     event = follower.look(time.time(), said.append)
     follower.close()
     assert event is not None
-    assert event["state"] == "taken_back"
-    assert "Somebody else cancelled batch 1 while it was under way" in event["message"]
-    assert "did not take it up" not in event["message"]
+    assert event.state == "taken_back"
+    assert "Somebody else cancelled batch 1 while it was under way" in event.message
+    assert "did not take it up" not in event.message
     shown = json_files.read_json(run.folder, json_files.PROGRESS)
     assert shown["state"] == "taken_back"
     assert shown["phases"] == {"taken_back": 1, "queued": 1}
@@ -115,11 +115,11 @@ def test_a_cancel_of_ours_is_not_told_as_somebody_elses(
     follower = follower_of(run)
     cluster.step()
     assert follower.look(time.time(), said.append) is None
-    control.ask_cancel(run.folder, "uma")
+    stop_requests.ask_cancel(run.folder, "uma")
     cancel_by_api(cluster, lists[2])
     event = follower.look(time.time(), said.append)
     follower.close()
     assert event is not None
-    assert event["state"] == "cancelled"
-    assert "omebody else" not in " ".join([event["message"], *said])
+    assert event.state == "cancelled"
+    assert "omebody else" not in " ".join([event.message, *said])
     assert json_files.read_json(run.folder, json_files.PROGRESS)["anomalies"] == []

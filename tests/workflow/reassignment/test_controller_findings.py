@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.execution.follow.controller_findings import UNHEARD_SECONDS
+from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.reassignment.following import BatchFollower
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 from support.zookeeper.fake_zookeeper import REASSIGN
@@ -32,7 +31,7 @@ def run(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPat
 
 @pytest.fixture
 def follower(run: SimulatedRun) -> BatchFollower:
-    return BatchFollower(read_connection(CONNECTION), str(run.folder), run.decision["choice"], 1, 1800.0)
+    return BatchFollower(read_connection(CONNECTION), run.folder, run.decision["choice"], 1, 1800.0)
 
 
 def anomalies(run: SimulatedRun) -> str:
@@ -48,7 +47,7 @@ def test_a_deaf_controller_ends_in_an_error_and_nothing_is_written(
     assert follower.look(999.0 + UNHEARD_SECONDS, said.append) is None
     event = follower.look(1000.0 + UNHEARD_SECONDS, said.append)
     assert event is not None
-    assert "(0 of 2 partitions started)" in event["message"]
+    assert "(0 of 2 partitions started)" in event.message
     assert any("Restart the broker that is controller" in line for line in said)
     assert cluster.tree() == before
     with pytest.raises(ExecutionError, match="needs a person"):
@@ -70,9 +69,9 @@ def test_a_deletion_that_is_queued_in_mid_move_stops_the_run(
     cluster.step()
     topic = run.candidate.batches[0].moves[0].topic_partition.topic
     cluster.fake.create(f"/admin/delete_topics/{topic}")
-    event: dict[str, Any] | None = follower.look(0.0, lambda line: None)
+    event = follower.look(0.0, lambda line: None)
     assert event is not None
-    assert f"Topic {topic} is queued for deletion in mid-move" in event["message"]
+    assert f"Topic {topic} is queued for deletion in mid-move" in event.message
 
 
 def test_what_another_tool_does_is_said_while_the_batch_goes_on(

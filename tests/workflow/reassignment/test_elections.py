@@ -11,10 +11,11 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import WriteError
-from kafka_rebalance.workflow import tasks
-from kafka_rebalance.workflow.reassignment import elections
+from kafka_rebalance.steps.reassignment import elect_preferred
+from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.steps.rebalance.verify import verify
+from kafka_rebalance.steps.run import stop_requests
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.run import control
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs import rebalance_run
 from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, approved_run, batches, freeze
@@ -88,13 +89,13 @@ def test_a_stop_between_two_batches_of_elections_is_heeded(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
-    real = elections.create_election
+    real = elect_preferred.create_election
 
     def then_stop(*arguments: Any, **options: Any) -> Any:
-        control.ask_stop(run.folder, "uma")
+        stop_requests.ask_stop(run.folder, "uma")
         return real(*arguments, **options)
 
-    monkeypatch.setattr(elections, "create_election", then_stop)
+    monkeypatch.setattr(elect_preferred, "create_election", then_stop)
     with pytest.raises(AirflowFailException, match=r"uma at .* asked.* 1 of 3 batches"):
         run.request()
     assert elected(cluster) == [2]
@@ -108,7 +109,7 @@ def test_no_leader_is_elected_once_the_window_is_over(run: SimulatedRun, cluster
     with pytest.raises(AirflowFailException, match="finish_by"):
         run.request()
     with pytest.raises(AirflowFailException, match=r"No further leader was elected: .*finish_by"):
-        run_step(tasks.elect_leaders, run.dag_run, run.decision)
+        run_step(elect_leaders, run.dag_run, run.decision)
     assert elected(cluster) == []
 
 
@@ -127,7 +128,7 @@ def test_who_cannot_be_elected_ends_its_batch_and_fails_the_verification_by_name
     assert elected(cluster) == [4]
     run.release()
     with pytest.raises(Exception, match="audit-0"):
-        run_step(tasks.verify, run.dag_run, run.decision)
+        run_step(verify, run.dag_run, run.decision)
 
 
 def test_the_next_batch_of_elections_waits_until_the_partitions_are_in_sync(
@@ -162,9 +163,9 @@ def test_a_frozen_worker_elects_nobody_after_somebody_took_over(
         cluster_lock.release(cluster.fake, owner)
         cluster_lock.acquire(cluster.fake, cluster_lock.LockOwner("kafka_rebalance/two", "f" * 64, "another", ""))
 
-    freeze(monkeypatch, elections, "create_election", taken_over)
+    freeze(monkeypatch, elect_preferred, "create_election", taken_over)
     with pytest.raises(WriteError, match="Nothing was written"):
-        run.request() if step == "reassign" else run_step(tasks.elect_leaders, run.dag_run, run.decision)
+        run.request() if step == "reassign" else run_step(elect_leaders, run.dag_run, run.decision)
     assert elected(cluster) == []
     assert ELECTION not in cluster.fake.znodes
 
@@ -172,7 +173,7 @@ def test_a_frozen_worker_elects_nobody_after_somebody_took_over(
 def test_no_leader_is_elected_while_another_run_holds_the_cluster(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     cluster_lock.acquire(cluster.fake, cluster_lock.LockOwner("kafka_rebalance/two", "f" * 64, "another", ""))
     with pytest.raises(AirflowFailException, match="kafka_rebalance/two"):
-        run_step(tasks.elect_leaders, run.dag_run, run.decision)
+        run_step(elect_leaders, run.dag_run, run.decision)
     assert elected(cluster) == []
 
 
@@ -204,6 +205,6 @@ def test_leaders_of_moved_partitions_are_elected_no_more_than_the_limit_at_once(
     snapshot = json_files.read_json(run.folder, json_files.SNAPSHOT)
     snapshot["settings"]["leader_changes_per_batch"] = 3
     json_files.write_json(run.folder, json_files.SNAPSHOT, snapshot)
-    assert run_step(tasks.elect_leaders, run.dag_run, run.decision) == []
+    assert run_step(elect_leaders, run.dag_run, run.decision) == []
     assert elected(cluster) == [3, 1]
     assert REASSIGN not in cluster.fake.znodes

@@ -15,12 +15,15 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError, ReadError, ThrottleError
 from kafka_rebalance.execution.eta import predicted_seconds
-from kafka_rebalance.workflow import tasks
+from kafka_rebalance.steps.reassignment import progress_notes
+from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
+from kafka_rebalance.steps.rebalance.record import record
+from kafka_rebalance.steps.rebalance.verify import verify
+from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.reassignment import progress_notes
-from kafka_rebalance.workflow.reassignment.following import BatchFollower
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
@@ -47,7 +50,7 @@ def test_a_partition_that_the_controller_dropped_fails_the_batch_by_name(
     assert batch is not None
     event, said = run.follow(batch)
     assert event is not None
-    assert event["state"] == "refused"
+    assert event.state == "refused"
     assert "refused" in said[-1]
     with pytest.raises(AirflowFailException, match="left /admin/reassign_partitions with its replicas unchanged"):
         run.resume(event)
@@ -55,9 +58,9 @@ def test_a_partition_that_the_controller_dropped_fails_the_batch_by_name(
     run.release()
     assert cluster.leftovers() == []
     with pytest.raises(AirflowFailException, match=r"VerificationError: .*checks failed"):
-        run_step(tasks.verify, run.dag_run, run.decision)
+        run_step(verify, run.dag_run, run.decision)
     with pytest.raises(AirflowFailException, match="did not reach the approved end"):
-        run_step(tasks.record, run.dag_run, run.decision)
+        run_step(record, run.dag_run, run.decision)
 
 
 def test_a_partition_that_somebody_else_moves_is_not_called_unchanged(
@@ -70,10 +73,10 @@ def test_a_partition_that_somebody_else_moves_is_not_called_unchanged(
     cluster.fake.delete(f"/brokers/topics/{topic}", recursive=True)
     event, said = run.follow(batch, until=lambda: not (cluster.step() or True))
     assert event is not None
-    assert event["state"] == "refused"
-    assert f"{topic}-{partition} no longer exists" in event["message"]
+    assert event.state == "refused"
+    assert f"{topic}-{partition} no longer exists" in event.message
     assert "1 refused" in said[0], "said at once, while the others of the batch go on"
-    assert "as before" not in event["message"]
+    assert "as before" not in event.message
 
 
 def test_a_target_that_is_away_is_named_stalls_the_batch_and_keeps_the_throttle(
@@ -86,7 +89,7 @@ def test_a_target_that_is_away_is_named_stalls_the_batch_and_keeps_the_throttle(
     cluster.fake.delete("/brokers/ids/4")
     event, said = run.follow(batch, stall_seconds=0)
     assert event is not None
-    assert event["state"] == "stalled"
+    assert event.state == "stalled"
     assert "waiting for broker 4" in said[-1]
     progress = json_files.read_json(run.folder, json_files.PROGRESS)
     assert any("Broker 4 is not registered" in anomaly for anomaly in progress["anomalies"])
@@ -115,12 +118,12 @@ def test_a_cluster_that_cannot_be_read_for_long_gives_the_task_back(run: Simulat
     assert said == ["ZooKeeper is away"], "said once, not at every look"
     given_up = event.away(110.0, "ZooKeeper is away", said.append)
     assert given_up is not None
-    assert given_up["message"] == "The cluster could not be read for 10 s: ZooKeeper is away"
+    assert given_up.message == "The cluster could not be read for 10 s: ZooKeeper is away"
     assert run.resume(given_up) == 1, "it can be read again, so the batch is followed again"
 
 
 def follower(run: SimulatedRun, stall_seconds: float) -> BatchFollower:
-    return BatchFollower(read_connection(CONNECTION), str(run.folder), "light", 1, stall_seconds)
+    return BatchFollower(read_connection(CONNECTION), run.folder, "light", 1, stall_seconds)
 
 
 def test_progress_covers_the_whole_plan(run: SimulatedRun, cluster: SimulatedCluster) -> None:
@@ -139,7 +142,7 @@ def test_progress_covers_the_whole_plan(run: SimulatedRun, cluster: SimulatedClu
     assert watching.look(109.0, said.append) is None, "in place, and not yet seen to stay so"
     assert watching.look(109.5, said.append) is None
     event = watching.look(110.0, said.append)
-    assert event == {"state": "done", "batch": 1, "message": ""}
+    assert event == BatchSeen(BatchState.DONE, 1)
     last = json_files.read_json(run.folder, json_files.PROGRESS)
     assert (last["partitions_done"], last["bytes_copied"], last["batches"]) == (2, 2_000_000, 2)
     assert last["bytes_per_second"] == pytest.approx(200_000)
@@ -168,7 +171,7 @@ def test_the_total_of_a_run_stays_and_each_batch_is_measured_at_its_end(
     noted, brokers = [], []
     now, batch = 100.0, run.request()
     while batch is not None:
-        watching = BatchFollower(read_connection(CONNECTION), str(run.folder), "light", batch, 6000)
+        watching = BatchFollower(read_connection(CONNECTION), run.folder, "light", batch, 6000)
         event = None
         while event is None:
             event, now = watching.look(now, lambda _: None), now + 1
@@ -261,11 +264,11 @@ def test_a_batch_whose_rate_was_lowered_meanwhile_is_given_the_time_that_takes(
     cluster.step()
     watching = follower(run, stall_seconds=6000)
     watching.look(100.0, lambda _: None)
-    change_rate(run.folder, RATE // 2, by="olive")
+    change_rate(airflow_deployment(), run.folder, RATE // 2, by="olive")
     slower = predicted_seconds(run.candidate.batches[0].moves, RATE // 2)
     watching.look(101.0, lambda _: None)
     assert watching.planned_seconds == slower
-    change_rate(run.folder, RATE * 10, by="olive")
+    change_rate(airflow_deployment(), run.folder, RATE * 10, by="olive")
     watching.look(102.0, lambda _: None)
     assert watching.planned_seconds == slower, "what was slow for a while is not late because it is fast now"
     watching.close()

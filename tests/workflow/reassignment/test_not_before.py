@@ -13,9 +13,10 @@ from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.digests import digest_of
-from kafka_rebalance.workflow.reassignment.hold_operator import HoldThrottleOperator
-from kafka_rebalance.workflow.reassignment.waiting import Waiter
-from kafka_rebalance.workflow.run.control import ask_stop
+from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.steps.reassignment.wait_for_batch import Waiter
+from kafka_rebalance.steps.run.stop_requests import ask_stop
+from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
 from kafka_rebalance.workflow.triggers import PauseTrigger
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
 
@@ -56,7 +57,7 @@ def test_neither_lock_nor_throttle_is_taken_before_the_time_has_come(
     watcher = trigger._watcher(None)  # type: ignore[arg-type]
     assert isinstance(watcher, Waiter)
     assert watcher.look((at - timedelta(seconds=1)).timestamp(), lambda _: None) is None
-    assert watcher.look(at.timestamp(), lambda _: None) == {"state": "ready"}
+    assert watcher.look(at.timestamp(), lambda _: None) == BatchSeen(BatchState.READY)
 
 
 def test_once_the_time_has_come_lock_and_throttle_are_taken(run: SimulatedRun, cluster: SimulatedCluster) -> None:

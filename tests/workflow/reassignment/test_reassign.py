@@ -15,10 +15,12 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ExecutionError, NotInSyncError, RebalanceError, ThrottleError
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import tasks
-from kafka_rebalance.workflow.reassignment.elections import elect_preferred
+from kafka_rebalance.steps.reassignment.elect_preferred import elect_preferred
+from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.steps.rebalance.verify import verify
+from kafka_rebalance.steps.run.run_lock import lock_owner
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.run.lock import lock_owner
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import TOPICS, SimulatedClient, SimulatedCluster, SimulatedRun, batched_run, batches
@@ -109,11 +111,11 @@ def test_after_a_batch_that_ended_while_the_task_was_down_the_next_is_requested(
     assert [batch["state"] for batch in batches(run)] == ["done", "requested"]
     cluster.controller.run()
     assert run.request() is None
-    assert run_step(tasks.elect_leaders, run.dag_run, run.decision) == [], (
+    assert run_step(elect_leaders, run.dag_run, run.decision) == [], (
         "leaders of batches nobody followed are elected at the end"
     )
     run.release()
-    run_step(tasks.verify, run.dag_run, run.decision)
+    run_step(verify, run.dag_run, run.decision)
 
 
 def test_leaders_of_a_batch_are_elected_before_the_next_one_is_requested(
@@ -137,7 +139,7 @@ def test_without_its_throttle_no_batch_is_requested(run: SimulatedRun, cluster: 
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match="does not hold the cluster any more"):
         run.request()
-    cluster_lock.acquire(cluster.fake, lock_owner(run.candidate.digest, run.dag_run))  # type: ignore[arg-type]
+    cluster_lock.acquire(cluster.fake, lock_owner(airflow_deployment(), run.candidate.digest, run.dag_run))  # type: ignore[arg-type]
     before = cluster.tree()
     with pytest.raises(ThrottleError, match="No throttle is held for this run"):
         run.request()
@@ -243,7 +245,12 @@ def test_files_that_are_not_the_approved_ones_stop_every_step(
         }[name]
         path.write_text(json.dumps({**document, **changed}))
     before = cluster.tree()
-    for step in (run.hold, run.request, run.release, lambda: run_step(tasks.elect_leaders, run.dag_run, run.decision)):
+    for step in (
+        run.hold,
+        run.request,
+        run.release,
+        lambda: run_step(elect_leaders, run.dag_run, run.decision),
+    ):
         with pytest.raises(AirflowFailException, match=r"Nothing was|nothing was"):
             step()
     assert cluster.tree() == before
@@ -271,7 +278,7 @@ def test_the_end_is_held_against_what_was_approved(run: SimulatedRun, cluster: S
     state = STATE.format("audit", 0)
     cluster.fake.put_json(state, {**cluster.fake.json(state), "isr": cluster.fake.json(state)["isr"][:1]})
     with pytest.raises(NotInSyncError, match="in_sync of audit-0"):
-        run_step(tasks.verify, run.dag_run, run.decision)
+        run_step(verify, run.dag_run, run.decision)
     found = json_files.read_json(run.folder, json_files.VERIFICATION)
     assert found["passed"] is False
     failed = [check for check in found["checks"] if not check["passed"]]
@@ -282,7 +289,7 @@ def test_leaders_of_a_topic_that_is_gone_are_not_waited_for(run: SimulatedRun, c
     run.hold()
     run.reassign()
     cluster.fake.delete("/brokers/topics/audit", recursive=True)
-    assert run_step(tasks.elect_leaders, run.dag_run, run.decision) == ["audit-0"]
+    assert run_step(elect_leaders, run.dag_run, run.decision) == ["audit-0"]
 
 
 def test_a_connection_lost_for_good_fails_with_what_to_do(run: SimulatedRun, cluster: SimulatedCluster) -> None:

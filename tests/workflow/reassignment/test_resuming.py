@@ -11,12 +11,14 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.errors import ExecutionError, NotInSyncError, RebalanceError, ThrottleError, WriteError
-from kafka_rebalance.workflow import tasks
+from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen
+from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
+from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.reassignment.following import BatchFollower
 from kafka_rebalance.workflow.retries import run_step
 from kafka_rebalance.zookeeper import writer
-from support.runs.rebalance_run import CONNECTION, Event
+from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches
 from support.zookeeper.fake_zookeeper import ELECTION, REASSIGN, register
 
@@ -91,8 +93,8 @@ def test_a_retry_after_a_stall_does_not_wait_the_whole_time_again(run: Simulated
     cluster.step()
     cluster.fake.delete("/brokers/ids/4")
 
-    def watch(*times: float) -> Event | None:
-        follower = BatchFollower(read_connection(CONNECTION), str(run.folder), "light", 1, 1000)
+    def watch(*times: float) -> BatchSeen | None:
+        follower = BatchFollower(read_connection(CONNECTION), run.folder, "light", 1, 1000)
         event = None
         for now in times:
             event = event or follower.look(now, lambda _: None)
@@ -102,7 +104,7 @@ def test_a_retry_after_a_stall_does_not_wait_the_whole_time_again(run: Simulated
     assert watch(0, 900) is None
     stalled = watch(910, 990, 1011)
     assert stalled is not None, "another watcher goes on counting"
-    assert stalled["state"] == "stalled"
+    assert stalled.state == "stalled"
     with pytest.raises(ExecutionError, match="made no progress for 1011 s"):
         run.resume(stalled)
     assert run.request() == 1
@@ -116,7 +118,7 @@ def test_a_retry_after_a_stall_does_not_wait_the_whole_time_again(run: Simulated
 # Events of the past, and workers in each other's way
 
 
-@pytest.mark.parametrize("state", ["done", "refused", "stalled", "unreadable", "cancelled"])
+@pytest.mark.parametrize("state", ["done", "refused", "stalled", "unreadable", "cancelled", "of a later version"])
 def test_an_event_of_an_older_batch_neither_elects_nor_requests(
     run: SimulatedRun, cluster: SimulatedCluster, state: str
 ) -> None:
@@ -187,7 +189,7 @@ def test_a_run_whose_lock_went_to_another_requests_nothing(run: SimulatedRun, cl
 def test_two_triggers_that_watch_one_batch_give_one_next_request(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     run.hold()
     assert run.request() == 1
-    watching = [BatchFollower(read_connection(CONNECTION), str(run.folder), "light", 1, 60) for _ in range(2)]
+    watching = [BatchFollower(read_connection(CONNECTION), run.folder, "light", 1, 60) for _ in range(2)]
     cluster.controller.run()
     events = []
     while len(events) < 2:
@@ -204,7 +206,7 @@ def test_a_broker_that_is_restarted_at_the_very_end_is_verified_when_it_is_back(
 ) -> None:
     run.hold()
     run.reassign()
-    run_step(tasks.elect_leaders, run.dag_run, run.decision)
+    run_step(elect_leaders, run.dag_run, run.decision)
     run.release()
     move = run.candidate.moves[0]
     topic, partition = move.topic_partition
@@ -212,12 +214,12 @@ def test_a_broker_that_is_restarted_at_the_very_end_is_verified_when_it_is_back(
     left = list(move.after[:-1]) if led else list(move.after[1:])
     cluster.fake.put_json(path, {**cluster.fake.json(path), "leader": left[0], "isr": left})
     with pytest.raises(NotInSyncError, match="in_sync of"):
-        run_step(tasks.verify, run.dag_run, run.decision)  # which Airflow repeats
+        run_step(verify, run.dag_run, run.decision)  # which Airflow repeats
     written = json.loads((run.folder / "verification.json").read_text())
     assert (written["passed"], written["again"]) == (False, True)
     cluster.fake.put_json(path, {**cluster.fake.json(path), "isr": list(move.after)})
     cluster.fake.after_write.append(lambda call, at: cluster.controller.run() if at == ELECTION else None)
-    assert run_step(tasks.verify, run.dag_run, run.decision)["warnings"] == 0
+    assert run_step(verify, run.dag_run, run.decision)["warnings"] == 0
     assert cluster.fake.json(path)["leader"] == move.after[0]
 
 
@@ -229,12 +231,12 @@ def test_marking_reassign_as_done_in_mid_flight_elects_and_lifts_nothing_in_moti
     assert run.request() == 1
     cluster.step()
     cluster.fake.writes.clear()
-    run_step(tasks.elect_leaders, run.dag_run, run.decision)
+    run_step(elect_leaders, run.dag_run, run.decision)
     assert ("create", ELECTION) not in cluster.fake.writes
     with pytest.raises(ThrottleError, match="still in flight"):
         run.release()
     with pytest.raises(AirflowFailException, match="VerificationError"):
-        run_step(tasks.verify, run.dag_run, run.decision)
+        run_step(verify, run.dag_run, run.decision)
     assert cluster.throttles()
     cluster.controller.run()
     run.hold()

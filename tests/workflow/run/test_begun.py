@@ -57,14 +57,14 @@ def stranger_leaves(cluster: SimulatedCluster, partition: int, replicas: Sequenc
 def expire(monkeypatch: pytest.MonkeyPatch, run: SimulatedRun) -> None:
     """The approval was given longer ago than the policy lets it count."""
     read = time.time
-    from kafka_rebalance.workflow.run import preflight
+    from kafka_rebalance.steps.run import checks_before_write
 
-    class Later(preflight.datetime):  # type: ignore[misc,name-defined]
+    class Later(checks_before_write.datetime):  # type: ignore[misc,name-defined]
         @classmethod
         def now(cls, tz: Any = None) -> Any:
             return cls.fromtimestamp(read() + 3600, tz)
 
-    monkeypatch.setattr(preflight, "datetime", Later)
+    monkeypatch.setattr(checks_before_write, "datetime", Later)
 
 
 def test_a_stranger_that_reorders_an_approved_reorder_is_drift_and_not_our_batch(made: Made) -> None:

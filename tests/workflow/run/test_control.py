@@ -8,8 +8,8 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.workflow.run import control
-from kafka_rebalance.workflow.run.control import Control, ask_cancel, ask_stop, read_control
+from kafka_rebalance.steps.run import stop_requests
+from kafka_rebalance.steps.run.stop_requests import Control, ask_cancel, ask_stop, read_control
 from support.runs.simulated_cluster import freeze
 
 
@@ -40,7 +40,7 @@ def test_who_asks_to_stop_at_the_moment_of_a_cancel_does_not_take_it_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Frozen between reading and writing, that is."""
-    freeze(monkeypatch, control, "_write", lambda: ask_cancel(tmp_path, "uma"))
+    freeze(monkeypatch, stop_requests, "_write", lambda: ask_cancel(tmp_path, "uma"))
     ask_stop(tmp_path, "olive")
     asked = read_control(tmp_path)
     assert asked.stop_after_batch is not None
@@ -58,6 +58,13 @@ def test_who_cancels_also_stops(tmp_path: Path) -> None:
 def test_what_cannot_be_read_is_not_taken_for_nothing_asked(tmp_path: Path, text: bytes) -> None:
     (tmp_path / json_files.CONTROL).write_bytes(text)
     with pytest.raises(ArtifactError):
+        read_control(tmp_path)
+
+
+def test_who_cannot_be_understood_is_told_to_ask_again(tmp_path: Path) -> None:
+    """No task writes control.json: that one is cleared would not help."""
+    (tmp_path / json_files.CONTROL).write_text('{"format_version": 1, "stop_after_batch": true}')
+    with pytest.raises(ArtifactError, match=r"Remove control\.json and cancelled\.json, and ask again"):
         read_control(tmp_path)
 
 

@@ -14,7 +14,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.workflow.pages.report_files import read_report
+from kafka_rebalance.steps.rebalance.read_report import read_report
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import (
     RACKS,
@@ -91,7 +91,7 @@ def test_partitions_that_were_added_and_a_broker_that_was_restarted_stop_nothing
 ) -> None:
     put_topic(cluster.fake, "orders", {**TOPICS["orders"], 3: (1, 3)}, version=cluster.controller.version)
     restart(cluster, 3)
-    caplog.set_level(logging.INFO, "kafka_rebalance.workflow.run.preflight")
+    caplog.set_level(logging.INFO, "kafka_rebalance.steps.run.checks_before_write")
     run.hold()
     assert run.reassign() == 2
     assert run.finish()["passed"] is True
@@ -207,7 +207,9 @@ def test_partitions_in_conflict_are_left_out_and_the_rest_is_done_as_approved(
     warnings = [check for check in verification["checks"] if check["name"] == "left_out"]
     assert [(check["subject"], check["severity"]) for check in warnings] == [("orders-1", "warning")]
     assert "left out on purpose: orders-1: replicas are now [3, 1]" in warnings[0]["finding"]
-    assert [move.partition for move in read_report(lenient.folder).left_out] == ["orders-1"], "the page has it"
+    assert [str(move.topic_partition) for move in read_report(lenient.folder).left_out] == ["orders-1"], (
+        "the page has it"
+    )
     assert cluster.replicas("orders")[1] == [3, 1]
     assert cluster.leftovers() == []
 
@@ -302,7 +304,7 @@ def test_a_list_of_what_is_left_out_that_somebody_changed_stops_every_step(
     (lenient.folder / json_files.LEFT_OUT).write_text(json.dumps({**left_out(lenient), **change}))
     before = cluster.tree()
     for step in (lenient.hold, lenient.request, lenient.release):
-        with pytest.raises(AirflowFailException, match=r"left_out\.json .*Nothing was written"):
+        with pytest.raises(AirflowFailException, match=r"left_out\.json.*Nothing was written"):
             step()
     assert cluster.tree() == before
 

@@ -9,8 +9,9 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.report.requests.rebalance import approval_body
-from kafka_rebalance.workflow import tasks
-from kafka_rebalance.workflow.pages.report_files import read_report
+from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.steps.rebalance.read_report import read_report
+from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.workflow.retries import run_step
 from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, approved_run
 
@@ -23,7 +24,7 @@ def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
 def moved(run: SimulatedRun) -> None:
     run.hold()
     run.reassign()
-    run_step(tasks.elect_leaders, run.dag_run, run.decision)
+    run_step(elect_leaders, run.dag_run, run.decision)
     run.release()
 
 
@@ -32,7 +33,7 @@ def test_a_drained_broker_that_holds_nothing_passes(
 ) -> None:
     run = approved_run(tmp_path, cluster, monkeypatch)
     moved(run)
-    run_step(tasks.verify, run.dag_run, run.decision)
+    run_step(verify, run.dag_run, run.decision)
     checks = json_files.read_json(run.folder, json_files.VERIFICATION)["checks"]
     assert [(one["subject"], one["passed"]) for one in checks if one["name"] == "emptied"] == [("broker 2", True)]
 
@@ -44,7 +45,7 @@ def test_a_topic_made_meanwhile_on_a_drained_broker_fails_the_verification_by_na
     moved(run)
     cluster.fake.put_json("/brokers/topics/late", {"version": 1, "partitions": {"0": [2, 3]}})
     with pytest.raises(AirflowFailException, match=r"emptied of broker 2: it holds 1 replicas of late \(1\)"):
-        run_step(tasks.verify, run.dag_run, run.decision)
+        run_step(verify, run.dag_run, run.decision)
 
 
 def test_the_approver_reads_what_stays_on_the_broker_and_why(
@@ -60,4 +61,4 @@ def test_the_approver_reads_what_stays_on_the_broker_and_why(
     run.approve("light", RATE)
     moved(run)
     with pytest.raises(AirflowFailException, match=r"it holds 1 replicas of audit \(1\)"):
-        run_step(tasks.verify, run.dag_run, run.decision)
+        run_step(verify, run.dag_run, run.decision)

@@ -17,14 +17,23 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner, read_folder_owner
 from kafka_rebalance.errors import RunFolderError
 from kafka_rebalance.spark import job_driver
-from kafka_rebalance.workflow import tasks
-from kafka_rebalance.workflow.approval import CandidateApprovalOperator
-from kafka_rebalance.workflow.cancel import tasks as cancel
-from kafka_rebalance.workflow.ledger import ledger
+from kafka_rebalance.steps import run_folder
+from kafka_rebalance.steps.cancel.cancel_now import cancel_now
+from kafka_rebalance.steps.cancel.set_throttle import set_throttle
+from kafka_rebalance.steps.cancel.stop_run import stop_run
+from kafka_rebalance.steps.cancel.verify import verify as verify_cancel
+from kafka_rebalance.steps.inputs import StartedRun, StepInputs
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.rebalance.check_spark_arguments import check_spark_arguments
+from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.steps.rebalance.record import record
+from kafka_rebalance.steps.rebalance.render_report import render_report
+from kafka_rebalance.steps.rebalance.verify import verify
+from kafka_rebalance.steps.run.requester import hand_on
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.retries import run_step, started_run
-from kafka_rebalance.workflow.run import folder as run_folder
-from kafka_rebalance.workflow.run.who_asked import hand_on
-from support.airflow.approval_requests import SKEWED, Asked, World
+from support.airflow.approval_requests import APPROVAL, SKEWED, Asked, World
 from support.airflow.spark_submits import rebalance_submit
 from support.runs.cancel_run import CancelRun, begin, cancellable_cluster
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, approved_run, batched_run, other_dag_run
@@ -91,9 +100,9 @@ def test_a_run_of_the_same_name_of_another_dag_is_another_run(world: World) -> N
 
 def test_an_attempt_is_not_approved_once_a_later_one_has_begun(world: World) -> None:
     world.ask()
-    run_folder.create_run_folder("prod", SimpleNamespace(dag_id="kafka_topics", run_id="run"))
+    run_folder.create_run_folder(airflow_deployment(), "prod", SimpleNamespace(dag_id="kafka_topics", run_id="run"))
     world.ask()
-    run_folder.create_run_folder("prod", world.dag_run)
+    run_folder.create_run_folder(airflow_deployment(), "prod", world.dag_run)
     with pytest.raises(AirflowFailException, match="attempt 1 of this run, and attempt 3 has begun since"):
         world.answer(world.option("balanced"))
 
@@ -103,7 +112,7 @@ def test_a_folder_that_was_copied_is_not_the_runs(world: World) -> None:
     copy = world.folder.parent / "7"
     copy.mkdir()
     (copy / json_files.NONCE).write_bytes((world.folder / json_files.NONCE).read_bytes())
-    operator = CandidateApprovalOperator(task_id="approve", run_folder=str(copy), nonce=world.nonce)
+    operator = ApprovalOperator(task_id="approve", approval=APPROVAL, run_folder=str(copy), nonce=world.nonce)
     with pytest.raises(AirflowFailException, match="that of attempt 1 of run run on prod"):
         operator.execute(world.context)
 
@@ -114,11 +123,11 @@ def test_a_folder_that_was_copied_is_not_the_runs(world: World) -> None:
 STEPS: dict[str, Callable[[SimulatedRun], Any]] = {
     "hold_throttle": lambda run: run.hold(),
     "reassign": lambda run: run.request(),
-    "elect_leaders": lambda run: run_step(tasks.elect_leaders, run.dag_run, run.decision),
+    "elect_leaders": lambda run: run_step(elect_leaders, run.dag_run, run.decision),
     "release_throttle": lambda run: run.release(),
-    "verify": lambda run: run_step(tasks.verify, run.dag_run, run.decision),
-    "record": lambda run: run_step(tasks.record, run.dag_run, run.decision),
-    "render_report": lambda run: run_step(tasks.render_report, run.dag_run, str(run.folder)),
+    "verify": lambda run: run_step(verify, run.dag_run, run.decision),
+    "record": lambda run: run_step(record, run.dag_run, run.decision),
+    "render_report": lambda run: run_step(render_report, run.dag_run, str(run.folder)),
 }
 
 
@@ -147,7 +156,7 @@ def test_the_runs_own_tasks_go_on_also_where_an_earlier_version_began_it(
 def test_what_was_approved_in_an_earlier_attempt_is_not_begun_any_more(
     run: SimulatedRun, cluster: SimulatedCluster
 ) -> None:
-    run_folder.create_run_folder("kafka_in_process", run.dag_run)
+    run_folder.create_run_folder(airflow_deployment(), "kafka_in_process", run.dag_run)
     before = cluster.tree()
     with pytest.raises(AirflowFailException, match="attempt 2 has begun since"):
         run.hold()
@@ -159,7 +168,7 @@ def test_what_has_begun_is_brought_to_its_end_beside_a_later_attempt(
 ) -> None:
     run.hold()
     assert run.request() == 1
-    run_folder.create_run_folder("kafka_in_process", run.dag_run)
+    run_folder.create_run_folder(airflow_deployment(), "kafka_in_process", run.dag_run)
     run.hold()
     run.reassign()
     assert run.finish()["passed"] is True
@@ -190,24 +199,24 @@ def test_the_dag_gives_spark_what_is_checked_before(monkeypatch: pytest.MonkeyPa
     ],
 )
 def test_nothing_of_another_folder_is_submitted(run: SimulatedRun, option: str | None, value: str) -> None:
-    metrics = str(ledger.folder_of("metrics", "kafka_in_process"))
+    metrics = str(ledger_rows.folder_of(airflow_deployment(), "metrics", "kafka_in_process"))
     submit = rebalance_submit(run.folder, run.xcom["nonce"], metrics, run.dag_run)
     context = {"task": submit, "dag_run": run.dag_run}
-    run_step(tasks.check_not_begun, context["dag_run"], context["task"])
+    run_step(check_spark_arguments, context["dag_run"], context["task"])
     if option is None:
         submit.py_files = value
     else:
         submit.application_args[submit.application_args.index(option) + 1] = value
     with pytest.raises(AirflowFailException, match="not of this run's folder"):
-        run_step(tasks.check_not_begun, context["dag_run"], context["task"])
+        run_step(check_spark_arguments, context["dag_run"], context["task"])
 
 
 def test_another_runs_plan_is_not_made_again(run: SimulatedRun) -> None:
     other = other_dag_run("two")
-    metrics = str(ledger.folder_of("metrics", "kafka_in_process"))
+    metrics = str(ledger_rows.folder_of(airflow_deployment(), "metrics", "kafka_in_process"))
     submit = rebalance_submit(run.folder, run.xcom["nonce"], metrics, other)
     with pytest.raises(AirflowFailException, match=OTHERS):
-        run_step(tasks.check_not_begun, other, submit)
+        run_step(check_spark_arguments, other, submit)
 
 
 def test_sparks_driver_refuses_a_folder_of_another_run(run: SimulatedRun) -> None:
@@ -221,13 +230,15 @@ def test_the_ledgers_job_gets_the_ledger_and_our_own_package(
     run: SimulatedRun, place: str | None, package: str | None
 ) -> None:
     pushed: dict[str, str] = {}
-    assert ledger.locate(pushed.__setitem__)
-    ledger.check_located(SimpleNamespace(application_args=["--ledger", pushed["ledger"]], py_files=pushed["package"]))
+    inputs = StepInputs(StartedRun("kafka_ledger", "night"), airflow_deployment(), pushed.__setitem__)
+    ledger_rows.locate(inputs)
+    given = SimpleNamespace(application_args=["--ledger", pushed["ledger"]], py_files=pushed["package"])
+    ledger_rows.check_located(inputs, given)
     edited = SimpleNamespace(
         application_args=["--ledger", place or pushed["ledger"]], py_files=package or pushed["package"]
     )
     with pytest.raises(RunFolderError, match="not of this run's folder"):
-        ledger.check_located(edited)
+        ledger_rows.check_located(inputs, edited)
 
 
 # --- cancelling ---
@@ -244,10 +255,10 @@ def test_a_cancelling_is_carried_out_by_the_run_alone_that_asked_for_it(
         dag_id="kafka_rebalance_cancel", run_id="others", triggering_user_name="omar", run_type="manual"
     )
     before = cluster.tree()
-    for work in (cancel.cancel, cancel.verify):
+    for work in (cancel_now, verify_cancel):
         with pytest.raises(AirflowFailException, match="belongs to run kafka_rebalance_cancel/cancel"):
             run_step(work, other, asked.xcom["decision"])
-    for do in (cancel.stop, cancel.set_throttle):
+    for do in (stop_run, set_throttle):
         with pytest.raises(AirflowFailException, match="belongs to run kafka_rebalance_cancel/cancel"):
             run_step(do, other, str(asked.folder))
     assert cluster.tree() == before
@@ -279,9 +290,9 @@ def way_back(tmp_path: Path, cluster: SimulatedCluster, monkeypatch: pytest.Monk
     return make
 
 
-def planned(back: SimulatedRun) -> CandidateApprovalOperator:
+def planned(back: SimulatedRun) -> ApprovalOperator:
     back.plan(**{key: value for key, value in back.dag_run.conf.items() if key != "kafka_conn_id"})
-    return CandidateApprovalOperator(task_id="approve", run_folder=str(back.folder), nonce=back.xcom["nonce"])
+    return ApprovalOperator(task_id="approve", approval=APPROVAL, run_folder=str(back.folder), nonce=back.xcom["nonce"])
 
 
 def test_a_way_back_is_not_approved_by_who_asked_for_it(

@@ -14,10 +14,12 @@ from airflow.sdk.execution_time.comms import ErrorResponse, VariableResult
 from airflow.sdk.execution_time.secrets import ExecutionAPISecretsBackend
 
 from kafka_rebalance.errors import FrozenError, ReadError, SettingsError
-from kafka_rebalance.workflow import freeze_variable, tasks
+from kafka_rebalance.steps import freeze
+from kafka_rebalance.steps.freeze import frozen_clusters
+from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.workflow import freeze_variable
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.run import freeze
-from kafka_rebalance.workflow.run.freeze import check_not_frozen, frozen_clusters
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 from support.zookeeper.fake_zookeeper import ELECTION
@@ -75,15 +77,13 @@ def test_a_freeze_stops_elections(
     run.hold()
     run.reassign()
     monkeypatch.setenv(ENVIRONMENT, "true")
-    assert run_step(tasks.elect_leaders, run.dag_run, run.decision) == [], (
-        "nothing is to be elected, so nothing is refused"
-    )
+    assert run_step(elect_leaders, run.dag_run, run.decision) == [], "nothing is to be elected, so nothing is refused"
     move = run.candidate.moves[0]
     path = f"/brokers/topics/{move.topic_partition.topic}/partitions/{move.topic_partition.partition}/state"
     cluster.fake.put_json(path, {**cluster.fake.json(path), "leader": move.after[1]})
     cluster.fake.writes.clear()
     with pytest.raises(FrozenError):
-        run_step(tasks.elect_leaders, run.dag_run, run.decision)
+        run_step(elect_leaders, run.dag_run, run.decision)
     assert ("create", ELECTION) not in cluster.fake.writes
 
 
@@ -102,9 +102,9 @@ def api_answers(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], Any]) -> N
 def test_the_switch_is_read_from_airflows_api(monkeypatch: pytest.MonkeyPatch) -> None:
     api_answers(monkeypatch, lambda: VariableResult(key=freeze.VARIABLE, value="true"))
     with pytest.raises(FrozenError):
-        check_not_frozen("any")
+        airflow_deployment().check_not_frozen("any")
     api_answers(monkeypatch, lambda: ErrorResponse(error=ErrorType.VARIABLE_NOT_FOUND))
-    check_not_frozen("any")
+    airflow_deployment().check_not_frozen("any")
 
 
 def broken() -> Any:
@@ -119,7 +119,7 @@ def broken() -> Any:
 def test_a_switch_that_cannot_be_read_is_not_off(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], Any]) -> None:
     api_answers(monkeypatch, answer)
     with pytest.raises(ReadError, match="Whether the cluster is frozen cannot be told"):
-        check_not_frozen("any")
+        airflow_deployment().check_not_frozen("any")
 
 
 def test_a_secrets_backend_that_fails_is_not_taken_for_one_without_the_switch(
@@ -128,4 +128,4 @@ def test_a_secrets_backend_that_fails_is_not_taken_for_one_without_the_switch(
     backend = SimpleNamespace(get_variable=lambda key: broken())
     monkeypatch.setattr(freeze_variable, "ensure_secrets_backend_loaded", lambda: [backend])
     with pytest.raises(ReadError, match="SimpleNamespace: OSError"):
-        check_not_frozen("any")
+        airflow_deployment().check_not_frozen("any")

@@ -9,8 +9,7 @@ import pytest
 
 from kafka_rebalance.errors import PolicyError
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.workflow.run import policies
-from kafka_rebalance.workflow.run.policies import read_policy
+from kafka_rebalance.steps.policy_file import read_policy
 from support.documents.bad_documents import spoiled_yaml
 from support.documents.valid_documents import SEED, Refused, use
 
@@ -25,8 +24,7 @@ DOCUMENTS = 400
 
 
 @pytest.fixture
-def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(policies, "policies_folder", lambda: tmp_path)
+def file(tmp_path: Path) -> Path:
     return tmp_path / "prod.yaml"
 
 
@@ -37,7 +35,7 @@ def test_a_bad_file_is_refused_with_an_error_of_our_own_or_is_a_policy(file: Pat
         data = spoiled_yaml(rng, VALID)
         file.write_bytes(data)
         try:
-            found = use(lambda: read_policy("prod"))
+            found = use(lambda: read_policy(file.parent, "prod"))
             assert Policy.from_mapping(found.to_mapping(), "it").digest == found.digest
             taken += 1
         except Refused:
@@ -68,7 +66,7 @@ def test_what_a_reviewer_would_misread_or_yaml_cannot_make_is_refused_with_the_r
 ) -> None:
     file.write_text(text)
     with pytest.raises(PolicyError, match=said) as refused:
-        read_policy("prod")
+        read_policy(file.parent, "prod")
     assert "Nothing was written to the cluster. Correct the file." in str(refused.value)
 
 
@@ -78,5 +76,5 @@ def test_aliases_of_aliases_are_refused_before_they_grow(file: Path) -> None:
     lines += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 9)]
     file.write_text("\n".join(["approvers: *a8", *lines]))
     with pytest.raises(PolicyError, match="anchors and aliases") as refused:
-        read_policy("prod")
+        read_policy(file.parent, "prod")
     assert len(str(refused.value)) < 500

@@ -11,8 +11,8 @@ from airflow.sdk.io import attach
 from fsspec.implementations.memory import MemoryFileSystem
 
 from kafka_rebalance.errors import PolicyError, RunFolderError
-from kafka_rebalance.workflow.run import folder as run_folder
-from kafka_rebalance.workflow.run.policies import read_policy
+from kafka_rebalance.steps import run_folder
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 
 
 def dag_run(run_id: str) -> SimpleNamespace:
@@ -26,23 +26,27 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_each_attempt_gets_a_folder_and_a_nonce_of_its_own(root: Path) -> None:
-    first, nonce = run_folder.create_run_folder("prod", dag_run("manual__2026-11-21T00:00:00+00:00"))
-    second, other = run_folder.create_run_folder("prod", dag_run("manual__2026-11-21T00:00:00+00:00"))
+    first, nonce = run_folder.create_run_folder(
+        airflow_deployment(), "prod", dag_run("manual__2026-11-21T00:00:00+00:00")
+    )
+    second, other = run_folder.create_run_folder(
+        airflow_deployment(), "prod", dag_run("manual__2026-11-21T00:00:00+00:00")
+    )
     assert (first.name, second.name) == ("1", "2")
     assert first.parent == second.parent
     assert nonce != other
-    run_folder.check_shared(first, nonce)
+    run_folder.check_shared(airflow_deployment(), first, nonce)
 
 
 def test_run_ids_that_look_alike_as_file_names_do_not_share_a_folder(root: Path) -> None:
-    colon, _ = run_folder.create_run_folder("prod", dag_run("a:b"))
-    plus, _ = run_folder.create_run_folder("prod", dag_run("a+b"))
+    colon, _ = run_folder.create_run_folder(airflow_deployment(), "prod", dag_run("a:b"))
+    plus, _ = run_folder.create_run_folder(airflow_deployment(), "prod", dag_run("a+b"))
     assert colon.parent != plus.parent
 
 
 def test_a_folder_that_is_not_this_runs_is_told_from_one_that_is_gone_and_one_that_never_was(root: Path) -> None:
-    folder, nonce = run_folder.create_run_folder("prod", dag_run("run"))
-    another, _ = run_folder.create_run_folder("prod", dag_run("another"))
+    folder, nonce = run_folder.create_run_folder(airflow_deployment(), "prod", dag_run("run"))
+    another, _ = run_folder.create_run_folder(airflow_deployment(), "prod", dag_run("another"))
     for happens, said in (
         (lambda: shutil.copy(another / "nonce.json", folder / "nonce.json"), "is of another attempt or run"),
         (
@@ -54,14 +58,14 @@ def test_a_folder_that_is_not_this_runs_is_told_from_one_that_is_gone_and_one_th
     ):
         happens()
         with pytest.raises(RunFolderError, match=said) as told:
-            run_folder.check_shared(folder, nonce)
+            run_folder.check_shared(airflow_deployment(), folder, nonce)
         assert "kafka_throttle_janitor then puts back its throttle and lock" in str(told.value)
 
 
 @pytest.mark.parametrize("url", ["/etc", "{root}", "{root}/../secrets", "{root}/a/../../secrets", "{root}2/run", ""])
 def test_a_folder_outside_the_root_is_refused(root: Path, url: str) -> None:
     with pytest.raises(RunFolderError, match="not below runs_url"):
-        run_folder.open_run_folder(url.format(root=root))
+        run_folder.open_run_folder(airflow_deployment(), url.format(root=root))
 
 
 def test_a_link_out_of_the_root_is_refused(root: Path, tmp_path: Path) -> None:
@@ -69,7 +73,7 @@ def test_a_link_out_of_the_root_is_refused(root: Path, tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (root / "link").symlink_to(tmp_path / "elsewhere")
     with pytest.raises(RunFolderError, match="not below runs_url"):
-        run_folder.open_run_folder(str(root / "link"))
+        run_folder.open_run_folder(airflow_deployment(), str(root / "link"))
 
 
 def test_a_run_folder_that_cannot_be_written_says_so_before_anything_is_read(
@@ -78,18 +82,18 @@ def test_a_run_folder_that_cannot_be_written_says_so_before_anything_is_read(
     (tmp_path / "file").write_text("not a folder")
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(tmp_path / "file" / "runs"))
     with pytest.raises(RunFolderError, match="cannot be listed"):
-        run_folder.create_run_folder("prod", dag_run("run"))
+        run_folder.create_run_folder(airflow_deployment(), "prod", dag_run("run"))
 
 
 def test_the_root_may_be_a_bucket(monkeypatch: pytest.MonkeyPatch) -> None:
     """fsspec's own in-memory storage stands for a bucket."""
     attach("memory", fs=MemoryFileSystem())
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", "memory://runs")
-    folder, nonce = run_folder.create_run_folder("prod", dag_run("run"))
-    again = run_folder.open_run_folder(str(folder))
-    run_folder.check_shared(again, nonce)
+    folder, nonce = run_folder.create_run_folder(airflow_deployment(), "prod", dag_run("run"))
+    again = run_folder.open_run_folder(airflow_deployment(), str(folder))
+    run_folder.check_shared(airflow_deployment(), again, nonce)
     with pytest.raises(RunFolderError, match="not below runs_url"):
-        run_folder.open_run_folder("memory://other/run")
+        run_folder.open_run_folder(airflow_deployment(), "memory://other/run")
 
 
 class TestPolicy:
@@ -99,11 +103,11 @@ class TestPolicy:
         return tmp_path
 
     def test_no_file_means_no_policy(self) -> None:
-        assert read_policy("prod") is None
+        assert airflow_deployment().read_policy("prod") is None
 
     def test_the_file_is_named_by_the_connection(self, folder: Path) -> None:
         (folder / "prod.yaml").write_text("approvers: [uma]\n")
-        policy = read_policy("prod")
+        policy = airflow_deployment().read_policy("prod")
         assert policy is not None
         assert [person.id for person in policy.approvers] == ["uma"]
 
@@ -111,14 +115,14 @@ class TestPolicy:
     def test_a_wrong_file_is_an_error_and_never_no_policy(self, folder: Path, text: str) -> None:
         (folder / "prod.yaml").write_text(text)
         with pytest.raises(PolicyError, match=r"prod\.yaml"):
-            read_policy("prod")
+            airflow_deployment().read_policy("prod")
 
     def test_an_unreadable_file_is_an_error(self, folder: Path) -> None:
         (folder / "prod.yaml").mkdir()
         with pytest.raises(PolicyError, match="cannot be read"):
-            read_policy("prod")
+            airflow_deployment().read_policy("prod")
 
     @pytest.mark.parametrize("name", ["../prod", "a/b", "", ".hidden"])
     def test_a_connection_id_cannot_name_a_file_elsewhere(self, name: str) -> None:
         with pytest.raises(PolicyError, match="cannot name a policy file"):
-            read_policy(name)
+            airflow_deployment().read_policy(name)

@@ -16,11 +16,12 @@ from kafka_rebalance.errors import StorageError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_disk_peaks
-from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.run import folder as run_folder
-from kafka_rebalance.workflow.run import preflight, running
-from kafka_rebalance.workflow.throttle import leases, rates
-from kafka_rebalance.workflow.topics import forecast
+from kafka_rebalance.steps import run_folder
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.run import checks_before_write, running_rebalance
+from kafka_rebalance.steps.throttle import lease_files, run_rates
+from kafka_rebalance.steps.topics import forecast_keys
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 
 
 class Away(MemoryFileSystem):  # type: ignore[misc]
@@ -36,8 +37,7 @@ class Away(MemoryFileSystem):  # type: ignore[misc]
 def away(monkeypatch: pytest.MonkeyPatch) -> ObjectStoragePath:
     attach("memory", "away", fs=Away())
     root = ObjectStoragePath("memory://away@runs")
-    for module in (run_folder, running, leases, ledger):
-        monkeypatch.setattr(module, "runs_root", lambda: root)
+    monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(root))
     assert not (root / "anything").exists(), "fsspec says of everything that it is not there"
     return root
 
@@ -49,20 +49,24 @@ def plan_in(folder: Any) -> Any:
 
 
 ASKED: dict[str, Callable[[Any], object]] = {
-    "whether a plan was begun": running.check_not_begun,
-    "the way back": lambda root: list(preflight._rollback_missing(plan_in(root))),
-    "what the last run has moved": lambda root: running.find_moved("kafka", None),
-    "what a run has moved": lambda root: running.find_moved("kafka", "one"),
+    "whether a plan was begun": running_rebalance.check_not_begun,
+    "the way back": lambda root: list(checks_before_write._rollback_missing(plan_in(root))),
+    "what the last run has moved": lambda root: running_rebalance.find_moved(airflow_deployment(), "kafka", None),
+    "what a run has moved": lambda root: running_rebalance.find_moved(airflow_deployment(), "kafka", "one"),
     "the last attempt": run_folder.newest_attempt,
-    "the next attempt": lambda root: run_folder.create_run_folder("kafka", SimpleNamespace(dag_id="dag", run_id="one")),
-    "the least rates": rates.read_rates,
+    "the next attempt": lambda root: run_folder.create_run_folder(
+        airflow_deployment(), "kafka", SimpleNamespace(dag_id="dag", run_id="one")
+    ),
+    "the least rates": run_rates.read_rates,
     "the disks' peaks": lambda root: read_disk_peaks(root, "light"),
-    "the keys' sample": lambda root: forecast.build(
+    "the keys' sample": lambda root: forecast_keys.build(
         root, SimpleNamespace(topic="t", partitions_before=1, partitions_after=2), SimpleNamespace()
     ),
-    "the lease": lambda root: leases.read("cluster"),
-    "a table of the ledger": lambda root: ledger.read("metrics", "kafka", 30),
-    "a new row of the ledger": lambda root: ledger.append("metrics", "kafka", "one", datetime.now(UTC), []),
+    "the lease": lambda root: lease_files.read(airflow_deployment(), "cluster"),
+    "a table of the ledger": lambda root: ledger_rows.read(airflow_deployment(), "metrics", "kafka", 30),
+    "a new row of the ledger": lambda root: ledger_rows.append(
+        airflow_deployment(), "metrics", "kafka", "one", datetime.now(UTC), []
+    ),
 }
 
 

@@ -12,10 +12,13 @@ import pytest
 
 from kafka_rebalance.errors import StorageError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
-from kafka_rebalance.workflow import tasks
+from kafka_rebalance.steps.janitor import look_after_cluster, look_after_lease
+from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.steps.rebalance.record import record
+from kafka_rebalance.steps.rebalance.verify import verify
+from kafka_rebalance.steps.run_folder import installation
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.run.folder import installation
-from kafka_rebalance.workflow.throttle import janitor
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 
@@ -71,7 +74,7 @@ def everything(_: Path) -> bool:
 def test_hold_on_full_storage_says_that_it_has_the_lock_and_no_throttle(
     run: SimulatedRun, cluster: SimulatedCluster, breaks: Callable[..., int]
 ) -> None:
-    installation()  # by an earlier run
+    installation(airflow_deployment())  # by an earlier run
     number = breaks(lambda file: "leases" in file.parts)
     text = said(run.hold)
     assert os.strerror(number) in text
@@ -133,7 +136,7 @@ def test_a_follower_goes_on_without_its_notes_and_says_so(
     number = breaks(everything)
     event, lines = run.follow(batch, until=lambda: not (cluster.step() or True))
     assert event is not None
-    assert event["state"] == "done"
+    assert event.state == "done"
     assert [line for line in lines if os.strerror(number) in line and "goes on" in line]
 
 
@@ -142,12 +145,12 @@ def test_verification_and_record_name_their_file(
 ) -> None:
     run.hold()
     run.reassign()
-    run_step(tasks.elect_leaders, run.dag_run, run.decision)
+    run_step(elect_leaders, run.dag_run, run.decision)
     run.release()
     number = breaks(everything)
     for act in (
-        lambda: run_step(tasks.verify, run.dag_run, run.decision),
-        lambda: run_step(tasks.record, run.dag_run, run.decision),
+        lambda: run_step(verify, run.dag_run, run.decision),
+        lambda: run_step(record, run.dag_run, run.decision),
     ):
         text = said(act)
         assert os.strerror(number) in text
@@ -158,9 +161,9 @@ def test_the_janitor_puts_back_and_says_what_it_could_not_write(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, breaks: Callable[..., int]
 ) -> None:
     run.hold()
-    monkeypatch.setattr(janitor, "read_standing", lambda *_: AirflowState.GONE)
+    monkeypatch.setattr(look_after_lease, "read_standing", lambda *_: AirflowState.GONE)
     breaks(everything)
-    text = said(lambda: run_step(janitor.tend, run.dag_run, CONNECTION, {}))
+    text = said(lambda: run_step(look_after_cluster.look_after_cluster, run.dag_run, CONNECTION, {}))
     assert "had changed the throttle or config of" in text
     assert cluster.throttles() == {}
 

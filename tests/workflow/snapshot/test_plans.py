@@ -16,8 +16,9 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
 from kafka_rebalance.kafka.reassignment_json import parse_reassignment
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.workflow import plans, tasks
-from kafka_rebalance.workflow.approval import offered_digests
+from kafka_rebalance.steps.rebalance import pasted_plan, take_snapshot
+from kafka_rebalance.steps.rebalance.ask_for_approval import offered_digests
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.retries import run_step
 from support.runs.rebalance_run import CONNECTION, POLICY
 from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, other_dag_run
@@ -46,12 +47,15 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.mark.parametrize("params", [{}, {"plan": None, "plan_path": None}, {"plan": " \n", "plan_path": ""}])
 def test_a_run_has_no_plan_unless_it_gives_one(params: dict[str, Any]) -> None:
-    assert plans.given_plan(params) is None
+    assert pasted_plan.given_plan(airflow_deployment(), params) is None
 
 
 @pytest.mark.parametrize("name", ["eu/orders.json", "./eu/../eu/orders.json", "newest"])
 def test_a_file_below_the_plans_folder_is_the_same_plan_as_its_text_pasted(folder: Path, name: str) -> None:
-    from_file, pasted = plans.given_plan({"plan_path": name}), plans.given_plan({"plan": f"  {PLAN}\n"})
+    from_file, pasted = (
+        pasted_plan.given_plan(airflow_deployment(), {"plan_path": name}),
+        pasted_plan.given_plan(airflow_deployment(), {"plan": f"  {PLAN}\n"}),
+    )
     assert from_file == pasted
     assert parse_reassignment(from_file or "") == {("orders", 0): (4, 2)}
 
@@ -62,7 +66,7 @@ def test_a_file_below_the_plans_folder_is_the_same_plan_as_its_text_pasted(folde
 )
 def test_a_path_that_leaves_the_plans_folder_is_refused_and_not_read(folder: Path, name: str) -> None:
     with pytest.raises(SettingsError, match="leads out of it") as refused:
-        plans.given_plan({"plan_path": name.format(folder)})
+        pasted_plan.given_plan(airflow_deployment(), {"plan_path": name.format(folder)})
     assert SECRET not in str(refused.value)
     assert "Nothing was read from or written to the cluster" in str(refused.value)
 
@@ -79,12 +83,12 @@ def test_a_path_that_leaves_the_plans_folder_is_refused_and_not_read(folder: Pat
 )
 def test_what_is_no_readable_file_is_said(folder: Path, name: str, words: str) -> None:
     with pytest.raises(SettingsError, match=words):
-        plans.given_plan({"plan_path": name})
+        pasted_plan.given_plan(airflow_deployment(), {"plan_path": name})
 
 
 def test_a_pasted_plan_and_a_path_at_once_are_refused(folder: Path) -> None:
     with pytest.raises(SettingsError, match="Leave one empty"):
-        plans.given_plan({"plan": PLAN, "plan_path": "eu/orders.json"})
+        pasted_plan.given_plan(airflow_deployment(), {"plan": PLAN, "plan_path": "eu/orders.json"})
 
 
 @pytest.mark.parametrize(
@@ -208,8 +212,11 @@ def test_a_topics_to_move_file_that_cannot_be_used_ends_the_snapshot(
 
 
 def test_a_rule_of_kafka_is_no_reason_to_try_again(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tasks.plans, "given_plan", lambda params: parse_reassignment("{"))
+    monkeypatch.setattr(take_snapshot.pasted_plan, "given_plan", lambda *_: parse_reassignment("{"))
     with pytest.raises(AirflowFailException, match=KafkaRuleError.__name__):
         run_step(
-            tasks.snapshot, other_dag_run("one"), {"kafka_conn_id": CONNECTION}, ti=SimpleNamespace(xcom_push=None)
+            take_snapshot.take_snapshot,
+            other_dag_run("one"),
+            {"kafka_conn_id": CONNECTION},
+            ti=SimpleNamespace(xcom_push=None),
         )

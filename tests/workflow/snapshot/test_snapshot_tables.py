@@ -13,7 +13,7 @@ from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.workflow import snapshot
+from kafka_rebalance.steps.run import cluster_snapshot
 from support.runs.simulated_cluster import DEFAULTS, SimulatedCluster
 
 CONNECTION = ClusterConnection("kafka_eu", ZooKeeperConnection("simulated:2181"), KafkaConnection("simulated:9092"))
@@ -41,11 +41,11 @@ def test_retention_is_what_the_leader_applies(
     cluster.fake.put_json("/config/topics/orders", {"version": 1, "config": topic})
     values = {key: ConfigValue(value, "STATIC_BROKER_CONFIG") for key, value in (DEFAULTS | broker).items()}
     monkeypatch.setattr(
-        "kafka_rebalance.admin.effective_configs.read_broker_configs",
+        "kafka_rebalance.admin.effective_configs.read_effective_configs",
         lambda _, brokers, **__: dict.fromkeys(brokers, values),
     )
-    monkeypatch.setattr(snapshot, "STORM_PAUSE_SECONDS", 0)
-    (row,) = snapshot.take_snapshot(CONNECTION, Settings()).partitions
+    monkeypatch.setattr(cluster_snapshot, "STORM_PAUSE_SECONDS", 0)
+    (row,) = cluster_snapshot.read_snapshot(CONNECTION, Settings()).partitions
     assert tuple(row[column] for column in RETENTION) == found
 
 
@@ -53,7 +53,7 @@ def test_a_topic_made_a_moment_ago_has_its_logs_before_sizes_are_asked_for(monke
     """ZooKeeper names a leader before that broker has made the log: its offsets are waited for, its size is not."""
     SimulatedCluster(monkeypatch, {"orders": {0: (1, 2)}})
     with_logs: set[object] = set()
-    read_log_dirs = snapshot.sizes.read_log_dirs
+    read_log_dirs = cluster_snapshot.sizes.read_log_dirs
 
     def first_offsets(_: object, partitions: Collection[TopicPartition], **__: object) -> dict[TopicPartition, int]:
         with_logs.update(partitions)
@@ -65,17 +65,17 @@ def test_a_topic_made_a_moment_ago_has_its_logs_before_sizes_are_asked_for(monke
 
     monkeypatch.setattr("kafka_rebalance.admin.offsets.read_start_offsets", first_offsets)
     monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", log_dirs)
-    (row,) = snapshot.take_snapshot(CONNECTION, Settings()).partitions
+    (row,) = cluster_snapshot.read_snapshot(CONNECTION, Settings()).partitions
     assert row["size_bytes"] is not None
 
 
 def test_the_log_dir_of_each_replica_is_noted(monkeypatch: pytest.MonkeyPatch) -> None:
     SimulatedCluster(monkeypatch, {"orders": {0: (2, 1)}})
-    read_log_dirs = snapshot.sizes.read_log_dirs
+    read_log_dirs = cluster_snapshot.sizes.read_log_dirs
 
     def log_dirs(kafka: KafkaConnection, brokers: Collection[int], **_: object) -> BrokerDisks:
         return replace(read_log_dirs(kafka, brokers), paths={TopicPartition("orders", 0): {1: "/a", 2: "/b"}})
 
     monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", log_dirs)
-    (row,) = snapshot.take_snapshot(CONNECTION, Settings()).partitions
+    (row,) = cluster_snapshot.read_snapshot(CONNECTION, Settings()).partitions
     assert row["log_dirs"] == ["/b", "/a"]

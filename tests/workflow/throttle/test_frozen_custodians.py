@@ -15,12 +15,16 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError, WriteError
-from kafka_rebalance.workflow.reassignment import batches
-from kafka_rebalance.workflow.run.lock import lock_owner
-from kafka_rebalance.workflow.throttle import janitor, leases, rate_change, sweeping, throttling
-from kafka_rebalance.workflow.throttle.rate_change import change_rate
+from kafka_rebalance.steps.janitor import look_after_lease, sweep
+from kafka_rebalance.steps.reassignment import request_batch
+from kafka_rebalance.steps.run.run_lock import lock_owner
+from kafka_rebalance.steps.throttle import change_rate as rate_change
+from kafka_rebalance.steps.throttle import hold_throttle, lease_files, release_throttle, write_back
+from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs.janitor_run import Airflow, tend
+from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, freeze
 from support.zookeeper.fake_zookeeper import REASSIGN
 
@@ -77,7 +81,7 @@ def goes_on(run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster) 
 def check_untouched(second: SimulatedRun, cluster: SimulatedCluster) -> None:
     """The second run has its lock, its lease and all of its throttle; it ends as ever, and nothing is left."""
     assert cluster.fake.json(LOCK)["run"] == "kafka_rebalance/two"
-    lease = leases.read_open(CLUSTER)
+    lease = open_lease(CLUSTER)
     assert lease is not None
     assert lease.run == "kafka_rebalance/two"
     assert cluster.throttles() == lease.wanted
@@ -86,7 +90,7 @@ def check_untouched(second: SimulatedRun, cluster: SimulatedCluster) -> None:
     second.reassign()
     second.release()
     assert cluster.leftovers() == []
-    assert leases.read_open(CLUSTER) is None
+    assert open_lease(CLUSTER) is None
 
 
 def check_goes_on(run: SimulatedRun, cluster: SimulatedCluster) -> None:
@@ -103,13 +107,13 @@ def test_a_release_that_was_frozen_before_it_closed_the_lease(
     run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
-    freeze(monkeypatch, leases, "write", goes_on(run, second, cluster))
+    freeze(monkeypatch, lease_files, "write", goes_on(run, second, cluster))
     with pytest.raises(AirflowFailException, match="held by run kafka_rebalance/two"):
         run.release()
     check_untouched(second, cluster)
 
 
-@pytest.mark.parametrize("place", [(throttling.cluster_lock, "release"), (throttling.cluster_lock, "read_fence")])
+@pytest.mark.parametrize("place", [(cluster_lock, "release"), (cluster_lock, "read_fence")])
 def test_a_release_that_was_frozen_before_it_gave_the_lock_back_of_a_run_that_was_cleared_meanwhile(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, str]
 ) -> None:
@@ -124,7 +128,7 @@ def test_a_release_that_was_frozen_before_it_put_anything_back(
     run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
-    freeze(monkeypatch, throttling, "put_back", goes_on(run, second, cluster))
+    freeze(monkeypatch, release_throttle, "put_back", goes_on(run, second, cluster))
     with pytest.raises(AirflowFailException, match="held by run kafka_rebalance/two"):
         run.release()
     check_untouched(second, cluster)
@@ -141,7 +145,7 @@ def test_a_janitor_that_was_frozen_after_it_read_the_lease(
 ) -> None:
     run.hold()
     airflow.states["one"] = "failed"
-    freeze(monkeypatch, janitor, place, goes_on(run, second, cluster))
+    freeze(monkeypatch, look_after_lease, place, goes_on(run, second, cluster))
     tend()
     check_untouched(second, cluster)
 
@@ -152,7 +156,7 @@ def test_a_release_that_was_frozen_before_it_handed_its_copies_over(
     run.hold()
     run.request()
     cluster.step()
-    freeze(monkeypatch, leases, "write", goes_on(run, second, cluster))
+    freeze(monkeypatch, lease_files, "write", goes_on(run, second, cluster))
     with pytest.raises(ThrottleError, match="Copies are still in flight"):
         run.release()
     check_untouched(second, cluster)
@@ -162,7 +166,7 @@ def test_a_setup_that_was_frozen_before_it_wrote_its_lease(
     run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
-    freeze(monkeypatch, leases, "write", goes_on(run, second, cluster))
+    freeze(monkeypatch, lease_files, "write", goes_on(run, second, cluster))
     with pytest.raises(LockLostError, match="in the hands of the other"):
         run.hold()
     check_untouched(second, cluster)
@@ -172,20 +176,22 @@ def test_a_change_of_the_rate_that_was_frozen_before_it_wrote_the_lease(
     run: SimulatedRun, second: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
-    freeze(monkeypatch, leases, "write", goes_on(run, second, cluster))
+    freeze(monkeypatch, lease_files, "write", goes_on(run, second, cluster))
     with pytest.raises(ThrottleError, match=r"gave its throttle back|holds no throttle now"):
-        change_rate(run.folder, 5 * MB, by="olive")
+        change_rate(airflow_deployment(), run.folder, 5 * MB, by="olive")
     check_untouched(second, cluster)
 
 
-@pytest.mark.parametrize("place", [(leases, "write"), (rate_change, "merge_config"), (rate_change, "rate_changes")])
+@pytest.mark.parametrize(
+    "place", [(lease_files, "write"), (rate_change, "merge_config"), (rate_change, "rate_changes")]
+)
 def test_of_two_changes_of_the_rate_at_once_neither_leaves_a_rate_that_is_not_known_for_ours(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch, place: tuple[Any, str]
 ) -> None:
     run.hold()
-    freeze(monkeypatch, *place, lambda: change_rate(run.folder, 7 * MB, by="uma"))
-    change_rate(run.folder, 5 * MB, by="olive")
-    lease = leases.read_open(CLUSTER)
+    freeze(monkeypatch, *place, lambda: change_rate(airflow_deployment(), run.folder, 7 * MB, by="uma"))
+    change_rate(airflow_deployment(), run.folder, 5 * MB, by="olive")
+    lease = open_lease(CLUSTER)
     assert lease is not None
     assert {change.by for change in lease.rate_changes} == {"olive", "uma"}
     assert cluster.throttles() == lease.wanted
@@ -198,19 +204,19 @@ def test_a_change_of_the_rate_and_a_release_at_once_leave_no_open_lease(
 ) -> None:
     """The release has looked for a later lease before the change writes one."""
     run.hold()
-    real, waiting = leases.write, []
+    real, waiting = lease_files.write, []
 
-    def write(lease: Any) -> None:
+    def write(deployment: Any, lease: Any) -> None:
         if lease.released_at is None and not waiting:
             waiting.append(lease)
             run.release()
-        real(lease)
+        real(deployment, lease)
 
-    monkeypatch.setattr(leases, "write", write)
+    monkeypatch.setattr(lease_files, "write", write)
     with pytest.raises(ThrottleError, match="gave its throttle back"):
-        change_rate(run.folder, 5 * MB, by="olive")
+        change_rate(airflow_deployment(), run.folder, 5 * MB, by="olive")
     assert cluster.leftovers() == []
-    assert leases.read_open(CLUSTER) is None
+    assert open_lease(CLUSTER) is None
 
 
 def test_a_change_of_the_rate_sees_a_lease_that_was_closed_behind_its_reading(
@@ -218,24 +224,24 @@ def test_a_change_of_the_rate_sees_a_lease_that_was_closed_behind_its_reading(
 ) -> None:
     """The release closes between the change's reading and its writing, and does not see what is written then."""
     run.hold()
-    real, closed = leases.write, []
+    real, closed = lease_files.write, []
 
-    def write(lease: Any) -> None:
+    def write(deployment: Any, lease: Any) -> None:
         if lease.released_at and not closed:
             closed.append(lease)
             with pytest.raises(ThrottleError, match="gave its throttle back"):
-                change_rate(run.folder, 5 * MB, by="olive")
+                change_rate(airflow_deployment(), run.folder, 5 * MB, by="olive")
             return  # it was written meanwhile:
         if len(closed) == 1:
             closed.append(lease)
-            real(closed[0])
-        real(lease)
+            real(deployment, closed[0])
+        real(deployment, lease)
 
-    monkeypatch.setattr(leases, "write", write)
+    monkeypatch.setattr(lease_files, "write", write)
     run.release()
     assert len(closed) == 2
     assert cluster.leftovers() == []
-    assert leases.read_open(CLUSTER) is None
+    assert open_lease(CLUSTER) is None
 
 
 def test_a_cleaning_that_was_frozen_after_its_sweep_takes_nothing_from_a_run_that_has_begun(
@@ -245,10 +251,10 @@ def test_a_cleaning_that_was_frozen_after_its_sweep_takes_nothing_from_a_run_tha
     run.release()
     cluster.fake.put_json("/config/topics/orders", {"version": 1, "config": {LEADERS: "7:1"}})
     (ticked,) = [one["id"] for one in tend()["findings"]]
-    freeze(monkeypatch, sweeping, "clean", run.hold)
+    freeze(monkeypatch, sweep, "clean", run.hold)
     with pytest.raises(LockLostError):
         tend("uma", clean=[ticked])
-    lease = leases.read_open(CLUSTER)
+    lease = open_lease(CLUSTER)
     assert lease is not None
     assert lease.prior["topics/orders"][LEADERS] == "7:1"
     run.request()  # all of its throttle is in force
@@ -257,7 +263,7 @@ def test_a_cleaning_that_was_frozen_after_its_sweep_takes_nothing_from_a_run_tha
 def test_a_janitor_that_was_frozen_before_it_gave_back_the_lock_of_a_run_that_was_cleared_meanwhile(
     run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cluster_lock.acquire(cluster.fake, lock_owner(run.candidate.digest, run.dag_run))  # type: ignore[arg-type]
+    cluster_lock.acquire(cluster.fake, lock_owner(airflow_deployment(), run.candidate.digest, run.dag_run))  # type: ignore[arg-type]
     airflow.states["one"] = "failed"
 
     def cleared() -> None:
@@ -265,7 +271,10 @@ def test_a_janitor_that_was_frozen_before_it_gave_back_the_lock_of_a_run_that_wa
         run.hold()
 
     freeze(
-        monkeypatch, janitor, "read_cluster_view", lambda: freeze(monkeypatch, janitor, "read_cluster_view", cleared)
+        monkeypatch,
+        look_after_lease,
+        "read_cluster_view",
+        lambda: freeze(monkeypatch, look_after_lease, "read_cluster_view", cleared),
     )
     assert "somebody goes on" in tend()["lines"][-1]
     assert run.request() is not None
@@ -280,7 +289,7 @@ def test_a_release_that_began_before_a_batch_was_about_to_be_requested_lifts_not
     run.hold()
     held = cluster.throttles()
     checked, ended, said = threading.Event(), threading.Event(), []
-    real = batches.create_reassignment
+    real = request_batch.create_reassignment
 
     def create(*arguments: Any, **options: Any) -> Any:
         checked.set()
@@ -293,7 +302,7 @@ def test_a_release_that_began_before_a_batch_was_about_to_be_requested_lifts_not
         except WriteError as refused:
             said.append(str(refused))
 
-    monkeypatch.setattr(batches, "create_reassignment", create)
+    monkeypatch.setattr(request_batch, "create_reassignment", create)
     worker = threading.Thread(target=request)
 
     def begin() -> None:
@@ -304,8 +313,8 @@ def test_a_release_that_began_before_a_batch_was_about_to_be_requested_lifts_not
         ended.set()
         worker.join()
 
-    freeze(monkeypatch, throttling, "read_configs", begin)
-    freeze(monkeypatch, leases, "write", finish)
+    freeze(monkeypatch, write_back, "read_configs", begin)
+    freeze(monkeypatch, lease_files, "write", finish)
     try:
         run.release()
     except ThrottleError:
@@ -324,17 +333,17 @@ def test_what_others_set_while_a_throttle_is_put_back_stays(
     path, key = f"/config/{entity}", LEADERS if entity.startswith("topics") else LEADER_RATE
     config = cluster.fake.json(path)["config"]
     theirs = {**config, key: f"{config[key]},9:9" if key == LEADERS else "123"}
-    freeze(monkeypatch, throttling, "merge_config", lambda: cluster.fake.put_json(path, document(theirs)))
+    freeze(monkeypatch, write_back, "merge_config", lambda: cluster.fake.put_json(path, document(theirs)))
     run.release()
     assert cluster.throttles() == {entity: {key: "9:9" if key == LEADERS else "123"}}
-    assert leases.read_open(CLUSTER) is None
+    assert open_lease(CLUSTER) is None
 
 
 def test_what_others_set_while_a_throttle_is_set_is_put_back_to(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     theirs = document({LEADER_RATE: "123"})
-    freeze(monkeypatch, throttling, "merge_config", lambda: cluster.fake.put_json("/config/brokers/1", theirs))
+    freeze(monkeypatch, hold_throttle, "merge_config", lambda: cluster.fake.put_json("/config/brokers/1", theirs))
     with pytest.raises(ConfigChangedError, match="brokers/1"):
         run.hold()
     assert cluster.throttles() == {"brokers/1": {LEADER_RATE: "123"}}
@@ -350,7 +359,7 @@ def test_a_setup_that_fails_after_another_attempt_has_set_all_leaves_it_that_one
         run.hold()
         raise OSError("the storage was away")
 
-    freeze(monkeypatch, leases, "write", other_attempt)
+    freeze(monkeypatch, lease_files, "write", other_attempt)
     with pytest.raises(OSError, match="was away"):
         run.hold()
     check_goes_on(run, cluster)
@@ -361,7 +370,7 @@ def test_a_cleaning_takes_nothing_from_the_first_run_that_ever_holds_the_cluster
 ) -> None:
     cluster.fake.put_json("/config/topics/orders", document({LEADERS: "7:1"}))
     (ticked,) = [one["id"] for one in tend()["findings"]]
-    freeze(monkeypatch, sweeping, "clean", run.hold)
+    freeze(monkeypatch, sweep, "clean", run.hold)
     with pytest.raises(LockLostError):
         tend("uma", clean=[ticked])
     run.request()  # all of its throttle is in force
@@ -373,7 +382,7 @@ def test_a_cleaning_leaves_a_value_that_was_changed_since_it_was_ticked(
     cluster.fake.put_json("/config/topics/orders", document({LEADERS: "7:1"}))
     (ticked,) = [one["id"] for one in tend()["findings"]]
     theirs = document({LEADERS: "7:1,8:1"})
-    freeze(monkeypatch, sweeping, "clean", lambda: cluster.fake.put_json("/config/topics/orders", theirs))
+    freeze(monkeypatch, sweep, "clean", lambda: cluster.fake.put_json("/config/topics/orders", theirs))
     with pytest.raises(ConfigChangedError):
         tend("uma", clean=[ticked])
     assert cluster.throttles() == {"topics/orders": {LEADERS: "7:1,8:1"}}

@@ -11,14 +11,16 @@ import pytest
 from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
-from kafka_rebalance.workflow.run.approved import read_approved
-from kafka_rebalance.workflow.run.lock import lock_owner
-from kafka_rebalance.workflow.throttle import janitor, leases, sweeping, throttling
-from kafka_rebalance.workflow.throttle.in_force import check_throttle_in_force
+from kafka_rebalance.steps.janitor import look_after_cluster, sweep
+from kafka_rebalance.steps.run.approved_plan import read_approved
+from kafka_rebalance.steps.run.run_lock import lock_owner
+from kafka_rebalance.steps.throttle import write_back
+from kafka_rebalance.steps.throttle.throttle_in_force import check_throttle_in_force
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.cluster_lock import LockOwner
 from support.runs.janitor_run import Airflow, silent, tend
-from support.runs.rebalance_run import CONNECTION
+from support.runs.rebalance_run import CONNECTION, open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, lease_file
 from support.zookeeper.fake_zookeeper import REASSIGN
 
@@ -74,14 +76,14 @@ def test_the_throttle_of_a_run_that_is_gone_stays_until_its_last_copy_is_in_sync
         tend()
     assert cluster.throttles() == held
     assert LOCK in cluster.fake.znodes
-    assert janitor.read_report(CONNECTION)["alerts"]
+    assert look_after_cluster.read_report(airflow_deployment(), CONNECTION)["alerts"]
     while REASSIGN in cluster.fake.znodes:
         cluster.step()
         tend()  # the alert was given
     report = tend()
     assert report["alerts"] == []
     assert cluster.leftovers() == []
-    assert leases.read_open(CLUSTER) is None
+    assert open_lease(CLUSTER) is None
 
 
 def test_an_alert_is_given_once_and_again_after_half_an_hour(
@@ -92,7 +94,7 @@ def test_an_alert_is_given_once_and_again_after_half_an_hour(
     with pytest.raises(UnwatchedError):
         tend()
     assert tend()["alerts"], "it is still said"
-    monkeypatch.setattr(janitor, "REMIND_SECONDS", 0)
+    monkeypatch.setattr(look_after_cluster, "REMIND_SECONDS", 0)
     with pytest.raises(UnwatchedError):
         tend()
 
@@ -104,9 +106,11 @@ def test_an_alert_of_a_clock_that_was_ahead_is_given_again(
     airflow.states["one"] = "failed"
     with pytest.raises(UnwatchedError):
         tend()
-    report = janitor.read_report(CONNECTION)
+    report = look_after_cluster.read_report(airflow_deployment(), CONNECTION)
     ahead = (datetime.now(UTC) + timedelta(days=1)).isoformat()
-    janitor._write_report(CONNECTION, {"raised": dict.fromkeys(report["raised"], ahead)})
+    look_after_cluster._write_report(
+        airflow_deployment(), CONNECTION, {"raised": dict.fromkeys(report["raised"], ahead)}
+    )
     with pytest.raises(UnwatchedError):
         tend()
 
@@ -130,11 +134,11 @@ def test_a_release_with_copies_in_flight_hands_the_lease_over_and_its_retry_give
     in_flight(run, cluster)
     with pytest.raises(ThrottleError, match="kafka_throttle_janitor takes their throttle off"):
         run.release()
-    lease = leases.read_open(CLUSTER)
+    lease = open_lease(CLUSTER)
     assert lease is not None
     assert lease.handed_over_at is not None
     with pytest.raises(ThrottleError, match="so no batch is requested"):
-        check_throttle_in_force(cluster.fake, read_approved(run.decision, run.dag_run), ())  # type: ignore[arg-type]
+        check_throttle_in_force(cluster.lease(), read_approved(airflow_deployment(), run.decision, run.dag_run), ())  # type: ignore[arg-type]
     with pytest.raises(UnwatchedError):
         tend()
     while REASSIGN in cluster.fake.znodes:
@@ -194,7 +198,7 @@ def test_copies_that_start_while_the_throttle_is_put_back_keep_it(
     held = cluster.throttles()
     airflow.paused = True
     silent(run, 1000)
-    real, woken = throttling.read_configs, []
+    real, woken = write_back.read_configs, []
 
     def read_configs(*arguments: Any) -> Any:
         if not woken:
@@ -202,11 +206,11 @@ def test_copies_that_start_while_the_throttle_is_put_back_keep_it(
             run.request()  # the Dag was unpaused; that nothing is in flight has been read just before
         return real(*arguments)
 
-    monkeypatch.setattr(throttling, "read_configs", read_configs)
+    monkeypatch.setattr(write_back, "read_configs", read_configs)
     tend()
     assert REASSIGN in cluster.fake.znodes
     assert cluster.throttles() == held
-    assert leases.read_open(CLUSTER) is not None
+    assert open_lease(CLUSTER) is not None
 
 
 def test_what_cannot_be_put_back_during_a_migration_to_kraft_is_an_alert(
@@ -252,7 +256,7 @@ def test_a_lease_that_cannot_be_read_is_an_alert_and_nothing_is_touched(
 def test_a_run_that_died_between_lock_and_lease_gives_its_lock_back(
     run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
 ) -> None:
-    cluster_lock.acquire(cluster.fake, lock_owner("digest", run.dag_run))  # type: ignore[arg-type]
+    cluster_lock.acquire(cluster.fake, lock_owner(airflow_deployment(), "digest", run.dag_run))  # type: ignore[arg-type]
     tend()
     assert LOCK in cluster.fake.znodes
     airflow.states["one"] = "failed"
@@ -288,7 +292,7 @@ def test_a_lock_that_is_not_broken_since_its_copies_go_on_is_said_every_time(
     for _ in range(2):
         with pytest.raises(AirflowFailException, match=r"LockHeldError: .* not broken: Nobody follows the copies of"):
             tend("uma", break_lock=tend()["lock"])
-    assert "The lock was not broken" in janitor.read_report(CONNECTION)["warnings"][-1]
+    assert "The lock was not broken" in look_after_cluster.read_report(airflow_deployment(), CONNECTION)["warnings"][-1]
     assert cluster.throttles() == held
 
 
@@ -313,7 +317,7 @@ def test_a_broker_that_died_for_good_after_its_copies_keeps_nobody_from_the_clus
 ) -> None:
     broker = gone_for_good(run, cluster)
     said: list[str] = []
-    monkeypatch.setattr(throttling.log, "warning", lambda form, text: said.append(text))
+    monkeypatch.setattr(write_back.log, "warning", lambda form, text: said.append(text))
     if by == "release":
         run.release()
     else:
@@ -347,8 +351,8 @@ def test_a_sweep_comes_now_and_then_and_one_that_fails_holds_up_no_lease(
     run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     swept: list[int] = []
-    real = sweeping.sweep
-    monkeypatch.setattr(sweeping, "sweep", lambda *asked, **how: swept.append(1) or real(*asked, **how))
+    real = sweep.sweep
+    monkeypatch.setattr(sweep, "sweep", lambda *asked, **how: swept.append(1) or real(*asked, **how))
     run.hold()
     del airflow.states["one"]
     cluster.fake.put_json("/config/topics/broken", ["no config"])
@@ -363,12 +367,12 @@ def test_a_sweep_comes_now_and_then_and_one_that_fails_holds_up_no_lease(
 def test_the_clusters_are_the_fleet_and_those_of_open_leases(
     run: SimulatedRun, cluster: SimulatedCluster, airflow: Airflow
 ) -> None:
-    assert janitor.clusters('["kafka_eu"]', None) == ["kafka_eu"]
+    assert look_after_cluster.clusters(airflow_deployment(), '["kafka_eu"]', None) == ["kafka_eu"]
     run.hold()
-    assert janitor.clusters('["kafka_eu"]', None) == ["kafka_eu", CONNECTION]
-    assert janitor.clusters('["kafka_eu"]', "kafka_us") == ["kafka_us"]
+    assert look_after_cluster.clusters(airflow_deployment(), '["kafka_eu"]', None) == ["kafka_eu", CONNECTION]
+    assert look_after_cluster.clusters(airflow_deployment(), '["kafka_eu"]', "kafka_us") == ["kafka_us"]
     run.release()
-    assert janitor.clusters(None, None) == []
+    assert look_after_cluster.clusters(airflow_deployment(), None, None) == []
 
 
 def test_a_restarted_broker_under_our_throttle_is_a_warning_of_the_report(

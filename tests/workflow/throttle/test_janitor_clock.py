@@ -21,16 +21,18 @@ from airflow.timetables.trigger import CronTriggerTimetable
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import UnwatchedError
-from kafka_rebalance.workflow.throttle import janitor, leases
+from kafka_rebalance.steps.janitor import look_after_cluster, look_after_lease
+from kafka_rebalance.steps.throttle import lease_files
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.triggers import SLOWEST_POLL_SECONDS
 from support.airflow.airflow_home import REPOSITORY
 from support.runs.janitor_run import Airflow, tend
-from support.runs.rebalance_run import CONNECTION
+from support.runs.rebalance_run import CONNECTION, open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
 
 BEGUN = datetime(2026, 11, 21, 4, 0, tzinfo=UTC)
 LATEST_SECONDS = 10  # from a run's time until its task looks
-WATCH_SECONDS = janitor.WATCH_SECONDS
+WATCH_SECONDS = look_after_cluster.WATCH_SECONDS
 
 
 class Clock:
@@ -40,11 +42,12 @@ class Clock:
         self.run, self.now = run, BEGUN
         self.dies_at = float("inf")
         self.skew = timedelta(0)  # of the follower's clock
-        monkeypatch.setattr(janitor, "time", SimpleNamespace(monotonic=self.seconds, sleep=self.sleep))
+        monkeypatch.setattr(look_after_cluster, "time", SimpleNamespace(monotonic=self.seconds, sleep=self.sleep))
         clock = SimpleNamespace(now=lambda _: self.now, fromisoformat=datetime.fromisoformat)
-        monkeypatch.setattr(janitor, "datetime", clock)
-        monkeypatch.setattr(leases, "now", lambda: str(self.now))
-        monkeypatch.setattr(janitor, "WATCH_SECONDS", WATCH_SECONDS)
+        for room in (look_after_cluster, look_after_lease):
+            monkeypatch.setattr(room, "datetime", clock)
+        monkeypatch.setattr(look_after_cluster, "now_text", lambda: str(self.now))
+        monkeypatch.setattr(look_after_cluster, "WATCH_SECONDS", WATCH_SECONDS)
 
     def seconds(self) -> float:
         return (self.now - BEGUN).total_seconds()
@@ -76,9 +79,9 @@ def clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Clock:
     run.hold()
     run.request()
     cluster.step()
-    lease = leases.read_open("simulated-cluster-0001")
+    lease = open_lease("simulated-cluster-0001")
     assert lease is not None
-    leases.write(dataclasses.replace(lease, taken_at=BEGUN.isoformat()))
+    lease_files.write(airflow_deployment(), dataclasses.replace(lease, taken_at=BEGUN.isoformat()))
     batches = json_files.read_json(run.folder, json_files.BATCHES)["batches"]
     dated = [{**batch, "created_at": BEGUN.isoformat()} for batch in batches]
     json_files.write_json(run.folder, json_files.BATCHES, {"batches": dated})

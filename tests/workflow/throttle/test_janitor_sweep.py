@@ -11,7 +11,8 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.admin.replica_sizes import BrokerDisks
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow.throttle import janitor, sweeping
+from kafka_rebalance.steps.janitor import look_after_cluster, sweep
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
@@ -48,13 +49,13 @@ def littered(run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.M
         "/config/brokers/1", {"version": 1, "config": {LEADER_RATE: "123", "log.cleaner.threads": "2"}}
     )
     cluster.fake.put_json("/config/topics/half", {"version": 1, "config": {"retention.ms": "1"}})
-    real = sweeping.replica_sizes.read_log_dirs
+    real = sweep.replica_sizes.read_log_dirs
 
     def log_dirs(kafka: Any, brokers: Any) -> BrokerDisks:
         found = real(kafka, brokers)
         return BrokerDisks({**found.replicas, TopicPartition("idle", 0): {1: 5, 3: 5, 4: 5}}, found.log_dirs)
 
-    monkeypatch.setattr(sweeping.replica_sizes, "read_log_dirs", log_dirs)
+    monkeypatch.setattr(sweep.replica_sizes, "read_log_dirs", log_dirs)
     return cluster
 
 
@@ -110,9 +111,9 @@ def test_a_config_that_names_no_broker_is_told_and_holds_up_nothing(
     found = {one["id"] for one in tend()["findings"]}
     for name in ("foo", "-1", "\u0663"):
         littered.fake.put_json(f"/config/brokers/{name}", {"version": 1, "config": {LEADER_RATE: "1"}})
-    swept = janitor.read_report(CONNECTION) | {"swept_at": None}
+    swept = look_after_cluster.read_report(airflow_deployment(), CONNECTION) | {"swept_at": None}
     swept.pop("format_version")
-    janitor._write_report(CONNECTION, swept)
+    look_after_cluster._write_report(airflow_deployment(), CONNECTION, swept)
     report = tend()
     assert {one["id"] for one in report["findings"]} == found
     assert sum("names no broker" in text for text in report["warnings"]) == 3
@@ -121,7 +122,9 @@ def test_a_config_that_names_no_broker_is_told_and_holds_up_nothing(
 def written(report: dict[str, Any], change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
     """The last report, with its findings changed."""
     report.pop("format_version", None)
-    janitor._write_report(CONNECTION, report | {"findings": [change(one) for one in report["findings"]]})
+    look_after_cluster._write_report(
+        airflow_deployment(), CONNECTION, report | {"findings": [change(one) for one in report["findings"]]}
+    )
 
 
 def test_findings_of_a_later_version_are_told_and_kept(
@@ -136,5 +139,5 @@ def test_findings_of_a_later_version_are_told_and_kept(
 
 def test_findings_that_cannot_be_read_are_swept_again(littered: SimulatedCluster, airflow: Airflow) -> None:
     found = tend()["findings"]
-    written(janitor.read_report(CONNECTION), lambda one: {"id": one["id"]})
+    written(look_after_cluster.read_report(airflow_deployment(), CONNECTION), lambda one: {"id": one["id"]})
     assert tend()["findings"] == found

@@ -19,11 +19,13 @@ from kazoo.exceptions import ConnectionLoss
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, LockLostError, StorageError, ThrottleError, WriteError
 from kafka_rebalance.model.digests import canonical_json
-from kafka_rebalance.workflow.run.control import read_control
-from kafka_rebalance.workflow.run.folder import installation
-from kafka_rebalance.workflow.run.left_out import read_left_out
-from kafka_rebalance.workflow.throttle import leases, throttling
-from kafka_rebalance.workflow.throttle.rate_change import change_rate
+from kafka_rebalance.steps.run.left_out_moves import read_left_out
+from kafka_rebalance.steps.run.stop_requests import read_control
+from kafka_rebalance.steps.run_folder import installation
+from kafka_rebalance.steps.throttle import hold_throttle, lease_files, write_back
+from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, RATE, SimulatedCluster, SimulatedRun, approved_run, lease_file
 
 LOCK = "/kafka_rebalance/run"
@@ -50,11 +52,11 @@ def test_a_lease_names_owner_cluster_and_folder_and_lies_apart_from_the_run(run:
         "kafka_in_process",
     )
     assert document["run_folder"] == str(run.folder)
-    assert installation() in document["owner"]
+    assert installation(airflow_deployment()) in document["owner"]
     assert (document["bytes_per_second"], document["released_at"]) == (RATE, None)
     assert json_files.read_json(run.folder, json_files.THROTTLE) == document, "the page's copy"
     shutil.rmtree(run.folder)
-    lease = leases.read_open(CLUSTER)
+    lease = open_lease(CLUSTER)
     assert lease is not None
     assert lease.to_mapping() == {key: document[key] for key in lease.to_mapping()}
 
@@ -66,11 +68,11 @@ def test_a_run_after_a_deleted_one_is_refused_and_never_takes_our_throttle_for_w
     run.hold()
     shutil.rmtree(run.folder.parent)  # with the run itself: nothing of Airflow knows what was there before
     cluster.fake.delete(LOCK)  # and somebody took the lock away by hand
-    before, kept = cluster.throttles(), leases.read(CLUSTER)
+    before, kept = cluster.throttles(), lease_files.read(airflow_deployment(), CLUSTER)
     with pytest.raises(AirflowFailException, match=r"LockHeldError: Run kafka_rebalance/one of .* not given it back"):
         second.hold()
     assert cluster.throttles() == before
-    assert leases.read(CLUSTER) == kept
+    assert lease_files.read(airflow_deployment(), CLUSTER) == kept
     assert LOCK not in cluster.fake.znodes, "who is refused keeps nothing"
 
 
@@ -86,14 +88,14 @@ def test_a_run_that_was_killed_between_lease_and_first_config_goes_on_where_it_w
         raise Killed
 
     with monkeypatch.context() as patched:
-        patched.setattr(throttling, "merge_config", die)
-        patched.setattr(throttling, "_undo", lambda *_, **__: None)  # nobody undoes anything after kill -9
+        patched.setattr(hold_throttle, "merge_config", die)
+        patched.setattr(hold_throttle, "_undo", lambda *_, **__: None)  # nobody undoes anything after kill -9
         with pytest.raises(Killed):
             run.hold()
-    first = leases.read_open(CLUSTER)
+    first = open_lease(CLUSTER)
     assert first is not None
     run.hold()
-    held = leases.read_open(CLUSTER)
+    held = open_lease(CLUSTER)
     assert held is not None
     assert held.prior == first.prior
     assert held.prior["brokers/1"]["leader.replication.throttled.rate"] == "77"
@@ -108,7 +110,7 @@ def test_a_second_run_may_hold_once_the_first_has_given_back(
     run.hold()
     run.release()
     second.hold()
-    lease = leases.read_open(CLUSTER)
+    lease = open_lease(CLUSTER)
     assert lease is not None
     assert lease.run == "kafka_rebalance/two"
     assert {value for values in lease.prior.values() for value in values.values()} == {None}
@@ -138,7 +140,7 @@ def test_a_lease_that_cannot_be_read_stops_a_run_before_it_writes(
     with pytest.raises(AirflowFailException, match=r"ArtifactError: The throttle lease cannot be used: run is 7"):
         run.hold()
     assert cluster.throttles() == {}
-    (found,) = leases.stored()
+    (found,) = lease_files.stored(airflow_deployment())
     assert found.lease is None
     assert "run is 7" in found.problem
 
@@ -147,7 +149,7 @@ def test_a_lease_is_written_whole_or_not_at_all(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
-    kept = leases.read(CLUSTER)
+    kept = lease_files.read(airflow_deployment(), CLUSTER)
 
     def full(_: int) -> None:
         raise OSError("no space left on device")
@@ -156,7 +158,7 @@ def test_a_lease_is_written_whole_or_not_at_all(
         patched.setattr("os.fsync", full)
         with pytest.raises(StorageError, match=r"leases/.* cannot be written"):
             run.release()
-    assert leases.read(CLUSTER) == kept
+    assert lease_files.read(airflow_deployment(), CLUSTER) == kept
     kept_in = lease_file(run.folder.parents[2])
     assert list(kept_in.parent.iterdir()) == [kept_in]
     run.release()  # safe to repeat
@@ -205,10 +207,10 @@ def test_a_lost_connection_while_it_is_put_back_leaves_the_lease_open(
         cluster.fake.fail_next("set", "/config/topics/orders", took_effect=False, error=ConnectionLoss())
     with pytest.raises(WriteError, match="whether it was written is unknown"):
         run.release()
-    assert leases.read_open(CLUSTER) is not None
+    assert open_lease(CLUSTER) is not None
     assert LOCK in cluster.fake.znodes
     run.release()
-    assert leases.read_open(CLUSTER) is None
+    assert open_lease(CLUSTER) is None
     assert cluster.leftovers() == []
 
 
@@ -216,22 +218,22 @@ def test_a_run_that_takes_its_throttle_again_while_it_is_put_back_keeps_its_leas
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
-    lease = leases.read_open(CLUSTER)
+    lease = open_lease(CLUSTER)
     assert lease is not None
     given = dataclasses.replace(lease, handed_over_at="2026-11-21T00:00:00+00:00")
-    leases.write(given)
+    lease_files.write(airflow_deployment(), given)
 
-    real = throttling.read_cluster_view
+    real = write_back.read_cluster_view
 
     def read_view(*arguments: Any) -> Any:
         run.hold()  # somebody has cleared the run
         return real(*arguments)
 
     with monkeypatch.context() as patched:
-        patched.setattr(throttling, "read_cluster_view", read_view)
+        patched.setattr(write_back, "read_cluster_view", read_view)
         with pytest.raises(ThrottleError, match="took its throttle again"):
-            throttling.put_back(cluster.fake, given)  # type: ignore[arg-type]
-    assert leases.read_open(CLUSTER) is not None
+            write_back.put_back(cluster.lease(), given)
+    assert open_lease(CLUSTER) is not None
     run.hold()
     run.release()
     assert cluster.leftovers() == []
@@ -247,10 +249,12 @@ def test_a_lease_of_a_version_that_had_one_file_a_cluster_is_put_back_and_its_fi
         del document[name]
     shutil.rmtree(file.parent)
     file.parent.with_suffix(".json").write_bytes(canonical_json(document))
-    assert [stored.lease.run for stored in leases.stored() if stored.lease is not None] == ["kafka_rebalance/one"]
+    assert [stored.lease.run for stored in lease_files.stored(airflow_deployment()) if stored.lease is not None] == [
+        "kafka_rebalance/one"
+    ]
     run.release()
     assert cluster.leftovers() == []
-    assert leases.read_open(CLUSTER) is None
+    assert open_lease(CLUSTER) is None
     assert not file.parent.with_suffix(".json").exists()
 
 
@@ -262,7 +266,7 @@ def test_the_next_lease_is_the_latest_also_where_somebody_has_deleted_the_fence(
     run.release()
     cluster.fake.delete("/kafka_rebalance", recursive=True)
     second.hold()
-    lease = leases.read_open(CLUSTER)
+    lease = open_lease(CLUSTER)
     assert lease is not None
     assert lease.run == "kafka_rebalance/two"
     assert second.request() is not None
@@ -273,7 +277,7 @@ def test_each_change_of_a_lease_is_a_file_of_its_own(
 ) -> None:
     run.hold()
     files = [lease_file(tmp_path / "runs")]
-    change_rate(run.folder, RATE + 1, by="olive")
+    change_rate(airflow_deployment(), run.folder, RATE + 1, by="olive")
     files.append(lease_file(tmp_path / "runs"))
     run.request()
     cluster.step()
@@ -290,7 +294,7 @@ def test_leases_that_were_given_back_do_not_pile_up(
 ) -> None:
     for _ in range(3):
         run.hold()
-        change_rate(run.folder, RATE + 1, by="olive")
+        change_rate(airflow_deployment(), run.folder, RATE + 1, by="olive")
         run.release()
     file = lease_file(tmp_path / "runs")
     assert list(file.parent.iterdir()) == [file]
@@ -301,19 +305,19 @@ def test_leases_are_found_in_a_bucket_also_those_that_others_have_written_since(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run.hold()
-    lease = leases.read_open(CLUSTER)
+    lease = open_lease(CLUSTER)
     assert lease is not None
     attach("memory", fs=MemoryFileSystem())
     monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", "memory://leases-of-a-bucket")
-    assert leases.read(CLUSTER) is None
-    assert leases.stored() == ()
-    leases.write(lease)
+    assert lease_files.read(airflow_deployment(), CLUSTER) is None
+    assert lease_files.stored(airflow_deployment()) == ()
+    lease_files.write(airflow_deployment(), lease)
     later = dataclasses.replace(lease, generation=f"{'f' * 16}-{0:010d}", released_at=lease.taken_at)
-    leases.write(later)
-    assert not leases.is_latest(lease)
-    assert leases.read(CLUSTER) == later
-    leases.remove_before(later)
-    assert [stored.lease for stored in leases.stored()] == [later]
+    lease_files.write(airflow_deployment(), later)
+    assert not lease_files.is_latest(airflow_deployment(), lease)
+    assert lease_files.read(airflow_deployment(), CLUSTER) == later
+    lease_files.remove_before(airflow_deployment(), later)
+    assert [stored.lease for stored in lease_files.stored(airflow_deployment())] == [later]
 
 
 class Broken(MemoryFileSystem):  # type: ignore[misc]
@@ -331,14 +335,17 @@ def test_a_storage_that_is_away_is_not_one_without_leases(
     """Or the next run would record our own throttle as what was there before."""
     attach("memory", "broken", fs=Broken())
     away = ObjectStoragePath("memory://broken@runs")
-    monkeypatch.setattr(leases, "runs_root", lambda: away)
+    monkeypatch.setenv("AIRFLOW__KAFKA_REBALANCE__RUNS_URL", str(away))
     assert not away.exists()
-    for ask in (lambda: leases.read(CLUSTER), leases.stored):
+    for ask in (
+        lambda: lease_files.read(airflow_deployment(), CLUSTER),
+        lambda: lease_files.stored(airflow_deployment()),
+    ):
         with pytest.raises(ArtifactError, match="the storage is away"):
             ask()
-    monkeypatch.setattr("kafka_rebalance.workflow.run.folder.runs_root", lambda: away)
     with pytest.raises(ArtifactError, match=r"cannot be read \(the storage is away\)"):
-        installation()  # else this Airflow would take another name, and its own locks for those of another
+        # Else this Airflow would take another name, and its own locks for those of another.
+        installation(airflow_deployment())
     for read in (read_control, lambda folder: read_left_out(folder, run.candidate)):
         with pytest.raises(ArtifactError, match="the storage is away"):
             read(away)
@@ -359,8 +366,8 @@ def test_a_zookeeper_that_was_set_back_is_told_before_anything_is_set(
 
 def test_no_lease_is_written_that_could_not_be_read_again(run: SimulatedRun, cluster: SimulatedCluster) -> None:
     run.hold()
-    lease = leases.read_open(CLUSTER)
+    lease = open_lease(CLUSTER)
     assert lease is not None
     with pytest.raises(ArtifactError, match=r"bytes_per_second is 5\.0"):
-        leases.write(dataclasses.replace(lease, bytes_per_second=5.0))  # type: ignore[arg-type]
-    assert leases.read_open(CLUSTER) == lease
+        lease_files.write(airflow_deployment(), dataclasses.replace(lease, bytes_per_second=5.0))  # type: ignore[arg-type]
+    assert open_lease(CLUSTER) == lease

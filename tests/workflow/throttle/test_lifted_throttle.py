@@ -11,9 +11,10 @@ import pytest
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
 from kafka_rebalance.execution.throttle.lifted_by_others import LOOK_SECONDS
+from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
+from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.reassignment.following import BatchFollower
-from kafka_rebalance.workflow.throttle.rate_change import change_rate
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batched_run
@@ -43,7 +44,7 @@ def airflow(monkeypatch: pytest.MonkeyPatch) -> Airflow:
 
 
 def follower_of(run: SimulatedRun) -> BatchFollower:
-    return BatchFollower(read_connection(CONNECTION), str(run.folder), run.decision["choice"], 1, 1800.0)
+    return BatchFollower(read_connection(CONNECTION), run.folder, run.decision["choice"], 1, 1800.0)
 
 
 def change(cluster: SimulatedCluster, kind: str, how: Callable[[str, str], str | None]) -> None:
@@ -80,7 +81,7 @@ def test_another_rate_is_told_and_one_that_people_asked_for_is_not(
     run: SimulatedRun, cluster: SimulatedCluster
 ) -> None:
     follower = follower_of(run)
-    change_rate(run.folder, RATE + 1, by="olive")
+    change_rate(airflow_deployment(), run.folder, RATE + 1, by="olive")
     follower.look(1000.0, lambda _: None)
     assert told(run) == ""
     change(cluster, "brokers", lambda key, value: "999999999")

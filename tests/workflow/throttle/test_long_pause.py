@@ -9,9 +9,10 @@ import pytest
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import UnwatchedError
-from kafka_rebalance.workflow.reassignment.progress_notes import write_waiting
-from kafka_rebalance.workflow.throttle import suspension
-from kafka_rebalance.workflow.throttle.rate_change import change_rate
+from kafka_rebalance.steps.reassignment.progress_notes import write_waiting
+from kafka_rebalance.steps.throttle import suspend_throttle
+from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import (
@@ -32,7 +33,7 @@ def test_a_pause_of_more_than_an_hour_alerts_and_a_shorter_one_does_not(
     run = approved_run(tmp_path, SimulatedCluster(monkeypatch, FEWER_TOPICS), monkeypatch)
     Airflow.answering(monkeypatch)
     monkeypatch.setattr(
-        "kafka_rebalance.workflow.throttle.leases.now",
+        "kafka_rebalance.steps.throttle.hold_throttle.now_text",
         lambda: time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime(time.time() + clock_ahead)),
     )
     run.hold()
@@ -153,7 +154,7 @@ def test_a_rate_that_is_changed_in_a_long_pause_is_the_one_of_the_next_batch(
     between_batches(run, cluster, monkeypatch)
     with pytest.raises(UnwatchedError):
         tend()
-    change_rate(run.folder, 3_000_000, by="olive")
+    change_rate(airflow_deployment(), run.folder, 3_000_000, by="olive")
     assert cluster.throttles() == {}
     assert run.request() == 2
     assert {value for values in cluster.throttles().values() for key, value in values.items() if "rate" in key} == {
@@ -169,7 +170,7 @@ def test_a_run_that_goes_on_at_the_moment_in_which_the_janitor_looks_keeps_its_t
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     held = between_batches(run, cluster, monkeypatch)
-    freeze(monkeypatch, suspension, "copying_of", run.request)
+    freeze(monkeypatch, suspend_throttle, "copying_of", run.request)
     with pytest.raises(UnwatchedError):
         tend()
     assert suspended(run) is None

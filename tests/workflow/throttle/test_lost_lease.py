@@ -12,10 +12,12 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ThrottleError, UnwatchedError
-from kafka_rebalance.workflow.run.approved import read_approved
-from kafka_rebalance.workflow.throttle import cluster_lease, in_force, leases
+from kafka_rebalance.steps.run.approved_plan import read_approved
+from kafka_rebalance.steps.throttle import throttle_in_force
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.zookeeper import cluster_lock, lease_record
 from support.runs.janitor_run import Airflow, tend
+from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run, lease_file
 from support.zookeeper.fake_zookeeper import REASSIGN
 
@@ -76,10 +78,10 @@ def test_a_throttle_that_is_held_again_after_one_copy_of_its_lease_was_lost_neve
     run.hold()
     lose(run, how, cluster)
     run.hold()
-    held = cluster_lease.read_open(cluster.fake, CLUSTER)
+    held = cluster.lease().read_open()
     assert held is not None
     assert {value for values in held.prior.values() for value in values.values()} == {None}
-    assert leases.read_open(CLUSTER) == held, "and both copies are there again"
+    assert open_lease(CLUSTER) == held, "and both copies are there again"
     assert lease_record.read(cluster.fake).generation == held.generation  # type: ignore[union-attr]
     run.release()
     assert cluster.leftovers() == []
@@ -111,7 +113,7 @@ def test_where_nothing_tells_what_was_there_before_no_throttle_is_taken_again(
     with pytest.raises(ThrottleError, match="nothing tells what was there before"):
         run.hold()
     assert cluster.throttles() == before
-    assert cluster_lease.read(cluster.fake, CLUSTER) is None
+    assert cluster.lease().read() is None
 
 
 def test_a_verification_without_any_lease_fails_while_a_throttle_of_the_run_stands(
@@ -119,7 +121,9 @@ def test_a_verification_without_any_lease_fails_while_a_throttle_of_the_run_stan
 ) -> None:
     run.hold()
     lose_both(run, cluster)
-    checks = in_force.check_put_back(cluster.fake, read_approved(run.decision, run.dag_run))
+    checks = throttle_in_force.check_put_back(
+        cluster.fake, read_approved(airflow_deployment(), run.decision, run.dag_run)
+    )
     assert {check.subject for check in checks if not check.passed} >= {f"brokers/1 {LEADER_RATE}"}
 
 
@@ -212,7 +216,7 @@ def test_a_lease_of_a_large_plan_is_recorded_in_parts_of_which_each_fits(
     run: SimulatedRun, cluster: SimulatedCluster
 ) -> None:
     run.hold()
-    held = cluster_lease.read_open(cluster.fake, CLUSTER)
+    held = cluster.lease().read_open()
     assert held is not None
     wanted: dict[str, dict[str, str]] = {}
     for topic in range(150):
@@ -223,9 +227,9 @@ def test_a_lease_of_a_large_plan_is_recorded_in_parts_of_which_each_fits(
     for _ in range(2):
         fence = cluster_lock.raise_fence(cluster.fake)
         large = dataclasses.replace(held, wanted=wanted, prior=prior, generation=fence.generation)
-        cluster_lease.write(cluster.fake, large, fence)
+        cluster.lease().write(large, fence)
     shutil.rmtree(run.folder.parents[2] / json_files.LEASES)
-    assert cluster_lease.read(cluster.fake, CLUSTER) == large
+    assert cluster.lease().read() == large
     ours = [znode for path, znode in cluster.fake.znodes.items() if path.startswith(RECORD)]
     assert len(ours) > 2
     assert all(len(znode.data) < 1_000_000 for znode in ours)
@@ -239,8 +243,8 @@ def test_a_later_lease_is_never_written_over_by_one_that_was_frozen(
     run.hold()
     early = cluster_lock.raise_fence(cluster.fake)
     run.hold()
-    held = cluster_lease.read_open(cluster.fake, CLUSTER)
+    held = cluster.lease().read_open()
     assert held is not None
     late = dataclasses.replace(held, generation=early.generation, released_at="2026-11-21T00:00:00+00:00")
-    cluster_lease.write(cluster.fake, late, early)
-    assert cluster_lease.read(cluster.fake, CLUSTER) == held
+    cluster.lease().write(late, early)
+    assert cluster.lease().read() == held

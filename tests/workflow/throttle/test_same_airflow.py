@@ -11,10 +11,12 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.same_airflow import is_same_airflow
-from kafka_rebalance.workflow.run import lock
-from kafka_rebalance.workflow.run.control import read_control
-from kafka_rebalance.workflow.run.folder import installation, runs_root
-from kafka_rebalance.workflow.throttle import janitor, leases, throttling
+from kafka_rebalance.steps.janitor import look_after_cluster
+from kafka_rebalance.steps.run import run_lock
+from kafka_rebalance.steps.run.stop_requests import read_control
+from kafka_rebalance.steps.run_folder import installation
+from kafka_rebalance.steps.throttle import hold_throttle, lease_files
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from support.runs.cancel_run import CancelRun, begin, cancellable_cluster
 from support.runs.janitor_run import Airflow, tend
 from support.runs.rebalance_run import CONNECTION
@@ -70,7 +72,7 @@ def test_a_run_is_found_and_stopped_under_a_changed_address(
     assert read_control(run.folder).stop_after_batch is not None
     asked.request("set_throttle", throttle_bytes_per_second=1_000_000)
     asked.set_throttle()
-    assert leases.rate_in_force(run.folder) == 1_000_000
+    assert lease_files.rate_in_force(run.folder) == 1_000_000
 
 
 @pytest.mark.parametrize("name", [lambda holder: None, lambda holder: holder.replace("old", "new")])
@@ -93,7 +95,7 @@ def test_the_janitor_puts_back_what_a_run_left_under_an_earlier_address(
 def test_another_airflow_at_the_same_address_is_another_one(
     run: SimulatedRun, cluster: SimulatedCluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    json_files.write_json(runs_root(), json_files.INSTALLATION, {"installation": "00000000"})
+    json_files.write_json(airflow_deployment().runs_root, json_files.INSTALLATION, {"installation": "00000000"})
     monkeypatch.setenv("AIRFLOW__API__BASE_URL", "https://old.example.org")
     with pytest.raises(AirflowFailException, match="Cancel it from the Airflow that runs it"):
         CancelRun(monkeypatch).request("stop_after_batch")
@@ -101,9 +103,9 @@ def test_another_airflow_at_the_same_address_is_another_one(
 
 @pytest.mark.parametrize("mark", [None, "", 7])
 def test_a_file_without_a_mark_is_no_installation(run: SimulatedRun, mark: object) -> None:
-    json_files.write_json(runs_root(), json_files.INSTALLATION, {"installation": mark})
+    json_files.write_json(airflow_deployment().runs_root, json_files.INSTALLATION, {"installation": mark})
     with pytest.raises(ArtifactError, match="holds no mark of this Airflow"):
-        installation()
+        installation(airflow_deployment())
 
 
 # --- a lock without a lease, on a cluster that no list names ---
@@ -119,46 +121,46 @@ def test_a_lock_without_a_lease_is_found_on_a_cluster_that_no_list_names(
     def dies(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(throttling, "_set", dies)
-    monkeypatch.setattr(throttling, "_undo", dies)
-    assert janitor.clusters(None, None) == []
+    monkeypatch.setattr(hold_throttle, "_set", dies)
+    monkeypatch.setattr(hold_throttle, "_undo", dies)
+    assert look_after_cluster.clusters(airflow_deployment(), None, None) == []
     with pytest.raises(KeyboardInterrupt):
         made.hold()
-    assert leases.stored() == ()
-    assert janitor.clusters(None, None) == [CONNECTION]
+    assert lease_files.stored(airflow_deployment()) == ()
+    assert look_after_cluster.clusters(airflow_deployment(), None, None) == [CONNECTION]
     assert any("the cluster is held by kafka_rebalance/one" in line for line in tend()["lines"])
     airflow.states["one"] = "failed"
     tend()
     assert LOCK not in cluster.fake.znodes
-    monkeypatch.setattr(lock, "KEPT_SECONDS", 0.0)
+    monkeypatch.setattr(run_lock, "KEPT_SECONDS", 0.0)
     tend()
-    assert janitor.clusters(None, None) == []
+    assert look_after_cluster.clusters(airflow_deployment(), None, None) == []
 
 
 def test_a_run_that_gave_its_lock_back_leaves_no_note(run: SimulatedRun, cluster: SimulatedCluster) -> None:
-    assert janitor.clusters(None, None) == [CONNECTION]
+    assert look_after_cluster.clusters(airflow_deployment(), None, None) == [CONNECTION]
     run.reassign()
     run.finish()
-    assert janitor.clusters(None, None) == []
-    assert list((runs_root() / json_files.LOCKS).iterdir()) == []
+    assert look_after_cluster.clusters(airflow_deployment(), None, None) == []
+    assert list((airflow_deployment().runs_root / json_files.LOCKS).iterdir()) == []
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"format_version": 1}', '{"format_version": 2}'])
 def test_a_damaged_note_hides_no_other_and_is_named(
     run: SimulatedRun, caplog: pytest.LogCaptureFixture, content: str
 ) -> None:
-    (Path(str(runs_root())) / json_files.LOCKS / "a.json").write_text(content)
-    assert janitor.clusters(None, None) == [CONNECTION]
+    (Path(str(airflow_deployment().runs_root)) / json_files.LOCKS / "a.json").write_text(content)
+    assert look_after_cluster.clusters(airflow_deployment(), None, None) == [CONNECTION]
     assert "a.json" in caplog.text
 
 
 def test_a_note_without_a_time_keeps_no_other_from_being_forgotten(run: SimulatedRun) -> None:
-    folder = Path(str(runs_root())) / json_files.LOCKS
+    folder = Path(str(airflow_deployment().runs_root)) / json_files.LOCKS
     (folder / "a.json").write_text(f'{{"format_version": 1, "connection_id": "{CONNECTION}", "noted_at": "soon"}}')
     (folder / "b.json").write_text(
         f'{{"format_version": 1, "connection_id": "{CONNECTION}", "noted_at": "2001-01-01T00:00:00"}}'
     )
-    lock.forget_old_locks(CONNECTION)
+    run_lock.forget_old_locks(airflow_deployment(), CONNECTION)
     assert (folder / "a.json").exists()
     assert not (folder / "b.json").exists()
 
@@ -166,6 +168,6 @@ def test_a_note_without_a_time_keeps_no_other_from_being_forgotten(run: Simulate
 def test_a_note_that_storage_does_not_give_hides_no_other_and_is_named(
     run: SimulatedRun, caplog: pytest.LogCaptureFixture
 ) -> None:
-    (Path(str(runs_root())) / json_files.LOCKS / "a.json").mkdir()
-    assert janitor.clusters(None, None) == [CONNECTION]
+    (Path(str(airflow_deployment().runs_root)) / json_files.LOCKS / "a.json").mkdir()
+    assert look_after_cluster.clusters(airflow_deployment(), None, None) == [CONNECTION]
     assert "a.json" in caplog.text

@@ -11,8 +11,9 @@ from kazoo.exceptions import NoAuthError
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ThrottleError, WriteError
-from kafka_rebalance.workflow.throttle import leases, throttling
+from kafka_rebalance.steps.throttle import hold_throttle
 from kafka_rebalance.zookeeper.config_writes import merge_config
+from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import FEWER_TOPICS, SimulatedCluster, SimulatedRun, approved_run
 from support.zookeeper.fake_zookeeper import REASSIGN
 
@@ -139,7 +140,7 @@ def test_a_setup_that_is_repeated_in_mid_copy_and_fails_keeps_throttle_and_lock(
         raise ThrottleError("read back as something else")
 
     with monkeypatch.context() as patched:
-        patched.setattr(throttling, "check_in_force", unreadable)
+        patched.setattr(hold_throttle, "check_in_force", unreadable)
         with pytest.raises(ThrottleError, match="something else"):
             run.hold()
     assert cluster.throttles() == held
@@ -247,7 +248,7 @@ def test_what_could_not_be_put_back_keeps_a_throttle_from_being_set(
     with pytest.raises((ThrottleError, AirflowFailException), match=r"no throttle was set|Nothing was written"):
         run.hold()
     assert cluster.throttles() == {entity: values}
-    assert leases.read_open("simulated-cluster-0001") is None
+    assert open_lease("simulated-cluster-0001") is None
     assert LOCK not in cluster.fake.znodes
 
 
@@ -273,7 +274,7 @@ def test_while_the_cluster_is_migrated_to_kraft_nothing_is_said_to_be_put_back(
         put_config(cluster, entity, {LEADER_RATE: "77"} if entity == "brokers/1" else {})
     run.release()
     assert LOCK not in cluster.fake.znodes
-    assert leases.read_open("simulated-cluster-0001") is None
+    assert open_lease("simulated-cluster-0001") is None
 
 
 def test_no_config_is_written_while_the_cluster_is_migrated_to_kraft(cluster: SimulatedCluster) -> None:

@@ -13,9 +13,12 @@ from airflow.sdk.exceptions import AirflowFailException
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.steps import run_folder
+from kafka_rebalance.steps.run import approved_plan
+from kafka_rebalance.steps.topics import forecast_keys
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.run import folder as run_folder
-from kafka_rebalance.workflow.topics import tasks as topics
+from kafka_rebalance.zookeeper import cluster_lock
 from support.runs.simulated_cluster import RACKS, TOPICS, SimulatedCluster
 from support.runs.topic_run import CONNECTION, TopicRun
 
@@ -32,7 +35,7 @@ MARKER = "/admin/delete_topics/orders"
 def cluster(monkeypatch: pytest.MonkeyPatch) -> SimulatedCluster:
     made = SimulatedCluster(monkeypatch, TOPICS)
     made.broker_settings = {broker: {"delete.topic.enable": "true"} for broker in RACKS}
-    monkeypatch.setattr("kafka_rebalance.workflow.topics.forecast.read_groups", lambda *_: ())
+    monkeypatch.setattr("kafka_rebalance.steps.topics.forecast_keys.read_groups", lambda *_: ())
     return made
 
 
@@ -93,15 +96,15 @@ def test_an_approval_that_expires_while_the_lock_is_taken_writes_nothing(
     run.request(topic="orders", action="delete")
     run.ask()
     run.answer("delete")
-    real = topics.cluster_lock.acquire
+    real = cluster_lock.acquire
 
     def slowly(*arguments: Any) -> Any:
         grow_old(run, 90 * DAY)
         return real(*arguments)
 
-    monkeypatch.setattr(topics.cluster_lock, "acquire", slowly)
+    monkeypatch.setattr(cluster_lock, "acquire", slowly)
     later = SimpleNamespace(now=lambda zone: datetime.now(zone) + 90 * DAY)
-    monkeypatch.setattr(topics, "datetime", later)
+    monkeypatch.setattr(approved_plan, "datetime", later)
     with pytest.raises(AirflowFailException, match="has expired"):
         run.write()
     assert MARKER not in cluster.fake.znodes
@@ -112,7 +115,7 @@ def test_a_change_that_was_approved_in_an_earlier_attempt_is_not_written(
     approved: TopicRun, cluster: SimulatedCluster
 ) -> None:
     before = cluster.tree()
-    run_folder.create_run_folder(CONNECTION, approved.dag_run)
+    run_folder.create_run_folder(airflow_deployment(), CONNECTION, approved.dag_run)
     with pytest.raises(AirflowFailException, match="attempt 2 has begun since"):
         approved.write()
     assert cluster.tree() == before
@@ -129,7 +132,7 @@ def test_no_task_of_another_run_works_with_this_ones_change(
     before = cluster.tree()
     run.dag_run.run_id = "two"
     work: dict[str, Callable[[], Any]] = {
-        "forecast": lambda: run_step(topics.forecast, run.dag_run, str(run.folder)),
+        "forecast": lambda: run_step(forecast_keys.forecast, run.dag_run, str(run.folder)),
         "approve": run.ask,
         "write": run.write,
         "verify": run.verify,

@@ -12,8 +12,8 @@ from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection, KafkaConnection, ZooKeeperConnection
 from kafka_rebalance.model.policy import Policy
-from kafka_rebalance.workflow.topics.planning import PlannedTopic, plan_change
-from kafka_rebalance.workflow.topics.reading import TopicCluster
+from kafka_rebalance.steps.topics.plan_change import PlannedTopic, plan_change
+from kafka_rebalance.steps.topics.read_topics import TopicCluster
 from support.documents.segment_configs import KAFKAS_DEFAULTS
 from support.kafka.small_clusters import partition, view
 

@@ -1,7 +1,7 @@
 """A cluster's throttle lease: who throttles since when, with what, and what was there before.
 
 There is one a cluster, kept outside Airflow's database, so that a run that is deleted does not take along what its
-throttle has to be put back to. Plain values here; `workflow.throttle.leases` reads and writes them.
+throttle has to be put back to. Plain values here; `steps.throttle.lease_files` reads and writes them.
 """
 
 from __future__ import annotations

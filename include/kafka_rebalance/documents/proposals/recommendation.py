@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class Why(StrEnum):
@@ -20,6 +19,19 @@ class Why(StrEnum):
     NOTHING_NEARER = "nothing_is_nearer"
     GIVEN_IS_LESS_EVEN = "given_plan_is_less_even"
     GIVEN_FALLS_SHORT = "given_plan_does_not_do_the_job"
+    UNKNOWN = ""  # what another version says
+
+    @classmethod
+    def _missing_(cls, value: object) -> Why:
+        return cls.UNKNOWN
+
+
+@dataclass(frozen=True, slots=True)
+class Furthest:
+    """How far the worst broker is off its share, as a share of it."""
+
+    before: float
+    after: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +42,6 @@ class Beside:
     bytes: int
     furthest: float
 
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {"candidate": self.candidate, "bytes": self.bytes, "furthest": self.furthest}
-
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
@@ -42,21 +50,8 @@ class Recommendation:
     candidate: str | None
     why: Why
     tolerance: float
-    furthest: tuple[float, float] | None = None  # how far the worst broker is off its share, before and after
+    furthest: Furthest | None = None
     undone: int = 0  # replicas, partitions or disks of which the job is not done
     rack_violations: int = 0
     cheaper: Beside | None = None  # the next one that copies fewer bytes
     more_even: Beside | None = None  # the next one that leaves the worst broker nearer to its share
-
-    def to_mapping(self) -> dict[str, Any]:
-        """`recommendation` of proposals.json."""
-        return {
-            "candidate": self.candidate,
-            "why": str(self.why),
-            "tolerance": self.tolerance,
-            "furthest": None if self.furthest is None else {"before": self.furthest[0], "after": self.furthest[1]},
-            "undone": self.undone,
-            "rack_violations": self.rack_violations,
-            "cheaper": None if self.cheaper is None else self.cheaper.to_mapping(),
-            "more_even": None if self.more_even is None else self.more_even.to_mapping(),
-        }

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any
 
 
 class Reason(StrEnum):
@@ -27,14 +26,3 @@ class StaysBehind:
     size_bytes: int
     topics: tuple[str, ...]  # the first by name
     topic_count: int
-
-    def to_mapping(self) -> dict[str, Any]:
-        """An entry of `stays_behind` of a candidate in proposals.json."""
-        return {
-            "broker": self.broker,
-            "reason": self.reason.value,
-            "replicas": self.replicas,
-            "size_bytes": self.size_bytes,
-            "topics": list(self.topics),
-            "topic_count": self.topic_count,
-        }

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,34 +54,3 @@ class WorstCase:
     min_insync_unknown: int  # partitions
     under_now: int  # partitions below min.insync.replicas with every broker up
     under_after: int | None = None  # and once the plan has run; None: of a version that did not count them
-
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain JSON values."""
-        return {
-            "broker": _course(self.broker),
-            "rack": _course(self.rack),
-            "min_insync_unknown": self.min_insync_unknown,
-            "under_now": self.under_now,
-            "under_after": self.under_after,
-        }
-
-
-def _course(course: Course | None) -> dict[str, Any] | None:
-    if course is None:
-        return None
-    return {
-        "today": _loss(course.today),
-        "during": None if course.during is None else _loss(course.during),
-        "after": _loss(course.after),
-        "batches_worse": course.batches_worse,
-    }
-
-
-def _loss(loss: Loss) -> dict[str, Any]:
-    return {
-        "batch": loss.batch,
-        "lost": loss.lost,
-        "partitions": loss.partitions,
-        "topics": list(loss.topics),
-        "topic_count": loss.topic_count,
-    }

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from kafka_rebalance.errors import ArtifactError
+from kafka_rebalance.documents.json_files import JsonFile
 
 REQUEST = "sample.json"
 KAFKA_CONFIG = "KAFKA_REBALANCE_KAFKA_CONFIG"  # in the job's environment: Kafka's client settings, as JSON
@@ -40,22 +40,8 @@ class SampleRequest:
     not_before_ms: int
     counts: tuple[int, ...]
 
-    def to_mapping(self) -> dict[str, Any]:
-        return asdict(self)
 
-    @classmethod
-    def from_mapping(cls, document: Mapping[str, Any]) -> SampleRequest:
-        """What `to_mapping` gave, as JSON has it. Raises ArtifactError."""
-        try:
-            return cls(
-                topic=str(document["topic"]),
-                partitions=int(document["partitions"]),
-                ranges=tuple(OffsetRange(**entry) for entry in document["ranges"]),
-                not_before_ms=int(document["not_before_ms"]),
-                counts=tuple(int(count) for count in document["counts"]),
-            )
-        except (KeyError, TypeError, ValueError) as wrong:
-            raise ArtifactError(_unusable(REQUEST, wrong)) from wrong
+REQUEST_FILE = JsonFile(REQUEST, SampleRequest)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,36 +77,13 @@ class KeySample:
     murmur2_rows: Mapping[int, tuple[int, ...]]
     moved_rows: Mapping[int, int]
 
-    def to_mapping(self) -> dict[str, Any]:
-        return asdict(self)
-
     def summary(self) -> dict[str, Any]:
         """The figures of the whole sample, without those by partition."""
         by_partition = ("ranges", "found_rows", "murmur2_rows", "moved_rows")
         return {name: value for name, value in asdict(self).items() if name not in by_partition}
 
-    @classmethod
-    def from_mapping(cls, document: Mapping[str, Any]) -> KeySample:
-        """What `to_mapping` gave, as JSON has it: with numbers as texts where they are keys. Raises ArtifactError."""
-        try:
-            return cls(
-                topic=str(document["topic"]),
-                partitions=int(document["partitions"]),
-                ranges=tuple(OffsetRange(**entry) for entry in document["ranges"]),
-                not_before_ms=int(document["not_before_ms"]),
-                rows=int(document["rows"]),
-                rows_without_key=int(document["rows_without_key"]),
-                foreign_rows=int(document["foreign_rows"]),
-                distinct_keys=int(document["distinct_keys"]),
-                heaviest=tuple(HeavyKey(**entry) for entry in document["heaviest"]),
-                oldest_ms=document["oldest_ms"],
-                newest_ms=document["newest_ms"],
-                found_rows=tuple(document["found_rows"]),
-                murmur2_rows={int(count): tuple(rows) for count, rows in document["murmur2_rows"].items()},
-                moved_rows={int(count): int(rows) for count, rows in document["moved_rows"].items()},
-            )
-        except (AttributeError, KeyError, TypeError, ValueError) as wrong:
-            raise ArtifactError(_unusable(SAMPLE, wrong)) from wrong
+
+SAMPLE_FILE = JsonFile(SAMPLE, KeySample)
 
 
 def newest_rows(ranges: Sequence[OffsetRange], max_rows: int) -> tuple[OffsetRange, ...]:
@@ -135,7 +98,7 @@ def newest_rows(ranges: Sequence[OffsetRange], max_rows: int) -> tuple[OffsetRan
     return tuple(replace(each, start=each.end - each.offsets * max_rows // total) for each in ranges)
 
 
-def shown(key: bytes) -> str:
+def key_in_words(key: bytes) -> str:
     """A key for people: its text if it is UTF-8 that prints, else hexadecimal; long ones are cut, with their length."""
     if not key:
         return "(empty)"
@@ -146,7 +109,3 @@ def shown(key: bytes) -> str:
     if not text.isprintable() or not text:
         text = "0x" + key.hex()
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(key)} bytes)"
-
-
-def _unusable(name: str, wrong: Exception) -> str:
-    return f"{name} does not hold what its name says ({type(wrong).__name__}: {wrong}). Clear the task that writes it."

@@ -40,7 +40,7 @@ ROLL_BACK_CANNOT_RESTORE = (
 )
 
 
-class Way(StrEnum):
+class CancelWay(StrEnum):
     """How a reassignment is cancelled."""
 
     API = "api"  # AlterPartitionReassignments, 2.4+
@@ -80,7 +80,7 @@ class CancelPlan:
     run: str
     cluster_id: str
     candidate_digest: str
-    way: Way
+    way: CancelWay
     moves: tuple[Move, ...]
 
     @property
@@ -90,7 +90,7 @@ class CancelPlan:
     @property
     def consent(self) -> str | None:
         """The sentence that somebody has to repeat word for word; None where no consent is needed."""
-        if self.way is Way.API:
+        if self.way is CancelWay.API:
             return None
         return (
             f"delete /admin/reassign_partitions and /controller of cluster {self.cluster_id} to cancel "
@@ -119,7 +119,7 @@ class CancelPlan:
                 for topic, partition, before, after, size, batch in document["moves"]
             )
             run, cluster_id, digest = (str(document[name]) for name in ("run", "cluster_id", "candidate_digest"))
-            return cls(run, cluster_id, digest, Way(document["way"]), moves)
+            return cls(run, cluster_id, digest, CancelWay(document["way"]), moves)
         except (KeyError, TypeError, ValueError) as bad:
             raise ArtifactError(
                 f"The cancel plan cannot be read ({type(bad).__name__}: {bad}). Nothing was written to the cluster. "
@@ -146,7 +146,7 @@ def check_consent(plan: NeedsConsent, given: str | None) -> None:
 def plan_cancel(
     moves: Sequence[Move],
     view: ClusterView,
-    way: Way,
+    way: CancelWay,
     sizes: ReplicaBytes | None = None,
     *,
     asked: Collection[int] | None = None,
@@ -167,12 +167,12 @@ def _left_alone(step: CancelStep) -> CancelStep:
     return CancelStep(step.move, Fate.CHANGED, note=why)
 
 
-def _step(move: Move, view: ClusterView, way: Way, sizes: ReplicaBytes | None) -> CancelStep:
+def _step(move: Move, view: ClusterView, way: CancelWay, sizes: ReplicaBytes | None) -> CancelStep:
     partition = view.partitions.get(move.topic_partition)
     if partition is None:
         return CancelStep(move, Fate.CHANGED, note="no longer exists")
     asked = (view.reassignments or {}).get(move.topic_partition)
-    stage = stage_of(move, partition, asked, Traits(way is Way.API))
+    stage = stage_of(move, partition, asked, Traits(way is CancelWay.API))
     if stage in _FATES:
         return CancelStep(move, _FATES[stage])
     if stage is Stage.SENT_ELSEWHERE:
@@ -194,12 +194,12 @@ _FATES = {
 
 
 def _in_flight(
-    move: Move, partition: PartitionView, way: Way, view: ClusterView, sizes: ReplicaBytes | None
+    move: Move, partition: PartitionView, way: CancelWay, view: ClusterView, sizes: ReplicaBytes | None
 ) -> CancelStep:
     isr, live = set(partition.isr), set(view.brokers)
     safe = set(move.before) & isr & live
     thrown = sum(_copied(move, broker, partition, sizes) for broker in move.added)
-    if set(move.after) <= isr and (way is Way.ZNODE or not safe):
+    if set(move.after) <= isr and (way is CancelWay.ZNODE or not safe):
         return CancelStep(move, Fate.ENDING, 0, "its new replicas are all in sync: it ends by itself in a moment")
     if not safe:
         return CancelStep(
@@ -209,7 +209,7 @@ def _in_flight(
             f"only {sorted(isr)} hold. Let it end, or start the brokers of its original list",
         )
     missing = sorted(set(move.before) - safe)
-    if way is Way.API:
+    if way is CancelWay.API:
         note = f"goes back to {len(safe)} of {len(move.before)} replicas in sync: {missing} not" if missing else ""
         return CancelStep(move, Fate.BACK, thrown, note)
     if missing:

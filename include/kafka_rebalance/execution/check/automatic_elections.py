@@ -8,21 +8,11 @@ it may before a batch, between two, and after the last: of every partition of a 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
+from kafka_rebalance.documents.snapshot import AutomaticElections
+
 ENABLED, INTERVAL = "auto.leader.rebalance.enable", "leader.imbalance.check.interval.seconds"
-
-
-@dataclass(frozen=True, slots=True)
-class AutomaticElections:
-    """`brokers` elect by themselves as long as they are controller; `check_seconds`: how often they look, if known."""
-
-    brokers: tuple[int, ...]
-    check_seconds: int | None
-
-    def to_mapping(self) -> dict[str, Any]:
-        return {"brokers": list(self.brokers), "check_seconds": self.check_seconds}
 
 
 def automatic_elections(configs: Mapping[Any, Mapping[str, tuple[str | None, str]]]) -> AutomaticElections:

@@ -1,9 +1,11 @@
-"""Why the next batch has to wait for the cluster, and how to tell that it need not any more."""
+"""Why a run has to wait before its next write, and how to tell that it need not any more."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
 
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import AnyView, ClusterView
@@ -23,6 +25,51 @@ class Pause:
 
     def __bool__(self) -> bool:
         return bool(self.brokers or self.in_sync)
+
+
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """What a run waits for: the cluster to be well (`pause`), a time, or both; no longer than `until`."""
+
+    connection_id: str
+    run_folder: str
+    pause: Pause = Pause()
+    not_before: datetime | None = None
+    until: datetime | None = None
+
+    @property
+    def words(self) -> str:
+        """Why, for the log."""
+        if self.not_before is not None:
+            return f"Nothing is written before {self.not_before.isoformat()}"
+        return " ".join(self.pause.reasons)
+
+    def to_arguments(self) -> dict[str, Any]:
+        """As a trigger's arguments: plain values."""
+        in_sync = [[tp.topic, tp.partition, count] for tp, count in self.pause.in_sync]
+        return {
+            "connection_id": self.connection_id,
+            "run_folder": self.run_folder,
+            "pause": {"brokers": list(self.pause.brokers), "in_sync": in_sync},
+            "not_before": None if self.not_before is None else self.not_before.isoformat(),
+            "until": None if self.until is None else self.until.isoformat(),
+        }
+
+    @classmethod
+    def from_arguments(
+        cls,
+        connection_id: str,
+        run_folder: str,
+        pause: Mapping[str, Any],
+        not_before: str | None,
+        until: str | None,
+    ) -> Wait:
+        """The other way round; what is missing is not waited for here, and `reassign` looks itself before it writes."""
+        in_sync = tuple(
+            (TopicPartition(topic, partition), count) for topic, partition, count in pause.get("in_sync", ())
+        )
+        times = [None if text is None else datetime.fromisoformat(text) for text in (not_before, until)]
+        return cls(connection_id, run_folder, Pause(tuple(pause.get("brokers", ())), in_sync), *times)
 
 
 def pause_before(

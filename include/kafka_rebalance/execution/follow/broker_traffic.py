@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafka_rebalance.documents.reassignment.progress import BrokerTraffic
 from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import ReplicaBytes
@@ -23,22 +24,6 @@ class Flow:
 
     def __add__(self, other: Flow) -> Flow:
         return Flow(self.received + other.received, self.sent + other.sent)
-
-
-class BrokerTraffic(NamedTuple):
-    """One broker: bytes in and out so far, of how many, and a second; a rate is None where it cannot be told."""
-
-    broker: int
-    received: int
-    to_receive: int
-    received_per_second: float | None
-    sent: int
-    to_send: int
-    sent_per_second: float | None
-
-    @property
-    def left(self) -> int:
-        return max(0, self.to_receive - self.received) + max(0, self.to_send - self.sent)
 
 
 class FlowSample(NamedTuple):
@@ -58,7 +43,7 @@ def planned(moves: Iterable[Move]) -> Flow:
     return flow
 
 
-class Seen(NamedTuple):
+class TrafficSeen(NamedTuple):
     """Moves under way: `copied` as it is; `done` of `total` as the plan counts, by which the whole plan adds up."""
 
     copied: Flow
@@ -66,11 +51,11 @@ class Seen(NamedTuple):
     total: Flow
 
 
-def seen(each: Sequence[PartitionProgress], sizes: ReplicaBytes) -> Seen:
+def seen(each: Sequence[PartitionProgress], sizes: ReplicaBytes) -> TrafficSeen:
     """What is in the ISR has arrived, whatever its size says. Of a topic that has grown since the plan was made, the
     planned bytes are done in the share in which those that there are now have arrived.
     """
-    found = Seen(Flow(Counter(), Counter()), Flow(Counter(), Counter()), Flow(Counter(), Counter()))
+    found = TrafficSeen(Flow(Counter(), Counter()), Flow(Counter(), Counter()), Flow(Counter(), Counter()))
     for one in each:
         added = one.move.added
         if not added:

@@ -24,7 +24,7 @@ class Happenings:
     events: tuple[Event, ...] = ()
 
 
-def noted(before: Happenings, now: float, found: Mapping[str, str]) -> Happenings:
+def events_after(before: Happenings, now: float, found: Mapping[str, str]) -> Happenings:
     """After another look, which has `found` this. A subject is told once, however its words change meanwhile."""
     over = [f"No longer: {_first_sentence(text)}" for subject, text in before.open.items() if subject not in found]
     begun = [text for subject, text in found.items() if subject not in before.open]

@@ -10,7 +10,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
 
 from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.model.amounts_in_words import bytes_in_words, duration_in_words
@@ -63,20 +62,6 @@ class Progress:
     @property
     def finished(self) -> bool:
         return self.partitions_done == self.partitions_total
-
-
-class Sample(NamedTuple):
-    """How many bytes had been copied at a time, in seconds of any clock that does not go back."""
-
-    seconds: float
-    bytes_copied: int
-
-
-class Rate(NamedTuple):
-    """Bytes per second, and the seconds that the rest takes at that rate; None where it cannot be told."""
-
-    bytes_per_second: float | None
-    eta_seconds: float | None
 
 
 def is_complete(move: Move, view: AnyView) -> bool:
@@ -220,24 +205,6 @@ def add_up(each: Sequence[PartitionProgress]) -> Progress:
         refused=tuple(one.move.topic_partition for one in each if one.phase is Phase.REFUSED),
         taken_back=tuple(one.move.topic_partition for one in each if one.phase is Phase.TAKEN_BACK),
     )
-
-
-def rate_and_eta(samples: Sequence[Sample], bytes_total: int, *, window_seconds: float = 60.0) -> Rate:
-    """The rate over the last `window_seconds` of samples, oldest first, and the time left.
-
-    Bytes may fall (truncation, retention, a replica that is copied again): the rate is then 0 and no end can be told.
-    """
-    if not samples:
-        return Rate(None, None)
-    now, copied = samples[-1]
-    start, first = next(sample for sample in samples if sample.seconds >= now - window_seconds)
-    if now <= start:
-        return Rate(None, None)
-    rate = max(0.0, (copied - first) / (now - start))
-    left = max(0, bytes_total - copied)
-    if not left:
-        return Rate(rate, 0.0)
-    return Rate(rate, left / rate if rate > 0 else None)
 
 
 def progress_line(progress: Progress, bytes_per_second: float | None, eta_seconds: float | None) -> str:

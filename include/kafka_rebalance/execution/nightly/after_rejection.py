@@ -14,7 +14,7 @@ AGAIN_AFTER = timedelta(days=14)
 
 
 @dataclass(frozen=True, slots=True)
-class Seen:
+class ClusterState:
     """A cluster at one moment. `skew` is how far the worst broker is off its share, by resource."""
 
     brokers: frozenset[int]
@@ -24,17 +24,19 @@ class Seen:
 
 
 @dataclass(frozen=True, slots=True)
-class Rejection:
+class RejectedState:
     """Who rejected which run and why, and what the cluster was like in that run's snapshot."""
 
     run_id: str
     by: str
     at: datetime
     note: str
-    seen: Seen
+    seen: ClusterState
 
 
-def changed_since(rejection: Rejection, now: Seen, at: datetime, limit: float, words: Mapping[str, str]) -> list[str]:
+def changed_since(
+    rejection: RejectedState, now: ClusterState, at: datetime, limit: float, words: Mapping[str, str]
+) -> list[str]:
     """What is materially different from what was rejected, in words; nothing: it is not proposed again.
 
     `words` names the resources. Only what is past the limit counts as grown.
@@ -57,7 +59,7 @@ def changed_since(rejection: Rejection, now: Seen, at: datetime, limit: float, w
     return changes
 
 
-def not_again(rejection: Rejection) -> str:
+def not_again(rejection: RejectedState) -> str:
     """Why it is not proposed again, and when it will be."""
     note = f' ("{rejection.note}")' if rejection.note else ""
     return (
@@ -68,6 +70,6 @@ def not_again(rejection: Rejection) -> str:
     )
 
 
-def again(rejection: Rejection, changes: list[str]) -> str:
+def again(rejection: RejectedState, changes: list[str]) -> str:
     """What to tell the approver of a proposal that was rejected before."""
     return f"proposed again although {rejection.by} rejected it on {rejection.at:%Y-%m-%d}: {'; '.join(changes)}"

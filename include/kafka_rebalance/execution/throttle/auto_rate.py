@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from kafka_rebalance.documents.proposals.rates import NetworkUse
 from kafka_rebalance.errors import ThrottleRateError
 from kafka_rebalance.execution.throttle.least_rate import LeastRate, Rates, check_rate
 from kafka_rebalance.model.amounts_in_words import bytes_in_words, share_in_words
@@ -68,30 +69,22 @@ def auto_rate(
         return max(lowest, least.bytes_per_second), "the least, since no traffic was measured yet"
     check_rate(max(highest, lowest), least, None)
     use = network_uses(brokers, capacities, now)[0]
+    free = free_bytes_per_second(use)
     why = (
-        f"broker {use.broker} has {bytes_in_words(max(0.0, use.free))}/s left: {share_in_words(NIC_SHARE)} of the "
-        f"{bytes_in_words(use.network)}/s its network takes {use.way}, less {bytes_in_words(use.used)}/s in use"
+        f"broker {use.broker} has {bytes_in_words(max(0.0, free))}/s left: {share_in_words(NIC_SHARE)} of the "
+        f"{bytes_in_words(use.network_bytes_per_second)}/s its network takes {use.way}, less "
+        f"{bytes_in_words(use.used_bytes_per_second)}/s in use"
     )
-    rate = int(min(highest, max(lowest, least.bytes_per_second, use.free)))
-    if rate > use.free:
+    rate = int(min(highest, max(lowest, least.bytes_per_second, free)))
+    if rate > free:
         kept = least.reason if rate == least.bytes_per_second else f"the policy's least is {bytes_in_words(lowest)}/s"
         why = f"{why}; {kept}"
     return rate, why
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkUse:
-    """What one broker's network carries without us, the way of it that has less left; bytes a second."""
-
-    broker: int
-    way: str  # in | out
-    network: float
-    used: float
-
-    @property
-    def free(self) -> float:
-        """Up to NIC_SHARE of the network; negative where more is in use."""
-        return NIC_SHARE * self.network - self.used
+def free_bytes_per_second(use: NetworkUse) -> float:
+    """Up to NIC_SHARE of the network; negative where more is in use."""
+    return NIC_SHARE * use.network_bytes_per_second - use.used_bytes_per_second
 
 
 def network_uses(
@@ -107,8 +100,8 @@ def network_uses(
                 NetworkUse(broker, "in", capacity.nic_in_bytes_per_second or 0.0, idle.bytes_in),
                 NetworkUse(broker, "out", capacity.nic_out_bytes_per_second or 0.0, idle.bytes_out),
             )
-            found.append(min(ways, key=lambda use: use.free))
-    return tuple(sorted(found, key=lambda use: (use.free, use.broker)))
+            found.append(min(ways, key=free_bytes_per_second))
+    return tuple(sorted(found, key=lambda use: (free_bytes_per_second(use), use.broker)))
 
 
 def _has_network(capacity: BrokerCapacity | None) -> bool:

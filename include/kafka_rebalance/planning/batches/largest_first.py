@@ -25,7 +25,7 @@ _GROWTH = 1.005  # what a batch may outlast the partition that opened it by, so 
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
+class FillOrder:
     """A way to fill batches. Which is best depends on what is short: bytes, copies, or time for what is early."""
 
     # All of what is early is put into batches before the rest. Otherwise the largest are, early or not, and what is
@@ -76,8 +76,8 @@ def pieces(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints) -
     return found
 
 
-def filled(
-    settings: Settings, transfers: Transfers, found: Sequence[Piece], ranks: Ints, work: Work, way: Way, aim: int
+def filled_batches(
+    settings: Settings, transfers: Transfers, found: Sequence[Piece], ranks: Ints, work: Work, way: FillOrder, aim: int
 ) -> Ints:
     """[move] The batch, from 0, of each of these pieces, put in one after the other; 0 for all other moves.
 
@@ -102,7 +102,7 @@ class _Filling:
     """Batches while they are being filled: what is left of each broker's bytes and copies, in and out."""
 
     def __init__(
-        self, settings: Settings, tightness: Floats, work: Work, way: Way, aim: int, early_per_batch: int
+        self, settings: Settings, tightness: Floats, work: Work, way: FillOrder, aim: int, early_per_batch: int
     ) -> None:
         """`tightness` is [end], how much the room of each counts."""
         self.settings, self.work, self.way, self.early_per_batch = settings, work, way, early_per_batch

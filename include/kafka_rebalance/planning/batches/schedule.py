@@ -7,12 +7,12 @@ A batch lasts as long as its busiest broker. So it is filled with what fits besi
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.timetable import Timetable
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.batches.batch_order import (
@@ -25,17 +25,17 @@ from kafka_rebalance.planning.batches.batch_order import (
     peak_fraction,
 )
 from kafka_rebalance.planning.batches.controller_bytes import Rewrites, Work, bytes_by_batch, partitions_per_batch
-from kafka_rebalance.planning.batches.largest_first import Way, filled, pieces
+from kafka_rebalance.planning.batches.largest_first import FillOrder, filled_batches, pieces
 from kafka_rebalance.planning.batches.shorter_batches import levelled
 from kafka_rebalance.planning.batches.timetable import timetable
 from kafka_rebalance.planning.batches.transfers import Transfers
 from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_meanwhile
 
-_WAYS = (Way(True, True, 0.5, 0.5), Way(True, False, 1.0, 1.0), Way(True, False, 0.25, 0.0))
-_WAYS_OF_MANY = (Way(True, False, 1.0, 0.25),)  # each takes as long as the others
+_WAYS = (FillOrder(True, True, 0.5, 0.5), FillOrder(True, False, 1.0, 1.0), FillOrder(True, False, 0.25, 0.0))
+_WAYS_OF_MANY = (FillOrder(True, False, 1.0, 0.25),)  # each takes as long as the others
 _MANY = 20_000  # moves
-_EARLY_SPREAD = Way(False, False, 1.0, 0.25)
+_EARLY_SPREAD = FillOrder(False, False, 1.0, 0.25)
 _EARLY_WORTH = 1.03  # what all batches may last longer in all for what is early to come as early as it can
 _NEAR = 1.02  # of the bound: no further trial
 # Of the partitions that a batch may have, so many are aimed at: with room for more, long batches are filled better.
@@ -54,7 +54,7 @@ class Schedule:
     disks: DiskUse
     peak_disk_fraction: float | None
     controller_bytes: int  # of znodes that the controller rewrites in the batch in which it rewrites most
-    timetable: Mapping[str, Any]  # see there
+    timetable: Timetable
 
 
 def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats, sizes: Rewrites) -> Schedule:
@@ -101,10 +101,10 @@ def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, 
     bound = float(np.concatenate(transfers.totals()).max())
     found = pieces(settings, transfers, moves, ranks)
 
-    def in_way(way: Way) -> tuple[Ints, float]:
+    def in_way(way: FillOrder) -> tuple[Ints, float]:
         """([move] batch, how long they last in all)"""
         work = Work(sizes, 1, settings.partitions_per_batch)
-        batch = filled(settings, transfers, found, ranks, work, way, aim)
+        batch = filled_batches(settings, transfers, found, ranks, work, way, aim)
         return batch, _length(transfers, moves, batch)
 
     best, least = moves, math.inf

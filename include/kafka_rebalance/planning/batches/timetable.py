@@ -7,10 +7,11 @@ the shares stay true when somebody approves another one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.candidate_figures import HeldUp, HeldUpTopic
+from kafka_rebalance.documents.proposals.timetable import BatchSlot, Timetable
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Floats, Ints
@@ -20,8 +21,8 @@ SLOTS = 60  # equal parts of the plan's time
 TOPICS_LISTED = 50
 
 
-def timetable(brokers: Ints, batch: Ints, received: Floats, sent: Floats) -> dict[str, Any]:
-    """`timetable` of a candidate in proposals.json, plain JSON: the brokers with most to do, and the first batches.
+def timetable(brokers: Ints, batch: Ints, received: Floats, sent: Floats) -> Timetable:
+    """The brokers with most to do, and the first batches.
 
     `brokers` are ids, `batch` is [move] from 0, `received` and `sent` are [batch, broker] bytes. A broker's lanes are
     [slot] shares of the throttle that it uses; `busy` is the share of the time in which it is the one that is waited
@@ -38,9 +39,9 @@ def timetable(brokers: Ints, batch: Ints, received: Floats, sent: Floats) -> dic
     lanes = {name: overlap @ (amounts[:, listed] * per_second) for name, amounts in (("in", received), ("out", sent))}
     ends = np.cumsum(lasts)
     moves = np.bincount(batch, minlength=len(lasts))
-    return {
-        "broker_count": int((total > 0).sum()),
-        "brokers": [
+    return Timetable(
+        int((total > 0).sum()),
+        tuple(
             {
                 "broker": int(brokers[one]),
                 "received_bytes": int(received[:, one].sum()),
@@ -48,24 +49,24 @@ def timetable(brokers: Ints, batch: Ints, received: Floats, sent: Floats) -> dic
                 "first_batch": int(works[:, one].argmax()) + 1,
                 "last_batch": len(lasts) - int(works[::-1, one].argmax()),
                 "busy": _share(float(busier[:, one].sum()), whole),
-                "in": lanes["in"][:, position].round(3).tolist(),
-                "out": lanes["out"][:, position].round(3).tolist(),
+                "in": tuple(lanes["in"][:, position].round(3).tolist()),
+                "out": tuple(lanes["out"][:, position].round(3).tolist()),
             }
             for position, one in enumerate(listed)
-        ],
-        "batch_count": len(lasts),
-        "batches": [
-            {
-                "number": number + 1,
-                "partitions": int(moves[number]),
-                "bytes": int(received[number].sum()),
-                "begins": _share(float(ends[number] - lasts[number]), whole),
-                "lasts": _share(float(lasts[number]), whole),
-                "busiest": int(brokers[busier[number].argmax()]) if lasts[number] else None,
-            }
+        ),
+        len(lasts),
+        tuple(
+            BatchSlot(
+                number + 1,
+                int(moves[number]),
+                int(received[number].sum()),
+                _share(float(ends[number] - lasts[number]), whole),
+                _share(float(lasts[number]), whole),
+                int(brokers[busier[number].argmax()]) if lasts[number] else None,
+            )
             for number in range(min(BATCHES_LISTED, len(lasts)))
-        ],
-    }
+        ),
+    )
 
 
 def _overlap(lasts: Floats, whole: float) -> Floats:
@@ -83,7 +84,7 @@ def _share(part: float, whole: float) -> float:
     return round(part / whole, 6) if whole else 0.0
 
 
-def held_up(moves: Sequence[Move]) -> dict[str, Any]:
+def held_up(moves: Sequence[Move]) -> HeldUp:
     """Topics that can be neither expanded nor deleted while their batches run: those with most moves, and how many.
 
     Kafka refuses to add partitions to a topic that is being reassigned (AdminManager.createPartitions:
@@ -93,11 +94,8 @@ def held_up(moves: Sequence[Move]) -> dict[str, Any]:
     for move in moves:
         batches.setdefault(move.topic_partition.topic, []).append(move.batch)
     most = sorted(batches, key=lambda topic: (-len(batches[topic]), topic))[:TOPICS_LISTED]
-    return {
-        "topics": len(batches),
-        "internal": sorted(INTERNAL_TOPICS & batches.keys()),
-        "listed": [
-            {"topic": t, "partitions": len(batches[t]), "first_batch": min(batches[t]), "last_batch": max(batches[t])}
-            for t in most
-        ],
-    }
+    return HeldUp(
+        len(batches),
+        tuple(sorted(INTERNAL_TOPICS & batches.keys())),
+        tuple(HeldUpTopic(topic, len(batches[topic]), min(batches[topic]), max(batches[topic])) for topic in most),
+    )

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.candidate_figures import FurtherRuns, LessEven, MoveGroup, Range, Score
 from kafka_rebalance.documents.proposals.move_reason import encode_reasons
 from kafka_rebalance.model.candidate import Candidate, Move, Status, candidate_digest
 from kafka_rebalance.planning.batches.batch_order import DiskUse, ranks_of
@@ -17,7 +18,7 @@ from kafka_rebalance.planning.batches.timetable import held_up
 from kafka_rebalance.planning.bounds.simple_bound import makespan_bound, moved_bytes_bound
 from kafka_rebalance.planning.bounds.targets import leader_targets
 from kafka_rebalance.planning.describe.log_dir_peaks import log_dir_peaks
-from kafka_rebalance.planning.describe.move_reasons import MoveGroup, Reasons, move_groups, rack_limits
+from kafka_rebalance.planning.describe.move_reasons import Reasons, move_groups, rack_limits
 from kafka_rebalance.planning.describe.planned_elections import Ending, ending
 from kafka_rebalance.planning.describe.shortfall import (
     Held,
@@ -29,16 +30,16 @@ from kafka_rebalance.planning.describe.shortfall import (
 )
 from kafka_rebalance.planning.describe.status_and_note import (
     above_words,
+    note_sentence,
     off_words,
     peak_note,
-    sentence,
     status_and_notes,
     too_large_words,
 )
 from kafka_rebalance.planning.describe.stays_behind import stays_behind
 from kafka_rebalance.planning.describe.way_back import batch_of_rows, way_back
 from kafka_rebalance.planning.describe.worst_case import worst_case
-from kafka_rebalance.planning.evenness.scores import Score, scores
+from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, led_first, replication, widened
 from kafka_rebalance.planning.problem.loads import DISK, LEADERS, REPLICAS, all_loads, bytes_out, loads_now, shares
 from kafka_rebalance.planning.rules.crowding import Crowding
@@ -48,22 +49,6 @@ from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.search.placement import Limit
 
 _ROUNDING = 1e-6
-
-
-@dataclass(frozen=True, slots=True)
-class LessEven:
-    """The metric in which a plan's end is most less even than the cluster is."""
-
-    metric: str
-    before: Score
-    after: Score
-
-    def to_mapping(self) -> dict[str, Any]:
-        """`less_even` of a candidate in proposals.json."""
-        return {"metric": self.metric} | {
-            phase: {"lowest": score.min_over_mean, "highest": score.max_over_mean}
-            for phase, score in (("before", self.before), ("after", self.after))
-        }
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -104,7 +89,7 @@ class DescribedCandidate:
             return None
         before, after = self.scores_before, self.scores_after
         metric = max(after, key=lambda one: _spread(after[one]) - _spread(before[one]))
-        return LessEven(metric, before[metric], after[metric])
+        return LessEven(metric, _range(before[metric]), _range(after[metric]))
 
 
 def infeasible(problem: Problem, name: str, note: str) -> DescribedCandidate:
@@ -166,7 +151,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
     status, notes = status_and_notes(problem, found, end, off, int(is_broken.sum()))
     notes += peak_note(problem, planned.peak_disk_fraction, used)
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), planned.moves)
-    candidate = Candidate(name, digest, status, planned.moves, sentence(notes), summary)
+    candidate = Candidate(name, digest, status, planned.moves, note_sentence(notes), summary)
     staying = stays_behind(problem, found.replicas, moves_replicas=found.goal.moves_replicas)
     return DescribedCandidate(
         candidate,
@@ -185,7 +170,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         rack_limits(problem, found.rule, reachable),
         consequences(problem, found.replicas, planned.moves)
         | {"timetable": planned.timetable, "further_runs": _further_runs(problem, found, asked, reached, after)}
-        | {"stays_behind": [one.to_mapping() for one in staying]},
+        | {"stays_behind": staying},
     )
 
 
@@ -199,11 +184,12 @@ def shortfall_now(problem: Problem, found: FoundLists) -> Shortfall:
 
 def _further_runs(
     problem: Problem, found: FoundLists, asked: Held, reached: Shortfall, after: Floats
-) -> dict[str, int] | None:
+) -> FurtherRuns | None:
     """Of a plan that `max_bytes` stopped short of the tolerance: an estimate of bytes and runs still to come."""
     if reached.is_met or Limit.BYTES not in found.budget.reached or not problem.settings.max_bytes:
         return None
-    return {"bytes": (left := bytes_left(problem, asked, after[:, DISK])), "runs": runs_for(problem, left)}
+    left = bytes_left(problem, asked, after[:, DISK])
+    return FurtherRuns(runs_for(problem, left), left)
 
 
 def _summary(
@@ -273,11 +259,11 @@ def _moves(
 
 
 def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dict[str, Any]:
-    """Keys of the candidate in proposals.json, plain JSON. `replicas` are the lists in the end; moves have a batch."""
+    """Keys of the candidate in proposals.json. `replicas` are the lists in the end; moves have a batch."""
     moves = [move for move in moves if not move.is_election]  # an election moves nothing and holds up nothing
     batch = batch_of_rows(problem, moves)
     return {
-        "worst_case": worst_case(problem, replicas, batch).to_mapping(),
+        "worst_case": worst_case(problem, replicas, batch),
         "way_back": way_back(problem, replicas, batch),
         "held_up": held_up(moves),
         "log_dirs": log_dir_peaks(problem, replicas, batch),
@@ -306,6 +292,10 @@ def _bytes_bound(problem: Problem, found: FoundLists, before: Floats, after: Flo
     most = max(1 + goal.tolerance, float(reached.max(initial=1.0)))
     same_factor = bool((found.wanted == replication(problem.replicas)).all())
     return moved_bytes_bound(before, (target * least, target * most), here, needed, same_factor=same_factor)
+
+
+def _range(score: Score) -> Range:
+    return Range(score.min_over_mean, score.max_over_mean)
 
 
 def _spread(score: Score) -> float:

@@ -10,10 +10,10 @@ import math
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.log_dir_peaks import LogDirPeak, LogDirPeaks
 from kafka_rebalance.kafka.log_dir_choice import arrivals
 from kafka_rebalance.planning.problem.arrays import Ints, Problem, added
 
@@ -33,8 +33,8 @@ class _Dir:
     variance: float = 0.0
 
 
-def log_dir_peaks(problem: Problem, replicas: Ints, batch: Ints) -> dict[str, Any]:
-    """`log_dirs` of a candidate in proposals.json, plain JSON: the LISTED dirs that may get fullest, and how many
+def log_dir_peaks(problem: Problem, replicas: Ints, batch: Ints) -> LogDirPeaks:
+    """The LISTED dirs that may get fullest, and how many
     there are, of brokers with several that receive replicas.
 
     `replicas` are the lists in the end; `batch` is [partition row], 0: it does not move. Full is against their sizes
@@ -42,7 +42,7 @@ def log_dir_peaks(problem: Problem, replicas: Ints, batch: Ints) -> dict[str, An
     """
     contents = problem.dir_contents
     if not contents.path:
-        return {"count": 0, "listed": []}
+        return LogDirPeaks()
     by_broker: dict[int, list[_Dir]] = defaultdict(list)
     counts = np.bincount(contents.holding[contents.holding >= 0], minlength=len(contents.path))
     for number, broker in enumerate(contents.broker.tolist()):
@@ -62,21 +62,21 @@ def log_dir_peaks(problem: Problem, replicas: Ints, batch: Ints) -> dict[str, An
         return unknown, -one.peak[1] / (1 if unknown else max(1.0, total[one.number])), one.number
 
     found.sort(key=rank)
-    return {
-        "count": len(found),
-        "listed": [
-            {
-                "broker": int(problem.brokers[contents.broker[one.number]]),
-                "path": contents.path[one.number],
-                "total_bytes": int(total[one.number]) if not math.isnan(total[one.number]) else None,
-                "used_bytes": int(contents.used_bytes[one.number]),
-                "expected_bytes": int(one.peak[0]),
-                "nine_of_ten_bytes": int(one.peak[1]),
-                "batch": one.peak[2],
-            }
+    return LogDirPeaks(
+        len(found),
+        tuple(
+            LogDirPeak(
+                int(problem.brokers[contents.broker[one.number]]),
+                contents.path[one.number],
+                int(total[one.number]) if not math.isnan(total[one.number]) else None,
+                int(contents.used_bytes[one.number]),
+                int(one.peak[0]),
+                int(one.peak[1]),
+                one.peak[2],
+            )
             for one in found[:LISTED]
-        ],
-    }
+        ),
+    )
 
 
 Change = tuple[int, int, list[float], list[tuple[int, float]]]

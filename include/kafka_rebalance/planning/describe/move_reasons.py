@@ -6,10 +6,10 @@ A share is the reachable one: what the broker would carry if all were as even as
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.candidate_figures import MoveGroup
 from kafka_rebalance.documents.proposals.move_reason import MoveReason, ReasonKind, multiple_in_words
 from kafka_rebalance.model.amounts_in_words import bytes_in_words
 from kafka_rebalance.model.candidate import Move
@@ -107,15 +107,6 @@ def _receiving(problem: Problem, after: Ints) -> tuple[list[bool], list[bool]]:
     leads = after[:, 0] != before[:, 0]
     found = [np.bincount(held, minlength=brokers) > 0 for held in (after[new], after[leads, 0])]
     return found[0].tolist(), found[1].tolist()
-
-
-@dataclass(frozen=True, slots=True)
-class MoveGroup:
-    """Moves that take from one broker, or bring to it, in a sentence."""
-
-    text: str
-    moves: int
-    bytes: int  # that they delete there, or bring
 
 
 def move_groups(

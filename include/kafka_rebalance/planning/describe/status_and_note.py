@@ -177,7 +177,7 @@ def peak_note(problem: Problem, peak: float | None, used: Floats) -> list[str]:
     ]
 
 
-def sentence(notes: Sequence[str]) -> str:
+def note_sentence(notes: Sequence[str]) -> str:
     text = "; ".join(notes)
     return f"{text[0].upper()}{text[1:]}." if text else ""
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.candidate_figures import WayBack
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Ints, Problem, added
 
@@ -22,7 +22,7 @@ def batch_of_rows(problem: Problem, moves: Sequence[Move]) -> Ints:
     return batch
 
 
-def way_back(problem: Problem, replicas: Ints, batch: Ints) -> dict[str, Any]:
+def way_back(problem: Problem, replicas: Ints, batch: Ints) -> WayBack:
     """What it would take to go back once all is done: bytes to copy, and seconds by the same batches and throttle.
 
     Nothing is left of an old replica once its batch is over, so each is copied again, by the leader that is then.
@@ -37,7 +37,4 @@ def way_back(problem: Problem, replicas: Ints, batch: Ints) -> dict[str, Any]:
     sent = np.bincount(number * brokers + after[:, 0], size * missing.sum(axis=1), cells)
     busiest = float(np.maximum(received, sent).reshape(-1, brokers).max(axis=1).sum())
     throttle = problem.settings.throttle_bytes_per_second
-    return {
-        "bytes": int((size * missing.sum(axis=1)).sum()),
-        "seconds": round(busiest / throttle, 3) if throttle else None,
-    }
+    return WayBack(int((size * missing.sum(axis=1)).sum()), round(busiest / throttle, 3) if throttle else None)

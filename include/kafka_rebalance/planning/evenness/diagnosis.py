@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.diagnosis import BrokerShare, Diagnosis, FirstFull, FullestDisk, Leaving, Off
 from kafka_rebalance.planning.evenness.scores import ratios
 from kafka_rebalance.planning.problem.arrays import Floats, Problem
 from kafka_rebalance.planning.problem.loads import DISK, METRICS, known_metrics, loads_now, shares
@@ -13,63 +14,52 @@ from kafka_rebalance.planning.rules.disk_limits import sized_disks, used_bytes
 from kafka_rebalance.planning.rules.rack_rule import broken_now
 
 
-def outlook(problem: Problem) -> dict[str, Any]:
-    """`outlook` of proposals.json, plain JSON.
-
-    Off are brokers beyond the settings' tolerance of their share. A disk fills up at the growth that the ledger's
-    samples show; where it has none, or nothing grows, `first_full` is null.
+def outlook(problem: Problem) -> Diagnosis:
+    """Off are brokers beyond the settings' tolerance of their share. A disk fills up at the growth that the ledger's
+    samples show; where it has none, or nothing grows, `first_full` is None.
     """
     loads, share = loads_now(problem), shares(problem)
-    return {
-        "tolerance": problem.settings.tolerance,
-        "off": _off(problem, ratios(loads, share)),
-        "rack_violations": broken_now(problem),
-        "fullest_disk": _fullest(problem),
-        "first_full": _first_full(problem),
-        "leaving": _leaving(problem, loads),
-    }
+    return Diagnosis(
+        problem.settings.tolerance,
+        tuple(_off(problem, ratios(loads, share))),
+        broken_now(problem),
+        _fullest(problem),
+        _first_full(problem),
+        _leaving(problem, loads),
+    )
 
 
-def _off(problem: Problem, relative: Floats) -> list[dict[str, Any]]:
+def _off(problem: Problem, relative: Floats) -> Iterator[Off]:
     """One entry a metric that is known, in the order of METRICS; `relative` is [broker, metric] of the fair share."""
     stays, tolerance = problem.staying, problem.settings.tolerance
-    found = []
     for metric in known_metrics(problem):
         column = relative[:, METRICS.index(metric)]
         highest = int(np.where(stays, column, -np.inf).argmax())
         lowest = int(np.where(stays, column, np.inf).argmin())
-        found.append(
-            {
-                "metric": metric,
-                "above": int((stays & (column > 1 + tolerance)).sum()),
-                "below": int((stays & (column < 1 - tolerance)).sum()),
-                "highest": _at(problem, highest, float(column[highest])),
-                "lowest": _at(problem, lowest, float(column[lowest])),
-            }
+        yield Off(
+            metric,
+            int((stays & (column > 1 + tolerance)).sum()),
+            int((stays & (column < 1 - tolerance)).sum()),
+            _at(problem, highest, float(column[highest])),
+            _at(problem, lowest, float(column[lowest])),
         )
-    return found
 
 
-def _at(problem: Problem, broker: int, share: float) -> dict[str, Any]:
-    return {"broker": int(problem.brokers[broker]), "share": round(share, 4) if np.isfinite(share) else None}
+def _at(problem: Problem, broker: int, share: float) -> BrokerShare:
+    return BrokerShare(int(problem.brokers[broker]), round(share, 4) if np.isfinite(share) else None)
 
 
-def _fullest(problem: Problem) -> dict[str, Any] | None:
+def _fullest(problem: Problem) -> FullestDisk | None:
     capacity, known = problem.disk_capacity, sized_disks(problem)
     if not known.any():
         return None
     used = used_bytes(problem)
     fullness = np.divide(used, capacity, out=np.full(len(used), -1.0), where=known)
     fullest = int(fullness.argmax())
-    return {
-        "broker": int(problem.brokers[fullest]),
-        "used_bytes": int(used[fullest]),
-        "capacity_bytes": int(capacity[fullest]),
-    }
+    return FullestDisk(int(problem.brokers[fullest]), int(used[fullest]), int(capacity[fullest]))
 
 
-def _first_full(problem: Problem) -> dict[str, Any] | None:
-    """The disk that is full first, if its partitions go on growing as they did."""
+def _first_full(problem: Problem) -> FirstFull | None:
     capacity, growth = problem.disk_capacity, problem.growth_bytes_per_day
     if growth is None:
         return None
@@ -81,19 +71,12 @@ def _first_full(problem: Problem) -> dict[str, Any] | None:
         return None
     days = np.divide(left, by_broker, out=np.full(len(left), np.inf), where=grows)
     first = int(days.argmin())
-    return {
-        "broker": int(problem.brokers[first]),
-        "days": round(float(days[first]), 1),
-        "growth_bytes_per_day": round(float(by_broker[first])),
-    }
+    return FirstFull(int(problem.brokers[first]), round(float(days[first]), 1), round(float(by_broker[first])))
 
 
-def _leaving(problem: Problem, loads: Floats) -> dict[str, Any] | None:
+def _leaving(problem: Problem, loads: Floats) -> Leaving | None:
     leaving = problem.leaving & (loads[:, 0] > 0)
     if not leaving.any():
         return None
-    return {
-        "brokers": problem.brokers[leaving].tolist(),
-        "replicas": int(loads[leaving, 0].sum()),
-        "bytes": int(loads[leaving, DISK].sum()),
-    }
+    brokers = tuple(problem.brokers[leaving].tolist())
+    return Leaving(brokers, int(loads[leaving, 0].sum()), int(loads[leaving, DISK].sum()))

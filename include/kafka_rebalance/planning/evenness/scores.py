@@ -3,22 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.candidate_figures import Score
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Problem, widened
 from kafka_rebalance.planning.problem.loads import METRICS, all_loads, known_metrics, loads_now, shares
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """One metric over the brokers that stay, as multiples of the share each should carry. 1, 1, 0 is even."""
-
-    max_over_mean: float
-    min_over_mean: float
-    cv: float
 
 
 def ratios(loads: Floats, shares: Floats) -> Floats:

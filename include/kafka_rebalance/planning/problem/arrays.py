@@ -5,13 +5,12 @@ Brokers and topics are indices; -1 in `replicas` is the end of a shorter list. L
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from kafka_rebalance.documents.proposals.history_used import HistoryUsed
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 
@@ -77,7 +76,7 @@ class Problem:
     networks: Floats  # [broker, (in, out)] bytes a second; NaN where unknown
     lasting_bytes: Ints | None = None  # of size_bytes, what retention will have left; None: all of it
     growth_bytes_per_day: Floats | None = None  # of one replica, by the ledger's samples; 0 where they do not reach
-    history: Mapping[str, Any] | None = None  # what the ledger's samples gave to this problem
+    history: HistoryUsed | None = None  # what the ledger's samples gave to this problem
 
     @property
     def relocatable(self) -> Bools:

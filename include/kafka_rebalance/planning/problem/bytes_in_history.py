@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.history_used import HistoryUsed, RatesFrom
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, replication
 
 # What is too little to tell a 95th percentile from chance: of a day, night and noon have to be in it.
@@ -21,15 +21,6 @@ MIN_INTERVALS, MIN_SECONDS = 5, 86_400.0
 TOPICS_NAMED, FILES_NAMED = 50, 5
 
 _SECOND_US = 1_000_000
-
-
-class RateFrom(StrEnum):
-    """Where a partition's bytes in come from; the values stand in proposals.json."""
-
-    HISTORY = "history"  # samples of the ledger
-    SNAPSHOT = "snapshot"
-    TOPIC = "topic"  # estimated from other partitions of the topic
-    CLUSTER = "cluster"  # estimated from other partitions of the cluster
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,13 +83,13 @@ def with_history(problem: Problem, retention: Retention, history: History) -> Pr
     rates[enough] = history.bytes_in[at[enough]]
     rates, by_topic, by_cluster = _estimated(problem, rates, enough | own)
     lasting = _lasting(problem, retention, history, at, enough)
-    account = {
+    account = HistoryUsed(
         **_samples(problem, history, at),
         **_coverage(problem, enough, own, by_topic, by_cluster),
-        "at_least": int((enough & retention.compacts).sum()),
-        "expiring_partitions": int((lasting < problem.size_bytes).sum()),
-        "expiring_bytes": int(((problem.size_bytes - lasting) * replication(problem.replicas)).sum()),
-    }
+        at_least=int((enough & retention.compacts).sum()),
+        expiring_partitions=int((lasting < problem.size_bytes).sum()),
+        expiring_bytes=int(((problem.size_bytes - lasting) * replication(problem.replicas)).sum()),
+    )
     known = bool((enough | own).any())
     return replace(
         problem,
@@ -111,12 +102,14 @@ def with_history(problem: Problem, retention: Retention, history: History) -> Pr
 
 def describe_history(problem: Problem) -> str:
     """One line on a problem's history."""
-    account = problem.history or {}
-    given = account["partitions"]
+    account = problem.history
+    if account is None:
+        return ""
+    given = account.partitions
     return (
-        f"history: {account['samples']:,} samples over {account['days']} days give bytes in of "
-        f"{given['history']:,} partitions; {given['snapshot']:,} are the snapshot's, "
-        f"{given['topic'] + given['cluster']:,} estimated; {account['unreadable_files']:,} files gave no sample"
+        f"history: {account.samples:,} samples over {account.days} days give bytes in of "
+        f"{given.history:,} partitions; {given.snapshot:,} are the snapshot's, "
+        f"{given.topic + given.cluster:,} estimated; {account.unreadable_files:,} files gave no sample"
     )
 
 
@@ -208,7 +201,7 @@ def _samples(problem: Problem, history: History, at: Ints) -> dict[str, Any]:
         "last_at": _time(int(last.max())) if known else None,
         "growth_bytes_per_day": round(float(by_day.sum())),
         "unreadable_files": len(history.unreadable),
-        "unreadable_first": list(history.unreadable[:FILES_NAMED]),
+        "unreadable_first": history.unreadable[:FILES_NAMED],
     }
 
 
@@ -230,26 +223,21 @@ def _coverage(problem: Problem, measured: Bools, own: Bools, by_topic: Bools, by
     """Where the bytes in come from: counts, shares, and the topics of which partitions had to be estimated."""
     held = problem.size_bytes * replication(problem.replicas)
     total = int(held.sum())
-    topics = []
-    for how, rows in ((RateFrom.TOPIC, by_topic), (RateFrom.CLUSTER, by_cluster)):
+    topics: list[Mapping[str, str | int]] = []
+    for how, rows in (("topic", by_topic), ("cluster", by_cluster)):
         counts = np.bincount(problem.topic[rows], minlength=len(problem.topics))
         topics += [
             {"topic": problem.topics[number], "partitions": int(counts[number]), "from": how}
             for number in np.flatnonzero(counts).tolist()
         ]
     return {
-        "partitions": {
-            RateFrom.HISTORY: int(measured.sum()),
-            RateFrom.SNAPSHOT: int(own.sum()),
-            RateFrom.TOPIC: int(by_topic.sum()),
-            RateFrom.CLUSTER: int(by_cluster.sum()),
-        },
+        "partitions": RatesFrom(*(int(rows.sum()) for rows in (measured, own, by_topic, by_cluster))),
         "share_of_partitions": round(float(measured.mean()), 4),
         "share_of_bytes": round(int(held[measured].sum()) / total, 4) if total else 0.0,
         "estimated_topics": len(topics),
-        "estimated_first": topics[:TOPICS_NAMED],
+        "estimated_first": tuple(topics[:TOPICS_NAMED]),
     }
 
 
-def _time(microseconds: int) -> str:
-    return datetime.fromtimestamp(microseconds // _SECOND_US, UTC).isoformat(timespec="seconds")
+def _time(microseconds: int) -> datetime:
+    return datetime.fromtimestamp(microseconds // _SECOND_US, UTC)

@@ -7,13 +7,15 @@ from dataclasses import dataclass
 import numpy as np
 
 from kafka_rebalance.documents.proposals.move_reason import MoveReason
+from kafka_rebalance.planning.bounds.bands import Bands, filled_bands
 from kafka_rebalance.planning.bounds.targets import reachable_targets, within_disks
-from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem
+from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.problem.loads import DISK, REPLICAS, replica_loads, replica_weights, shares
+from kafka_rebalance.planning.rules.crowding import Crowding
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_in_the_end
 from kafka_rebalance.planning.rules.goals import Goal
 from kafka_rebalance.planning.rules.rack_rule import RackRule, rack_rule
-from kafka_rebalance.planning.search.placement import Budget
+from kafka_rebalance.planning.search.placement import Budget, Placement
 from kafka_rebalance.planning.search.relieve import Relief, relief_of
 
 
@@ -72,3 +74,42 @@ class FoundLists:
     reasons: tuple[MoveReason, ...] = ()  # of every move, where the lists were not searched
     notes: tuple[str, ...] = ()  # on where the lists come from
     off: float = 0.0  # squared distance of the replica metrics to their bands
+
+
+def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budget: Budget) -> Placement:
+    """The lists as something to search. `origin` is where each replica was, `pinned` which may not be moved again."""
+    problem = frame.problem
+    held = np.maximum(replicas, 0)
+    free = problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held] & ~pinned
+    return Placement(
+        replicas,
+        origin,
+        frame.weights,
+        problem.size_bytes,
+        problem.size_bytes / frame.scale[DISK] if frame.scale[DISK] > 0 else np.zeros(len(replicas)),
+        frame.rule,
+        free,
+        problem.receivers,
+        frame.disk_limit,
+        Crowding(replicas, problem.topic, frame.topic_shares),
+        budget,
+    )
+
+
+def search_bands(frame: Frame, placement: Placement, slack: float, tolerance: float | None = None) -> Bands:
+    """The bands to drive the search to, from where the placement is now; by default those of the goal's tolerance."""
+    problem, goal, loads = frame.problem, frame.goal, placement.loads
+    if frame.relief is not None:
+        return Bands(np.zeros_like(frame.targets), frame.relief.high)
+    receivers = problem.receivers
+    on_leaving = np.where(problem.leaving[:, None], loads - frame.targets, 0.0)
+    groups = [receivers & mask for mask, _ in placement.groups]
+    extra = np.array([on_leaving[mask].sum(axis=0) for mask, _ in placement.groups])
+    return filled_bands(
+        frame.targets,
+        loads,
+        groups,
+        goal.tolerance if tolerance is None else tolerance,
+        np.maximum(0, extra.reshape(-1, loads.shape[1])),
+        slack,
+    )

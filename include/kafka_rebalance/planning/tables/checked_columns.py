@@ -21,7 +21,7 @@ _LOG_DIR = pa.struct([("path", pa.string()), ("total_bytes", pa.int64()), ("usab
 
 
 @dataclass(frozen=True, slots=True)
-class LogDir:
+class LogDirRow:
     """One log directory of a broker; None: not reported."""
 
     path: str
@@ -192,13 +192,15 @@ class Columns:
             )
         return found
 
-    def log_dirs(self) -> list[tuple[LogDir, ...]]:
+    def log_dirs(self) -> list[tuple[LogDirRow, ...]]:
         """[row] The optional column `log_dirs`, sorted by path."""
         column = self._column("log_dirs", required=False)
         if column is None or pa.types.is_null(column.type):
             return [()] * self.table.num_rows
         found = self._read(self._cast(column, "log_dirs", pa.list_(_LOG_DIR)), "log_dirs")
-        rows = [tuple(sorted((LogDir(**one) for one in row or () if one), key=lambda d: d.path or "")) for row in found]
+        rows = [
+            tuple(sorted((LogDirRow(**one) for one in row or () if one), key=lambda d: d.path or "")) for row in found
+        ]
         for one in (one for row in rows for one in row):
             for amount in (one.total_bytes, one.usable_bytes):
                 if amount is not None and not 0 <= amount <= LARGEST_AMOUNT:

@@ -14,9 +14,9 @@ from kafka_rebalance.documents.storage import Folder, make_folder, write_whole
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.planning.problem.arrays import Ints, Problem
-from kafka_rebalance.planning.problem.history import History, Retention, with_history
+from kafka_rebalance.planning.problem.bytes_in_history import History, Retention, with_history
 from kafka_rebalance.planning.tables.checked_columns import Columns
-from kafka_rebalance.planning.tables.parquet_files import PART, parquet_table, read_file
+from kafka_rebalance.planning.tables.parquet_files import PART, parquet_table, read_parquet
 from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
 
 HISTORY = "history"  # the folder, beside moves and scores
@@ -80,7 +80,7 @@ def read_retention(snapshot_folder: Folder) -> Retention:
 def _partitions(snapshot_folder: Folder) -> tuple[Columns, Ints]:
     """The table `partitions`, and the order in which a problem has its rows."""
     where = f"{snapshot_folder}/{PARTITIONS}"
-    columns = Columns(parquet_table(read_file(snapshot_folder, PARTITIONS), where), where)
+    columns = Columns(parquet_table(read_parquet(snapshot_folder, PARTITIONS), where), where)
     return columns, np.lexsort((columns.integers("partition"), columns.names("topic")[1]))
 
 

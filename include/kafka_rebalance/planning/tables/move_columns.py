@@ -14,7 +14,13 @@ from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.planning.problem.arrays import Bools, Ints
-from kafka_rebalance.planning.tables.result_tables import MOVES_SCHEMA, check_digest, move_of, move_row, moves_table
+from kafka_rebalance.planning.tables.result_tables import (
+    MOVES_SCHEMA,
+    check_moves_digest,
+    move_of,
+    move_row,
+    moves_table,
+)
 
 COLUMNS = pa.schema([field for field in MOVES_SCHEMA if field.name != "candidate"])
 
@@ -31,7 +37,7 @@ def read_moves(run_folder: Folder, proposals: Mapping[str, Any], name: str) -> p
     table = found.filter(pc.equal(found["candidate"], name)).select(COLUMNS.names).combine_chunks()
     entry = next(candidate for candidate in proposals["candidates"] if candidate["name"] == name)
     digest = moves_digest(name, proposals["snapshot_digest"], proposals["settings"], table)
-    check_digest(run_folder, entry, digest)
+    check_moves_digest(run_folder, name, str(entry["digest"]), digest)
     return table
 
 

@@ -15,7 +15,7 @@ from kafka_rebalance.errors import ArtifactError
 PART = "part-0.parquet"
 
 
-def read_file(folder: Folder, name: str) -> bytes:
+def read_parquet(folder: Folder, name: str) -> bytes:
     """Raises ArtifactError where the file is not there, StorageError where storage does not tell."""
     try:
         return read_bytes(folder / name)

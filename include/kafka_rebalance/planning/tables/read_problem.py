@@ -15,8 +15,8 @@ from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.model.settings import Settings, matches
 from kafka_rebalance.planning.problem.arrays import Bools, DirContents, Floats, Ints, LogDirs, Problem, widened
-from kafka_rebalance.planning.tables.checked_columns import Columns, LogDir
-from kafka_rebalance.planning.tables.parquet_files import parquet_table, read_file
+from kafka_rebalance.planning.tables.checked_columns import Columns, LogDirRow
+from kafka_rebalance.planning.tables.parquet_files import parquet_table, read_parquet
 from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS, BrokerState
 
 _LARGEST_TOTAL = 2.0**60  # an exbibyte
@@ -24,7 +24,7 @@ _LARGEST_TOTAL = 2.0**60  # an exbibyte
 
 def read_problem(folder: Folder, settings: Settings) -> Problem:
     """The snapshot as arrays. Raises ArtifactError naming the file and the column that cannot be used."""
-    files = [read_file(folder, BROKERS), read_file(folder, PARTITIONS)]
+    files = [read_parquet(folder, BROKERS), read_parquet(folder, PARTITIONS)]
     brokers, partitions = (
         Columns(parquet_table(content, f"{folder / name}"), f"{folder}/{name}")
         for content, name in zip(files, (BROKERS, PARTITIONS), strict=True)
@@ -91,7 +91,7 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
         closed=np.isin(named, list(settings.brokers_out)),
         disk_capacity=stated("disk_capacity_bytes"),
         disk_used=stated("disk_used_bytes"),
-        log_dirs=read_log_dirs(brokers, at, len(named), settings.disk_headroom),
+        log_dirs=log_dirs_in_table(brokers, at, len(named), settings.disk_headroom),
         dir_contents=read_dir_contents(brokers, partitions, at, order, replicas, size[order]),
         networks=np.stack([stated("nic_in_bytes_per_second"), stated("nic_out_bytes_per_second")], axis=1),
     )
@@ -122,7 +122,7 @@ def _check_total(size: Floats, replicas: Ints) -> None:
         )
 
 
-def read_log_dirs(brokers: Columns, at: Ints, count: int, headroom: float) -> LogDirs:
+def log_dirs_in_table(brokers: Columns, at: Ints, count: int, headroom: float) -> LogDirs:
     """The log dirs of brokers that have several; `at` is [broker row], the index of its broker.
 
     Offline dirs take nothing, so the others bind: where a broker tells the sizes of some, one without is offline.
@@ -177,5 +177,5 @@ def read_dir_contents(
     )
 
 
-def _online(dirs: Sequence[LogDir]) -> Sequence[LogDir]:
+def _online(dirs: Sequence[LogDirRow]) -> Sequence[LogDirRow]:
     return [one for one in dirs if one.total_bytes is not None] or dirs

@@ -10,13 +10,14 @@ from typing import Any
 
 import pyarrow as pa
 
-from kafka_rebalance.documents.json_files import PROPOSALS, read_json
+from kafka_rebalance.documents.json_files import PROPOSALS
+from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE
 from kafka_rebalance.documents.storage import Folder, read_if_there
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.candidate import Candidate, Move, candidate_digest
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.problem.arrays import Ints
-from kafka_rebalance.planning.tables.parquet_files import PART, parquet_table, read_file
+from kafka_rebalance.planning.tables.parquet_files import PART, parquet_table, read_parquet
 
 MOVES_SCHEMA = pa.schema(
     [
@@ -141,25 +142,25 @@ def move_row(candidate: str, move: Move) -> dict[str, Any]:
 
 def read_candidate(run_folder: Folder, name: str) -> Candidate:
     """One candidate of a run's folder. Refuses one whose moves are not those its digest was taken of."""
-    proposals = read_json(run_folder, PROPOSALS)
-    found = [entry for entry in proposals.get("candidates", ()) if entry.get("name") == name]
+    proposals = PROPOSALS_FILE.read(run_folder)
+    found = [entry for entry in proposals.candidates if entry.name == name]
     if not found:
-        names = ", ".join(str(entry.get("name")) for entry in proposals.get("candidates", ()))
+        names = ", ".join(entry.name for entry in proposals.candidates)
         raise ArtifactError(f"{run_folder / PROPOSALS} has no candidate {name!r}; there are {names}.")
     entry = found[0]
     moves = tuple(move_of(row) for row in _rows_of(moves_table(run_folder), name))
-    digest = candidate_digest(name, proposals["snapshot_digest"], proposals["settings"], moves)
-    check_digest(run_folder, entry, digest)
-    summary = {column: entry.get(column) for column in _SUMMARY_TYPES}
-    return Candidate(name, digest, entry["status"], moves, entry.get("note", ""), summary)
+    digest = candidate_digest(name, proposals.snapshot_digest, proposals.settings, moves)
+    check_moves_digest(run_folder, name, entry.digest, digest)
+    summary = {column: getattr(entry, column) for column in _SUMMARY_TYPES}
+    return Candidate(name, digest, entry.status, moves, entry.note, summary)
 
 
-def check_digest(run_folder: Folder, entry: Mapping[str, Any], digest: str) -> None:
-    """Raises ArtifactError where the moves of that candidate in proposals.json have another digest."""
-    if digest != entry["digest"]:
+def check_moves_digest(run_folder: Folder, name: str, proposed: str, digest: str) -> None:
+    """Raises ArtifactError where the moves of that candidate have another digest than proposals.json says."""
+    if digest != proposed:
         raise ArtifactError(
-            f"The moves of candidate {entry['name']!r} in {run_folder} have digest {digest[:8]}, {PROPOSALS} says "
-            f"{str(entry['digest'])[:8]}: one of the files was changed. Nothing was written to the cluster. Plan again."
+            f"The moves of candidate {name!r} in {run_folder} have digest {digest[:8]}, {PROPOSALS} says "
+            f"{proposed[:8]}: one of the files was changed. Nothing was written to the cluster. Plan again."
         )
 
 
@@ -229,7 +230,7 @@ def _rows_of(table: pa.Table, candidate: str) -> Iterator[dict[str, Any]]:
 
 
 def _table(run_folder: Folder, table: str, schema: pa.Schema, optional: Sequence[str] = ()) -> pa.Table:
-    found = parquet_table(read_file(run_folder / table, PART), f"{run_folder / table / PART}")
+    found = parquet_table(read_parquet(run_folder / table, PART), f"{run_folder / table / PART}")
     known = [column for column in schema.names if column in found.column_names]
     missing = [column for column in schema.names if column not in (*known, *optional)]
     if missing:

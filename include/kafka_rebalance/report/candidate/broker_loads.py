@@ -6,7 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from kafka_rebalance.documents.json_object import Document
+from kafka_rebalance.documents.json_files import decode
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.report.candidate.search_query import PAGE_ROWS, Query
 
@@ -26,6 +26,28 @@ class Load:
     size_bytes: int
     bytes_in_per_second: float | None
     bytes_out_per_second: float | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoadRow:
+    """A row of the table `loads`: of one broker, before or after."""
+
+    broker: int
+    phase: str
+    rack: str | None = None
+    replicas: int
+    leaders: int
+    size_bytes: int
+    bytes_in_per_second: float | None = None
+    bytes_out_per_second: float | None = None
+    disk_capacity_bytes: int | None = None
+    nic_in_bytes_per_second: float | None = None
+    nic_out_bytes_per_second: float | None = None
+
+    @property
+    def load(self) -> Load:
+        known = self.bytes_in_per_second, self.bytes_out_per_second
+        return Load(self.replicas, self.leaders, self.size_bytes, *known)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,10 +94,9 @@ def broker_changes(
     candidate: str, rows: Iterable[Mapping[str, object]], peaks: Mapping[int, int] | None = None
 ) -> tuple[BrokerChange, ...]:
     """Rows of the table `loads` of one candidate, paired by broker; `peaks` are its bytes at most while it runs."""
-    found: dict[int, dict[str, Document]] = defaultdict(dict)
-    for number, row in enumerate(rows):
-        document = Document.of(f"loads of {candidate}, row {number}", row)
-        found[document.count("broker")][document.text("phase")] = document
+    found: dict[int, dict[str, LoadRow]] = defaultdict(dict)
+    for row in decode(tuple[LoadRow, ...], list(rows), f"loads of {candidate}"):
+        found[row.broker][row.phase] = row
     changes = []
     for broker, phases in sorted(found.items()):
         if set(phases) != {"before", "after"}:
@@ -84,24 +105,14 @@ def broker_changes(
                 "Nothing was written to the cluster. Clear the task plan."
             )
         before, after = phases["before"], phases["after"]
-        rack, capacity = after.optional_text("rack"), after.optional_count("disk_capacity_bytes")
         peak = None if peaks is None else peaks.get(broker)
-        networks = [after.optional_number(f"nic_{way}_bytes_per_second") for way in ("in", "out")]
-        changes.append(BrokerChange(broker, rack, capacity, _load(before), _load(after), peak, *networks))
+        networks = after.nic_in_bytes_per_second, after.nic_out_bytes_per_second
+        loads = before.load, after.load
+        changes.append(BrokerChange(broker, after.rack, after.disk_capacity_bytes, *loads, peak, *networks))
     return tuple(changes)
 
 
-def _load(row: Document) -> Load:
-    return Load(
-        row.count("replicas"),
-        row.count("leaders"),
-        row.count("size_bytes"),
-        row.optional_number("bytes_in_per_second"),
-        row.optional_number("bytes_out_per_second"),
-    )
-
-
-def shown(brokers: Sequence[BrokerChange]) -> tuple[BrokerChange, ...]:
+def listed_brokers(brokers: Sequence[BrokerChange]) -> tuple[BrokerChange, ...]:
     """All by id; of more than MOST_LISTED the fullest and those that change most, fullest first."""
     if len(brokers) <= MOST_LISTED:
         return tuple(brokers)

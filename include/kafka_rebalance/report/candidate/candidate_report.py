@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from kafka_rebalance.documents.json_object import Document
-from kafka_rebalance.documents.proposals.stays_behind import StaysBehind
+from kafka_rebalance.documents.proposals.candidate_figures import Score
+from kafka_rebalance.documents.proposals.proposals import ProposedCandidate
 from kafka_rebalance.execution.eta import with_controller
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange
-from kafka_rebalance.report.candidate.fullest_log_dirs import LogDirPeaks
-from kafka_rebalance.report.candidate.risk import Stakes
-from kafka_rebalance.report.candidate.timetable import Timetable
 
 # In the order of the page.
 METRICS = (Metric.DISK, Metric.BYTES_IN, Metric.LEADER_BYTES_OUT, Metric.LEADERS, Metric.REPLICAS)
@@ -25,23 +22,6 @@ TITLES = {  # of the candidates; any other name is its own
     "as_kafka": "As Kafka's tool",
     "given": "Given",
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Score:
-    """Lowest and highest broker as multiples of the fair share; 1.0 and 1.0 is even. None where unknown."""
-
-    metric: str
-    before: tuple[float | None, float | None]
-    after: tuple[float | None, float | None]
-
-
-@dataclass(frozen=True, slots=True)
-class GroupReport:
-    """Moves that take from one broker or bring to it, in a sentence."""
-
-    text: str
-    bytes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,57 +40,25 @@ class DiskCourse:
 
 
 @dataclass(frozen=True, slots=True)
-class FurtherRuns:
-    """An estimate of what it takes, beyond this run, until the cluster is within the tolerance."""
+class CandidateReport(ProposedCandidate):
+    """One candidate: what `proposals.json` says of it, its brokers, and its largest moves by bytes to copy.
 
-    runs: int
-    bytes: int
+    Seconds are those at the throttle that was approved, or found for it.
+    """
 
+    brokers: tuple[BrokerChange, ...] = ()
+    partitions: int = 0  # that change
+    largest_moves: tuple[Move, ...] = ()
+    most_partitions_in_a_batch: int = 0
+    most_leader_changes_in_a_batch: int = 0
+    fullest_disks: tuple[DiskCourse, ...] = ()
 
-@dataclass(frozen=True, slots=True)
-class LessEven:
-    """The metric in which a plan ends less even than the cluster is: (lowest, highest) broker before and after."""
-
-    metric: str
-    before: tuple[float, float]
-    after: tuple[float, float]
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateReport:
-    """One candidate: what `proposals.json` says of it, its brokers, and its largest moves by bytes to copy."""
-
-    name: str
-    digest: str
-    status: str
-    note: str
-    moved_bytes: int
-    moved_bytes_bound: int | None
-    cross_rack_bytes: int | None
-    moved_replicas: int
-    leader_changes: int
-    rack_violations: int | None
-    crowded_replicas: tuple[int | None, int | None]  # before and after: of a topic, beyond its even spread and one
-    batches: int
-    makespan_seconds: float | None  # copying alone, at the throttle that was approved, or found for it
-    makespan_bound_seconds: float | None  # likewise; no plan copies for less
-    peak_disk_fraction: float | None
-    controller_bytes: int | None  # of znodes that the controller rewrites for one batch, at most
-    scores: tuple[Score, ...]
-    brokers: tuple[BrokerChange, ...]
-    partitions: int  # that change
-    largest_moves: tuple[Move, ...]
-    most_partitions_in_a_batch: int
-    most_leader_changes_in_a_batch: int
-    groups: tuple[GroupReport, ...]  # the moves by broker
-    rack_limits: tuple[str, ...]  # how even the racks let brokers be
-    fullest_disks: tuple[DiskCourse, ...]
-    stakes: Stakes | None = None  # None: the plan is of a version that did not look at this
-    log_dirs: LogDirPeaks = field(default_factory=LogDirPeaks)
-    timetable: Timetable = field(default_factory=Timetable)
-    further_runs: FurtherRuns | None = None  # None: `max_bytes` did not stop it short of the tolerance
-    less_even: LessEven | None = None
-    stays_behind: tuple[StaysBehind, ...] = ()  # on brokers that are to be emptied
+    @property
+    def spreads(self) -> tuple[tuple[Metric, Score | None, Score | None], ...]:
+        """(metric, before, after) of each that is known, in the order of the page."""
+        before, after = self.scores.before, self.scores.after
+        found = ((metric, before.get(metric), after.get(metric)) for metric in METRICS)
+        return tuple(one for one in found if one[1:] != (None, None))
 
     @property
     def planned_seconds(self) -> float | None:
@@ -133,10 +81,13 @@ class CandidateReport:
 
         Of equals it is the first: the disk.
         """
-        known = [(score.metric, score.before[1], score.after[1]) for score in self.scores]
-        falls = [(metric, before, after) for metric, before, after in known if before and after]
-        metric, before, after = max(falls, key=lambda fall: round(fall[1] - fall[2], 2), default=("", 0.0, 0.0))
-        return (metric, before, after) if before - after >= 0.005 else None
+        falls = [
+            (metric, before.max_over_mean, after.max_over_mean)
+            for metric, before, after in self.spreads
+            if before and after and before.max_over_mean and after.max_over_mean
+        ]
+        metric, high, low = max(falls, key=lambda fall: round(fall[1] - fall[2], 2), default=("", 0.0, 0.0))
+        return (metric, high, low) if high - low >= 0.005 else None
 
     @property
     def title(self) -> str:
@@ -148,28 +99,9 @@ class CandidateReport:
 
 def off_share(candidate: CandidateReport) -> float | None:
     """How far the furthest broker is from its fair share in the end, as a share of it; None where it is not known."""
-    return furthest_off([score.after for score in candidate.scores])
+    return furthest_off([after for _, _, after in candidate.spreads])
 
 
-def furthest_off(ranges: Sequence[tuple[float | None, float | None]]) -> float | None:
-    known = [max(1 - low, high - 1) for low, high in ranges if low is not None and high is not None]
-    return max(known) if known and len(known) == len(ranges) else None
-
-
-def read_further_runs(part: Document) -> FurtherRuns | None:
-    """Of a candidate in proposals.json; None where no limit on bytes stopped it."""
-    found = part.optional_part("further_runs")
-    return None if found is None else FurtherRuns(found.count("runs"), found.count("bytes"))
-
-
-def read_less_even(part: Document) -> LessEven | None:
-    """Of a candidate in proposals.json; None where it ends as even as the cluster is, or that is not known."""
-    found = part.optional_part("less_even")
-    if found is None:
-        return None
-    before, after = (found.part(phase) for phase in ("before", "after"))
-    return LessEven(
-        found.text("metric"),
-        (before.number("lowest"), before.number("highest")),
-        (after.number("lowest"), after.number("highest")),
-    )
+def furthest_off(scores: Sequence[Score | None]) -> float | None:
+    known = [max(1 - score.min_over_mean, score.max_over_mean - 1) for score in scores if score is not None]
+    return max(known) if known and len(known) == len(scores) else None

@@ -2,83 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from kafka_rebalance.documents.json_object import Document
+from kafka_rebalance.documents.proposals.proposals import ProposedCandidate
 from kafka_rebalance.documents.proposals.worst_case import Course, Loss, WorstCase
 from kafka_rebalance.execution.eta import with_controller
 from kafka_rebalance.report.units import Named, about, format_bytes, format_count
-
-
-@dataclass(frozen=True, slots=True)
-class HeldUp:
-    """One topic that can be neither expanded nor deleted while its batches run."""
-
-    topic: str
-    partitions: int
-    first_batch: int
-    last_batch: int
-
-
-@dataclass(frozen=True, slots=True)
-class Stakes:
-    """None of what the plan was made without."""
-
-    worst_case: WorstCase
-    back_bytes: int
-    back_seconds: float | None  # copying alone, at the throttle that was approved, or found for the candidate
-    batches: int
-    topics: int  # that are held up
-    internal: tuple[str, ...]  # those of them that are Kafka's own
-    listed: tuple[HeldUp, ...]  # those with most moves
-
-
-def read_stakes(candidate: Document) -> Stakes | None:
-    """Of a candidate in proposals.json; None where it was planned by a version that did not look at this."""
-    worst, back, held_up = (candidate.optional_part(key) for key in ("worst_case", "way_back", "held_up"))
-    if worst is None or back is None or held_up is None:
-        return None
-    return Stakes(
-        WorstCase(
-            _course(worst.optional_part("broker")),
-            _course(worst.optional_part("rack")),
-            worst.count("min_insync_unknown"),
-            worst.count("under_now"),
-            worst.optional_count("under_after"),
-        ),
-        back.count("bytes"),
-        back.optional_number("seconds"),
-        candidate.count("batches"),
-        held_up.count("topics"),
-        held_up.texts("internal"),
-        tuple(
-            HeldUp(part.text("topic"), part.count("partitions"), part.count("first_batch"), part.count("last_batch"))
-            for part in held_up.parts("listed")
-        ),
-    )
-
-
-def _course(part: Document | None) -> Course | None:
-    if part is None:
-        return None
-    during = part.optional_part("during")
-    return Course(
-        _loss(part.part("today")),
-        None if during is None else _loss(during),
-        _loss(part.part("after")),
-        part.count("batches_worse"),
-    )
-
-
-def _loss(part: Document) -> Loss:
-    lost = part.content.get("lost")
-    return Loss(
-        part.count("batch"),
-        part.count("lost") if type(lost) is int else part.text("lost"),
-        part.count("partitions"),
-        part.texts("topics"),
-        part.count("topic_count"),
-    )
 
 
 def worst_case_words(worst: WorstCase, named: Named) -> tuple[str, ...]:
@@ -89,12 +16,15 @@ def worst_case_words(worst: WorstCase, named: Named) -> tuple[str, ...]:
     return (" ".join(brokers), *_rack_words(worst.rack, named))
 
 
-def way_back_words(stakes: Stakes) -> str:
+def way_back_words(candidate: ProposedCandidate) -> str:
     """What going back from the end takes: `copies 287 GiB and takes about 1 h 33 min in the same batches`."""
-    if stakes.back_seconds is None:
-        return f"copies {format_bytes(stakes.back_bytes)}"
-    seconds = with_controller(stakes.back_seconds, stakes.batches)
-    return f"copies {format_bytes(stakes.back_bytes)} and takes {about(seconds)} in the same batches"
+    back = candidate.way_back
+    if back is None:
+        return "is not known"
+    if back.seconds is None:
+        return f"copies {format_bytes(back.bytes)}"
+    seconds = with_controller(back.seconds, candidate.batches)
+    return f"copies {format_bytes(back.bytes)} and takes {about(seconds)} in the same batches"
 
 
 def _broker_words(worst: WorstCase, named: Named) -> list[str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.documents.json_object import Document
 from kafka_rebalance.documents.proposals.stays_behind import Reason, StaysBehind
 from kafka_rebalance.report.units import Named, format_bytes, format_count
 
@@ -13,22 +12,6 @@ _WHY = {
     Reason.ONLY_REORDERED: "this candidate only re-orders lists",
     Reason.NOT_MOVED: "this candidate does not move them",
 }
-
-
-def read_stays_behind(candidate: Document) -> tuple[StaysBehind, ...]:
-    """Of a candidate in proposals.json; nothing where it was planned by a version that did not look at this."""
-    parts = candidate.parts("stays_behind") if "stays_behind" in candidate.content else ()
-    return tuple(
-        StaysBehind(
-            part.count("broker"),
-            Reason(part.text("reason")),
-            part.count("replicas"),
-            part.count("size_bytes"),
-            part.texts("topics"),
-            part.count("topic_count"),
-        )
-        for part in parts
-    )
 
 
 def stays_words(found: tuple[StaysBehind, ...], named: Named) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from kafka_rebalance.documents.json_object import Document
+from kafka_rebalance.documents.controller import Queue
+from kafka_rebalance.documents.json_files import Time, decode
 from kafka_rebalance.report.fleet.trend import Trend
 from kafka_rebalance.report.run_state import RunState, Tone
 
@@ -26,7 +27,7 @@ class Link:
 
 
 @dataclass(frozen=True, slots=True)
-class Check:
+class NightlyCheck:
     """What the newest nightly check found."""
 
     at: datetime
@@ -105,18 +106,19 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Something that the janitor found. `id` is what its Dag's `clean` takes; empty where it cannot clean that."""
+    """Something that the janitor found. `id` is what its Dag's `clean` takes."""
 
     text: str
     remedy: str
     id: str
+    can_be_cleaned: bool
 
 
 @dataclass(frozen=True, slots=True)
 class Janitor:
     """The janitor's last report."""
 
-    at: datetime | None
+    looked_at: Time | None = None
     alerts: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
     findings: tuple[Leftover, ...] = ()
@@ -129,7 +131,7 @@ class Cluster:
 
     connection_id: str
     now: datetime
-    check: Check | None = None
+    check: NightlyCheck | None = None
     check_run: CheckRun | None = None
     trends: tuple[Trend, ...] = ()
     runs: tuple[Run, ...] = ()
@@ -151,7 +153,7 @@ class Cluster:
     @property
     def janitor_overdue(self) -> bool:
         """Whether the janitor has stopped looking: then nobody tells of copies that nobody follows."""
-        looked = self.janitor.at if self.janitor is not None else None
+        looked = self.janitor.looked_at if self.janitor is not None else None
         return looked is not None and self.now - looked > JANITOR_OVERDUE
 
     @property
@@ -177,7 +179,7 @@ class Cluster:
     def _attention(self) -> list[str]:
         said = []
         if self.approvals:
-            said.append("waits for approval")
+            said.append(RunState.WAITING.word)
         if self.is_frozen:
             said.append("frozen")
         if self.check is None and not self.problems:
@@ -188,7 +190,7 @@ class Cluster:
             said.append("past its limit")
         if self.check is not None and not self.check.is_whole:
             said.append("not everything was measured")
-        if self.runs and self.runs[0].state in (RunState.APPROVED, RunState.EXECUTING):
+        if self.runs and self.runs[0].tone is Tone.ATTENTION and self.runs[0].words not in said:
             said.append(self.runs[0].words)
         if self.janitor is None and not self.problems:
             said.append("the janitor has not looked yet")
@@ -230,53 +232,67 @@ def worst_first(clusters: Sequence[Cluster]) -> tuple[Cluster, ...]:
     return tuple(sorted(clusters, key=lambda cluster: tuple(Tone).index(cluster.tone)))
 
 
-def read_check(verdict: Mapping[str, object]) -> Check:
+@dataclass(frozen=True, slots=True)
+class _Finding:
+    severity: str
+    text: str
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class _Segments:
+    findings: tuple[_Finding, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Controller:
+    broker: int
+    host: str | None = None
+    since: Time | None = None
+    queued: Mapping[str, Queue] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        waiting = sum(queue.count for queue in self.queued.values())
+        return (
+            f"broker {self.broker}"
+            + (f" ({self.host})" if self.host else "")
+            + (f", {waiting} requests queued" if waiting else "")
+            + (f", since {self.since:%Y-%m-%d %H:%M} UTC" if self.since else "")
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Verdict:
+    """What a page reads of verdict.json."""
+
+    observed_at: Time
+    text: str
+    imbalance: float
+    limit: float
+    rack_violations: int
+    segment_errors: int | None = None
+    segment_warnings: int | None = None
+    segments: _Segments | None = None
+    controller: _Controller | None = None
+    is_whole: bool = True
+
+
+def read_check(verdict: Mapping[str, object]) -> NightlyCheck:
     """verdict.json. Raises ArtifactError naming the key that cannot be used."""
-    document = Document.of("verdict.json", verdict)
-    segments = document.optional_part("segments")
-    found = segments.parts("findings") if segments is not None else ()
-    return Check(
-        at=document.time("observed_at"),
-        text=document.text("text"),
-        past_limit=document.number("imbalance") > document.number("limit") or document.number("rack_violations") > 0,
-        segment_errors=document.optional_count("segment_errors") or 0,
-        segment_warnings=document.optional_count("segment_warnings") or 0,
-        findings=tuple(_finding(one) for one in found[:FINDINGS_SHOWN]),
-        controller=_controller(document.optional_part("controller")),
-        is_whole="is_whole" not in verdict or document.flag("is_whole"),
-    )
-
-
-def _finding(found: Document) -> str:
-    return f"{found.text('severity').capitalize()}: {found.text('words', found.text('text'))}"
-
-
-def _controller(part: Document | None) -> str:
-    if part is None:
-        return "none was elected"
-    host, since = part.optional_text("host"), part.optional_time("since")
-    words = f"broker {part.count('broker')}" + (f" ({host})" if host else "")
-    queued = part.optional_part("queued")
-    waiting = sum(queued.part(kind).count("count") for kind in queued.content) if queued is not None else 0
-    return (
-        words
-        + (f", {waiting} requests queued" if waiting else "")
-        + (f", since {since:%Y-%m-%d %H:%M} UTC" if since else "")
+    found = decode(_Verdict, verdict, "verdict.json")
+    findings = found.segments.findings if found.segments is not None else ()
+    return NightlyCheck(
+        at=found.observed_at,
+        text=found.text,
+        past_limit=found.imbalance > found.limit or found.rack_violations > 0,
+        segment_errors=found.segment_errors or 0,
+        segment_warnings=found.segment_warnings or 0,
+        findings=tuple(f"{one.severity.capitalize()}: {one.words or one.text}" for one in findings[:FINDINGS_SHOWN]),
+        controller=str(found.controller or "none was elected"),
+        is_whole=found.is_whole,
     )
 
 
 def read_janitor(report: Mapping[str, object]) -> Janitor | None:
     """The janitor's report; None where it is empty."""
-    if not report:
-        return None
-    document = Document.of("the janitor's report", report)
-    return Janitor(
-        at=document.optional_time("looked_at"),
-        alerts=document.texts("alerts"),
-        warnings=document.texts("warnings"),
-        findings=tuple(
-            Leftover(one.text("text"), one.text("remedy"), one.text("id") if one.flag("can_be_cleaned") else "")
-            for one in document.parts("findings")
-        ),
-        lock=document.optional_text("lock"),
-    )
+    return decode(Janitor, report, "the janitor's report") if report else None

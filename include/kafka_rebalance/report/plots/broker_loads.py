@@ -14,7 +14,7 @@ from typing import Any
 
 from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.report.candidate.broker_loads import BrokerChange, Load
-from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, WIDTH_INCHES, Plot, drawn, scale_of, set_ticks
+from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, WIDTH_INCHES, Plot, drawn, scale_of, set_ticks
 
 BROKERS_SHOWN = 30  # one by one; more than that as a distribution
 _POINTS = 61  # of the line of a distribution
@@ -161,8 +161,7 @@ def draw(rows: tuple[Row, ...], scale: float, whole: bool, even: float | None) -
         axes.set_ylim(len(rows) - 0.4, -0.6)  # the first broker on top
         most = max([*before, *after, 1e-9])
         axes.set_xlim(-0.03 * most, 1.06 * most)  # room for the marker of a broker that holds nothing
-        set_ticks(axes.xaxis, 5, whole=whole)
-        axes.grid(axis="x", color=LINE, linewidth=0.6)
+        set_ticks(axes, 5, whole=whole, grid="x")
 
     return drawn(height, (left, 0.32 / height, 0.97 - left, 1 - _FRAME_INCHES / height), draw_in)
 
@@ -180,8 +179,6 @@ def draw_distribution(before: tuple[float, ...], after: tuple[float, ...], what:
         axes.set_xlim(0, 100)
         axes.set_ylim(0, 1.06 * max([*before, *after, 1e-9]))
         axes.set_xlabel(f"% of brokers, by {what}")
-        set_ticks(axes.xaxis, 5)
-        set_ticks(axes.yaxis, 5)
-        axes.grid(axis="y", color=LINE, linewidth=0.6)
+        set_ticks(axes, 5, 5, grid="y")
 
     return drawn(2.6, (0.11, 0.18, 0.86, 0.72), draw_in)

@@ -8,7 +8,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport, furthest_off, off_share
-from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, Plot, drawn, scale_of, set_ticks
+from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, Plot, drawn, scale_of, set_ticks
 from kafka_rebalance.report.units import format_bytes, format_share
 
 FEWEST = 4  # below, the table alone says it better
@@ -37,9 +37,9 @@ def candidates_plot(candidates: Sequence[CandidateReport]) -> Plot | None:
         if off is None:
             return None
         points.append(Point(candidate.name, candidate.moved_bytes, off))
-    before = furthest_off([score.before for score in possible[0].scores])
+    before = furthest_off([before for _, before, _ in possible[0].spreads])
     today = () if before is None else (Point(TODAY, 0, before),)
-    best = front(points)
+    best = front_points(points)
     named = ", ".join(f"{p.name} {format_bytes(p.copied_bytes)} and {format_share(p.off)}" for p in (*today, *points))
     return Plot(
         "Bytes copied against what is left uneven",
@@ -50,7 +50,7 @@ def candidates_plot(candidates: Sequence[CandidateReport]) -> Plot | None:
     )
 
 
-def front(points: Sequence[Point]) -> tuple[Point, ...]:
+def front_points(points: Sequence[Point]) -> tuple[Point, ...]:
     """Those that no other is at least as good as in both, and better in one; by bytes."""
     best = [
         one
@@ -128,9 +128,7 @@ def draw_candidates(points: tuple[Point, ...], best: tuple[str, ...]) -> str:
             )  # fmt: skip
         axes.set_xlabel(f"bytes copied ({unit})")
         axes.set_ylabel("furthest broker off its share (%)")
-        set_ticks(axes.xaxis, 5)
-        set_ticks(axes.yaxis, 5)
-        axes.grid(color=LINE, linewidth=0.6)
+        set_ticks(axes, 5, 5, grid="both")
         axes.tick_params(labelcolor=INK)
 
     return drawn(_HEIGHT_INCHES, (0.12, 0.17, 0.85, 0.76), draw_in)

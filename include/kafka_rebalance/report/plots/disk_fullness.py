@@ -7,7 +7,7 @@ from functools import lru_cache, partial
 from typing import Any
 
 from kafka_rebalance.report.candidate.candidate_report import DiskCourse
-from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, Plot, drawn, set_ticks
+from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, Plot, drawn, set_ticks
 from kafka_rebalance.report.units import format_share
 
 _HEIGHT_INCHES = 2.4
@@ -58,9 +58,7 @@ def draw_disks(courses: tuple[Course, ...], last: int) -> str:
         most = max(percent for _, points in courses for _, percent in points)
         axes.set_ylim(0, 1.06 * most or 1)  # the highest line is not cut in half
         axes.set_xlabel("batches done")
-        set_ticks(axes.xaxis, 6, whole=True)
-        set_ticks(axes.yaxis, 5)
-        axes.grid(axis="y", color=LINE, linewidth=0.6)
+        set_ticks(axes, 6, 5, whole=True, grid="y")
         axes.legend(loc="lower left", bbox_to_anchor=(-0.04, 1.0), ncols=len(courses), frameon=False, fontsize=9.5,
                     handlelength=2.2, columnspacing=1.2, labelcolor=INK)  # fmt: skip
 

@@ -86,11 +86,15 @@ def drawn(height_inches: float, box: tuple[float, float, float, float], draw: Ca
         return _finished(canvas, axes)
 
 
-def set_ticks(axis: Any, most: int, *, whole: bool = False) -> None:
-    """No more ticks than these, at round numbers; `whole` ones where half of it means nothing."""
+def set_ticks(axes: Any, x: int, y: int | None = None, *, whole: bool = False, grid: str = "") -> None:
+    """At most so many ticks, at round numbers, with a grid of `x`, `y` or `both`; on x `whole` ones, for a count."""
     from matplotlib.ticker import MaxNLocator
 
-    axis.set_major_locator(MaxNLocator(most, integer=whole))
+    axes.xaxis.set_major_locator(MaxNLocator(x, integer=whole))
+    if y is not None:
+        axes.yaxis.set_major_locator(MaxNLocator(y))
+    if grid:
+        axes.grid(axis=grid, color=LINE, linewidth=0.6)
 
 
 def _finished(canvas: Any, axes: Any) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any
 
-from kafka_rebalance.report.candidate.timetable import Timetable
+from kafka_rebalance.documents.proposals.timetable import Timetable
 from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, Plot, drawn, set_ticks
 
 _ROW_INCHES, _FRAME_INCHES = 0.34, 0.75
@@ -18,11 +18,11 @@ _UNITS = (  # (from, seconds of one, name)
 Lane = tuple[int, tuple[float, ...], tuple[float, ...]]  # broker, and [slot] shares of the throttle in and out
 
 
-def timetable_plot(timetable: Timetable, seconds: float | None) -> Plot | None:
+def timetable_plot(timetable: Timetable | None, seconds: float | None) -> Plot | None:
     """The brokers with most to do; None where nothing is copied. `seconds`: of all copying, None: unknown."""
-    if not timetable.brokers:
+    if timetable is None or not timetable.brokers:
         return None
-    lanes = tuple((one.broker, one.received, one.sent) for one in timetable.brokers)
+    lanes = tuple((one["broker"], one["in"], one["out"]) for one in timetable.brokers)
     length, unit = 100.0, "% of the copying"
     if seconds:
         length, unit = next((seconds / of_one, name) for least, of_one, name in _UNITS if seconds >= least)
@@ -52,6 +52,6 @@ def draw_lanes(lanes: tuple[Lane, ...], length: float, unit: str) -> str:
         axes.set_ylim(len(lanes) - 0.5, -0.5)  # the first broker on top
         axes.set_xlim(0, length)
         axes.set_xlabel(unit, color=INK)
-        set_ticks(axes.xaxis, 6)
+        set_ticks(axes, 6)
 
     return drawn(height, (0.11, 0.5 / height, 0.86, 1 - _FRAME_INCHES / height), draw_in)

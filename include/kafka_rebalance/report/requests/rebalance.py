@@ -6,16 +6,16 @@ into a code span in which nothing is markup: GFM turns even an escaped `www.` in
 
 from __future__ import annotations
 
+from kafka_rebalance.documents.controller import ControllerFound
 from kafka_rebalance.documents.rejection import Rejection
 from kafka_rebalance.documents.segments import SegmentFinding
 from kafka_rebalance.execution.approval_rules import BUTTONS
-from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.candidate.fullest_log_dirs import fullest_words
 from kafka_rebalance.report.candidate.risk import way_back_words
 from kafka_rebalance.report.requests.markdown import asked_by, code, format_ids, one_line, sentence
 from kafka_rebalance.report.run.approver_facts import KAFKA_ELECTS, STAYS_BEHIND, Brief, brief
-from kafka_rebalance.report.run.run_report import ControllerReport, RunReport
+from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.why_recommended import further_runs_words, less_even_words, recommendation_words
 from kafka_rebalance.report.units import (
     about,
@@ -112,14 +112,15 @@ def _stakes(report: RunReport, said: Brief) -> list[str]:
     lines += [f"**{name}** {facts[name]}" for name in (STAYS_BEHIND, KAFKA_ELECTS) if name in facts]
     cost = [f"{name.lower()}: {text}" for name, text in said.cost]
     lines += [f"**Cost to clients** {' · '.join(cost)}"] if cost else []
-    stakes = report.focus.stakes if report.focus is not None else None
-    if stakes is not None and stakes.topics:
+    focus = report.focus
+    held_up = focus.held_up if focus is not None else None
+    if focus is not None and held_up is not None and held_up.topics:
         internal = (
-            f", among them {' and '.join(code(topic, 40) for topic in stakes.internal)}" if stakes.internal else ""
+            f", among them {' and '.join(code(topic, 40) for topic in held_up.internal)}" if held_up.internal else ""
         )
         lines.append(
-            f"**Meanwhile** {format_count(stakes.topics, 'topic', 'topics')} can be neither expanded nor "
-            f"deleted{internal} · the way back from the end {way_back_words(stakes)}"
+            f"**Meanwhile** {format_count(held_up.topics, 'topic', 'topics')} can be neither expanded nor "
+            f"deleted{internal} · the way back from the end {way_back_words(focus)}"
         )
     return [*lines, *_rejected(report.deciding.rejection)]
 
@@ -144,11 +145,16 @@ def _rejected(rejection: Rejection | None) -> list[str]:
     return [f"**Rejected before** by {who} on {format_time(rejection.at)}{note}{since}"]
 
 
-def _controller(controller: ControllerReport) -> str:
+def _controller(controller: ControllerFound) -> str:
     where = f" on {code(controller.host, 120)}" if controller.host else ""
     found = format_count(controller.elections, "election", "elections") + " meanwhile"
     settled = found if controller.elections else "settled"
-    queued = ", ".join(f"{format_count(queue.count)} {queue.what}" for queue in controller.queued)
+    waiting = (
+        (controller.queued.reassignments, "reassignments"),
+        (controller.queued.elections, "preferred elections"),
+        (controller.queued.deletions, "topic deletions"),
+    )
+    queued = ", ".join(f"{format_count(queue.count)} {what}" for queue, what in waiting if queue.count)
     return (
         f"**Controller** broker {controller.broker}{where} since {format_time(controller.since)} · epoch "
         f"{controller.epoch}, {settled} · {queued or 'nothing'} queued"
@@ -198,7 +204,7 @@ def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
         )
     if focus.peak_disk_fraction is not None:
         said.append(f"fullest disk meanwhile {format_share(focus.peak_disk_fraction)}")
-    log_dir = fullest_words(focus.log_dirs.listed, lambda path: code(path, 60))
+    log_dir = fullest_words(focus.log_dirs, lambda path: code(path, 60))
     said += [f"fullest log dir meanwhile {log_dir}"] if log_dir else []
     if said:
         lines.append(f"**{focus.title}** " + " · ".join(said))
@@ -213,14 +219,14 @@ def _racks_and_groups(focus: CandidateReport) -> list[str]:
 
 def _scores(focus: CandidateReport) -> list[str]:
     found = []
-    for score in focus.scores:
-        before, after = score.before[1], score.after[1]
+    for metric, before, after in focus.spreads:
         if before is not None and after is not None:
-            found.append(f"{noun_of(score.metric)} {format_factor(before)} → {format_factor(after)}")
+            change = f"{format_factor(before.max_over_mean)} → {format_factor(after.max_over_mean)}"
+            found.append(f"{metric.noun} {change}")
     if not found:
         return []
-    before, after = focus.crowded_replicas
-    crowded = "" if before is None or after is None else f" · {_crowd(before, after)}"
+    crowded_before, crowded_after = focus.crowded_replicas_before, focus.crowded_replicas
+    crowded = "" if crowded_before is None or crowded_after is None else f" · {_crowd(crowded_before, crowded_after)}"
     return [
         f"**Highest broker against its fair share** (1.00 is even), {code(focus.name, 40)}: {', '.join(found)}{crowded}"
     ]

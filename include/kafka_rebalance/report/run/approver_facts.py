@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from kafka_rebalance.execution.check.automatic_elections import AutomaticElections
+from kafka_rebalance.documents.snapshot import AutomaticElections
 from kafka_rebalance.execution.eta import MIN_SECONDS, eta_range
 from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
@@ -46,8 +46,7 @@ class Brief:
 def brief(report: RunReport, named: Named = str) -> Brief:
     """Of the candidate in focus. `named` puts what the cluster calls its racks and topics into a sentence."""
     focus, outlook = report.focus, report.deciding.outlook
-    stakes = focus.stakes if focus is not None else None
-    worst = stakes.worst_case if stakes is not None else None
+    worst = focus.worst_case if focus is not None else None
     return Brief(
         why_words(outlook, report.settings.job) if outlook is not None else (),
         otherwise_words(outlook, worst, named) if outlook is not None else (),
@@ -62,7 +61,7 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
     batches = format_count(focus.batches, "batch", "batches")
     facts = [("Copies", f"{format_bytes(focus.moved_bytes)} in {moves}, {batches}{_above_bound(focus)}")]
     facts.append(("Preferred leaders", f"{format_count(focus.leader_changes)} change"))
-    stays = stays_words(focus.stays_behind, named)
+    stays = stays_words(focus.stays_behind or (), named)
     facts += [(STAYS_BEHIND, stays)] if stays else []
     elections = report.deciding.automatic_elections
     if elections is not None and elections.brokers:
@@ -75,7 +74,7 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
         facts += [("Window", window)] if window else []
     if focus.peak_disk_fraction is not None:
         facts.append(("Fullest disk meanwhile", f"{format_share(focus.peak_disk_fraction)}{_of_unknown_size(focus)}"))
-    log_dir = fullest_words(focus.log_dirs.listed, named)
+    log_dir = fullest_words(focus.log_dirs, named)
     facts += [("Fullest log dir meanwhile", log_dir)] if log_dir else []
     gain = _gain(focus)
     return (*facts, *([("Gain", gain)] if gain else []))
@@ -138,7 +137,7 @@ def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], .
     if cost is not None:
         least = format_rate(cost.least_bytes_per_second)
         known = cost.least_bytes_per_second > 1  # else nothing is known to be written
-        smallest = f"{least} ({cost.least_because})" if known else f"not known: {cost.least_because}"
+        smallest = f"{least} ({cost.reason})" if known else f"not known: {cost.reason}"
         facts.append(("Smallest at which every copy can end", smallest))
         facts.append(("Networks", network_words(cost, throttle)))
     if focus.peak_disk_fraction is not None:

@@ -4,47 +4,45 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from kafka_rebalance.documents.json_object import Document
+from kafka_rebalance.documents.proposals.history_used import HistoryUsed
 from kafka_rebalance.report.units import format_bytes, format_count, format_duration, format_share
 
 
-def history_line(account: Document, observed_at: datetime) -> str:
+def history_line(account: HistoryUsed, observed_at: datetime) -> str:
     """Of `history` in proposals.json; `observed_at` is the snapshot's time. Figures and our own words alone."""
-    given = account.part("partitions")
-    samples = format_count(account.count("samples"), "sample", "samples")
-    if account.count("unreadable_files"):
-        files = format_count(account.count("unreadable_files"), "file", "files")
+    given = account.partitions
+    samples = format_count(account.samples, "sample", "samples")
+    if account.unreadable_files:
+        files = format_count(account.unreadable_files, "file", "files")
         samples += f"; {files} of the ledger gave none"
     parts = []
-    if given.count("history"):
+    if given.history:
         parts.append(
-            f"95th percentile of {account.number('days'):.3g} days ({samples}{_age(account, observed_at)}) for "
-            f"{format_share(account.number('share_of_partitions'))} of the partitions, which hold "
-            f"{format_share(account.number('share_of_bytes'))} of the bytes"
+            f"95th percentile of {account.days:.3g} days ({samples}{_age(account, observed_at)}) for "
+            f"{format_share(account.share_of_partitions)} of the partitions, which hold "
+            f"{format_share(account.share_of_bytes)} of the bytes"
         )
     else:
         parts.append(f"too little history to say ({samples})")
-    if given.count("snapshot"):
-        parts.append(f"{_partitions(given.count('snapshot'))} as in the snapshot")
-    if given.count("topic"):
-        parts.append(f"{_partitions(given.count('topic'))} estimated from their topic")
-    if given.count("cluster"):
-        parts.append(f"{_partitions(given.count('cluster'))} estimated from the whole cluster")
-    if account.count("at_least"):
-        parts.append(f"{_partitions(account.count('at_least'))} of compacted topics may take more")
-    if given.count("history"):
-        growth = account.count("growth_bytes_per_day")
+    if given.snapshot:
+        parts.append(f"{_partitions(given.snapshot)} as in the snapshot")
+    if given.topic:
+        parts.append(f"{_partitions(given.topic)} estimated from their topic")
+    if given.cluster:
+        parts.append(f"{_partitions(given.cluster)} estimated from the whole cluster")
+    if account.at_least:
+        parts.append(f"{_partitions(account.at_least)} of compacted topics may take more")
+    if given.history:
+        growth = account.growth_bytes_per_day
         parts.append(f"data {'shrinks' if growth < 0 else 'grows'} by {format_bytes(abs(growth))} a day")
-    if account.count("expiring_bytes"):
-        parts.append(
-            f"{format_bytes(account.count('expiring_bytes'))} expire first, and are not planned as if they stayed"
-        )
+    if account.expiring_bytes:
+        parts.append(f"{format_bytes(account.expiring_bytes)} expire first, and are not planned as if they stayed")
     return "; ".join(parts)
 
 
-def _age(account: Document, observed_at: datetime) -> str:
+def _age(account: HistoryUsed, observed_at: datetime) -> str:
     """How much older than the snapshot the newest sample is; nothing where it is the snapshot's own."""
-    newest = account.optional_time("last_at")
+    newest = account.last_at
     seconds = (observed_at - newest).total_seconds() if newest is not None else 0.0
     return f", the newest {format_duration(seconds)} older than the snapshot" if seconds >= 60 else ""
 

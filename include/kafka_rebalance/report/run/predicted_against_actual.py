@@ -39,7 +39,7 @@ def _copied(focus: CandidateReport, execution: Execution) -> Compared:
     """Measured where it was, and as planned elsewhere: the note says which."""
     unmeasured = len(execution.unmeasured)
     copied, note = execution.arrived_bytes, ""
-    if all(batch.measured_bytes is None for batch in execution.done):
+    if all(batch.measured is None for batch in execution.done):
         copied, note = execution.bytes_copied, "by the planned sizes: nobody measured it" if unmeasured else ""
     elif unmeasured:
         batches = format_count(unmeasured, "batch by its planned size", "batches by their planned sizes")
@@ -69,10 +69,10 @@ def _lines(report: RunReport, focus: CandidateReport) -> Iterator[Compared]:
     yield Compared("Batches", format_count(focus.batches), format_count(len(execution.done)))
     fullest = execution.progress.fullest_disk if execution.progress else None
     if focus.peak_disk_fraction is not None:
-        known = f"broker {fullest[0]}, with all else that lies there" if fullest else "brokers tell it from 3.3 on"
-        seen = format_share(fullest[1]) if fullest else "not known"
+        known = f"broker {fullest.broker}, with all else that lies there" if fullest else "brokers tell it from 3.3 on"
+        seen = format_share(fullest.fraction) if fullest else "not known"
         yield Compared("Fullest disk meanwhile", format_share(focus.peak_disk_fraction), seen, known)
     if approved is not None and throttle is not None:
-        changes = format_count(len(throttle.changes), "change", "changes") if throttle.changes else ""
+        changes = format_count(len(throttle.rate_changes), "change", "changes") if throttle.rate_changes else ""
         now = format_rate(throttle.bytes_per_second)
         yield Compared("Throttle of one broker", format_rate(approved), now, changes and f"{changes} meanwhile")

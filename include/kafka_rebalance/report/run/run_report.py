@@ -7,22 +7,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 
+from kafka_rebalance.documents.controller import ControllerFound
+from kafka_rebalance.documents.decision import Decision
+from kafka_rebalance.documents.estimate import Estimate
+from kafka_rebalance.documents.left_out import LeftOut
+from kafka_rebalance.documents.proposals.diagnosis import Diagnosis
+from kafka_rebalance.documents.proposals.rates import CandidateRates
 from kafka_rebalance.documents.proposals.recommendation import Recommendation
 from kafka_rebalance.documents.rejection import Rejection
 from kafka_rebalance.documents.segments import SegmentReport
-from kafka_rebalance.execution.approval_rules import OFFERED, REJECT, on_buttons
-from kafka_rebalance.execution.check.automatic_elections import AutomaticElections
+from kafka_rebalance.documents.snapshot import AutomaticElections
+from kafka_rebalance.documents.verification import Verification
+from kafka_rebalance.execution.approval_rules import OFFERED, on_buttons
 from kafka_rebalance.execution.eta import with_controller
 from kafka_rebalance.execution.time_window import Window
 from kafka_rebalance.model.amounts_in_words import bound_in_words
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
-from kafka_rebalance.report.candidate.client_cost import Cost
 from kafka_rebalance.report.candidate.limits_used import LimitUse
-from kafka_rebalance.report.run.diagnosis import Outlook
 from kafka_rebalance.report.run.how_far import Execution
-from kafka_rebalance.report.run.past_runs import Estimate
+from kafka_rebalance.report.run.past_runs import finishes_in
 from kafka_rebalance.report.run_state import RunFacts, RunState, run_state
 
 
@@ -30,91 +35,11 @@ from kafka_rebalance.report.run_state import RunFacts, RunState, run_state
 class Deciding:
     """None and nothing: a version made the run that did not write it, or it is not written yet."""
 
-    outlook: Outlook | None = None
+    outlook: Diagnosis | None = None
     window: Window = field(default_factory=Window)
-    costs: Mapping[str, Cost] = field(default_factory=dict)  # by candidate
+    costs: Mapping[str, CandidateRates] = field(default_factory=dict)  # by candidate
     rejection: Rejection | None = None
     automatic_elections: AutomaticElections | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Decision:
-    """A person's answer. `choice` is None for a request that ended without one; `by` and `at` are None then too."""
-
-    choice: str | None
-    digest: str
-    by: str | None
-    at: datetime | None
-    note: str
-    throttle_bytes_per_second: float | None
-
-    @property
-    def is_approval(self) -> bool:
-        return self.choice is not None and self.choice != REJECT
-
-
-@dataclass(frozen=True, slots=True)
-class CheckReport:
-    name: str
-    subject: str
-    expectation: str
-    finding: str
-    passed: bool
-    warns: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Verification:
-    """The checks, failed ones first, then those that warn."""
-
-    passed: bool
-    at: datetime | None
-    checks: tuple[CheckReport, ...]
-    again: bool = False  # it failed only since a replica is not in sync now, which the next try may find otherwise
-
-
-@dataclass(frozen=True, slots=True)
-class Queue:
-    """Requests of one kind that wait for the controller: how many, and the names of the first."""
-
-    what: str
-    count: int
-    first: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ControllerReport:
-    """The controller when the snapshot was taken; `epochs_read` are the two by which it was found settled."""
-
-    broker: int
-    host: str | None
-    since: datetime | None
-    epoch: int
-    kraft_epoch: int
-    epochs_read: tuple[int, int]
-    queues: tuple[Queue, ...]
-
-    @property
-    def elections(self) -> int:
-        """Between the two reads."""
-        return self.epochs_read[1] - self.epochs_read[0]
-
-    @property
-    def queued(self) -> tuple[Queue, ...]:
-        """The queues in which something waits."""
-        return tuple(queue for queue in self.queues if queue.count)
-
-
-@dataclass(frozen=True, slots=True)
-class LeftOutMove:
-    """One approved move that is not made, since its partition was no longer as approved."""
-
-    partition: str
-    before: tuple[int, ...]
-    after: tuple[int, ...]
-    bytes: int
-    why: tuple[str, ...]
-    at: datetime
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +56,7 @@ class RunReport:
     brokers: int
     partitions: int
     cluster_bytes: int
-    controller: ControllerReport | None  # None: the run is of a version that did not note it
+    controller: ControllerFound | None  # None: the run is of a version that did not note it
     settings: Settings
     policy: Policy | None
     limits: tuple[LimitUse, ...]  # of the candidate in focus
@@ -146,7 +71,7 @@ class RunReport:
     history: str | None  # where bytes in come from, in words; None: planned without the ledger's samples
     problems: tuple[str, ...]  # what contradicts itself in the folder, in words
     facts: RunFacts  # by which the state is told
-    left_out: tuple[LeftOutMove, ...] = ()
+    left_out: tuple[LeftOut, ...] = ()
     estimate: Estimate | None = None  # None: the run is of a version that made none
     deciding: Deciding = field(default_factory=Deciding)
 
@@ -188,7 +113,7 @@ class RunReport:
         copying, progress = self._copying_seconds(candidate, bytes_per_second), self.execution.progress
         if copying is None or progress is None or progress.batches_left is None:
             return self.planned_seconds(candidate, bytes_per_second)
-        return with_controller(copying * progress.plan.share_left, progress.batches_left)
+        return with_controller(copying * progress.share_left, progress.batches_left)
 
     def _copying_seconds(self, candidate: CandidateReport, bytes_per_second: float | None) -> float | None:
         planned = self.throttle_of(candidate)
@@ -198,7 +123,7 @@ class RunReport:
 
     def finishes_in(self, candidate: CandidateReport) -> str:
         """The range of time in which such a plan ends here, in words; empty where nothing can be said."""
-        return self.estimate.finishes_in(candidate.planned_seconds) if self.estimate else ""
+        return finishes_in(self.estimate, candidate.planned_seconds) if self.estimate else ""
 
     @property
     def state(self) -> RunState:

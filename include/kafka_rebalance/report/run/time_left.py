@@ -5,9 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from kafka_rebalance.documents.reassignment.batches import DONE, BatchNote
+from kafka_rebalance.documents.reassignment.progress import Happening
 from kafka_rebalance.execution.eta import ASSUMED, EtaRange, rest_range
 from kafka_rebalance.execution.follow.move_progress import Phase
-from kafka_rebalance.report.run.how_far import BATCH_DONE, BatchReport, Happening
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.time_window import WindowWords, window_now
 from kafka_rebalance.report.run.what_happened import BATCHES_SHOWN, EVENTS_KEPT, history_of
@@ -32,7 +33,7 @@ class LiveWords:
     window: WindowWords | None
     planned: str  # how large the batch under way was to be, where its partitions are not as large now
     phases: tuple[tuple[str, int], ...]  # that have partitions, in the order in which a partition goes through them
-    batches: tuple[BatchReport, ...]  # the newest and what did not end well, by number
+    batches: tuple[BatchNote, ...]  # the newest and what did not end well, by number
     batches_before: int  # that are in place, and not among these
     events: tuple[Happening, ...]  # newest first
 
@@ -64,7 +65,7 @@ def _rest(report: RunReport) -> EtaRange | None:
         return None
     rate = throttle.bytes_per_second if throttle else None
     whole, by_plan = report.planned_seconds(focus, rate), report.seconds_left(focus, rate)
-    share, at_pace = by_plan / whole if by_plan and whole else progress.plan.share_left, None
+    share, at_pace = by_plan / whole if by_plan and whole else progress.share_left, None
     if share <= 0:
         return None
     began = report.execution.began_at
@@ -91,10 +92,10 @@ def _basis(left: EtaRange) -> str:
 
 def _planned(report: RunReport) -> str:
     progress = report.execution.progress
-    if progress is None or progress.batch_count is None or not progress.batch_count.bytes_total:
+    if progress is None or progress.this_batch is None or not progress.this_batch.bytes_total:
         return ""
     planned = next((batch.bytes for batch in report.execution.batches if batch.number == progress.batch), None)
-    if planned is None or format_bytes(planned) == format_bytes(progress.batch_count.bytes_total):
+    if planned is None or format_bytes(planned) == format_bytes(progress.this_batch.bytes_total):
         return ""
     return f"as large as its partitions are now; {format_bytes(planned)} by the plan"
 
@@ -124,7 +125,7 @@ def _is_in_place(report: RunReport) -> bool:
     execution = report.execution
     if not report.state.is_unverified or execution.progress is None:
         return False
-    plan, is_over = execution.progress.plan, execution.progress.state == BATCH_DONE
+    plan, is_over = execution.progress, execution.progress.state == DONE
     done = max(plan.partitions_done if is_over else 0, sum(batch.partitions for batch in execution.done))
     return 0 < plan.partitions_total <= done
 
@@ -142,10 +143,9 @@ def _ended(report: RunReport) -> str:
             f"Copies that are under way go on by themselves, under their throttle of "
             f"{format_rate(throttle.bytes_per_second)}. The Dag kafka_throttle_janitor takes it off after the last one."
         )
-    said.append("To go on with the approved plan, clear the task hold_throttle with what follows it.")
     return " ".join(said)
 
 
-def _batches(batches: tuple[BatchReport, ...]) -> tuple[BatchReport, ...]:
+def _batches(batches: tuple[BatchNote, ...]) -> tuple[BatchNote, ...]:
     newest = {batch.number for batch in batches[-BATCHES_SHOWN:]}
     return tuple(batch for batch in batches if batch.number in newest or batch.state != "done")

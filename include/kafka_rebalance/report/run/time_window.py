@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
+from kafka_rebalance.documents.reassignment.progress import Progress
 from kafka_rebalance.execution.eta import EtaRange, eta_range, seconds_for
 from kafka_rebalance.execution.time_window import Window
-from kafka_rebalance.report.run.how_far import Progress
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.units import (
     format_count,
@@ -125,22 +125,27 @@ def _left(report: RunReport, rest: EtaRange | None, now: datetime | None) -> _Le
         return None
     rate = throttle.bytes_per_second if throttle is not None else report.throttle_of(focus)
     if rest is not None and progress is not None:
-        batch = progress.batch_count
+        batch = progress.this_batch
         this = _seconds(int((progress.busiest_bytes or 0) * (batch.share_left if batch is not None else 0.0)), rate)
         return _Left(progress.updated_at, rest.low, rest.high, this, _later(progress, rate))
     by_plan = report.seconds_left(focus, rate)
     if by_plan is None:
         return None
     found = eta_range(by_plan, report.estimate.ratios if report.estimate else ())
-    seen = [now, progress.updated_at if progress else None, decision.at if decision else None, window.not_before]
+    seen = [
+        now,
+        progress.updated_at if progress else None,
+        decision.approved_at if decision else None,
+        window.not_before,
+    ]
     at = max([one for one in seen if one is not None], default=report.observed_at)
     return _Left(at, found.low, found.high, 0.0, _later(progress, rate) if progress is not None else None)
 
 
 def _later(progress: Progress, rate: float | None) -> tuple[float, ...] | None:
-    if progress.later_busiest is None:
+    if progress.later_busiest_bytes is None:
         return None
-    return tuple(_seconds(busiest, rate) for busiest in progress.later_busiest)
+    return tuple(_seconds(busiest, rate) for busiest in progress.later_busiest_bytes)
 
 
 def _seconds(busiest: int, rate: float | None) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from kafka_rebalance.report.run.how_far import Happening
+from kafka_rebalance.documents.reassignment.progress import Happening
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.units import format_bytes, format_count, format_rate
 
@@ -14,8 +14,8 @@ BATCHES_SHOWN, EVENTS_SHOWN, EVENTS_KEPT = 10, 8, 100
 def history_of(report: RunReport) -> Iterator[Happening]:
     """The run's history, out of every file that says when something happened."""
     decision, execution = report.decision, report.execution
-    if decision is not None and decision.is_approval and decision.at is not None:
-        yield Happening(decision.at, f"{decision.by or 'Somebody'} approved {decision.choice}")
+    if decision is not None and decision.is_approval and decision.approved_at is not None:
+        yield Happening(decision.approved_at, f"{decision.by or 'Somebody'} approved {decision.choice}")
     yield from _of_throttle(report)
     for batch in execution.batches:
         if batch.created_at is not None:
@@ -27,15 +27,15 @@ def history_of(report: RunReport) -> Iterator[Happening]:
         yield from execution.progress.events
     yield from execution.asked
     if execution.stop is not None:
-        yield execution.stop
+        yield Happening(execution.stop.at, execution.stop.why)
     for at in sorted({one.at for one in report.left_out}):
         count = sum(one.at == at for one in report.left_out)
         yield Happening(at, f"{format_count(count, 'approved move', 'approved moves')} left out")
     checks = report.verification
-    if checks is not None and checks.at is not None:
+    if checks is not None and checks.verified_at is not None:
         failed = sum(not check.passed for check in checks.checks)
         said = "every check passed" if checks.passed else f"{format_count(failed, 'check', 'checks')} failed"
-        yield Happening(checks.at, f"Verified: {said}")
+        yield Happening(checks.verified_at, f"Verified: {said}")
 
 
 def _of_throttle(report: RunReport) -> Iterator[Happening]:
@@ -46,8 +46,8 @@ def _of_throttle(report: RunReport) -> Iterator[Happening]:
         where = format_count(throttle.brokers, "broker", "brokers")
         rate = format_rate(throttle.approved_bytes_per_second)
         yield Happening(throttle.taken_at, f"Throttle of {rate} set on {where}")
-    for at, rate_then, by in throttle.changes:
-        yield Happening(at, f"{by} set the throttle to {format_rate(rate_then)}")
+    for change in throttle.rate_changes:
+        yield Happening(change.at, f"{change.by} set the throttle to {format_rate(change.bytes_per_second)}")
     if throttle.handed_over_at is not None:
         yield Happening(throttle.handed_over_at, "Throttle left to the Dag kafka_throttle_janitor: copies still run")
     if throttle.suspended_at is not None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from kafka_rebalance.documents.proposals.proposals import NOT_ESTIMATED
 from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
 from kafka_rebalance.execution.approval_rules import BUTTONS
 from kafka_rebalance.model.metrics import noun_of
@@ -79,7 +80,7 @@ def recommendation_words(report: RunReport) -> tuple[str, ...]:
 
 def _because(found: Recommendation, chosen: CandidateReport) -> str:
     asked, copies = format_share(found.tolerance), format_bytes(chosen.moved_bytes)
-    before, after = found.furthest or (0.0, 0.0)
+    before, after = (found.furthest.before, found.furthest.after) if found.furthest else (0.0, 0.0)
     if found.why is Why.CHEAPEST:
         within = f"within {asked}" + (" or one replica" if after > found.tolerance + 5e-4 else "")
         return f"of the candidates that do the job {within}, it copies the fewest bytes"
@@ -129,7 +130,7 @@ def _neighbour(kind: str, other: Beside) -> str:
 def further_runs_words(report: RunReport, candidate: CandidateReport) -> str:
     """How many more runs with the same limit bring the cluster within the tolerance; empty where none is needed."""
     more, limit = candidate.further_runs, report.settings.max_bytes
-    if more is None or limit is None:
+    if more is None or more == NOT_ESTIMATED or limit is None:
         return ""
     runs = format_count(more.runs, "more run", "more runs")
     return (
@@ -143,6 +144,9 @@ def less_even_words(candidate: CandidateReport) -> str:
     worse = candidate.less_even
     if worse is None:
         return ""
-    before, after = (f"{format_factor(low)}–{format_factor(high)}" for low, high in (worse.before, worse.after))
+    before, after = (
+        f"{format_factor(low)}–{format_factor(high)}"
+        for low, high in ((worse.before.lowest, worse.before.highest), (worse.after.lowest, worse.after.highest))
+    )
     name = noun_of(worse.metric)
     return f"This plan ends less even than the cluster is now: {name} {before} of the fair share become {after}."

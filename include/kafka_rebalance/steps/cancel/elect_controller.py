@@ -15,22 +15,18 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ClusterNotReadyError, ExecutionError, NothingToDoError
-from kafka_rebalance.execution.approval_rules import check_policy_unchanged
 from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, entry_states
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.steps.cancel.actions import CONSENT
-from kafka_rebalance.steps.deployment import read_connection
+from kafka_rebalance.steps.clock import looks
 from kafka_rebalance.steps.inputs import StepInputs
-from kafka_rebalance.workflow.cancel.may_begin import check_may_begin
-from kafka_rebalance.workflow.run.approved import check_digest, read_decision
-from kafka_rebalance.workflow.run.freeze import check_not_frozen
-from kafka_rebalance.workflow.run.policies import read_policy
-from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
+from kafka_rebalance.steps.run.approved_plan import check_may_begin, read_approved_request
+from kafka_rebalance.steps.run.same_cluster import check_same_cluster, read_view_of
 from kafka_rebalance.zookeeper import controller_deletion
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view
+from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 
 log = logging.getLogger(__name__)
 
@@ -102,22 +98,24 @@ def elect_controller(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
 
     A retry deletes nothing twice: where the controller is not the one that was shown, it only looks.
     """
-    folder, given = read_decision(decision, inputs.run)
-    written = json_files.read_json(folder, json_files.CANCEL)
-    plan = ElectionPlan.from_mapping(written["plan"])
-    check_digest(f"The controller election of cluster {plan.cluster_id}", plan.digest, given)
-    connection_id = written["connection_id"]
-    policy = read_policy(connection_id)
-    check_policy_unchanged(given["policy_digest"], policy.digest if policy else None)
-    connection = read_connection(connection_id)
+    approved = read_approved_request(
+        inputs,
+        decision,
+        json_files.CANCEL,
+        lambda written: ElectionPlan.from_mapping(written["plan"]),
+        lambda plan: f"The controller election of cluster {plan.cluster_id}",
+    )
+    plan, connection_id = approved.plan, approved.connection_id
+    inputs.deployment.check_policy_unchanged(connection_id, approved.decision["policy_digest"])
+    connection = inputs.deployment.read_connection(connection_id)
     with open_client(connection.zookeeper) as client:
         view = _view(client, plan)
         check_same_cluster(connection, view)
         if plan.is_of(view):  # else it was elected by an earlier try, or by others: nothing is written
-            check_may_begin(folder, connection_id, given)
-            check_not_frozen(connection_id)
+            check_may_begin(inputs.deployment, approved)
+            inputs.deployment.check_not_frozen(connection_id)
             check_controller_stable(client, lambda: time.sleep(PAUSE_SECONDS))
-        deleted = controller_deletion.elect_controller(client, plan, given[CONSENT])
+        deleted = controller_deletion.delete_controller(client, plan, approved.decision[CONSENT])
         if not deleted:
             log.warning("Broker %d is not controller of epoch %d any more: nothing deleted", plan.broker, plan.epoch)
         view = _next_controller(client, plan)
@@ -141,39 +139,27 @@ def elect_controller(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[st
 
 def _next_controller(client: KazooClient, plan: ElectionPlan) -> ClusterView:
     """The cluster, once a live broker is controller in a later epoch."""
-    give_up = time.monotonic() + ELECTION_SECONDS
-    while True:
+    for _ in looks(ELECTION_SECONDS, LOOK_SECONDS):
         view = _view(client, plan)
         controller = view.controller
         if controller is not None and controller.epoch > plan.epoch and controller.broker in view.brokers:
             return view
-        if time.monotonic() > give_up:
-            raise ExecutionError(
-                f"/controller of broker {plan.broker} (epoch {plan.epoch}) is gone, and after {ELECTION_SECONDS:.0f} s "
-                "no other broker is controller. The request is as it was. See the brokers' logs for why none is "
-                "elected, then clear this task: it deletes nothing again."
-            )
-        time.sleep(LOOK_SECONDS)
+    raise ExecutionError(
+        f"/controller of broker {plan.broker} (epoch {plan.epoch}) is gone, and after {ELECTION_SECONDS:.0f} s "
+        "no other broker is controller. The request is as it was. See the brokers' logs for why none is "
+        "elected, then clear this task: it deletes nothing again."
+    )
 
 
 def _result(client: KazooClient, plan: ElectionPlan) -> Result:
-    give_up = time.monotonic() + SETTLE_SECONDS
-    while True:
+    for _ in looks(SETTLE_SECONDS, LOOK_SECONDS):
         view = _view(client, plan)
         if view.reassignments is None:
             return Result.CLEARED
         if EntryState.MOVING in entry_states(view).values():
             return Result.TAKEN_UP
-        if time.monotonic() > give_up:
-            return Result.REMAINS
-        time.sleep(LOOK_SECONDS)
+    return Result.REMAINS
 
 
 def _view(client: KazooClient, plan: ElectionPlan) -> ClusterView:
-    view = read_cluster_view(client, {tp.topic for tp in plan.requested})
-    if view.cluster_id != plan.cluster_id:
-        raise ClusterNotReadyError(
-            f"This is cluster {view.cluster_id}, approved was the election on {plan.cluster_id}. Nothing was written. "
-            "Correct the connection."
-        )
-    return view
+    return read_view_of(client, {tp.topic for tp in plan.requested}, plan.cluster_id)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from typing import Any
 
 from kazoo.client import KazooClient
@@ -20,8 +19,8 @@ from kafka_rebalance.execution.cancel.cancel_fates import (
     STOP_CANNOT_RESTORE,
     CancelPlan,
     CancelStep,
+    CancelWay,
     Fate,
-    Way,
     plan_cancel,
     remaining,
 )
@@ -31,23 +30,23 @@ from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.candidate import Move, brokers_touched
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import ReplicaBytes
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.report.requests import cancel, controller_election
 from kafka_rebalance.steps.cancel.actions import CANCEL_NOW, ELECT_CONTROLLER, ROLL_BACK, SET_THROTTLE, STOP
-from kafka_rebalance.steps.deployment import read_connection
+from kafka_rebalance.steps.cancel.elect_controller import show_stuck_request
+from kafka_rebalance.steps.cancel.set_throttle import AskedRate
+from kafka_rebalance.steps.clock import now_text
+from kafka_rebalance.steps.clusters import REBALANCE_DAG
+from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
-from kafka_rebalance.workflow.cancel.controller_election import show_stuck_request
-from kafka_rebalance.workflow.fleet import REBALANCE_DAG
-from kafka_rebalance.workflow.run.approved import ApprovedPlan, read_plan_view
-from kafka_rebalance.workflow.run.asked_batches import asked_for
-from kafka_rebalance.workflow.run.baseline import read_baseline
-from kafka_rebalance.workflow.run.folder import create_run_folder
-from kafka_rebalance.workflow.run.policies import read_policy
-from kafka_rebalance.workflow.run.running import Running, find_moved, find_running
-from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
-from kafka_rebalance.workflow.run.who_asked import hand_on
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_plan_view
+from kafka_rebalance.steps.run.asked_batches import asked_for
+from kafka_rebalance.steps.run.requester import hand_on
+from kafka_rebalance.steps.run.running_rebalance import Running, find_moved, find_running
+from kafka_rebalance.steps.run.same_cluster import check_same_cluster
+from kafka_rebalance.steps.run.snapshot_tables import read_baseline
+from kafka_rebalance.steps.run_folder import create_run_folder
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 
@@ -83,15 +82,15 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
     Skips all that follows, saying so, where no rebalance runs (or, for roll_back, none has moved anything).
     """
     connection_id, action = params["kafka_conn_id"], params["action"]
-    policy = read_policy(connection_id)
-    connection = read_connection(connection_id)
+    policy = inputs.deployment.read_policy(connection_id)
+    connection = inputs.deployment.read_connection(connection_id)
     with open_client(connection.zookeeper) as client:
         if action == ELECT_CONTROLLER:
             _need_policy(policy, connection_id)
             found = show_stuck_request(client, connection)
         else:
-            found = _show_run(params, connection, policy, client)
-    folder, nonce = create_run_folder(connection_id, inputs.run)
+            found = _show_run(inputs.deployment, params, connection, policy, client)
+    folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
     inputs.tell("run_folder", str(folder))
     inputs.tell("nonce", nonce)
     if action == ROLL_BACK:
@@ -103,7 +102,7 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
         "policy_digest": policy.digest if policy else None,
         "requested_by": inputs.run.started_by,
         "reason": params.get("reason") or "",
-        "observed_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "observed_at": now_text(),
         "nonce": nonce,
         **found,
     }
@@ -116,13 +115,17 @@ def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _show_run(
-    params: Mapping[str, Any], connection: ClusterConnection, policy: Policy | None, client: KazooClient
+    deployment: Deployment,
+    params: Mapping[str, Any],
+    connection: ClusterConnection,
+    policy: Policy | None,
+    client: KazooClient,
 ) -> dict[str, Any]:
     """What cancel.json says of the run that is stopped, cancelled, throttled or rolled back."""
     connection_id, action = params["kafka_conn_id"], params["action"]
     cluster_id = read_cluster_view(client, []).cluster_id
-    running = find_running(client, connection_id)
-    target, run = _target(action, running, connection_id, cluster_id, params.get("run_id") or None)
+    running = find_running(deployment, client, connection_id)
+    target, run = _target(deployment, action, running, connection_id, cluster_id, params.get("run_id") or None)
     _check_same_cluster(target, cluster_id)
     asked = _Asked(params, connection, policy, read_plan_view(client, target), target, run)
     return {
@@ -135,7 +138,12 @@ def _show_run(
 
 
 def _target(
-    action: str, running: Running | None, connection_id: str, cluster_id: str, run_id: str | None
+    deployment: Deployment,
+    action: str,
+    running: Running | None,
+    connection_id: str,
+    cluster_id: str,
+    run_id: str | None,
 ) -> tuple[ApprovedPlan, str]:
     if action != ROLL_BACK:
         if running is None:
@@ -149,7 +157,7 @@ def _target(
             f"Run {running.holder.run} holds cluster {cluster_id}. Nothing was changed. Stop or cancel it, and roll "
             "back when it has given the cluster back."
         )
-    moved = find_moved(connection_id, run_id)
+    moved = find_moved(deployment, connection_id, run_id)
     if moved is None:
         which = f"Run {run_id}" if run_id else "No run"
         raise _skip(
@@ -185,7 +193,7 @@ def _cancel_now(asked: _Asked, client: KazooClient) -> dict[str, Any]:
     _need_policy(asked.policy, asked.connection.connection_id)
     check_same_cluster(asked.connection, asked.view)
     moves = asked.target.candidate.moves
-    way = Way.API if running_reassignments.can_cancel(asked.connection.kafka) else Way.ZNODE
+    way = CancelWay.API if running_reassignments.can_cancel(asked.connection.kafka) else CancelWay.ZNODE
     held = _sizes(asked, moves)
     steps = plan_cancel(moves, asked.view, way, held, asked=asked_for(asked.target.folder, client))
     open_moves = tuple(step.move for step in steps if step.fate not in (Fate.DONE, Fate.CHANGED))
@@ -227,13 +235,8 @@ def _set_throttle(asked: _Asked, client: KazooClient) -> dict[str, Any]:
         "bytes_per_second": rate,
         "approved_bytes_per_second": approved,
         "needs_approval": rate > approved,
-        "digest": rate_digest(asked.run, asked.target.candidate.digest, asked.view.cluster_id, rate),
+        "digest": AskedRate(asked.run, asked.target.candidate.digest, asked.view.cluster_id, rate).digest,
     }
-
-
-def rate_digest(run: str, candidate_digest: str, cluster_id: str, bytes_per_second: int) -> str:
-    """Of what an approval of another rate is given for."""
-    return digest_of([run, candidate_digest, cluster_id, bytes_per_second])
 
 
 def _roll_back(asked: _Asked, client: KazooClient) -> dict[str, Any]:

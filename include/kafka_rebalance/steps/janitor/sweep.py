@@ -6,8 +6,6 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from kazoo.client import KazooClient
-
 from kafka_rebalance.admin import replica_sizes
 from kafka_rebalance.errors import InputError, PolicyError, ReadError, SettingsError
 from kafka_rebalance.execution.janitor.unheld_findings import (
@@ -22,11 +20,9 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.same_airflow import is_same_run
-from kafka_rebalance.steps.inputs import StartedRun
-from kafka_rebalance.workflow.run.freeze import check_not_frozen
-from kafka_rebalance.workflow.run.policies import read_policy
-from kafka_rebalance.workflow.throttle import cluster_lease
-from kafka_rebalance.workflow.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.entity_configs import read_configs
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import read_children
 from kafka_rebalance.zookeeper.config_writes import merge_config
@@ -63,14 +59,14 @@ class Swept:
     unread: tuple[str, ...]
 
 
-def read_asked(connection_id: str, params: Mapping[str, Any], started: StartedRun) -> Asked:
+def read_asked(inputs: StepInputs, connection_id: str, params: Mapping[str, Any]) -> Asked:
     """What the run's params ask for. Raises PolicyError unless an approver of the cluster's policy asks."""
-    asked = Asked(tuple(params.get("clean") or ()), params.get("break_lock") or None, started.started_by or "")
+    asked = Asked(tuple(params.get("clean") or ()), params.get("break_lock") or None, inputs.run.started_by or "")
     if not asked:
         return asked
     if not params.get("kafka_conn_id"):
         raise SettingsError("clean and break_lock are for one cluster: name it in kafka_conn_id. Nothing was changed.")
-    policy = read_policy(connection_id)
+    policy = inputs.deployment.read_policy(connection_id)
     names = {person.name for person in policy.approvers} if policy is not None else set()
     if asked.by not in names:
         raise PolicyError(
@@ -81,20 +77,21 @@ def read_asked(connection_id: str, params: Mapping[str, Any], started: StartedRu
     return asked
 
 
-def sweep(client: KazooClient, connection: ClusterConnection, *, to_clean: bool = False) -> Swept:
+def sweep(kept: ClusterLease, connection: ClusterConnection, *, to_clean: bool = False) -> Swept:
     """Everything that nobody holds. Raises ReadError where ZooKeeper cannot be read; writes nothing.
 
     But for the fence, where something is `to_clean`: on a cluster that nobody ever held there is none to go by.
     """
+    client = kept.client
     # First: who throttles after this is not among what is found.
     fence = cluster_lock.raise_fence(client) if to_clean else cluster_lock.read_fence(client)
     before = read_cluster_view(client)
-    lease = cluster_lease.read_open(client, before.cluster_id)
+    lease = kept.read_open()
     holder = cluster_lock.read(client)
     topics, brokers = (read_children(client, f"/config/{kind}") for kind in ("topics", "brokers"))
     strange = [name for name in brokers if name != DEFAULT_ENTITY and not (name.isascii() and name.isdigit())]
-    kept = [f"brokers/{name}" for name in brokers if name != DEFAULT_ENTITY and name not in strange]
-    configs = read_configs(client, [*(f"topics/{name}" for name in topics), *kept])
+    numbered = [f"brokers/{name}" for name in brokers if name != DEFAULT_ENTITY and name not in strange]
+    configs = read_configs(client, [*(f"topics/{name}" for name in topics), *numbered])
     orphans = read_orphaned_configs(client)
     unread = [f"/config/brokers/{name!r} names no broker, so it was not looked at. Remove it." for name in strange]
     held: Mapping[TopicPartition, Collection[int]] = {}
@@ -111,7 +108,7 @@ def sweep(client: KazooClient, connection: ClusterConnection, *, to_clean: bool 
     return Swept(fence, findings, configs, after, tuple(unread))
 
 
-def clean(client: KazooClient, connection_id: str, asked: Asked, swept: Swept) -> list[str]:
+def clean(kept: ClusterLease, connection_id: str, asked: Asked, swept: Swept) -> list[str]:
     """Cleans the findings that were ticked; returns their ids. Raises InputError for one that must not be cleaned,
     before anything is changed, LockLostError where a run has begun since the sweep, since the throttle may be its own,
     and ConfigChangedError where somebody has given it another value since.
@@ -124,10 +121,10 @@ def clean(client: KazooClient, connection_id: str, asked: Asked, swept: Swept) -
         finding = by_id[name]
         if finding.key:
             seen = swept.configs[finding.entity]
-            merge_config(client, finding.entity, {finding.key: None}, decided_on=seen, fence=swept.fence)
+            merge_config(kept.client, finding.entity, {finding.key: None}, decided_on=seen, fence=swept.fence)
         else:
-            check_not_frozen(connection_id)
-            delete_orphaned_config(client, finding.entity.partition("/")[2], int(name.rpartition(":")[2]))
+            kept.deployment.check_not_frozen(connection_id)
+            delete_orphaned_config(kept.client, finding.entity.partition("/")[2], int(name.rpartition(":")[2]))
     return list(asked.clean)
 
 

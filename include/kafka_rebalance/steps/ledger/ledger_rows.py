@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
@@ -19,11 +19,12 @@ import pyarrow.parquet as pq
 from kafka_rebalance.documents.json_files import PACKAGE_ZIP
 from kafka_rebalance.documents.ledger_files import SOURCE_FILE, files_that_count
 from kafka_rebalance.documents.storage import make_folder, names_in, read_bytes, write_whole
-from kafka_rebalance.errors import StorageError
+from kafka_rebalance.errors import NothingToDoError, StorageError
 from kafka_rebalance.spark import package_zip
-from kafka_rebalance.steps.inputs import SparkArguments
-from kafka_rebalance.workflow.ledger.tables import TABLES
-from kafka_rebalance.workflow.run.folder import RunFolder, check_submitted, file_name, runs_root
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.inputs import SparkArguments, StepInputs
+from kafka_rebalance.steps.ledger.ledger_columns import TABLES
+from kafka_rebalance.steps.run_folder import RunFolder, check_submitted, file_name
 
 log = logging.getLogger(__name__)
 
@@ -39,13 +40,18 @@ class Found(NamedTuple):
     unreadable: tuple[str, ...]  # files that gave no row since they cannot be read, `day=<date>/<file>`
 
 
-def folder_of(table: str, connection_id: str) -> RunFolder:
+def folder_of(deployment: Deployment, table: str, connection_id: str) -> RunFolder:
     """Where a cluster's rows of a table are, by day."""
-    return runs_root() / LEDGER / table / f"cluster={file_name(connection_id)}"
+    return deployment.runs_root / LEDGER / table / f"cluster={file_name(connection_id)}"
 
 
 def append(
-    table: str, connection_id: str, run_id: str, observed_at: datetime, rows: Sequence[Mapping[str, Any]]
+    deployment: Deployment,
+    table: str,
+    connection_id: str,
+    run_id: str,
+    observed_at: datetime,
+    rows: Sequence[Mapping[str, Any]],
 ) -> RunFolder:
     """Adds one file of rows to a table; returns its path.
 
@@ -53,7 +59,7 @@ def append(
     The same run and table again replace the file: a cleared task counts once.
     """
     schema = TABLES[table]
-    folder = folder_of(table, connection_id) / f"{_DAY}{observed_at:%Y-%m-%d}"
+    folder = folder_of(deployment, table, connection_id) / f"{_DAY}{observed_at:%Y-%m-%d}"
     make_folder(folder)
     content = [{"observed_at": observed_at, **row} for row in rows]
     buffer = io.BytesIO()
@@ -63,19 +69,18 @@ def append(
     return path
 
 
-def locate(tell: Callable[[str, Any], None]) -> bool:
-    """Where the ledger and the package for Spark are, told to the steps behind; False where there is no ledger yet."""
-    place = runs_root() / LEDGER
+def locate(inputs: StepInputs) -> None:
+    """Tells the steps behind where the ledger and the package for Spark are. NothingToDoError: there is no ledger."""
+    place = inputs.deployment.runs_root / LEDGER
     if not names_in(place):
-        return False
-    tell("ledger", str(place))
-    tell("package", str(package_zip.build(place / PACKAGE_ZIP)))
-    return True
+        raise NothingToDoError("There is no ledger yet")
+    inputs.tell("ledger", str(place))
+    inputs.tell("package", str(package_zip.build_package_zip(place / PACKAGE_ZIP)))
 
 
-def check_located(submit: SparkArguments) -> None:
+def check_located(inputs: StepInputs, submit: SparkArguments) -> None:
     """Raises RunFolderError unless Spark is given this ledger and our own package, which XComs name."""
-    place = runs_root() / LEDGER
+    place = inputs.deployment.runs_root / LEDGER
     same = list(submit.application_args) == ["--ledger", str(place)] and submit.py_files == str(place / PACKAGE_ZIP)
     check_submitted(same)
 
@@ -88,10 +93,12 @@ class Columns(NamedTuple):
     unreadable: tuple[str, ...]
 
 
-def read_columns(table: str, connection_id: str, days: float, *, now: datetime | None = None) -> Columns:
+def read_columns(
+    deployment: Deployment, table: str, connection_id: str, days: float, *, now: datetime | None = None
+) -> Columns:
     """As `read`, without a Python object for each row."""
     oldest = (now or datetime.now(UTC)) - timedelta(days=days)
-    folder, schema = folder_of(table, connection_id), TABLES[table]
+    folder, schema = folder_of(deployment, table, connection_id), TABLES[table]
     found: list[pa.Table] = []
     unreadable: list[str] = []
     for day in names_in(folder):
@@ -104,14 +111,14 @@ def read_columns(table: str, connection_id: str, days: float, *, now: datetime |
     return Columns(recent, len(found), tuple(unreadable))
 
 
-def read(table: str, connection_id: str, days: float, *, now: datetime | None = None) -> Found:
+def read(deployment: Deployment, table: str, connection_id: str, days: float, *, now: datetime | None = None) -> Found:
     """A cluster's rows of the last `days` days; none where nothing was written yet.
 
     A file that cannot be read is logged, named in what comes back, and takes no other file with it. Raises
     StorageError where a folder cannot be listed: that is not "nothing there".
     """
     oldest = (now or datetime.now(UTC)) - timedelta(days=days)
-    folder = folder_of(table, connection_id)
+    folder = folder_of(deployment, table, connection_id)
     rows: list[dict[str, Any]] = []
     unreadable: list[str] = []
     for day in names_in(folder):

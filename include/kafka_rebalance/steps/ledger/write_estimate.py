@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
 
-from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.estimate import ESTIMATE_FILE, Estimate, PastRun
 from kafka_rebalance.errors import StorageError
 from kafka_rebalance.execution.eta import DAYS_COUNTED, run_ratios
-from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.run.folder import RunFolder
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.run_folder import RunFolder
 
 LAST_RUNS = 5
 _SHOWN = (
@@ -18,19 +18,17 @@ _SHOWN = (
 )
 
 
-def write_estimate(folder: RunFolder, connection_id: str, run_id: str, now: datetime) -> None:
+def write_estimate(deployment: Deployment, folder: RunFolder, connection_id: str, run_id: str, now: datetime) -> None:
     """estimate.json, of the ledger's outcomes but this run's own. A ledger that cannot be read stops no plan: it is
     named, and the approver reads that the range is assumed."""
     try:
-        rows, unreadable = ledger.read("outcomes", connection_id, DAYS_COUNTED, now=now)
+        rows, unreadable = ledger_rows.read(deployment, "outcomes", connection_id, DAYS_COUNTED, now=now)
         problems = [f"{name} of the ledger's outcomes cannot be read" for name in unreadable]
     except StorageError as wrong:
         rows, problems = [], [str(wrong)]
     earlier = [row for row in rows if row["run_id"] != run_id]
-    last: list[dict[str, Any]] = [
-        {"recorded_at": row["observed_at"].isoformat(timespec="seconds"), **{key: row[key] for key in _SHOWN}}
+    last = tuple(
+        PastRun(recorded_at=row["observed_at"].replace(microsecond=0), **{key: row[key] for key in _SHOWN})
         for row in earlier[:LAST_RUNS]
-    ]
-    json_files.write_json(
-        folder, json_files.ESTIMATE, {"ratios": list(run_ratios(earlier)), "last": last, "problems": problems}
     )
+    ESTIMATE_FILE.write(folder, Estimate(tuple(run_ratios(earlier)), last, tuple(problems)))

@@ -10,12 +10,11 @@ from typing import Any
 import pyarrow as pa
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.controller import controller_document
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError
-from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.planning.evenness.scores import Score
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from kafka_rebalance.planning.tables.history_table import (
@@ -28,25 +27,20 @@ from kafka_rebalance.planning.tables.history_table import (
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.sample_aggregates import DAYS, aggregated
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.report.units import format_count
-from kafka_rebalance.steps.deployment import read_connection
+from kafka_rebalance.steps.clusters import VERDICT
+from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.nightly.how_uneven import scores_of_the_rest, unread_words, verdict
+from kafka_rebalance.steps.nightly.which_job import Wanted, which_job
+from kafka_rebalance.steps.nightly.why_not_propose import proposal_of, why_not
+from kafka_rebalance.steps.run import requester
+from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, metric_rows, read_snapshot
+from kafka_rebalance.steps.run.snapshot_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
+from kafka_rebalance.steps.run_folder import RunFolder, create_run_folder
 from kafka_rebalance.verification.segments.settings_audit import SegmentAudit
-from kafka_rebalance.workflow.controller import controller_document
-from kafka_rebalance.workflow.fleet import VERDICT, fleet
-from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.nightly.proposing import WORDS, proposal_of, skew, why_not
-from kafka_rebalance.workflow.nightly.unread import scores_of_the_rest, unread_words
-from kafka_rebalance.workflow.nightly.which_job import Wanted, which_job
-from kafka_rebalance.workflow.run import who_asked
-from kafka_rebalance.workflow.run.folder import RunFolder, create_run_folder
-from kafka_rebalance.workflow.run.policies import read_policy
-from kafka_rebalance.workflow.segment_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
-from kafka_rebalance.workflow.snapshot import Snapshot, metric_rows, take_snapshot
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
-
-__all__ = ["VERDICT", "check", "fleet", "verdict"]
 
 log = logging.getLogger(__name__)
 
@@ -56,25 +50,30 @@ AWAY_DAYS = 28.0  # of earlier checks, which tell since when a broker is away
 
 def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
     """Snapshot, score, audit, verdict. Leaves snapshot and verdict.json in a run's folder, and rows in the ledger."""
-    policy = read_policy(connection_id)
+    policy = inputs.deployment.read_policy(connection_id)
     settings = Settings()
-    folder, _ = create_run_folder(connection_id, inputs.run)
-    connection = read_connection(connection_id)
+    folder, _ = create_run_folder(inputs.deployment, connection_id, inputs.run)
+    connection = inputs.deployment.read_connection(connection_id)
     try:
-        taken = take_snapshot(connection, settings, of_the_rest=True)
+        taken = read_snapshot(connection, settings, of_the_rest=True)
     except ClusterNotReadyError:
         _skip_while_held(connection)
         raise
     digest = write_snapshot(folder / json_files.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
     now = datetime.now(UTC)
     problem = _with_history(
-        read_problem(folder / json_files.SNAPSHOT_FOLDER, settings), folder, connection_id, taken, now
+        inputs.deployment,
+        read_problem(folder / json_files.SNAPSHOT_FOLDER, settings),
+        folder,
+        connection_id,
+        taken,
+        now,
     )
     found = scores_of_the_rest(problem, taken)
     broken = int(violations(rack_rule(problem), problem.replicas).sum())
     audit = audit_snapshot(taken)
     measured = verdict(found, broken, policy)
-    checks = _nights_in_a_row(ledger.read("balance", connection_id, AWAY_DAYS, now=now))
+    checks = _nights_in_a_row(ledger_rows.read(inputs.deployment, "balance", connection_id, AWAY_DAYS, now=now))
     wanted = which_job(problem, measured["limit"], policy, taken, checks, now)
     if broken and wanted.params.get("job") == "elect":
         wanted = Wanted({})  # an election repairs no rack
@@ -87,30 +86,36 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
         "connection_id": connection_id,
         "cluster_id": taken.view.cluster_id,
         **measured,
-        **_proposal(connection_id, problem, measured, wanted, policy, taken.configs["lock_holder"], now),
+        **_proposal(
+            inputs.deployment, connection_id, problem, measured, wanted, policy, taken.configs["lock_holder"], now
+        ),
         "segment_errors": audit.errors,
         "segment_warnings": audit.warnings,
     }
     if result["propose"]:
         conf = {"kafka_conn_id": connection_id, "reason": result["text"], **wanted.params}
-        result["conf"] = who_asked.hand_on(folder, conf, inputs.run)
+        result["conf"] = requester.hand_on(folder, conf, inputs.run)
         result["proposal"] = proposal_of(inputs.run.run_id, connection_id)
     controller = controller_document(taken.view, taken.controller)
-    segments = audit.to_mapping(FINDINGS_KEPT)
+    segments = audit.kept(FINDINGS_KEPT)
     written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat()}
     json_files.write_json(folder, VERDICT, written, source_digest=digest)
-    ledger.append("metrics", connection_id, inputs.run.run_id, now, metric_rows(taken))
-    ledger.append("balance", connection_id, inputs.run.run_id, now, [_balance_row(result, inputs.run.run_id)])
-    ledger.append("audits", connection_id, inputs.run.run_id, now, audit_rows(audit))
+    ledger_rows.append(inputs.deployment, "metrics", connection_id, inputs.run.run_id, now, metric_rows(taken))
+    ledger_rows.append(
+        inputs.deployment, "balance", connection_id, inputs.run.run_id, now, [_balance_row(result, inputs.run.run_id)]
+    )
+    ledger_rows.append(inputs.deployment, "audits", connection_id, inputs.run.run_id, now, audit_rows(audit))
     log.info("%s: %s", connection_id, result["text"])
     _log_audit(connection_id, audit)
     return result
 
 
-def _with_history(problem: Problem, folder: RunFolder, connection_id: str, taken: Snapshot, now: datetime) -> Problem:
+def _with_history(
+    deployment: Deployment, problem: Problem, folder: RunFolder, connection_id: str, taken: Snapshot, now: datetime
+) -> Problem:
     """With bytes in from the ledger's samples, this night's among them; they stay unknown where those are too few."""
     snapshot = folder / json_files.SNAPSHOT_FOLDER
-    known = ledger.read_columns("metrics", connection_id, DAYS, now=now)
+    known = ledger_rows.read_columns(deployment, "metrics", connection_id, DAYS, now=now)
     tonight = [{"observed_at": now, **row} for row in metric_rows(taken)]
     samples = pa.concat_tables([known.table, pa.Table.from_pylist(tonight, schema=SAMPLES_SCHEMA)])
     rows = aggregated(samples, existing_partitions(problem, snapshot))
@@ -118,7 +123,7 @@ def _with_history(problem: Problem, folder: RunFolder, connection_id: str, taken
     return planned_with(problem, snapshot, content, HISTORY)
 
 
-def _nights_in_a_row(found: ledger.Found) -> list[dict[str, Any]]:
+def _nights_in_a_row(found: ledger_rows.Found) -> list[dict[str, Any]]:
     """Earlier checks, newest first, back to the first day of which something cannot be read: nobody knows what that
     check has found.
     """
@@ -137,6 +142,7 @@ def _skip_while_held(connection: ClusterConnection) -> None:
 
 
 def _proposal(
+    deployment: Deployment,
     connection_id: str,
     problem: Problem,
     measured: Mapping[str, Any],
@@ -151,7 +157,7 @@ def _proposal(
     if wanted.refused:
         said = f"no rebalance is proposed: {wanted.refused}"
         return {"propose": False, "not_proposed": wanted.refused, "text": f"{measured['text']}; {said}"}
-    reason, more = why_not(connection_id, problem, measured, wanted.params, policy, holder, now)
+    reason, more = why_not(deployment, connection_id, problem, measured, wanted.params, policy, holder, now)
     said = f"no rebalance is proposed: {reason}" if reason else more
     return {
         "propose": reason is None,
@@ -175,31 +181,3 @@ def _log_audit(connection_id: str, audit: SegmentAudit) -> None:
     for finding in audit.findings[:FINDINGS_LOGGED]:
         level = logging.ERROR if finding.severity == "error" else logging.WARNING
         log.log(level, "%s: %s: %s", connection_id, finding.rule, finding)
-
-
-def verdict(found: dict[str, Score], rack_violations: int, policy: Policy | None) -> dict[str, Any]:
-    """What the scores mean under this policy: `past_limit` is whether one is called for, `text` says why.
-
-    `imbalance` is how far the broker farthest from its share is from it, as a share of it, in the worst resource.
-    Without a policy nothing could be approved, so nothing is proposed.
-    """
-    off = skew(found)
-    worst = max(off, key=lambda metric: off[metric])
-    limit = policy.imbalance_limit if policy else Policy(approvers=()).imbalance_limit
-    unbalanced = off[worst] > limit or rack_violations > 0
-    text = (
-        f"{WORDS[worst]} are {share_in_words(off[worst])} off their share on the worst broker, the limit is "
-        f"{share_in_words(limit)}; "
-        f"{format_count(rack_violations, 'rack violation', 'rack violations')}"
-    )
-    if unbalanced and policy is None:
-        text += "; read-only, since there is no policy file, so no rebalance is proposed"
-    return {
-        "imbalance": off[worst],
-        "resource": worst,
-        "skew": off,
-        "rack_violations": rack_violations,
-        "limit": limit,
-        "past_limit": unbalanced and policy is not None,
-        "text": text,
-    }

@@ -1,19 +1,64 @@
-"""What the nightly check still measures where registered brokers do not tell everything, and what it says of that."""
+"""How far a cluster is from balance, by what could be measured of it, and whether that is past its policy's limit."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
+from kafka_rebalance.documents.proposals.candidate_figures import Score
+from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.finding import some
-from kafka_rebalance.planning.evenness.scores import Score, scores
+from kafka_rebalance.model.metrics import Metric
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.loads import loads_now, shares
 from kafka_rebalance.report.units import format_count
-from kafka_rebalance.workflow.snapshot import Snapshot, Unread
+from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, Unread
 
-NO_PLAN = "a plan needs what could not be read; the log of the check says why"
+WORDS: dict[str, str] = {
+    metric: metric.noun for metric in (Metric.REPLICAS, Metric.DISK, Metric.LEADERS, Metric.BYTES_IN)
+}
+
+
+def skew(found: Mapping[str, Score]) -> dict[str, float]:
+    """How far the worst broker is off its share, as a share of it, of the resources that the check is about."""
+    return {
+        metric: round(max(s.max_over_mean - 1, 1 - s.min_over_mean), 4)
+        for metric, s in found.items()
+        if metric in WORDS
+    }
+
+
+def verdict(found: dict[str, Score], rack_violations: int, policy: Policy | None) -> dict[str, Any]:
+    """What the scores mean under this policy: `past_limit` is whether one is called for, `text` says why.
+
+    `imbalance` is how far the broker farthest from its share is from it, as a share of it, in the worst resource.
+    Without a policy nothing could be approved, so nothing is proposed.
+    """
+    off = skew(found)
+    worst = max(off, key=lambda metric: off[metric])
+    limit = policy.imbalance_limit if policy else Policy(approvers=()).imbalance_limit
+    unbalanced = off[worst] > limit or rack_violations > 0
+    text = (
+        f"{WORDS[worst]} are {share_in_words(off[worst])} off their share on the worst broker, the limit is "
+        f"{share_in_words(limit)}; "
+        f"{format_count(rack_violations, 'rack violation', 'rack violations')}"
+    )
+    if unbalanced and policy is None:
+        text += "; read-only, since there is no policy file, so no rebalance is proposed"
+    return {
+        "imbalance": off[worst],
+        "resource": worst,
+        "skew": off,
+        "rack_violations": rack_violations,
+        "limit": limit,
+        "past_limit": unbalanced and policy is not None,
+        "text": text,
+    }
 
 
 def scores_of_the_rest(problem: Problem, taken: Snapshot) -> dict[str, Score]:

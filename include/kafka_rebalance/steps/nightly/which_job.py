@@ -14,10 +14,10 @@ from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.loads import all_loads, shares
 from kafka_rebalance.report.units import format_count
-from kafka_rebalance.workflow.nightly.proposing import skew
-from kafka_rebalance.workflow.nightly.unread import NO_PLAN
-from kafka_rebalance.workflow.snapshot import Snapshot
+from kafka_rebalance.steps.nightly.how_uneven import skew
+from kafka_rebalance.steps.run.cluster_snapshot import Snapshot
 
+_NO_PLAN_UNREAD = "a plan needs what could not be read; the log of the check says why"
 _NO_PLAN_AWAY = "no plan is made while a broker is away that holds replicas, unless it goes on without that broker"
 _NO_PLAN_DELETIONS = "no plan is made while topics are being deleted, which waits for brokers that are down"
 _NO_PLAN_LEADERLESS = "no plan is made while partitions have no leader"
@@ -44,7 +44,7 @@ def which_job(
     """`checks` are the ledger's rows of earlier nights, newest first."""
     wanted = Wanted({}) if taken.away.is_empty else _for_away(problem, policy, taken.away, checks, now)
     if not taken.unread.is_empty:
-        return replace(wanted, refused=wanted.refused or NO_PLAN)
+        return replace(wanted, refused=wanted.refused or _NO_PLAN_UNREAD)
     if not taken.away.is_empty:
         return wanted
     preferred = all_loads(problem, problem.replicas, problem.replicas[:, 0])

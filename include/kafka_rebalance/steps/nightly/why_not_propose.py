@@ -12,46 +12,35 @@ from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.execution.nightly.after_rejection import (
     AGAIN_AFTER,
-    Rejection,
-    Seen,
+    ClusterState,
+    RejectedState,
     again,
     changed_since,
     not_again,
 )
-from kafka_rebalance.model.metrics import Metric
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import REFUSE, Settings
 from kafka_rebalance.planning.evenness.hot_spots import Reach, reach
-from kafka_rebalance.planning.evenness.scores import Score, scores
+from kafka_rebalance.planning.evenness.scores import scores
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.problem.loads import loads_now, shares
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, rackless, violations
 from kafka_rebalance.planning.tables.read_problem import read_problem
-from kafka_rebalance.workflow.fleet import REBALANCE_DAG
-from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.run.approved import decider
-from kafka_rebalance.workflow.run.folder import file_name, newest_attempt, runs_root
-from kafka_rebalance.workflow.throttle.standing import is_active
+from kafka_rebalance.steps.clusters import REBALANCE_DAG
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.nightly.how_uneven import WORDS, skew
+from kafka_rebalance.steps.run.approved_plan import decider
+from kafka_rebalance.steps.run_folder import file_name, newest_attempt
 
 log = logging.getLogger(__name__)
 
-WORDS: dict[str, str] = {
-    metric: metric.noun for metric in (Metric.REPLICAS, Metric.DISK, Metric.LEADERS, Metric.BYTES_IN)
-}
 _DAY_SECONDS = 86_400
 _QUEUED_DAYS = 31  # that a Dag may be paused, and what a check has started waits
 
 
-def skew(found: Mapping[str, Score]) -> dict[str, float]:
-    """How far the worst broker is off its share, as a share of it, of the resources that the check is about."""
-    return {
-        metric: round(max(s.max_over_mean - 1, 1 - s.min_over_mean), 4)
-        for metric, s in found.items()
-        if metric in WORDS
-    }
-
-
 def why_not(
+    deployment: Deployment,
     connection_id: str,
     problem: Problem,
     result: Mapping[str, Any],
@@ -78,10 +67,10 @@ def why_not(
     helpless = None if params else cannot_help(problem, result)
     if helpless is not None:
         return helpless, ""
-    open_run = _open_run(connection_id, policy, now)
+    open_run = _open_run(deployment, connection_id, policy, now)
     if open_run is not None:
         return f"the run {open_run} of {REBALANCE_DAG} is open; answer or end it first", ""
-    rejection = _rejection(connection_id, params, now)
+    rejection = _rejection(deployment, connection_id, params, now)
     if rejection is None:
         return None, ""
     seen = _seen(problem, policy.digest)
@@ -125,27 +114,33 @@ def proposal_of(check_run_id: str, connection_id: str) -> str:
     return f"proposed__{check_run_id}__{connection_id}"
 
 
-def _open_run(connection_id: str, policy: Policy, now: datetime) -> str | None:
+def _open_run(deployment: Deployment, connection_id: str, policy: Policy, now: datetime) -> str | None:
     """A rebalance of this cluster that is not over, by Airflow's word: one that has a plan, or that a check has started
     and that still waits in the queue or is being planned.
     """
     days = policy.approval_expires_after_seconds / _DAY_SECONDS + AGAIN_AFTER.days
-    planned = [row["run_id"] for row in ledger.read("plans", connection_id, days, now=now).rows]
-    checked = ledger.read("balance", connection_id, max(days, _QUEUED_DAYS), now=now).rows
+    planned = [row["run_id"] for row in ledger_rows.read(deployment, "plans", connection_id, days, now=now).rows]
+    checked = ledger_rows.read(deployment, "balance", connection_id, max(days, _QUEUED_DAYS), now=now).rows
     started = [proposal_of(row["run_id"], connection_id) for row in checked if row["past_limit"] and row["run_id"]]
-    open_ones = (run_id for run_id in dict.fromkeys(planned + started) if run_id and is_active(REBALANCE_DAG, run_id))
+    open_ones = (
+        run_id
+        for run_id in dict.fromkeys(planned + started)
+        if run_id and deployment.other_runs.is_active(REBALANCE_DAG, run_id)
+    )
     return next(open_ones, None)
 
 
-def _rejection(connection_id: str, params: Mapping[str, Any], now: datetime) -> Rejection | None:
+def _rejection(
+    deployment: Deployment, connection_id: str, params: Mapping[str, Any], now: datetime
+) -> RejectedState | None:
     """The last answer to a rebalance of the whole cluster with these params, if that was a rejection; of other jobs it
     says nothing.
     """
-    for row in ledger.read("decisions", connection_id, AGAIN_AFTER.days + 1, now=now).rows:
+    for row in ledger_rows.read(deployment, "decisions", connection_id, AGAIN_AFTER.days + 1, now=now).rows:
         if row["dag_id"] != REBALANCE_DAG or row["choice"] is None or row["run_id"] is None:
             continue
         try:
-            folder = newest_attempt(runs_root() / file_name(connection_id) / file_name(row["run_id"]))
+            folder = newest_attempt(deployment.runs_root / file_name(connection_id) / file_name(row["run_id"]))
             if folder is None:
                 continue
             written = json_files.read_json(folder, json_files.SNAPSHOT)
@@ -160,7 +155,7 @@ def _rejection(connection_id: str, params: Mapping[str, Any], now: datetime) -> 
             continue
         seen = _seen(problem, written.get("policy_digest"))
         at = row["at"] or row["observed_at"]
-        return Rejection(row["run_id"], by, at, row["note"] or "", seen)
+        return RejectedState(row["run_id"], by, at, row["note"] or "", seen)
     return None
 
 
@@ -176,9 +171,9 @@ def _is_of_everything(settings: Mapping[str, Any], params: Mapping[str, Any]) ->
     )
 
 
-def _seen(problem: Problem, policy_digest: str | None) -> Seen:
+def _seen(problem: Problem, policy_digest: str | None) -> ClusterState:
     found = scores(problem, loads_now(problem), shares(problem))
-    return Seen(
+    return ClusterState(
         frozenset(problem.brokers[problem.registered].tolist()),
         skew(found),
         int(violations(rack_rule(problem), problem.replicas).sum()),

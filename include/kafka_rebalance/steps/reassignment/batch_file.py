@@ -18,8 +18,8 @@ from kafka_rebalance.execution.eta import busiest_bytes
 from kafka_rebalance.execution.follow.broker_traffic import Flow
 from kafka_rebalance.model.candidate import Batch, Candidate, Move
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow.reassignment.progress_notes import Around, around
-from kafka_rebalance.workflow.run.folder import RunFolder
+from kafka_rebalance.steps.reassignment.progress_notes import Around, around
+from kafka_rebalance.steps.run_folder import RunFolder
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,7 +62,7 @@ def read_followed(folder: RunFolder, name: str, number: int) -> Followed:
         return _read(folder, name, number)
     except (ArtifactError, ValueError, TypeError, KeyError, AttributeError):
         # Here, since reading the plan's tables takes the triggerer 50 MB of modules, and the plan some more.
-        from kafka_rebalance.workflow.run.left_out import read_remaining
+        from kafka_rebalance.steps.run.left_out_moves import read_remaining
 
         return followed(read_remaining(folder, name), number)
 

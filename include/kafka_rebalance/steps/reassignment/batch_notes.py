@@ -7,21 +7,17 @@ Notes of a version that this one does not know are neither read nor written over
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.candidate import Batch
 from kafka_rebalance.model.cluster_view import ClusterView
-from kafka_rebalance.workflow.reassignment.progress_notes import read_measured
-from kafka_rebalance.workflow.run.approved import ApprovedPlan
-from kafka_rebalance.workflow.run.asked_batches import REQUESTING, entries, read_notes
+from kafka_rebalance.steps.clock import now_text
+from kafka_rebalance.steps.reassignment.batch_seen import BatchState
+from kafka_rebalance.steps.reassignment.progress_notes import read_measured
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.steps.run.asked_batches import REQUESTING, entries, read_notes
 from kafka_rebalance.zookeeper import cluster_lock
-
-# Of a batch, after it was about to be requested (REQUESTING): requested, over, or given up on in one of five ways.
-REQUESTED, DONE = "requested", "done"
-REFUSED, STALLED, UNREADABLE, CANCELLED = "refused", "stalled", "unreadable", "cancelled"
-TAKEN_BACK = "taken_back"  # cancelled by somebody else
 
 
 def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> None:
@@ -33,13 +29,13 @@ def note_batch(plan: ApprovedPlan, batch: Batch, state: str, **more: Any) -> Non
             "number": batch.number,
             "partitions": len(batch.moves),
             "bytes": sum(move.bytes_to_copy for move in batch.moves),
-            "created_at": _now(),
+            "created_at": now_text(),
             "finished_at": None,
         },
     )
     entry.update(state=state, **more)
-    if state == DONE and not entry["finished_at"]:
-        entry["finished_at"] = _now()
+    if state == BatchState.DONE and not entry["finished_at"]:
+        entry["finished_at"] = now_text()
     _write(plan, document, entry)
 
 
@@ -61,7 +57,9 @@ def note_done(plan: ApprovedPlan, numbers: Collection[int]) -> None:
     noted = entries(document)
     unseen = [noted[number] for number in numbers if number in noted and not noted[number].get("finished_at")]
     for entry in unseen:
-        entry.update(state=DONE, finished_at=_now(), measured_bytes=read_measured(plan.folder, entry["number"]))
+        entry.update(
+            state=BatchState.DONE, finished_at=now_text(), measured_bytes=read_measured(plan.folder, entry["number"])
+        )
     if unseen:
         _write(plan, document, *unseen)
 
@@ -69,7 +67,7 @@ def note_done(plan: ApprovedPlan, numbers: Collection[int]) -> None:
 def note_stop(plan: ApprovedPlan, why: str) -> None:
     """Notes why no further batch was requested."""
     document = read_notes(plan.folder)
-    document["stopped"] = {"at": _now(), "why": why}
+    document["stopped"] = {"at": now_text(), "why": why}
     _write(plan, document)
 
 
@@ -111,7 +109,3 @@ def _write(plan: ApprovedPlan, document: Mapping[str, Any], *changed: dict[str, 
     json_files.write_json(
         plan.folder, json_files.BATCHES, {**document, "batches": [noted[number] for number in sorted(noted)]}
     )
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -10,13 +10,12 @@ from datetime import UTC, datetime
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import StoppedError
-from kafka_rebalance.execution.time_window import read_window
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.cluster_view import AnyView
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow.run.approved import ApprovedPlan
-from kafka_rebalance.workflow.run.control import read_control
-from kafka_rebalance.workflow.run.freeze import check_not_frozen
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.zookeeper.cluster_lock import Fence
 from kafka_rebalance.zookeeper.reader import read_batch_view
 from kafka_rebalance.zookeeper.writer import create_election
@@ -26,7 +25,7 @@ log = logging.getLogger(__name__)
 WAIT_SECONDS = 60.0  # the znode of a healthy election is gone in less than a second (seen on 2.0.1 to 3.9.2)
 
 
-def may_elect(plan: ApprovedPlan, fence: Callable[[], Fence]) -> Callable[[], Fence]:
+def may_elect(deployment: Deployment, plan: ApprovedPlan, fence: Callable[[], Fence]) -> Callable[[], Fence]:
     """What is asked before each election of the plan's leaders: gives the fence that it is requested under.
 
     It raises FrozenError while the cluster is frozen, what `fence` raises where the run does not hold the cluster, and
@@ -35,12 +34,12 @@ def may_elect(plan: ApprovedPlan, fence: Callable[[], Fence]) -> Callable[[], Fe
     """
 
     def ask() -> Fence:
-        check_not_frozen(plan.connection_id)
+        deployment.check_not_frozen(plan.connection_id)
         held = fence()
         by = read_control(plan.folder).stop_after_batch
         if by is not None:
             raise StoppedError(f"No further leader was elected, as {by} asked.")
-        closed = read_window(plan.snapshot.get("window") or {}).closed_for(0.0, datetime.now(UTC))
+        closed = plan.window.closed_for(0.0, datetime.now(UTC))
         if closed is not None:
             raise StoppedError(f"No further leader was elected: {closed}.")
         return held

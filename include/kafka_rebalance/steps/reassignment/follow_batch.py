@@ -7,39 +7,39 @@ from collections.abc import Callable, Collection, Mapping
 from contextlib import ExitStack, suppress
 from dataclasses import replace
 from logging import Logger
-from typing import Any
 
 from kazoo.client import KazooClient
 
 from kafka_rebalance.admin import replica_sizes
+from kafka_rebalance.documents.reassignment.control import Control
+from kafka_rebalance.documents.reassignment.progress import BrokerTraffic
 from kafka_rebalance.errors import ArtifactError, ReadError
 from kafka_rebalance.execution.eta import predicted_seconds
 from kafka_rebalance.execution.follow import broker_traffic, controller_findings, look_interval, stalled_copies
-from kafka_rebalance.execution.follow.events import Happenings, noted
+from kafka_rebalance.execution.follow.batch_eta import Rate, Sample, rate_and_eta
+from kafka_rebalance.execution.follow.events import Happenings, events_after
 from kafka_rebalance.execution.follow.failed_log_dirs import failed_log_dirs
 from kafka_rebalance.execution.follow.move_progress import (
     PartitionProgress,
     Phase,
     Progress,
-    Rate,
-    Sample,
     add_up,
     partition_progress,
     progress_line,
-    rate_and_eta,
 )
 from kafka_rebalance.execution.follow.stalled_copies import Movement
 from kafka_rebalance.model.candidate import Candidate, brokers_touched
 from kafka_rebalance.model.cluster_view import BatchView
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import ReplicaBytes, TopicPartition
-from kafka_rebalance.workflow.reassignment import progress_notes
-from kafka_rebalance.workflow.reassignment.followed import followed, read_followed, read_kafka_elects
-from kafka_rebalance.workflow.reassignment.steady_clock import SteadyClock
-from kafka_rebalance.workflow.reassignment.throttle_watch import ThrottleWatch
-from kafka_rebalance.workflow.run.control import Control, read_control
-from kafka_rebalance.workflow.run.folder import open_run_folder
-from kafka_rebalance.workflow.throttle.leases import rate_in_force
+from kafka_rebalance.steps.clock import SteadyClock
+from kafka_rebalance.steps.reassignment import progress_notes
+from kafka_rebalance.steps.reassignment.batch_file import followed, read_followed, read_kafka_elects
+from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState, look_once
+from kafka_rebalance.steps.reassignment.throttle_watch import ThrottleWatch
+from kafka_rebalance.steps.run.stop_requests import read_control
+from kafka_rebalance.steps.run_folder import RunFolder
+from kafka_rebalance.steps.throttle.lease_files import rate_in_force
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import is_reassignment_requested, read_batch_view
 
@@ -56,14 +56,13 @@ class BatchFollower:
     def __init__(
         self,
         connection: ClusterConnection,
-        run_folder: str,
+        folder: RunFolder,
         candidate: Candidate | str,
         batch: int,
         stall_seconds: float,
     ) -> None:
         """`candidate`: without what was left out of it, or the name under which the folder has it."""
-        self.connection = connection
-        self.folder = open_run_folder(run_folder)
+        self.connection, self.folder = connection, folder
         one = read_followed(self.folder, candidate, batch) if isinstance(candidate, str) else followed(candidate, batch)
         self.batch, self._around = one.batch, one.around
         self._kafka_elects = read_kafka_elects(self.folder)
@@ -91,8 +90,8 @@ class BatchFollower:
         self._said: set[str] = set()
         self._last_line = ""
 
-    def look(self, now: float, say: Callable[[str], object]) -> dict[str, Any] | None:
-        """Reads once; logs on change; returns the event's payload when the batch is over, else None."""
+    def look(self, now: float, say: Callable[[str], object]) -> BatchSeen | None:
+        """Reads once; logs on change; returns the batch's state when it is over, else None."""
         self._read_control(say)
         self._read_rate()
         view = read_batch_view(self._zookeeper(), [move.topic_partition for move in self.batch.moves])
@@ -138,7 +137,7 @@ class BatchFollower:
         if self._happenings is None:
             self._happenings, fullest = progress_notes.read_told(self.folder)
             self._fullest = max(filter(None, (fullest, self._fullest)), key=lambda one: one[1], default=None)
-        self._happenings = noted(self._happenings, now, progress_notes.wrong(progress, odd))
+        self._happenings = events_after(self._happenings, now, progress_notes.wrong(progress, odd))
         flows = broker_traffic.seen(each, known)
         unwritten = progress_notes.write_progress(
             self.folder,
@@ -161,7 +160,7 @@ class BatchFollower:
             self._say_once("notes", why, say)
         if state in ("moving", "settling"):
             return None
-        return {"state": state, "batch": self.batch.number, "message": message}
+        return BatchSeen(BatchState(state), self.batch.number, message)
 
     def seconds_to_next_look(self, quickest: float, slowest: float) -> float:
         """How long to wait after the last look; see `look_interval`."""
@@ -181,7 +180,7 @@ class BatchFollower:
             eta_seconds=self._rate.eta_seconds if copying else None,
         )
 
-    def away(self, now: float, why: str, say: Callable[[str], object]) -> dict[str, Any] | None:
+    def away(self, now: float, why: str, say: Callable[[str], object]) -> BatchSeen | None:
         """The cluster could not be read. Says so once; gives up after the stall time, claiming nothing."""
         self.close()
         self._complete_looks = 0
@@ -195,11 +194,8 @@ class BatchFollower:
         self._happenings = None  # it is in them
         if self._unreadable_for < self.stall_seconds:
             return None
-        return {
-            "state": "unreadable",
-            "batch": self.batch.number,
-            "message": f"The cluster could not be read for {self.stall_seconds:.0f} s: {why}",
-        }
+        given_up = f"The cluster could not be read for {self.stall_seconds:.0f} s: {why}"
+        return BatchSeen(BatchState.UNREADABLE, self.batch.number, given_up)
 
     def rest(self, seconds: float) -> None:
         """Waits so long, or until the controller has deleted the request that was there at the last look."""
@@ -254,7 +250,7 @@ class BatchFollower:
             return (None,)
         return (sum(size or 0 for size in found),)
 
-    def _traffic(self, now: float, flows: broker_traffic.Seen) -> list[broker_traffic.BrokerTraffic]:
+    def _traffic(self, now: float, flows: broker_traffic.TrafficSeen) -> list[BrokerTraffic]:
         self._flows = broker_traffic.kept(self._flows, now, flows.copied)
         earlier, later = self._around.flow_earlier, self._around.flow_later
         return broker_traffic.by_broker(earlier, later, flows.done, flows.total, self._flows)
@@ -336,7 +332,7 @@ class BatchFollower:
 
 def follow_for(
     follower: BatchFollower, seconds: float, quickest: float, slowest: float, log: Logger
-) -> Mapping[str, Any] | None:
+) -> BatchSeen | None:
     """A trigger's looks, taken here for so long at most; None where the batch is still under way then.
 
     They become rarer as the batch goes on, which leaves the brokers what they need; its end is asked for between them.
@@ -344,15 +340,12 @@ def follow_for(
     began, clock = time.monotonic(), SteadyClock()
     try:
         while True:
-            try:
-                event = follower.look(clock(), log.info)
-            except ReadError as away:
-                event = follower.away(clock(), str(away), log.warning)
+            seen = look_once(follower, clock(), log)
             now, wait = time.monotonic(), follower.seconds_to_next_look(quickest, slowest)
             if wait >= quickest:
                 wait = min(slowest, max(wait, (now - began) / 3))
-            if event is not None or now + wait > began + seconds:
-                return event
+            if seen is not None or now + wait > began + seconds:
+                return seen
             follower.rest(wait)
     finally:
         follower.close()

@@ -13,18 +13,20 @@ from datetime import UTC, datetime
 from typing import Any, TypeAlias
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.reassignment.control import Control
+from kafka_rebalance.documents.reassignment.progress import BrokerTraffic
 from kafka_rebalance.errors import ArtifactError, StorageError
 from kafka_rebalance.execution.eta import busiest_bytes
 from kafka_rebalance.execution.follow import stalled_copies
+from kafka_rebalance.execution.follow.batch_eta import Rate
 from kafka_rebalance.execution.follow.batch_finding import FindingKind
-from kafka_rebalance.execution.follow.broker_traffic import BrokerTraffic, Flow, Seen, planned
-from kafka_rebalance.execution.follow.events import Event, Happenings, noted
-from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase, Progress, Rate
+from kafka_rebalance.execution.follow.broker_traffic import Flow, TrafficSeen, planned
+from kafka_rebalance.execution.follow.events import Event, Happenings, events_after
+from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase, Progress
 from kafka_rebalance.execution.follow.stalled_copies import Movement, Pair
 from kafka_rebalance.model.candidate import Batch, Candidate
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow.run.control import Control
-from kafka_rebalance.workflow.run.folder import RunFolder
+from kafka_rebalance.steps.run_folder import RunFolder
 
 ANOMALIES_SHOWN = 20
 BROKERS_SHOWN = 30  # those with most left to copy
@@ -86,7 +88,7 @@ def write_progress(
     each: Sequence[PartitionProgress],
     odd: Mapping[Subject, str],
     control: Control,
-    traffic: Seen,
+    traffic: TrafficSeen,
     brokers: Sequence[BrokerTraffic],
     measured_bytes: int | None,
     happenings: Happenings,
@@ -126,7 +128,7 @@ def write_progress(
             },
             "busiest_bytes": around.busiest,
             "later_busiest_bytes": list(around.busiest_later),
-            "brokers": [one._asdict() for one in brokers[:BROKERS_SHOWN]],
+            "brokers": brokers[:BROKERS_SHOWN],
             "brokers_total": len(brokers),
             "fullest_disk": dict(zip(("broker", "fraction"), fullest_disk, strict=True)) if fullest_disk else None,
             "phases": {phase: count for phase, count in phases.items() if count},
@@ -155,7 +157,7 @@ def write_unreadable(folder: RunFolder, now: float, why: str) -> None:
     """Somebody still watches, and cannot read the cluster; what was known stays."""
     document = _read(folder)
     before = _recalled(document)
-    told = noted(before, now, {**before.open, UNREADABLE: why})
+    told = events_after(before, now, {**before.open, UNREADABLE: why})
     state = {"updated_at": _text(now), "state": "unreadable", "waiting_for": [why]}
     _write(folder, {**document, **state, **_happenings(told)})
 
@@ -163,7 +165,7 @@ def write_unreadable(folder: RunFolder, now: float, why: str) -> None:
 def write_waiting(folder: RunFolder, now: float, reasons: Sequence[str]) -> None:
     """No batch is under way, and why the next one waits; what was known stays."""
     document = _read(folder)
-    told = noted(_recalled(document), now, {WAITING: " ".join(reasons)})
+    told = events_after(_recalled(document), now, {WAITING: " ".join(reasons)})
     since = document.get("waiting_since") if document.get("state") == "waiting" else None
     state = {"updated_at": _text(now), "state": "waiting", "waiting_for": list(reasons), "anomalies": []}
     state["waiting_since"] = since or _text(now)

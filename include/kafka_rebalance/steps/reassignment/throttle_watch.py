@@ -6,17 +6,15 @@ from collections.abc import Sequence
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ArtifactError, CorruptZnodeError
 from kafka_rebalance.execution.follow.batch_finding import FindingKind
 from kafka_rebalance.execution.follow.move_progress import PartitionProgress, Phase
 from kafka_rebalance.execution.throttle.lifted_by_others import LOOK_SECONDS, lifted, lifted_text
 from kafka_rebalance.execution.throttle.wanted import desired_throttle
 from kafka_rebalance.model.cluster_view import AnyView
-from kafka_rebalance.workflow.run.folder import RunFolder
-from kafka_rebalance.workflow.throttle.entity_configs import read_configs
-from kafka_rebalance.workflow.throttle.leases import rate_in_force
+from kafka_rebalance.steps.run_folder import RunFolder
+from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.throttle.lease_files import rate_in_force, read_copy
 
 
 class ThrottleWatch:
@@ -54,5 +52,5 @@ class ThrottleWatch:
 
     def _own_rates(self, rate: int) -> frozenset[str]:
         """All that the run has set, by its copy of the lease; the one of now where there is none."""
-        document = json_files.read_json_if_there(self._folder, json_files.THROTTLE)
-        return frozenset((str(rate),)) if document is None else ThrottleLease.from_mapping(document).own_rates
+        lease = read_copy(self._folder)
+        return frozenset((str(rate),)) if lease is None else lease.own_rates

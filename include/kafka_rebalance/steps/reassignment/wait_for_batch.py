@@ -2,58 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from typing import Any
 
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.execution.check.batch_wait import Pause, still_missing
+from kafka_rebalance.execution.check.batch_wait import Wait, still_missing
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow.reassignment import progress_notes
-from kafka_rebalance.workflow.run.control import read_control
-from kafka_rebalance.workflow.run.folder import open_run_folder
+from kafka_rebalance.steps.reassignment import progress_notes
+from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.steps.run.stop_requests import read_control
+from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_batch_view
 
 
 class Waiter:
-    """Waits without an end of its own: an operator stops it, or `until` passes.
-
-    `not_before`: nothing is looked at earlier. `until`: when waiting has no sense any more (finish_by).
+    """Waits without an end of its own: an operator stops it, or the wait's `until` (finish_by) passes. Before its
+    `not_before` nothing is looked at.
     """
 
-    def __init__(
-        self,
-        connection: ClusterConnection,
-        run_folder: str,
-        pause: Pause,
-        not_before: datetime | None,
-        until: datetime | None,
-    ) -> None:
-        self.connection = connection
-        self.folder = open_run_folder(run_folder)
-        self.pause = pause
-        self.not_before = not_before
-        self.until = until
+    def __init__(self, connection: ClusterConnection, folder: RunFolder, wait: Wait) -> None:
+        self.connection, self.folder, self.wait = connection, folder, wait
         self._stack = ExitStack()
         self._client: KazooClient | None = None
         self._said: tuple[str, ...] = ()
 
-    def look(self, now: float, say: Callable[[str], object]) -> dict[str, Any] | None:
-        """Reads once; says each new reason once; returns the event when `reassign` is to look again, else None."""
+    def look(self, now: float, say: Callable[[str], object]) -> BatchSeen | None:
+        """Reads once; says each new reason once; returns READY when `reassign` is to look again, else None."""
         at = datetime.fromtimestamp(now, UTC)
-        over = self._asked_to_stop() or (self.until is not None and at >= self.until)
+        wait = self.wait
+        over = self._asked_to_stop() or (wait.until is not None and at >= wait.until)
         reasons: tuple[str, ...] = ()
-        if not over and self.not_before is not None and at < self.not_before:
-            reasons = (f"No batch begins before {self.not_before.isoformat()}",)
-        elif not over and self.pause:
+        if not over and wait.not_before is not None and at < wait.not_before:
+            reasons = (f"No batch begins before {wait.not_before.isoformat()}",)
+        elif not over and wait.pause:
             reasons = self._still_missing()
         if not reasons:
-            return {"state": "ready"}
+            return BatchSeen(BatchState.READY)
         progress_notes.write_waiting(self.folder, now, reasons)
         if reasons != self._said:
             for reason in reasons:
@@ -62,7 +50,7 @@ class Waiter:
             self._said = reasons
         return None
 
-    def away(self, now: float, why: str, say: Callable[[str], object]) -> dict[str, Any] | None:
+    def away(self, now: float, why: str, say: Callable[[str], object]) -> BatchSeen | None:
         """The cluster could not be read: waits on, and says so once."""
         self.close()
         progress_notes.write_waiting(self.folder, now, (why,))
@@ -89,18 +77,5 @@ class Waiter:
     def _still_missing(self) -> tuple[str, ...]:
         if self._client is None:
             self._client = self._stack.enter_context(open_client(self.connection.zookeeper))
-        view = read_batch_view(self._client, [tp for tp, _ in self.pause.in_sync])
-        return still_missing(self.pause, view).reasons
-
-
-def to_arguments(pause: Pause) -> dict[str, Any]:
-    """As a trigger's arguments: plain lists."""
-    return {"brokers": list(pause.brokers), "in_sync": [[tp.topic, tp.partition, n] for tp, n in pause.in_sync]}
-
-
-def from_arguments(arguments: Mapping[str, Any]) -> Pause:
-    """The other way round; what is missing is not waited for here, and `reassign` looks itself before it writes."""
-    return Pause(
-        tuple(arguments.get("brokers", ())),
-        tuple((TopicPartition(topic, partition), count) for topic, partition, count in arguments.get("in_sync", ())),
-    )
+        view = read_batch_view(self._client, [tp for tp, _ in self.wait.pause.in_sync])
+        return still_missing(self.wait.pause, view).reasons

@@ -10,14 +10,18 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.decision import DECISION_FILE
+from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE
+from kafka_rebalance.documents.rejection import REJECTION_FILE, LastAnswer, Proposed, Rejection
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.approval_rules import REJECT
-from kafka_rebalance.planning.tables.parquet_files import PART, read_file
+from kafka_rebalance.model.metrics import Metric
+from kafka_rebalance.planning.tables.parquet_files import PART, read_parquet
 from kafka_rebalance.planning.tables.snapshot_files import BROKERS
-from kafka_rebalance.workflow.fleet import REBALANCE_DAG
-from kafka_rebalance.workflow.ledger import ledger
-from kafka_rebalance.workflow.run.approved import decider
-from kafka_rebalance.workflow.run.folder import RunFolder, file_name, newest_attempt, runs_root
+from kafka_rebalance.steps.clusters import REBALANCE_DAG
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.run_folder import RunFolder, file_name, newest_attempt
 
 log = logging.getLogger(__name__)
 
@@ -26,66 +30,56 @@ DAYS_LOOKED_BACK = 90
 Lists = dict[tuple[str, int], list[int]]
 
 
-def write_rejection(folder: RunFolder, connection_id: str, run_id: str, now: datetime) -> None:
+def write_rejection(deployment: Deployment, folder: RunFolder, connection_id: str, run_id: str, now: datetime) -> None:
     """rejection.json. What of it cannot be read stops no plan: it is logged, and the comparison is not there."""
     found = None
     try:
-        row = _last_answer(connection_id, run_id, now)
+        row = _last_answer(deployment, connection_id, run_id, now)
         if row is not None and row["choice"] == REJECT:
-            found = _beside(folder, connection_id, row)
+            found = _beside(deployment, folder, connection_id, row)
     except (RebalanceError, OSError) as unreadable:
         log.warning("What was rejected last cannot be told: %s", unreadable)
-    json_files.write_json(folder, json_files.REJECTION, {"rejected": found})
+    REJECTION_FILE.write(folder, LastAnswer(found))
 
 
-def _last_answer(connection_id: str, run_id: str, now: datetime) -> dict[str, Any] | None:
+def _last_answer(deployment: Deployment, connection_id: str, run_id: str, now: datetime) -> dict[str, Any] | None:
     """The newest answer that counted, of another run than this one."""
-    for row in ledger.read("decisions", connection_id, DAYS_LOOKED_BACK, now=now).rows:
+    for row in ledger_rows.read(deployment, "decisions", connection_id, DAYS_LOOKED_BACK, now=now).rows:
         if row["dag_id"] == REBALANCE_DAG and row["choice"] is not None and row["run_id"] not in (None, run_id):
             return row
     return None
 
 
-def _beside(folder: RunFolder, connection_id: str, row: dict[str, Any]) -> dict[str, Any] | None:
+def _beside(deployment: Deployment, folder: RunFolder, connection_id: str, row: dict[str, Any]) -> Rejection | None:
     now, moves_now = _proposed(folder)
     if now is None:
         return None
     then, same, by = None, None, row["by"]
     try:
-        earlier = newest_attempt(runs_root() / file_name(connection_id) / file_name(row["run_id"]))
+        earlier = newest_attempt(deployment.runs_root / file_name(connection_id) / file_name(row["run_id"]))
         if earlier is not None:
-            by = decider(json_files.read_json_if_there(earlier, json_files.DECISION)) or by
+            decision = DECISION_FILE.read_if_there(earlier)
+            by = (decision.by if decision else None) or by
             then, moves_then = _proposed(earlier)
             alike = sum(moves_then.get(key) == after for key, after in moves_now.items())
             same = alike / len(moves_now) if then is not None and moves_now else None
     except (RebalanceError, OSError, KeyError) as gone:
         log.warning("Run %s was rejected, but its folder cannot be read: %s", row["run_id"], gone)
     at = row["at"] or row["observed_at"]
-    return {
-        "run_id": row["run_id"],
-        "by": by,
-        "at": at.isoformat(timespec="seconds"),
-        "note": row["note"],
-        "then": then,
-        "now": now,
-        "same_moves": None if same is None else round(same, 4),
-    }
+    share = None if same is None else round(same, 4)
+    return Rejection(row["run_id"], by, at.replace(microsecond=0), row["note"], then, now, share)
 
 
-def _proposed(folder: RunFolder) -> tuple[dict[str, Any] | None, Lists]:
+def _proposed(folder: RunFolder) -> tuple[Proposed | None, Lists]:
     """What a run recommends, and its lists by partition; nothing where it recommends nothing."""
-    plan = json_files.read_json(folder, json_files.PROPOSALS)
-    chosen = next((one for one in plan["candidates"] if one["name"] == plan["recommended"]), None)
+    plan = PROPOSALS_FILE.read(folder)
+    chosen = next((one for one in plan.candidates if one.name == plan.recommended), None)
     if chosen is None:
         return None, {}
-    lists = _lists(folder, chosen["name"])
-    return {
-        "candidate": chosen["name"],
-        "bytes": chosen["moved_bytes"],
-        "partitions": len(lists),
-        "highest": chosen["scores"]["before"].get("disk", {}).get("max_over_mean"),
-        "brokers": sorted(_column(folder / json_files.SNAPSHOT_FOLDER, BROKERS, ["broker"])["broker"]),
-    }, lists
+    lists, disk = _lists(folder, chosen.name), chosen.scores.before.get(Metric.DISK)
+    brokers = sorted(_column(folder / json_files.SNAPSHOT_FOLDER, BROKERS, ["broker"])["broker"])
+    highest = None if disk is None else disk.max_over_mean
+    return Proposed(chosen.name, chosen.moved_bytes, len(lists), highest, tuple(brokers)), lists
 
 
 def _lists(folder: RunFolder, candidate: str) -> Lists:
@@ -96,5 +90,7 @@ def _lists(folder: RunFolder, candidate: str) -> Lists:
 
 def _column(folder: RunFolder, name: str, columns: list[str]) -> dict[str, list[Any]]:
     # `read_table` would import pandas, as in `planning.columns`.
-    found: dict[str, list[Any]] = pq.ParquetFile(io.BytesIO(read_file(folder, name))).read(columns=columns).to_pydict()
+    found: dict[str, list[Any]] = (
+        pq.ParquetFile(io.BytesIO(read_parquet(folder, name))).read(columns=columns).to_pydict()
+    )
     return found

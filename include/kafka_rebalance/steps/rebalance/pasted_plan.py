@@ -3,24 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
 
 from kafka_rebalance.errors import SettingsError
 from kafka_rebalance.kafka.reassignment_json import canonical_plan, check_listed_once, parse_topics_to_move
 from kafka_rebalance.kafka.topics import check_topic_name
 from kafka_rebalance.model.settings import Settings
-from kafka_rebalance.steps.deployment import current
+from kafka_rebalance.steps.deployment import Deployment
 
 _UNTOUCHED = "Nothing was read from or written to the cluster."
 
 
-def plans_folder() -> Path:
-    """`[kafka_rebalance] plans_folder`, by default the folder `plans` beside the package."""
-    return current().plans_folder
-
-
-def given_plan(params: Mapping[str, Any]) -> str | None:
+def given_plan(deployment: Deployment, params: Mapping[str, Any]) -> str | None:
     """The plan of the params `plan` or `plan_path` in its canonical form; None where both are empty.
 
     Raises SettingsError where both are given, or the path is not a file below the plans folder, and KafkaRuleError
@@ -32,7 +26,7 @@ def given_plan(params: Mapping[str, Any]) -> str | None:
             f"The run has a pasted plan and plan_path {path!r}; it can start from one. {_UNTOUCHED} Leave one empty."
         )
     if path:
-        pasted = _read(path)
+        pasted = _read(deployment, path)
     elif not pasted:
         return None
     return canonical_plan(pasted)
@@ -61,9 +55,9 @@ def given_topics(params: Mapping[str, Any]) -> tuple[str, ...] | None:
     return topics
 
 
-def _read(name: str) -> str:
+def _read(deployment: Deployment, name: str) -> str:
     """The file's text. Who starts a run may name a file, and must not get to see any other of the worker's."""
-    folder = plans_folder()
+    folder = deployment.plans_folder
     try:
         path = (folder / name).resolve()
         inside = path.is_relative_to(folder.resolve())

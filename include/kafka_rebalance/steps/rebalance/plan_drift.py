@@ -7,9 +7,7 @@ for all of them, an answer is kept for a while, and nobody waits longer than PAT
 from __future__ import annotations
 
 import logging
-import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -22,9 +20,10 @@ from kafka_rebalance.model.candidate import Candidate
 from kafka_rebalance.model.partition import PartitionState, TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.report.run.drift import CandidateDrift, DriftReport
-from kafka_rebalance.steps.deployment import read_connection
-from kafka_rebalance.workflow.run.baseline import read_baseline
-from kafka_rebalance.workflow.run.folder import RunFolder
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.read_in_time import Reads, TooManyReads
+from kafka_rebalance.steps.run.snapshot_tables import read_baseline
+from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 
@@ -38,49 +37,31 @@ NAMED = 20  # differences of a kind
 Answer = DriftReport | str  # or why there is none
 
 
-class _Look:
-    """One read in a thread of its own. A daemon: a ZooKeeper that hangs must not keep the web server from ending."""
-
-    def __init__(self, read: Callable[[], Answer]) -> None:
-        self.done = threading.Event()
-        self.answer: Answer = ""
-        self.ended_at = float("inf")
-        self._read = read
-        threading.Thread(target=self._run, name="kafka rebalance drift", daemon=True).start()
-
-    def _run(self) -> None:
-        try:
-            self.answer = self._read()
-        except RebalanceError as said:
-            self.answer = str(said)
-        except Exception as failed:
-            # Neither text nor trace: nobody knows what a secrets backend or a library puts into them.
-            log.warning("The cluster could not be read for the run's page: %s", type(failed).__name__)
-            self.answer = f"The cluster could not be read ({type(failed).__name__})."
-        finally:
-            self.ended_at = time.monotonic()
-            self.done.set()
+_reads: Reads[Answer] = Reads(AT_ONCE, KEPT_SECONDS)  # by the run's folder
 
 
-_looks: dict[str, _Look] = {}
-_guard = threading.Lock()
+def drift_now(deployment: Deployment, folder: RunFolder, patience_seconds: float = PATIENCE_SECONDS) -> Answer | None:
+    """What `read_drift` gives for this run, or gave within KEPT_SECONDS; None where it takes longer than one waits."""
+    try:
+        return _reads.ask(str(folder), lambda: _answer(deployment, folder)).result(patience_seconds)
+    except TooManyReads:
+        return "Other clusters are being read and do not answer."
+    except TimeoutError:
+        return None
 
 
-def drift_now(key: str, read: Callable[[], Answer], patience_seconds: float = PATIENCE_SECONDS) -> Answer | None:
-    """What `read` gives for this run, or gave within KEPT_SECONDS; None where it takes longer than one waits here."""
-    with _guard:
-        now = time.monotonic()
-        for old in [name for name, look in _looks.items() if now - look.ended_at > KEPT_SECONDS]:
-            del _looks[old]
-        look = _looks.get(key)
-        if look is None:
-            if sum(not one.done.is_set() for one in _looks.values()) >= AT_ONCE:
-                return "Other clusters are being read and do not answer."
-            look = _looks[key] = _Look(read)
-    return look.answer if look.done.wait(patience_seconds) else None
+def _answer(deployment: Deployment, folder: RunFolder) -> Answer:
+    try:
+        return read_drift(deployment, folder)
+    except RebalanceError as said:
+        return str(said)
+    except Exception as failed:
+        # Neither text nor trace: nobody knows what a secrets backend or a library puts into them.
+        log.warning("The cluster could not be read for the run's page: %s", type(failed).__name__)
+        return f"The cluster could not be read ({type(failed).__name__})."
 
 
-def read_drift(folder: RunFolder) -> DriftReport:
+def read_drift(deployment: Deployment, folder: RunFolder) -> DriftReport:
     """Holds the approved candidate, or each that is offered, against ZooKeeper. Raises RebalanceError.
 
     Brokers are not asked: whether partitions have grown is told before the first write.
@@ -92,7 +73,7 @@ def read_drift(folder: RunFolder) -> DriftReport:
     then = read_baseline(folder, topics)
     states_read = len(then.partitions) <= STATES_READ
     settings = snapshot["settings"]
-    connection = read_connection(str(snapshot["connection_id"]))
+    connection = deployment.read_connection(str(snapshot["connection_id"]))
     with open_client(connection.zookeeper) as client:
         view = read_cluster_view(client, topics, known=None if states_read else _states(then))
     in_the_way = readiness_findings(

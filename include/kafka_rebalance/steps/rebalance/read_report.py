@@ -1,23 +1,14 @@
-"""Reads a run's folder into the report, and writes the self-contained page beside it."""
+"""What the files of a run say so far, for its page, its request and its report."""
 
 from __future__ import annotations
 
-import logging
-
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.storage import make_folder, write_whole
-from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.report.candidate.csv_files import brokers_csv, brokers_file, moves_file
 from kafka_rebalance.report.candidate.kafka_json_files import plan_file, reassignment_files, rollback_file
-from kafka_rebalance.report.page import render_file
-from kafka_rebalance.report.requests.rebalance import approval_body, approval_subject
 from kafka_rebalance.report.run.from_documents import build_report
 from kafka_rebalance.report.run.run_report import RunReport
-from kafka_rebalance.workflow.pages.plan_tables import read_move_table, read_page_tables, read_tables, write_page_tables
-from kafka_rebalance.workflow.run.folder import RunFolder
-
-log = logging.getLogger(__name__)
+from kafka_rebalance.steps.rebalance.plan_tables import read_page_tables, read_tables
+from kafka_rebalance.steps.run_folder import RunFolder
 
 
 def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
@@ -47,38 +38,6 @@ def read_report(folder: RunFolder, *, for_page: bool = False) -> RunReport:
     )
 
 
-def write_report(folder: RunFolder) -> None:
-    """`report.html`: opens without Airflow."""
-    write_whole(folder / json_files.REPORT, render_file(read_report(folder)).encode())
-
-
-def write_last_report(folder: RunFolder) -> None:
-    """`report.html` of a run that ends here. It is for people: where it cannot be written the end stays the same."""
-    try:
-        write_report(folder)
-    except (RebalanceError, OSError) as failed:
-        log.warning("%s stays as it was: %s", folder / json_files.REPORT, failed)
-
-
-def write_tables(folder: RunFolder) -> None:
-    """Of every candidate all moves and all brokers as CSV beside `report.html`, and what the run's page says of it."""
-    proposals = json_files.read_json(folder, json_files.PROPOSALS)
-    for name in (candidate["name"] for candidate in proposals["candidates"]):
-        brokers, moves = read_tables(folder, proposals, name).brokers, read_move_table(folder, proposals, name)
-        write_whole(folder / brokers_file(name), brokers_csv(brokers).encode())
-        write_whole(folder / moves_file(name), "".join(moves.csv()).encode())
-    write_page_tables(folder, proposals)
-
-
-def write_reassignments(folder: RunFolder) -> None:
-    """Every candidate that moves something, and its way back, as files for kafka-reassign-partitions."""
-    make_folder(folder / json_files.REASSIGNMENTS)
-    for candidate in json_files.read_json(folder, json_files.PROPOSALS)["candidates"]:
-        name = candidate["name"]
-        for file, content in reassignment_files(name, read_candidate(folder, name).moves).items():
-            write_whole(folder / json_files.REASSIGNMENTS / file, content)
-
-
 def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
     """What `write_reassignments` wrote under that name, None where it wrote no such file.
 
@@ -90,9 +49,3 @@ def read_reassignment(folder: RunFolder, file: str) -> bytes | None:
         if file in (plan_file(name), rollback_file(name)):
             return reassignment_files(name, read_candidate(folder, name).moves).get(file)
     return None
-
-
-def approval_texts(folder: RunFolder, link: str, picture: str) -> tuple[str, str]:
-    """Subject and markdown body of the approval request, with the addresses of the run's page and of its picture."""
-    report = read_report(folder)
-    return approval_subject(report), approval_body(report, link=link, picture=picture)

@@ -9,7 +9,7 @@ from kazoo.client import KazooClient
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ArtifactError, FormatVersionError, StorageError
-from kafka_rebalance.workflow.run.folder import RunFolder
+from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.zookeeper import cluster_lock
 
 REQUESTING = "requesting"  # the state of a batch that is about to be requested

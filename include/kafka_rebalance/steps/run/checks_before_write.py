@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -15,14 +15,13 @@ from kafka_rebalance.admin import effective_configs as broker_configs
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import ClusterNotReadyError
-from kafka_rebalance.execution.approval_rules import check_approval_fresh, check_policy_unchanged
+from kafka_rebalance.execution.approval_rules import check_approval_fresh
 from kafka_rebalance.execution.check.batch_wait import Pause, pause_before
 from kafka_rebalance.execution.check.broker_versions import ApiVersions, mixed_versions
 from kafka_rebalance.execution.check.cluster_ready import check_cluster_ready, moving_by_api, refuse
 from kafka_rebalance.execution.check.cruise_control import cruise_control
-from kafka_rebalance.execution.check.disk_room import without_room
+from kafka_rebalance.execution.check.disk_room import ReplicasNow, without_room
 from kafka_rebalance.execution.check.drift import (
-    Baseline,
     Drift,
     MoveDrift,
     check_growth,
@@ -40,7 +39,7 @@ from kafka_rebalance.execution.check.enough_in_sync import (
 from kafka_rebalance.execution.check.policy_limits import check_within_policy
 from kafka_rebalance.execution.check.znode_size import too_large_znodes
 from kafka_rebalance.execution.run_position import Position
-from kafka_rebalance.execution.time_window import Window, check_clock, read_window
+from kafka_rebalance.execution.time_window import Window, check_clock
 from kafka_rebalance.model.candidate import Batch, brokers_touched
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.configs import ConfigsByBroker
@@ -49,16 +48,15 @@ from kafka_rebalance.model.finding import Finding, some
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.policy import LEAVE_OUT, Policy
 from kafka_rebalance.report.candidate.kafka_json_files import rollback_file
-from kafka_rebalance.workflow.run.approved import ApprovedPlan
-from kafka_rebalance.workflow.run.baseline import read_held
-from kafka_rebalance.workflow.run.disks_now import disks_now, replicas_now
-from kafka_rebalance.workflow.run.freeze import check_not_frozen
-from kafka_rebalance.workflow.run.left_out import leave_out
-from kafka_rebalance.workflow.run.policies import read_policy
-from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.steps.run.disks_now import came_back_empty, disks_now, leader_sizes
+from kafka_rebalance.steps.run.left_out_moves import leave_out
+from kafka_rebalance.steps.run.same_cluster import check_same_cluster
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import read_children
-from kafka_rebalance.zookeeper.reader import check_controller_stable, read_assignments, read_topic_configs
+from kafka_rebalance.zookeeper.reader import read_assignments, read_topic_configs
+from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.znodes import paths
 
 log = logging.getLogger(__name__)
@@ -88,6 +86,7 @@ def pause_now(plan: ApprovedPlan, view: ClusterView, where: Position) -> Pause:
 
 
 def check_before_write(
+    deployment: Deployment,
     client: KazooClient,
     connection: ClusterConnection,
     plan: ApprovedPlan,
@@ -102,17 +101,15 @@ def check_before_write(
     before the first write also where the approval has expired or there is much more to copy. Nothing is written then.
     `requesting`: the batch that is about to be requested; None: none yet, throttles come first.
     """
-    check_not_frozen(plan.connection_id)
-    policy = read_policy(plan.connection_id)
-    check_policy_unchanged(plan.decision["policy_digest"], policy.digest if policy else None)
-    assert policy is not None  # or the digests could not be the same
+    deployment.check_not_frozen(plan.connection_id)
+    policy = deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"])
     begun = bool(where.begun)
     if not begun:
         check_approval_fresh(
             plan.decision["approved_at"],
             policy.approval_expires_after_seconds,
             datetime.now(UTC),
-            not_before=read_window(plan.snapshot.get("window") or {}).not_before,
+            not_before=plan.window.not_before,
         )
     check_cluster_ready(view, expected_cluster_id=plan.snapshot["cluster_id"], topics=())
     check_same_cluster(connection, view)
@@ -123,14 +120,14 @@ def check_before_write(
     found = drifts(
         plan.candidate.moves,
         view,
-        then := plan.tables.baseline,
+        plan.tables.baseline,
         batches_touched=where.begun,
-        came_back_empty=_came_back_empty(plan, view, then, brokers.disks),
+        came_back_empty=came_back_empty(plan, view, brokers.disks),
     )
     plan = _settle(plan, view, policy, found, begun)
     remaining = {move.topic_partition.topic for move in plan.candidate.moves}
     check_cluster_ready(view, may_be_down=plan.leaving, topics=remaining)
-    now = _leader_sizes(plan, view, brokers.disks)
+    now = leader_sizes(plan, view, brokers.disks)
     if not begun:
         check_growth(plan.candidate.moves, now, policy.growth_limit)
     refuse(
@@ -138,7 +135,7 @@ def check_before_write(
             *_hazards(client, connection, plan, view, policy, brokers, requesting),
             *without_room(
                 _batches(plan, requesting),
-                replicas_now(now, brokers.disks),
+                ReplicasNow(now, brokers.disks.replicas, brokers.disks.paths),
                 disks_now(plan, connection.capacities, brokers.disks, begun=begun),
                 plan.disk_headroom,
             ),
@@ -148,14 +145,12 @@ def check_before_write(
     return plan
 
 
-def check_plan_within_policy(plan: ApprovedPlan) -> None:
+def check_plan_within_policy(deployment: Deployment, plan: ApprovedPlan) -> None:
     """Raises PolicyError where the approved moves themselves go beyond the policy's limits.
 
     To be asked before the first write: a plan that was made or kept wrongly copies no more than the policy allows.
     """
-    policy = read_policy(plan.connection_id)
-    check_policy_unchanged(plan.decision["policy_digest"], policy.digest if policy else None)
-    assert policy is not None  # or the digests could not be the same
+    policy = deployment.check_policy_unchanged(plan.connection_id, plan.decision["policy_digest"])
     check_within_policy(
         plan.candidate.batches,
         policy,
@@ -171,7 +166,7 @@ def check_clock_for_window(client: KazooClient, plan: ApprovedPlan) -> None:
 
     Raises ClusterNotReadyError where they differ.
     """
-    if read_window(plan.snapshot.get("window") or {}) != Window():
+    if plan.window != Window():
         check_clock(datetime.now(UTC), cluster_lock.read_time_of_fence(client))
 
 
@@ -186,7 +181,7 @@ def _read_brokers(
 
     def ask() -> None:
         copied = [move for move in plan.candidate.moves if move.added]
-        effective = broker_configs.read_broker_configs(connection.kafka, sorted(view.brokers))
+        effective = broker_configs.read_effective_configs(connection.kafka, sorted(view.brokers))
         read.append(
             _Brokers(
                 replica_sizes.read_log_dirs(connection.kafka, sorted(brokers_touched(copied) & set(view.brokers))),
@@ -283,38 +278,3 @@ def _log_harmless(found: Sequence[MoveDrift]) -> None:
             harmless[0].move.batch,
             some(named_by_reason(harmless)),
         )
-
-
-def _leader_sizes(
-    plan: ApprovedPlan, view: ClusterView, disks: replica_sizes.BrokerDisks
-) -> Mapping[TopicPartition, int | None]:
-    return {
-        tp: disks.replicas.get(tp, {}).get(view.partitions[tp].leader)
-        for move in plan.candidate.moves
-        if (tp := move.topic_partition) in view.partitions
-    }
-
-
-def _came_back_empty(
-    plan: ApprovedPlan, view: ClusterView, then: Baseline, disks: replica_sizes.BrokerDisks
-) -> frozenset[int]:
-    """Targets that registered again and have lost most of what the snapshot found there."""
-    again = registered_again(view, then) & set(disks.log_dirs)
-    return frozenset(broker for broker in again if _lost(_held_still(plan, view, broker), broker, disks))
-
-
-def _held_still(plan: ApprovedPlan, view: ClusterView, broker: int) -> dict[TopicPartition, int]:
-    """Bytes of the replicas that the snapshot found there, less those that it is not to hold any more.
-
-    Earlier batches have moved them away, or their topic is gone; of topics that are not the plan's nothing is known.
-    """
-    return {
-        tp: size
-        for tp, size in read_held(plan.folder, broker).items()
-        if tp.topic not in plan.topics or (tp in view.partitions and broker in view.partitions[tp].replicas)
-    }
-
-
-def _lost(held: Mapping[TopicPartition, int], broker: int, disks: replica_sizes.BrokerDisks) -> bool:
-    found = sum(size for tp, size in held.items() if disks.replicas.get(tp, {}).get(broker))
-    return found < sum(held.values()) / 2

@@ -20,16 +20,16 @@ from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import BrokerCapacity, ClusterConnection
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
 from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.steps.run.same_cluster import check_same_cluster
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
-from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import (
-    check_controller_stable,
     read_broker_configs,
     read_cluster_view,
     read_topic_configs,
 )
+from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 
 log = logging.getLogger(__name__)
 
@@ -72,7 +72,7 @@ class Snapshot:
         return sum(row["size_bytes"] * len(row["replicas"]) for row in self.partitions)
 
 
-def take_snapshot(
+def read_snapshot(
     connection: ClusterConnection, settings: Settings, *, internal_topics: bool = False, of_the_rest: bool = False
 ) -> Snapshot:
     """Reads ZooKeeper and the brokers behind the guards. `of_the_rest`: brokers that are away are left out, with what
@@ -105,7 +105,7 @@ def take_snapshot(
     first_offsets = metadata.read_start_offsets(connection.kafka, sorted(view.partitions), of_the_rest=of_the_rest)
     disks = sizes.read_log_dirs(connection.kafka, sorted(view.brokers), of_the_rest=of_the_rest)
     offsets = metadata.read_end_offsets(connection.kafka, sorted(view.partitions), of_the_rest=of_the_rest)
-    effective = broker_configs.read_broker_configs(connection.kafka, sorted(view.brokers), of_the_rest=of_the_rest)
+    effective = broker_configs.read_effective_configs(connection.kafka, sorted(view.brokers), of_the_rest=of_the_rest)
     partitions = partition_rows(view, disks, topic_configs, effective, internal_topics=internal_topics)
     if of_the_rest:
         partitions = [_with_size_in_sync(row, disks) for row in partitions]

@@ -6,17 +6,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from kafka_rebalance.admin.replica_sizes import BrokerDisks, LogDir
-from kafka_rebalance.execution.check.disk_room import DiskNow, LogDirNow, ReplicasNow
+from kafka_rebalance.execution.check.disk_room import DiskNow, LogDirNow
+from kafka_rebalance.execution.check.drift import registered_again
+from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import BrokerCapacity
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_disk_peaks
-from kafka_rebalance.workflow.run.approved import ApprovedPlan
-from kafka_rebalance.workflow.run.baseline import DiskThen
-
-
-def replicas_now(leaders: Mapping[TopicPartition, int | None], disks: BrokerDisks) -> ReplicasNow:
-    """The bytes of every replica that was asked for; `leaders` are those of the plan's partitions."""
-    return ReplicasNow(leaders, disks.replicas, disks.paths)
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.steps.run.snapshot_tables import DiskThen, read_held
 
 
 def disks_now(
@@ -56,3 +53,35 @@ def _told(dirs: Sequence[LogDir]) -> tuple[int | None, int | None]:
         return None, None
     total = sum(total for total, _ in known)
     return total, total - sum(usable for _, usable in known)
+
+
+def leader_sizes(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> Mapping[TopicPartition, int | None]:
+    """Bytes of each partition at its leader; None where the leader did not tell."""
+    return {
+        tp: disks.replicas.get(tp, {}).get(view.partitions[tp].leader)
+        for move in plan.candidate.moves
+        if (tp := move.topic_partition) in view.partitions
+    }
+
+
+def came_back_empty(plan: ApprovedPlan, view: ClusterView, disks: BrokerDisks) -> frozenset[int]:
+    """Targets that registered again and have lost most of what the snapshot found there."""
+    again = registered_again(view, plan.tables.baseline) & set(disks.log_dirs)
+    return frozenset(broker for broker in again if _lost(_held_still(plan, view, broker), broker, disks))
+
+
+def _held_still(plan: ApprovedPlan, view: ClusterView, broker: int) -> dict[TopicPartition, int]:
+    """Bytes of the replicas that the snapshot found there, less those that it is not to hold any more.
+
+    Earlier batches have moved them away, or their topic is gone; of topics that are not the plan's nothing is known.
+    """
+    return {
+        tp: size
+        for tp, size in read_held(plan.folder, broker).items()
+        if tp.topic not in plan.topics or (tp in view.partitions and broker in view.partitions[tp].replicas)
+    }
+
+
+def _lost(held: Mapping[TopicPartition, int], broker: int, disks: BrokerDisks) -> bool:
+    found = sum(size for tp, size in held.items() if disks.replicas.get(tp, {}).get(broker))
+    return found < sum(held.values()) / 2

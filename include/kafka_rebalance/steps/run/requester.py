@@ -13,9 +13,10 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.folder_owner import FolderOwner, read_folder_owner
 from kafka_rebalance.errors import ArtifactError, SettingsError, StorageError
 from kafka_rebalance.execution.approval_rules import Requester
+from kafka_rebalance.steps.clusters import CANCEL_DAG
+from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import StartedRun
-from kafka_rebalance.workflow.fleet import CANCEL_DAG
-from kafka_rebalance.workflow.run.folder import RunFolder, file_name, open_own_folder, runs_root
+from kafka_rebalance.steps.run_folder import RunFolder, file_name, open_own_folder
 
 ASKED_IN = "asked_in"  # a key of the conf: the run that hands it on
 REQUESTER = "requester"  # a key of snapshot.json
@@ -44,7 +45,7 @@ def hand_on(folder: RunFolder, conf: Mapping[str, Any], started: StartedRun) -> 
     return whole
 
 
-def read_requester(started: StartedRun) -> Requester:
+def read_requester(deployment: Deployment, started: StartedRun) -> Requester:
     """Who asked for this run, told by its first task. Raises SettingsError where another Dag of ours started it, and
     its conf is not the one that was handed on.
 
@@ -57,8 +58,10 @@ def read_requester(started: StartedRun) -> Requester:
         return Requester(name, kind in _NOBODYS and kind != _OPERATORS)
     try:
         origin = FolderOwner.from_mapping(conf[ASKED_IN], ASKED_IN)
-        run = runs_root() / file_name(origin.connection_id) / file_name(origin.run_id)
-        found = json_files.read_json(open_own_folder(str(run / str(origin.attempt)), origin), json_files.HANDED_ON)
+        run = deployment.runs_root / file_name(origin.connection_id) / file_name(origin.run_id)
+        found = json_files.read_json(
+            open_own_folder(deployment, str(run / str(origin.attempt)), origin), json_files.HANDED_ON
+        )
     except StorageError:
         raise
     except ArtifactError as unreadable:

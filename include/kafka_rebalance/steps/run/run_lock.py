@@ -16,10 +16,11 @@ from kazoo.client import KazooClient
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.storage import make_folder, names_in, remove
 from kafka_rebalance.errors import ArtifactError, StorageError
-from kafka_rebalance.model.same_airflow import marked
-from kafka_rebalance.steps.deployment import current
+from kafka_rebalance.execution.janitor.lease_custody import AirflowState
+from kafka_rebalance.model.same_airflow import is_same_airflow, marked
+from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import RunName
-from kafka_rebalance.workflow.run.folder import file_name, installation, runs_root
+from kafka_rebalance.steps.run_folder import file_name, installation
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.cluster_lock import LockOwner
 
@@ -28,52 +29,60 @@ log = logging.getLogger(__name__)
 KEPT_SECONDS = 3600.0  # a note of a lock that nobody holds: whoever was about to take it has long taken it
 
 
-def this_airflow() -> str:
+def this_airflow(deployment: Deployment) -> str:
     """This Airflow: its address, for people to find it, and the mark of its runs, which tells it from any other."""
-    return marked(current().address, installation())
+    return marked(deployment.address, installation(deployment))
 
 
-def lock_owner(digest: str, started: RunName) -> LockOwner:
+def read_standing(deployment: Deployment, run: str, owner: str) -> AirflowState:
+    """Of the run that a lease or lock names. UNKNOWN where it is another Airflow's, or this one does not tell."""
+    dag_id, _, run_id = run.partition("/")
+    if not is_same_airflow(owner, this_airflow(deployment)) or not run_id:
+        return AirflowState.UNKNOWN
+    return deployment.other_runs.state(dag_id, run_id)
+
+
+def lock_owner(deployment: Deployment, digest: str, started: RunName) -> LockOwner:
     """This run, as people and other Airflows can find it; `digest` is of what was approved."""
     return LockOwner(
         run=f"{started.dag_id}/{started.run_id}",
         digest=digest,
-        owner=this_airflow(),
+        owner=this_airflow(deployment),
         acquired_at=datetime.now(UTC).isoformat(timespec="seconds"),
     )
 
 
-def take_lock(client: KazooClient, connection_id: str, owner: LockOwner) -> cluster_lock.Fence:
+def take_lock(deployment: Deployment, client: KazooClient, connection_id: str, owner: LockOwner) -> cluster_lock.Fence:
     """Notes that this run is about to hold the cluster, and takes its lock. Raises as `lock.acquire`, StorageError."""
-    folder = runs_root() / json_files.LOCKS
+    folder = deployment.runs_root / json_files.LOCKS
     make_folder(folder)
     noted = {"connection_id": connection_id, "run": owner.run, "noted_at": datetime.now(UTC).isoformat()}
     json_files.write_json(folder, _note(connection_id, owner), noted)
     return cluster_lock.acquire(client, owner)
 
 
-def forget_lock(connection_id: str, owner: LockOwner) -> None:
+def forget_lock(deployment: Deployment, connection_id: str, owner: LockOwner) -> None:
     """Removes this run's note, of a lock that it has given back. Where that fails the janitor does so later."""
     try:
-        remove(runs_root() / json_files.LOCKS / _note(connection_id, owner))
+        remove(deployment.runs_root / json_files.LOCKS / _note(connection_id, owner))
     except StorageError as away:
         log.info("The note of the cluster's lock stays for now: %s", away)
 
 
-def noted_connections() -> list[str]:
+def noted_connections(deployment: Deployment) -> list[str]:
     """The connections of the clusters whose lock a run may hold. Raises StorageError where no note can be listed.
 
     A note that cannot be used is named in the log: the clusters of the others are looked after all the same.
     """
-    return list(dict.fromkeys(note.connection_id for note in _notes()))
+    return list(dict.fromkeys(note.connection_id for note in _notes(deployment)))
 
 
-def forget_old_locks(connection_id: str) -> None:
+def forget_old_locks(deployment: Deployment, connection_id: str) -> None:
     """Removes the old notes of a cluster whose lock nobody holds. Raises StorageError."""
-    for note in _notes():
+    for note in _notes(deployment):
         age = datetime.now(UTC) - note.noted_at
         if note.connection_id == connection_id and abs(age.total_seconds()) > KEPT_SECONDS:
-            remove(runs_root() / json_files.LOCKS / note.name)
+            remove(deployment.runs_root / json_files.LOCKS / note.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +92,8 @@ class _Note:
     noted_at: datetime
 
 
-def _notes() -> Iterator[_Note]:
-    folder = runs_root() / json_files.LOCKS
+def _notes(deployment: Deployment) -> Iterator[_Note]:
+    folder = deployment.runs_root / json_files.LOCKS
     for name in names_in(folder):
         if not name.endswith(".json") or name.startswith("."):
             continue

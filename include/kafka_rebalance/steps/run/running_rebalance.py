@@ -14,11 +14,12 @@ from kafka_rebalance.execution.approval_rules import REJECT
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.same_airflow import is_same_airflow, is_same_run
 from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.steps.clusters import REBALANCE_DAG
+from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.inputs import RunName
-from kafka_rebalance.workflow.fleet import REBALANCE_DAG
-from kafka_rebalance.workflow.run.approved import ApprovedPlan, check_digest, plan_in
-from kafka_rebalance.workflow.run.folder import RunFolder, attempts, file_name, runs_root
-from kafka_rebalance.workflow.run.lock import lock_owner, this_airflow
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, check_digest, plan_in
+from kafka_rebalance.steps.run.run_lock import lock_owner, this_airflow
+from kafka_rebalance.steps.run_folder import RunFolder, attempts, file_name
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 
@@ -36,7 +37,7 @@ class Running:
     plan: ApprovedPlan
 
 
-def find_running(client: KazooClient, connection_id: str) -> Running | None:
+def find_running(deployment: Deployment, client: KazooClient, connection_id: str) -> Running | None:
     """The rebalance that holds the cluster's lock; None where nobody does, or only a change of a topic.
 
     Raises LockHeldError where the holder belongs to another Airflow, or was started with another connection: it cannot
@@ -45,13 +46,14 @@ def find_running(client: KazooClient, connection_id: str) -> Running | None:
     holder = cluster_lock.read(client)
     if holder is None or not holder.run.startswith(f"{REBALANCE_DAG}/"):
         return None
-    if not is_same_airflow(holder.owner, this_airflow()):
+    here = this_airflow(deployment)
+    if not is_same_airflow(holder.owner, here):
         raise LockHeldError(
-            f"The cluster is held by run {holder.run} of {holder.owner}, and this is {this_airflow()}. Nothing was "
-            "changed. Cancel it from the Airflow that runs it."
+            f"The cluster is held by run {holder.run} of {holder.owner}, and this is {here}. Nothing was changed. "
+            "Cancel it from the Airflow that runs it."
         )
     unreadable: ArtifactError | None = None
-    for folder in _attempts(connection_id, holder.run.removeprefix(f"{REBALANCE_DAG}/")):
+    for folder in _attempts(deployment, connection_id, holder.run.removeprefix(f"{REBALANCE_DAG}/")):
         try:
             plan = approved_in(folder, holder.digest)
         except ArtifactError as problem:  # another attempt may be the one that runs: its digest says so
@@ -62,17 +64,17 @@ def find_running(client: KazooClient, connection_id: str) -> Running | None:
     if unreadable is not None:
         raise unreadable
     raise LockHeldError(
-        f"The cluster is held by run {holder.run}, whose files are not below {runs_root()} for the connection "
+        f"The cluster is held by run {holder.run}, whose files are not below {deployment.runs_root} for the connection "
         f"{connection_id!r}. Nothing was changed. Start this again with the connection that the run was started with."
     )
 
 
-def still_running(client: KazooClient, run: str, digest: str) -> bool:
+def still_running(deployment: Deployment, client: KazooClient, run: str, digest: str) -> bool:
     """Whether that very run still holds the cluster. Raises LockHeldError where another one does."""
     holder = cluster_lock.read(client)
     if holder is None:
         return False
-    if holder.digest != digest or not is_same_run(holder.run, holder.owner, run, this_airflow()):
+    if holder.digest != digest or not is_same_run(holder.run, holder.owner, run, this_airflow(deployment)):
         raise LockHeldError(
             f"The cluster is now held by run {holder.run} of {holder.owner}, no longer by {run}. Nothing was changed. "
             "Start a new run of kafka_rebalance_cancel to see what that one does."
@@ -80,16 +82,16 @@ def still_running(client: KazooClient, run: str, digest: str) -> bool:
     return True
 
 
-def held_digest(connection: ClusterConnection, started: RunName) -> str | None:
+def held_digest(deployment: Deployment, connection: ClusterConnection, started: RunName) -> str | None:
     """The digest under which this very run holds the cluster; None where it does not."""
     with open_client(connection.zookeeper) as client:
         holder = cluster_lock.read(client)
-    return holder.digest if holder is not None and holder.is_same_run(lock_owner("-", started)) else None
+    return holder.digest if holder is not None and holder.is_same_run(lock_owner(deployment, "-", started)) else None
 
 
-def check_plans_nothing_meanwhile(connection: ClusterConnection, started: RunName) -> None:
+def check_plans_nothing_meanwhile(deployment: Deployment, connection: ClusterConnection, started: RunName) -> None:
     """Raises LockHeldError while this run executes a plan: another one is not put under its moves."""
-    digest = held_digest(connection, started)
+    digest = held_digest(deployment, connection, started)
     if digest is not None:
         raise LockHeldError(
             f"This run holds the cluster with the plan {digest[:8]} that was approved in it, so nothing else is "
@@ -106,13 +108,13 @@ def check_not_begun(folder: RunFolder) -> None:
         )
 
 
-def find_moved(connection_id: str, run_id: str | None) -> ApprovedPlan | None:
+def find_moved(deployment: Deployment, connection_id: str, run_id: str | None) -> ApprovedPlan | None:
     """What a run that has moved something was approved to move: of that run, or of the one that began last.
 
     None where there is none. Whether it still holds the cluster is not asked here.
     """
     found: list[tuple[str, ApprovedPlan]] = []
-    for folder in _attempts(connection_id, run_id) if run_id else _all_attempts(connection_id):
+    for folder in _attempts(deployment, connection_id, run_id) if run_id else _all_attempts(deployment, connection_id):
         try:
             begun = _begun(folder)
             plan = approved_in(folder, None) if begun else None
@@ -144,15 +146,15 @@ def approved_in(folder: RunFolder, digest: str | None) -> ApprovedPlan | None:
     return plan_in(folder, snapshot, written, candidate)
 
 
-def _all_attempts(connection_id: str) -> Iterator[RunFolder]:
-    connection = runs_root() / file_name(connection_id)
+def _all_attempts(deployment: Deployment, connection_id: str) -> Iterator[RunFolder]:
+    connection = deployment.runs_root / file_name(connection_id)
     for run in names_in(connection):
         yield from _numbered(connection / run)
 
 
-def _attempts(connection_id: str, run_id: str) -> Iterator[RunFolder]:
+def _attempts(deployment: Deployment, connection_id: str, run_id: str) -> Iterator[RunFolder]:
     """The attempts of one run, the latest first."""
-    return _numbered(runs_root() / file_name(connection_id) / file_name(run_id))
+    return _numbered(deployment.runs_root / file_name(connection_id) / file_name(run_id))
 
 
 def _numbered(run: RunFolder) -> Iterator[RunFolder]:

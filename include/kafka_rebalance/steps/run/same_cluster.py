@@ -1,11 +1,16 @@
-"""Whether ZooKeeper's hosts and the bootstrap servers lead to one cluster: asked by the snapshot and before a write."""
+"""Whether ZooKeeper's hosts and the bootstrap servers lead to one cluster, and to that of the approval."""
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
+from kazoo.client import KazooClient
+
 from kafka_rebalance.admin import cluster_id
-from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.errors import ClusterNotReadyError, ConnectionSettingsError
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.zookeeper.reader import read_cluster_view
 
 
 def check_same_cluster(connection: ClusterConnection, view: ClusterView) -> None:
@@ -20,3 +25,14 @@ def check_same_cluster(connection: ClusterConnection, view: ClusterView) -> None
             f"is {view.cluster_id}, bootstrap servers {connection.kafka.bootstrap_servers} are {reported}. Nothing was "
             "written. Correct one of them under Admin, Connections."
         )
+
+
+def read_view_of(client: KazooClient, topics: Collection[str], approved_cluster_id: str) -> ClusterView:
+    """ZooKeeper's view of these topics. Raises ClusterNotReadyError where the connection leads elsewhere by now."""
+    view = read_cluster_view(client, topics)
+    if view.cluster_id != approved_cluster_id:
+        raise ClusterNotReadyError(
+            f"This is cluster {view.cluster_id}, the approval is for {approved_cluster_id}. Nothing was written. "
+            "Correct the connection."
+        )
+    return view

@@ -6,15 +6,15 @@ from collections.abc import Collection
 
 from kazoo.client import KazooClient
 
-from kafka_rebalance.admin.effective_configs import read_broker_configs
+from kafka_rebalance.admin.effective_configs import read_effective_configs
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import StaleProposalError
 from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
 from kafka_rebalance.verification.check_result import Check
 from kafka_rebalance.verification.segment_settings import check_segments
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.settings_audit import copies_stopped
-from kafka_rebalance.workflow.run.approved import ApprovedPlan
 from kafka_rebalance.zookeeper.reader import read_topic_configs
 
 
@@ -46,5 +46,5 @@ def _read_now(
 ) -> ClusterConfigs:
     return ClusterConfigs(
         topics=read_topic_configs(client, plan.topics),
-        brokers=read_broker_configs(connection.kafka, sorted(brokers)),
+        brokers=read_effective_configs(connection.kafka, sorted(brokers)),
     )

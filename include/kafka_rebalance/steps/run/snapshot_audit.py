@@ -9,16 +9,18 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.json_files import plain
+from kafka_rebalance.documents.segments import SEGMENTS_FILE, SegmentReport
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.planning.tables.parquet_files import read_file
+from kafka_rebalance.planning.tables.parquet_files import read_parquet
 from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.steps.run.cluster_snapshot import Snapshot
+from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.next_roll import expected_rolls
 from kafka_rebalance.verification.segments.open_files import Placed, files_now
 from kafka_rebalance.verification.segments.settings_audit import SegmentAudit, audit_cluster, audit_moves
-from kafka_rebalance.workflow.run.folder import RunFolder
-from kafka_rebalance.workflow.snapshot import Snapshot
 
 FINDINGS_KEPT, ROLLS_KEPT = 100, 20  # of each list in a document; all are counted
 
@@ -37,23 +39,17 @@ def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | Non
     snapshot = folder / json_files.SNAPSHOT_FOLDER
     configs = ClusterConfigs.from_mapping(json_files.read_json(snapshot, json_files.CONFIGS))
     columns = ["topic", "partition", "replicas", "size_bytes"]
-    table = pq.read_table(io.BytesIO(read_file(snapshot, "partitions.parquet")), columns=columns)
+    table = pq.read_table(io.BytesIO(read_parquet(snapshot, "partitions.parquet")), columns=columns)
     placed = _placed(table.to_pylist())
     now = files_now(placed, configs)
     candidates = {
-        name: audit_moves(read_candidate(folder, name).moves, now, configs).to_mapping(FINDINGS_KEPT)
+        name: audit_moves(read_candidate(folder, name).moves, now, configs).kept(FINDINGS_KEPT)
         for name in (candidate["name"] for candidate in proposals["candidates"])
     }
-    json_files.write_json(
-        folder,
-        json_files.SEGMENTS,
-        {
-            **audit_cluster(placed, configs).to_mapping(FINDINGS_KEPT),
-            "candidates": candidates,
-            "rolls": None if written is None else expected_rolls(placed, written, configs).to_mapping(ROLLS_KEPT),
-        },
-        source_digest=digest_of(proposals),
-    )
+    rolls = None if written is None else expected_rolls(placed, written, configs).kept(ROLLS_KEPT)
+    cluster = plain(audit_cluster(placed, configs).kept(FINDINGS_KEPT))
+    report = SegmentReport(**cluster, candidates=candidates, rolls=rolls)
+    SEGMENTS_FILE.write(folder, report, source_digest=digest_of(proposals))
 
 
 def audit_rows(audit: SegmentAudit) -> list[dict[str, Any]]:

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.execution.check.drift import Baseline, BrokerThen, PartitionThen
 from kafka_rebalance.model.partition import TopicIdentity, TopicPartition
-from kafka_rebalance.planning.tables.parquet_files import read_file
-from kafka_rebalance.workflow.run.folder import RunFolder
+from kafka_rebalance.planning.tables.parquet_files import read_parquet
+from kafka_rebalance.steps.run_folder import RunFolder
 
 _PARTITIONS, _BROKERS = "partitions.parquet", "brokers.parquet"
 
@@ -111,7 +111,7 @@ def read_held(folder: RunFolder, broker: int) -> dict[TopicPartition, int]:
 def _read(
     folder: RunFolder, name: str, columns: list[str], topics: Collection[str] | None = None
 ) -> list[dict[str, Any]]:
-    content = read_file(folder / json_files.SNAPSHOT_FOLDER, name)
+    content = read_parquet(folder / json_files.SNAPSHOT_FOLDER, name)
     table = pq.ParquetFile(io.BytesIO(content)).read(columns=columns)  # `read_table` would import pandas
     rows: list[dict[str, Any]] = table.to_pylist()
     return rows if topics is None else [row for row in rows if row["topic"] in topics]

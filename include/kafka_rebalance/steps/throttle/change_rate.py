@@ -5,21 +5,19 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
-from kazoo.client import KazooClient
-
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import RateChange, ThrottleLease
 from kafka_rebalance.errors import ConfigChangedError, LockLostError, ThrottleError, ThrottleRateError
 from kafka_rebalance.execution.throttle.in_force import rate_changes, with_rate
-from kafka_rebalance.model.same_airflow import is_same_run
-from kafka_rebalance.steps.deployment import read_connection
-from kafka_rebalance.workflow.run.folder import RunFolder
-from kafka_rebalance.workflow.run.left_out import read_remaining
-from kafka_rebalance.workflow.run.policies import read_policy
-from kafka_rebalance.workflow.throttle import cluster_lease, leases
-from kafka_rebalance.workflow.throttle.entity_configs import read_configs
-from kafka_rebalance.workflow.throttle.rates import check_run_rate
-from kafka_rebalance.workflow.throttle.throttling import ATTEMPTS, put_back
+from kafka_rebalance.steps.clock import now_text
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.run.left_out_moves import read_remaining
+from kafka_rebalance.steps.run_folder import RunFolder
+from kafka_rebalance.steps.throttle import lease_files
+from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.throttle.run_rates import check_run_rate
+from kafka_rebalance.steps.throttle.write_back import ATTEMPTS, put_back
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.config_writes import merge_config
@@ -27,7 +25,7 @@ from kafka_rebalance.zookeeper.config_writes import merge_config
 log = logging.getLogger(__name__)
 
 
-def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> ThrottleLease:
+def change_rate(deployment: Deployment, folder: RunFolder, bytes_per_second: int, *, by: str) -> ThrottleLease:
     """Another rate for the run of this folder while it goes on; brokers heed it within seconds. Returns the new lease.
 
     What was approved stays as it was; the lease says who changed the rate, and when. Raises ThrottleRateError for a
@@ -39,15 +37,14 @@ def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> Throttl
     snapshot = json_files.read_json(folder, json_files.SNAPSHOT)
     connection_id = str(snapshot["connection_id"])
     candidate = read_remaining(folder, json_files.read_json(folder, json_files.DECISION)["choice"])
-    check_run_rate(folder, candidate, bytes_per_second, read_policy(connection_id))
-    change = RateChange(bytes_per_second, by, leases.now())
-    with open_client(read_connection(connection_id).zookeeper) as client:
-        _lease_of(client, folder, snapshot["cluster_id"])
-        before, changed = _change(client, folder, snapshot["cluster_id"], change)
-        now = cluster_lease.read_open(client, changed.cluster_id)
-        gone = now is None or not is_same_run(now.run, now.owner, changed.run, changed.owner)
-        if gone or leases.was_given_back_between(before, changed):
-            put_back(client, changed)
+    check_run_rate(folder, candidate, bytes_per_second, deployment.read_policy(connection_id))
+    change = RateChange(bytes_per_second, by, now_text())
+    with open_client(deployment.read_connection(connection_id).zookeeper) as client:
+        kept = ClusterLease(deployment, client, snapshot["cluster_id"])
+        _lease_of(kept, folder)
+        before, changed = _change(kept, folder, change)
+        if kept.read_own(changed) is None or lease_files.was_given_back_between(deployment, before, changed):
+            put_back(kept, changed)
             raise ThrottleError(
                 f"Run {changed.run} gave its throttle back at this moment. The new rate was taken off again; nothing "
                 "of it is left."
@@ -56,21 +53,20 @@ def change_rate(folder: RunFolder, bytes_per_second: int, *, by: str) -> Throttl
     return changed
 
 
-def _change(
-    client: KazooClient, folder: RunFolder, cluster_id: str, change: RateChange
-) -> tuple[ThrottleLease, ThrottleLease]:
+def _change(kept: ClusterLease, folder: RunFolder, change: RateChange) -> tuple[ThrottleLease, ThrottleLease]:
     """Writes the lease, then the brokers' configs; again where others write at the same moment. Returns the lease
     before and after.
     """
+    client = kept.client
     for left in reversed(range(ATTEMPTS)):
         # Before the lease is read: of two who change the rate at once, one reads what the other has written.
         fence = cluster_lock.raise_fence(client)
-        before = _lease_of(client, folder, cluster_id)
+        before = _lease_of(kept, folder)
         lease = before if change in before.rate_changes else with_rate(before, change)
         lease = replace(lease, generation=fence.generation)
         try:
             # First: whoever puts back at this moment must know both rates for ours.
-            cluster_lease.write(client, lease, fence)
+            kept.write(lease, fence)
             configs = read_configs(client, lease.entities)
             for entity, values in rate_changes(lease, configs).items():
                 merge_config(client, entity, values, decided_on=configs.get(entity, {}), fence=fence)
@@ -78,15 +74,15 @@ def _change(
             if not left:
                 raise
             continue
-        now = cluster_lease.read_open(client, cluster_id)
+        now = kept.read_open()
         if now is None or now.generation <= lease.generation or now.run_folder != lease.run_folder:
             break
     return before, lease
 
 
-def _lease_of(client: KazooClient, folder: RunFolder, cluster_id: str) -> ThrottleLease:
-    lease = cluster_lease.read_open(client, cluster_id)
-    if lease is None or lease.run_folder != str(folder):
+def _lease_of(kept: ClusterLease, folder: RunFolder) -> ThrottleLease:
+    lease = kept.read_open_in(folder)
+    if lease is None:
         raise ThrottleError(
             f"The run of {folder} holds no throttle now, so its rate cannot be changed. Nothing of it is in force. "
             "Give another rate while copies are in flight."

@@ -14,13 +14,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 
 from kafka_rebalance.documents import json_files, storage
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import ArtifactError, FormatVersionError, RunFolderError, StorageError
-from kafka_rebalance.workflow.run.folder import RunFolder, file_name, open_run_folder, runs_root
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.run_folder import RunFolder, file_name, open_run_folder
 
 _GENERATION = re.compile(r"([0-9a-f]{16}-[0-9]{10})\.json", re.ASCII)
 _UNNUMBERED = ".json"  # behind the cluster's name, beside its folder: the one file of a version without generations
@@ -37,23 +37,17 @@ class StoredLease:
     problem: str = ""
 
 
-def read(cluster_id: str) -> ThrottleLease | None:
+def read(deployment: Deployment, cluster_id: str) -> ThrottleLease | None:
     """The cluster's lease, also one that was given back; None where there never was one. Raises ArtifactError."""
-    return _read(file_name(cluster_id))
+    return _read(deployment, file_name(cluster_id))
 
 
-def read_open(cluster_id: str) -> ThrottleLease | None:
-    """The lease that nobody has given back yet, whichever run's it is. Raises ArtifactError."""
-    lease = read(cluster_id)
-    return None if lease is None or lease.released_at is not None else lease
-
-
-def write(lease: ThrottleLease) -> None:
+def write(deployment: Deployment, lease: ThrottleLease) -> None:
     """Writes it as of its generation, and the copy in its run's folder where that still exists. It is the cluster's
     lease unless there is a later one (`is_latest`). Raises StorageError, and ArtifactError for one that could not be
     read again.
     """
-    folder, name = _folder() / file_name(lease.cluster_id), f"{lease.generation}.json"
+    folder, name = _folder(deployment) / file_name(lease.cluster_id), f"{lease.generation}.json"
     if not _GENERATION.fullmatch(name):
         raise ValueError(f"a lease is written under a fence, not under {lease.generation!r}")
     ThrottleLease.from_mapping(lease.to_mapping())  # else nobody could read it, and so put nothing back
@@ -62,51 +56,52 @@ def write(lease: ThrottleLease) -> None:
         storage.sync_folder(folder.parent)
     json_files.write_json(folder, name, lease.to_mapping(), source_digest=lease.candidate_digest)
     try:
-        run = open_run_folder(lease.run_folder)
-        if storage.is_there(run / json_files.DECISION) and is_latest(lease):
+        run = open_run_folder(deployment, lease.run_folder)
+        if storage.is_there(run / json_files.DECISION) and is_latest(deployment, lease):
             json_files.write_json(run, json_files.THROTTLE, lease.to_mapping(), source_digest=lease.candidate_digest)
     except RunFolderError:
         return  # the copy is for people; the lease is what counts
 
 
-def is_latest(lease: ThrottleLease) -> bool:
+def is_latest(deployment: Deployment, lease: ThrottleLease) -> bool:
     """Whether nobody has written a later one. Raises StorageError."""
-    return _generations(file_name(lease.cluster_id))[-1:] == [lease.generation]
+    return _generations(deployment, file_name(lease.cluster_id))[-1:] == [lease.generation]
 
 
-def was_given_back_between(earlier: ThrottleLease, later: ThrottleLease) -> bool:
+def was_given_back_between(deployment: Deployment, earlier: ThrottleLease, later: ThrottleLease) -> bool:
     """Whether a lease that was given back lies between the two, by somebody who has not seen the later one."""
     cluster = file_name(later.cluster_id)
-    between = [one for one in _generations(cluster) if earlier.generation < one < later.generation]
-    found = [_read_generation(cluster, one) for one in between]
+    between = [one for one in _generations(deployment, cluster) if earlier.generation < one < later.generation]
+    found = [_read_generation(deployment, cluster, one) for one in between]
     return any(lease is not None and lease.released_at is not None for lease in found)
 
 
-def remove_before(lease: ThrottleLease) -> None:
+def remove_before(deployment: Deployment, lease: ThrottleLease) -> None:
     """Removes what is earlier than this one, which was given back: nobody needs it any more."""
     cluster = file_name(lease.cluster_id)
-    earlier = [one for one in _generations(cluster) if one < lease.generation]
-    for file in (*(_folder() / cluster / f"{one}.json" for one in earlier), _folder() / f"{cluster}{_UNNUMBERED}"):
+    earlier = [one for one in _generations(deployment, cluster) if one < lease.generation]
+    leases = _folder(deployment)
+    for file in (*(leases / cluster / f"{one}.json" for one in earlier), leases / f"{cluster}{_UNNUMBERED}"):
         try:
             storage.remove(file)
         except StorageError:
             return  # they are in nobody's way, and the next one tries again
 
 
-def set_damaged_aside(cluster_id: str) -> list[str]:
+def set_damaged_aside(deployment: Deployment, cluster_id: str) -> list[str]:
     """Gives the latest files of the cluster's lease that cannot be read another name, under which nobody looks for
     them; returns the names. An earlier one that can be read is the cluster's lease then. Raises StorageError.
     """
     cluster, taken = file_name(cluster_id), []
     while True:
         try:
-            _read(cluster)
+            _read(deployment, cluster)
         except (StorageError, FormatVersionError):
             raise
         except ArtifactError:
-            generations = _generations(cluster)
+            generations = _generations(deployment, cluster)
             name = f"{generations[-1]}.json" if generations else ""
-            file = _folder() / cluster / name if name else _folder() / f"{cluster}{_UNNUMBERED}"
+            file = _folder(deployment) / cluster / name if name else _folder(deployment) / f"{cluster}{_UNNUMBERED}"
             aside = file.with_name(f"{file.name}{_DAMAGED}")
             storage.write_whole(aside, storage.read_if_there(file) or b"")
             storage.remove(file)
@@ -115,61 +110,63 @@ def set_damaged_aside(cluster_id: str) -> list[str]:
             return taken
 
 
-def stored() -> tuple[StoredLease, ...]:
+def stored(deployment: Deployment) -> tuple[StoredLease, ...]:
     """The lease of every cluster, also those that were given back and those that cannot be read. Raises
     StorageError.
     """
     names = {
         name.removesuffix(_UNNUMBERED)
-        for name in storage.names_in(_folder())
+        for name in storage.names_in(_folder(deployment))
         if not name.startswith(".") and not name.endswith(_DAMAGED)
     }
-    return tuple(one for name in sorted(names) if (one := _stored(name)) is not None)
+    return tuple(one for name in sorted(names) if (one := _stored(deployment, name)) is not None)
 
 
-def now() -> str:
-    """ISO 8601, in UTC."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
-
-
-def _stored(cluster: str) -> StoredLease | None:
+def _stored(deployment: Deployment, cluster: str) -> StoredLease | None:
     try:
-        lease = _read(cluster)
+        lease = _read(deployment, cluster)
     except ArtifactError as unreadable:
         return StoredLease(cluster, None, str(unreadable))
     return None if lease is None else StoredLease(cluster, lease)
 
 
-def _read(cluster: str) -> ThrottleLease | None:
+def _read(deployment: Deployment, cluster: str) -> ThrottleLease | None:
     for _ in range(_ATTEMPTS):
-        generations = _generations(cluster)
+        generations = _generations(deployment, cluster)
         if not generations:
-            return _read_unnumbered(cluster)
-        found = _read_generation(cluster, generations[-1])
+            return _read_unnumbered(deployment, cluster)
+        found = _read_generation(deployment, cluster, generations[-1])
         if found is not None:
             return found  # else a later one was given back meanwhile, and this one removed
-    raise ArtifactError(f"{_folder() / cluster} lists leases that are not there. No throttle was changed. Try again.")
+    listed = _folder(deployment) / cluster
+    raise ArtifactError(f"{listed} lists leases that are not there. No throttle was changed. Try again.")
 
 
-def _read_unnumbered(cluster: str) -> ThrottleLease | None:
-    document = json_files.read_json_if_there(_folder(), f"{cluster}{_UNNUMBERED}")
+def _read_unnumbered(deployment: Deployment, cluster: str) -> ThrottleLease | None:
+    document = json_files.read_json_if_there(_folder(deployment), f"{cluster}{_UNNUMBERED}")
     return None if document is None else ThrottleLease.from_mapping(document)
 
 
-def _read_generation(cluster: str, generation: str) -> ThrottleLease | None:
+def _read_generation(deployment: Deployment, cluster: str, generation: str) -> ThrottleLease | None:
     """None where it was removed meanwhile."""
-    document = json_files.read_json_if_there(_folder() / cluster, f"{generation}.json")
+    document = json_files.read_json_if_there(_folder(deployment) / cluster, f"{generation}.json")
     return None if document is None else replace(ThrottleLease.from_mapping(document), generation=generation)
 
 
-def _generations(cluster: str) -> list[str]:
+def _generations(deployment: Deployment, cluster: str) -> list[str]:
     """In order, the latest at the end."""
-    found = (_GENERATION.fullmatch(name) for name in storage.names_in(_folder() / cluster))
+    found = (_GENERATION.fullmatch(name) for name in storage.names_in(_folder(deployment) / cluster))
     return [match[1] for match in found if match is not None]
 
 
-def _folder() -> RunFolder:
-    return runs_root() / json_files.LEASES
+def _folder(deployment: Deployment) -> RunFolder:
+    return deployment.runs_root / json_files.LEASES
+
+
+def read_copy(folder: RunFolder) -> ThrottleLease | None:
+    """The lease as the run's own folder has it, also one that was given back. Raises ArtifactError."""
+    document = json_files.read_json_if_there(folder, json_files.THROTTLE)
+    return None if document is None else ThrottleLease.from_mapping(document)
 
 
 def rate_in_force(folder: RunFolder) -> int:

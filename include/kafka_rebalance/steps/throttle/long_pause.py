@@ -8,16 +8,16 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.errors import PolicyError, RebalanceError
 from kafka_rebalance.model.policy import LONG_PAUSE_SECONDS
-from kafka_rebalance.workflow.run.folder import open_run_folder
-from kafka_rebalance.workflow.run.policies import read_policy
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.run_folder import open_run_folder
 
 
-def waits_long(lease: ThrottleLease) -> str | None:
+def waits_long(deployment: Deployment, lease: ThrottleLease) -> str | None:
     """Of a run whose next batch has waited for longer than `long_pause_seconds`: since when, and for what; None for
     any other. By the clock of who waits alone, so that one that is off makes and hides no alert.
     """
     try:
-        note = json_files.read_json(open_run_folder(lease.run_folder), json_files.PROGRESS)
+        note = json_files.read_json(open_run_folder(deployment, lease.run_folder), json_files.PROGRESS)
         if note["state"] != "waiting":
             return None
         until, *since = (
@@ -27,7 +27,7 @@ def waits_long(lease: ThrottleLease) -> str | None:
         reasons = " ".join(map(str, note["waiting_for"]))
     except (RebalanceError, OSError, KeyError, TypeError, ValueError):
         return None  # of a version before, or a folder that does not tell
-    if seconds < _longest_seconds(lease.connection_id):
+    if seconds < _longest_seconds(deployment, lease.connection_id):
         return None
     return (
         f"Run {lease.run} holds the cluster, copies nothing, and its next batch has waited for {seconds / 3600:.1f} h: "
@@ -36,10 +36,10 @@ def waits_long(lease: ThrottleLease) -> str | None:
     )
 
 
-def _longest_seconds(connection_id: str) -> int:
+def _longest_seconds(deployment: Deployment, connection_id: str) -> int:
     """By the policy of now; by default where there is none, or one that cannot be used, which every run's tasks say."""
     try:
-        policy = read_policy(connection_id)
+        policy = deployment.read_policy(connection_id)
     except PolicyError:
         policy = None
     return LONG_PAUSE_SECONDS if policy is None else policy.long_pause_seconds

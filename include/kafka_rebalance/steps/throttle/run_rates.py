@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.proposals.rates import RATES_FILE, CandidateRates, NetworksKnown, Rates
 from kafka_rebalance.documents.storage import read_if_there
 from kafka_rebalance.execution.throttle.auto_rate import (
     AUTO,
@@ -16,7 +18,6 @@ from kafka_rebalance.execution.throttle.auto_rate import (
 )
 from kafka_rebalance.execution.throttle.least_rate import (
     LeastRate,
-    Rates,
     check_rate,
     least_rate,
 )
@@ -30,7 +31,7 @@ from kafka_rebalance.planning.tables.history_table import HISTORY, planned_with
 from kafka_rebalance.planning.tables.parquet_files import PART
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.result_tables import read_candidate
-from kafka_rebalance.workflow.run.folder import RunFolder
+from kafka_rebalance.steps.run_folder import RunFolder
 
 NETWORKS_LISTED = 20
 
@@ -42,8 +43,8 @@ class Measured(NamedTuple):
     """
 
     replicas: Mapping[TopicPartition, tuple[int, ...]]
-    written: Rates | None
-    read: Rates
+    written: Mapping[TopicPartition, float] | None
+    read: Mapping[TopicPartition, float]
 
 
 def measured(folder: RunFolder) -> Measured:
@@ -83,7 +84,7 @@ def check_run_rate(folder: RunFolder, candidate: Candidate, bytes_per_second: in
     if found is None:
         least = least_rate(candidate.moves, measured(folder).written or {})
     else:
-        least = LeastRate(int(found["least_bytes_per_second"]), str(found["reason"]))
+        least = LeastRate(found.least_bytes_per_second, found.reason)
     check_rate(bytes_per_second, least, policy)
 
 
@@ -93,49 +94,35 @@ def write_rates(
     connection: ClusterConnection,
     policy: Policy | None,
     found_by_plan: Measured,
-) -> dict[str, Any]:
+) -> None:
     """rates.json: of each candidate the least rate, and where `auto` was asked for, that rate; with the reasons."""
     replicas, written, read = found_by_plan
     auto = json_files.read_json(folder, json_files.SNAPSHOT).get("throttle") == AUTO
     now: Mapping[int, BrokerLoad] | None = None if written is None else traffic(replicas, written, read)
-    found: dict[str, Any] = {}
+    found: dict[str, CandidateRates] = {}
     for name in offered:
         moves = read_candidate(folder, name).moves
         least = least_rate(moves, written or {})
-        found[name] = {"least_bytes_per_second": least.bytes_per_second, "reason": least.reason}
         touched = sorted(brokers_touched(moves))
-        found[name]["network"] = None if now is None else _network(touched, connection, now)
-        if auto and policy is not None:
-            rate, why = auto_rate(touched, connection.capacities, now, least, policy)
-            found[name] |= {"auto_bytes_per_second": rate, "why": why}
-    json_files.write_json(folder, json_files.RATES, {"candidates": found})
-    return found
+        network = None if now is None else _network(touched, connection, now)
+        chosen = auto_rate(touched, connection.capacities, now, least, policy) if auto and policy is not None else ()
+        found[name] = CandidateRates(least.bytes_per_second, least.reason, network, *chosen)
+    RATES_FILE.write(folder, Rates(found))
 
 
-def _network(brokers: Sequence[int], connection: ClusterConnection, now: Mapping[int, BrokerLoad]) -> dict[str, Any]:
+def _network(brokers: Sequence[int], connection: ClusterConnection, now: Mapping[int, BrokerLoad]) -> NetworksKnown:
     """What the networks of these brokers carry without the plan: those with least left, and of how many it is known."""
     uses = network_uses(brokers, connection.capacities, now)
-    return {
-        "brokers": len(brokers),
-        "known": len(uses),
-        "tightest": [
-            {
-                "broker": use.broker,
-                "way": use.way,
-                "network_bytes_per_second": use.network,
-                "used_bytes_per_second": round(use.used, 1),
-            }
-            for use in uses[:NETWORKS_LISTED]
-        ],
-    }
-
-
-def read_rates(folder: RunFolder) -> Mapping[str, Mapping[str, Any]]:
-    """{candidate: what `write_rates` found}; nothing where the plan was made before there was such a file."""
-    found: Mapping[str, Mapping[str, Any]] = (json_files.read_json_if_there(folder, json_files.RATES) or {}).get(
-        "candidates", {}
+    tightest = (
+        replace(use, used_bytes_per_second=round(use.used_bytes_per_second, 1)) for use in uses[:NETWORKS_LISTED]
     )
-    return found
+    return NetworksKnown(len(brokers), len(uses), tuple(tightest))
+
+
+def read_rates(folder: RunFolder) -> Mapping[str, CandidateRates]:
+    """{candidate: what `write_rates` found}; nothing where the plan was made before there was such a file."""
+    found = RATES_FILE.read_if_there(folder)
+    return found.candidates if found else {}
 
 
 def check_network_known(connection: ClusterConnection, brokers: Sequence[int]) -> None:

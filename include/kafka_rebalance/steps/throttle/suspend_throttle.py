@@ -22,12 +22,12 @@ from kafka_rebalance.execution.throttle.recorded_before import recorded_anew
 from kafka_rebalance.execution.throttle.still_copying import copying_of
 from kafka_rebalance.execution.throttle.wanted import Configs
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.model.same_airflow import is_same_run
-from kafka_rebalance.workflow.run.approved import ApprovedPlan
-from kafka_rebalance.workflow.throttle import cluster_lease, leases
-from kafka_rebalance.workflow.throttle.entity_configs import read_configs
-from kafka_rebalance.workflow.throttle.in_force import without_gone
-from kafka_rebalance.workflow.throttle.throttling import ATTEMPTS, check_can_be_put_back, write_back
+from kafka_rebalance.steps.clock import now_text
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.throttle.throttle_in_force import without_gone
+from kafka_rebalance.steps.throttle.write_back import ATTEMPTS, check_can_be_put_back, write_back
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_batch_view, read_cluster_view
@@ -35,35 +35,33 @@ from kafka_rebalance.zookeeper.reader import read_batch_view, read_cluster_view
 log = logging.getLogger(__name__)
 
 
-def suspend(client: KazooClient, decided: ThrottleLease) -> bool:
+def suspend(kept: ClusterLease, decided: ThrottleLease) -> bool:
     """Puts the throttle of a run back that copies nothing, until its next batch. Returns whether nothing of it is left.
 
     Nothing is touched where the run copies, has given its throttle back or has taken it again since `decided`. Errors
     as in `put_back`.
     """
-    if decided.suspended_at is not None and _is_put_back(client, decided):
+    if decided.suspended_at is not None and _is_put_back(kept.client, decided):
         return True
     # Before lease and cluster are read: a run that goes on requests nothing under an earlier one.
-    fence = cluster_lock.raise_fence(client)
-    lease = cluster_lease.read_open(client, decided.cluster_id)
-    if lease is None or not is_same_run(lease.run, lease.owner, decided.run, decided.owner):
+    fence = cluster_lock.raise_fence(kept.client)
+    lease = kept.read_own(decided)
+    if lease is None or lease.taken_under != decided.taken_under or lease.handed_over_at is not None:
         return False
-    if lease.taken_under != decided.taken_under or lease.handed_over_at is not None:
-        return False
-    if copying_of(lease, read_cluster_view(client, lease.topics)):
+    if copying_of(lease, read_cluster_view(kept.client, lease.topics)):
         return False
     try:
         if lease.suspended_at is None:
-            lease = replace(lease, suspended_at=leases.now(), generation=fence.generation)
-            cluster_lease.write(client, lease, fence)
-        return write_back(client, lease, fence).complete
+            lease = replace(lease, suspended_at=now_text(), generation=fence.generation)
+            kept.write(lease, fence)
+        return write_back(kept.client, lease, fence).complete
     except (ConfigChangedError, LockLostError) as changed:
         log.info("run %s goes on, or somebody changes its configs, at this moment: %s", lease.run, changed)
         return False
 
 
 def set_for_batch(
-    client: KazooClient, plan: ApprovedPlan, owner: cluster_lock.LockOwner, partitions: Collection[TopicPartition]
+    kept: ClusterLease, plan: ApprovedPlan, owner: cluster_lock.LockOwner, partitions: Collection[TopicPartition]
 ) -> cluster_lock.Fence:
     """Raises the run's fence, and sets the lists of throttled replicas for these partitions alone, and for what copies
     still. Where the throttle is suspended its rates are set again too: what is there now is what comes back.
@@ -72,10 +70,11 @@ def set_for_batch(
     cluster, ThrottleError where somebody has lifted a rate, before anything is written, and where others change the
     throttle again and again.
     """
+    client = kept.client
     for _ in range(ATTEMPTS):
         fence = cluster_lock.raise_held(client, owner)
-        lease = cluster_lease.read_open(client, plan.snapshot["cluster_id"])
-        if lease is None or lease.run_folder != str(plan.folder) or lease.handed_over_at is not None:
+        lease = kept.read_open_in(plan.folder)
+        if lease is None or lease.handed_over_at is not None:
             return fence  # for `check_throttle_in_force` to refuse
         try:
             current = read_configs(client, lease.entities)
@@ -85,13 +84,13 @@ def set_for_batch(
                 return fence
             lease = replace(recorded_anew(lease, current), generation=fence.generation)
             check_can_be_put_back(lease)
-            cluster_lease.write(client, lease, fence)
+            kept.write(lease, fence)
             _write(client, plan, lease, current, partitions, fence, rates=True)
             # Who began to put it back in between has done so before this, and is seen; or is stopped by it.
             fence = cluster_lock.raise_held(client, owner)
             still = only_for(without_gone(plan, lease), partitions)
-            if cluster_lease.is_latest(client, lease) and not confirm(still, read_configs(client, still.entities)):
-                cluster_lease.write(client, replace(lease, suspended_at=None, generation=fence.generation), fence)
+            if kept.is_latest(lease) and not confirm(still, read_configs(client, still.entities)):
+                kept.write(replace(lease, suspended_at=None, generation=fence.generation), fence)
                 log.info("The throttle was put back while the batch waited; it is set again")
                 return fence
         except (ConfigChangedError, LockLostError):

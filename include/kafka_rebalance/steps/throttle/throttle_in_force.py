@@ -16,27 +16,27 @@ from kafka_rebalance.execution.throttle.wanted import desired_throttle
 from kafka_rebalance.model.candidate import brokers_touched
 from kafka_rebalance.model.finding import some
 from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.throttle.lease_files import rate_in_force, read_copy
 from kafka_rebalance.verification.check_result import Check
 from kafka_rebalance.verification.segments.unloadable_configs import entity_of
 from kafka_rebalance.verification.throttle_back import check_left, check_throttles, check_unrecorded
-from kafka_rebalance.workflow.run.approved import ApprovedPlan
-from kafka_rebalance.workflow.throttle import cluster_lease
-from kafka_rebalance.workflow.throttle.entity_configs import read_configs
-from kafka_rebalance.workflow.throttle.leases import rate_in_force
 from kafka_rebalance.zookeeper.cluster_lock import LockOwner
 
 
-def check_throttle_in_force(client: KazooClient, plan: ApprovedPlan, partitions: Collection[TopicPartition]) -> None:
+def check_throttle_in_force(kept: ClusterLease, plan: ApprovedPlan, partitions: Collection[TopicPartition]) -> None:
     """Raises ThrottleError unless the lists for these partitions, and all rates, are what the lease says; before each
     batch.
     """
-    lease = cluster_lease.read_open(client, plan.snapshot["cluster_id"])
-    if lease is None or lease.run_folder != str(plan.folder) or lease.handed_over_at is not None:
+    lease = kept.read_open_in(plan.folder)
+    if lease is None or lease.handed_over_at is not None:
         raise ThrottleError(
             "No throttle is held for this run, so no batch is requested. Clear hold_throttle with what follows it."
         )
     lease = only_for(without_gone(plan, lease), partitions)
-    check_in_force(lease, read_configs(client, lease.entities))
+    check_in_force(lease, read_configs(kept.client, lease.entities))
 
 
 def has_held_before(plan: ApprovedPlan, holder: LockOwner | None, owner: LockOwner) -> bool:
@@ -73,12 +73,11 @@ def check_put_back(client: KazooClient, plan: ApprovedPlan) -> tuple[Check, ...]
     """The verification's results about throttles: as before where the run set some, none left on what it touched."""
     topics = (f"topics/{topic}" for topic in plan.topics)
     entities = {*topics, *map(entity_of, brokers_touched(plan.candidate.moves))}
-    document = json_files.read_json_if_there(plan.folder, json_files.THROTTLE)
-    if document is None:
+    lease = read_copy(plan.folder)
+    if lease is None:
         now = read_configs(client, entities)
         checks = check_unrecorded(set_now(_wanted(plan), now))
         return (*checks, *check_left(now, checks))
-    lease = ThrottleLease.from_mapping(document)
     now = read_configs(client, entities.union(lease.entities))
     checks = check_throttles(lease.prior, lease.wanted, now, lease.own_rates)
     return (*checks, *check_left(now, checks))

@@ -6,25 +6,22 @@ import logging
 from typing import Any
 
 from kafka_rebalance.admin.group_members import read_groups
-from kafka_rebalance.admin.offsets import read_offset_ranges
 from kafka_rebalance.documents import json_files
-from kafka_rebalance.documents.requests.key_sample import REQUEST, SAMPLE, KeySample, SampleRequest
+from kafka_rebalance.documents.requests.key_sample import SAMPLE_FILE
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.execution.topics.house_rules import TopicChange
-from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.forecast.consumer_shares import GroupForecast, forecast_groups
-from kafka_rebalance.forecast.moved_keys import counts_to_try, forecast_keys
+from kafka_rebalance.forecast.moved_keys import forecast_keys
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.consumer_groups import ConsumerGroup
-from kafka_rebalance.spark import package_zip
-from kafka_rebalance.workflow.run.folder import RunFolder
+from kafka_rebalance.report.requests.topic_change import forecast_lines
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.run_folder import RunFolder, open_own_folder
+from kafka_rebalance.steps.topics.sample_keys import NOT_SAMPLED
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_assignments
 
 log = logging.getLogger(__name__)
-
-NOT_SAMPLED = "not_sampled.json"
-_HOUR_MS = 3_600_000
 
 
 def consumers(connection: ClusterConnection, topic: str, partitions: int) -> dict[str, Any]:
@@ -33,45 +30,26 @@ def consumers(connection: ClusterConnection, topic: str, partitions: int) -> dic
     return {"groups": None if found is None else [group.group for group in found], "groups_unread": unread}
 
 
-def prepare_sample(
-    asked: TopicRequest, change: TopicChange, connection: ClusterConnection, folder: RunFolder, now_ms: int
-) -> bool:
-    """Writes sample.json for the keys job, and the package it runs with; False where there is nothing to read."""
-    if not asked.sample_rows:
-        return _goes_without(folder, "no sample was asked for")
-    not_before_ms = now_ms - asked.sample_hours * _HOUR_MS
-    ranges = read_offset_ranges(
-        connection.kafka,
-        change.topic,
-        range(change.partitions_before),
-        max_rows=asked.sample_rows,
-        not_before_ms=not_before_ms,
-    )
-    if not any(found.offsets for found in ranges):
-        return _goes_without(folder, f"there is no record of the last {asked.sample_hours} hours")
-    wanted = SampleRequest(
-        topic=change.topic,
-        partitions=change.partitions_before,
-        ranges=ranges,
-        not_before_ms=not_before_ms,
-        counts=counts_to_try(change.partitions_before, change.partitions_after),
-    )
-    json_files.write_json(folder, REQUEST, wanted.to_mapping(), source_digest=change.digest)
-    package_zip.build(folder / json_files.PACKAGE_ZIP)
-    return True
-
-
-def _goes_without(folder: RunFolder, why: str) -> bool:
-    json_files.write_json(folder, NOT_SAMPLED, {"why": why})
-    return False
+def forecast(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
+    """forecast.json, for an expansion; empty for anything else."""
+    folder = open_own_folder(inputs.deployment, run_folder, inputs.run)
+    written = json_files.read_json(folder, json_files.TOPIC)
+    change = TopicChange.from_mapping(written["change"])
+    if not change.adds_partitions:
+        return {}
+    found = build(folder, change, inputs.deployment.read_connection(written["connection_id"]))
+    json_files.write_json(folder, json_files.FORECAST, found, source_digest=change.digest)
+    for line in forecast_lines(found):
+        log.info("%s", line)
+    return {"moved_keys": found["keys"]["moved_keys"], "verdict": found["keys"]["verdict"]}
 
 
 def build(folder: RunFolder, change: TopicChange, connection: ClusterConnection) -> dict[str, Any]:
     """The content of forecast.json."""
     before, after = change.partitions_before, change.partitions_after
-    sample = json_files.read_json_if_there(folder, SAMPLE)
+    sample = SAMPLE_FILE.read_if_there(folder)
     if sample is not None:
-        keys = forecast_keys(change.topic, before, after, KeySample.from_mapping(sample))
+        keys = forecast_keys(change.topic, before, after, sample)
     else:
         why = json_files.read_json(folder, NOT_SAMPLED)["why"]
         keys = forecast_keys(change.topic, before, after, not_sampled=why)

@@ -31,9 +31,9 @@ from kafka_rebalance.planning.new_partitions import place_partitions
 from kafka_rebalance.planning.problem.arrays import Problem
 from kafka_rebalance.planning.tables.read_problem import read_problem
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
-from kafka_rebalance.workflow.run.folder import RunFolder
-from kafka_rebalance.workflow.snapshot import broker_rows, partition_rows
-from kafka_rebalance.workflow.topics.reading import TopicCluster
+from kafka_rebalance.steps.run.cluster_snapshot import broker_rows, partition_rows
+from kafka_rebalance.steps.run_folder import RunFolder
+from kafka_rebalance.steps.topics.read_topics import TopicCluster
 
 log = logging.getLogger(__name__)
 

@@ -17,10 +17,11 @@ from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.configs import ConfigValue
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition
-from kafka_rebalance.workflow import snapshot
-from kafka_rebalance.workflow.run.same_cluster import check_same_cluster
+from kafka_rebalance.steps.run import cluster_snapshot
+from kafka_rebalance.steps.run.same_cluster import check_same_cluster
 from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import check_controller_stable, read_cluster_view, read_topic_configs
+from kafka_rebalance.zookeeper.reader import read_cluster_view, read_topic_configs
+from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +75,7 @@ def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> 
     """
     with open_client(connection.zookeeper) as client:
         if not request.is_read_only:
-            check_controller_stable(client, lambda: time.sleep(snapshot.STORM_PAUSE_SECONDS))
+            check_controller_stable(client, lambda: time.sleep(cluster_snapshot.STORM_PAUSE_SECONDS))
         view = read_cluster_view(client)
         asked = selected_topics(request, view) if request.is_read_only else [request.topic]
         topic_configs = read_topic_configs(client, asked)
@@ -88,7 +89,7 @@ def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> 
     return TopicCluster(
         view=view,
         topic_configs=topic_configs,
-        effective=broker_configs.read_broker_configs(connection.kafka, brokers),
+        effective=broker_configs.read_effective_configs(connection.kafka, brokers),
         disks=replica_sizes.read_log_dirs(connection.kafka, brokers),
     )
 

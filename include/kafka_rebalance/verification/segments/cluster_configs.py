@@ -12,7 +12,7 @@ from kafka_rebalance.kafka.segment_roll import (
     EffectiveRollSettings,
     effective_roll_settings,
 )
-from kafka_rebalance.kafka.versions import release
+from kafka_rebalance.kafka.versions import major_minor
 from kafka_rebalance.model.configs import ConfigsByBroker
 
 DEFAULT_BROKER = -1  # stands for /config/brokers/<default>
@@ -58,7 +58,7 @@ class ClusterConfigs:
     def version(self) -> str:
         """The newest Kafka release that a broker speaks, as in `2.8`; 3.9 where none of them tells."""
         told = [values.get(PROTOCOL_VERSION, (None, ""))[0] for values in self.brokers.values()]
-        major, minor = max((release(version) for version in told if version), default=(3, 9))
+        major, minor = max((major_minor(version) for version in told if version), default=(3, 9))
         return f"{major}.{minor}"
 
     def roll_settings(self, topic: str, broker: int) -> EffectiveRollSettings:

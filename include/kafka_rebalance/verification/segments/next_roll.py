@@ -10,8 +10,8 @@ from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from kafka_rebalance.documents.segments import SegmentRoll, SegmentRolls
 from kafka_rebalance.errors import KafkaRuleError, ReadError
 from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings, RollReason, should_roll
 from kafka_rebalance.model.partition import TopicPartition
@@ -73,23 +73,17 @@ class ExpectedRolls:
     rolls: tuple[tuple[TopicPartition, ExpectedRoll], ...]
     idle: int
 
-    def to_mapping(self, most: int) -> dict[str, Any]:
-        """Plain JSON values; of the rolls no more than `most`, all of them counted by their reason."""
+    def kept(self, most: int) -> SegmentRolls:
+        """For segments.json: no more than `most`, all of them counted by their reason."""
         reasons = Counter(roll.reason for _, roll in self.rolls)
-        return {
-            "topics": {str(reason): reasons[reason] for reason in RollReason if reasons[reason]},
-            "idle": self.idle,
-            "soonest": [
-                {
-                    "topic": topic_partition.topic,
-                    "partition": topic_partition.partition,
-                    "reason": str(roll.reason),
-                    "after_seconds": round(roll.after_seconds, 3),
-                    "segment_bytes": roll.segment_bytes,
-                }
-                for topic_partition, roll in self.rolls[:most]
-            ],
-        }
+        return SegmentRolls(
+            {reason: reasons[reason] for reason in RollReason if reasons[reason]},
+            self.idle,
+            tuple(
+                SegmentRoll(*name, str(roll.reason), round(roll.after_seconds, 3), roll.segment_bytes)
+                for name, roll in self.rolls[:most]
+            ),
+        )
 
 
 def expected_rolls(

@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
+from kafka_rebalance.documents.segments import BrokerFiles, OpenFiles, SegmentFinding
 from kafka_rebalance.errors import KafkaRuleError, ReadError
 from kafka_rebalance.kafka.segment_roll import UNLIMITED, EffectiveRollSettings
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.roll_rules import OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES
-from kafka_rebalance.verification.segments.segment_finding import SegmentFinding
+from kafka_rebalance.verification.segments.segment_finding import segment_finding
 
 MAX_MAP_COUNT = 65_530  # Linux' default of vm.max_map_count, which no broker reports
 LEAST_BATCH_BYTES = 61  # DefaultRecordBatch.RECORD_BATCH_OVERHEAD: no segment but the active one holds less
@@ -31,43 +31,15 @@ class Placed(NamedTuple):
     size_bytes: int
 
 
-@dataclass(frozen=True, slots=True)
-class OpenFiles:
-    """Of all replicas on a broker. `index_bytes`: preallocated for active segments, address space and apparent size."""
-
-    segments: int = 0
-    index_bytes: int = 0
-
-    @property
-    def memory_maps(self) -> int:
-        return 2 * self.segments
-
-    def __add__(self, other: OpenFiles) -> OpenFiles:
-        return OpenFiles(self.segments + other.segments, self.index_bytes + other.index_bytes)
-
-    def __sub__(self, other: OpenFiles) -> OpenFiles:
-        return OpenFiles(self.segments - other.segments, self.index_bytes - other.index_bytes)
-
-    def to_mapping(self) -> dict[str, int]:
-        return {"segments": self.segments, "memory_maps": self.memory_maps, "index_bytes": self.index_bytes}
+_NONE = OpenFiles(0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class BrokerFiles:
-    """`during` counts every moving partition on its old and its new brokers, as if all batches ran at once."""
-
-    broker: int
-    before: OpenFiles
-    during: OpenFiles
-    after: OpenFiles
-
-    def to_mapping(self) -> dict[str, object]:
-        return {
-            "broker": self.broker,
-            "before": self.before.to_mapping(),
-            "during": self.during.to_mapping(),
-            "after": self.after.to_mapping(),
-        }
+def _together(files: OpenFiles, more: OpenFiles, sign: int = 1) -> OpenFiles:
+    return OpenFiles(
+        files.segments + sign * more.segments,
+        files.memory_maps + sign * more.memory_maps,
+        files.index_bytes + sign * more.index_bytes,
+    )
 
 
 def replica_files(size_bytes: int, values: EffectiveRollSettings, append_bytes: int = 0) -> OpenFiles:
@@ -81,17 +53,17 @@ def replica_files(size_bytes: int, values: EffectiveRollSettings, append_bytes: 
         by_time = min(-(-values.retention_ms // values.roll_ms), size_bytes // max(LEAST_BATCH_BYTES, append_bytes))
     index_bytes = values.segment_index_bytes
     preallocated = sum(index_bytes - index_bytes % entry for entry in (OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES))
-    return OpenFiles(max(by_size, by_time) + 1, preallocated)
+    segments = max(by_size, by_time) + 1
+    return OpenFiles(segments, 2 * segments, preallocated)
 
 
 def files_now(placed: Iterable[Placed], configs: ClusterConfigs) -> dict[int, OpenFiles]:
     """By broker. A replica whose settings are not known counts nothing: that is a finding of its own."""
-    files: dict[int, OpenFiles] = {broker: OpenFiles() for broker in configs.brokers}
+    files: dict[int, OpenFiles] = dict.fromkeys(configs.brokers, _NONE)
     for partition in placed:
         for broker in partition.replicas:
-            files[broker] = files.get(broker, OpenFiles()) + _replica(
-                partition.topic_partition.topic, broker, partition.size_bytes, configs
-            )
+            more = _replica(partition.topic_partition.topic, broker, partition.size_bytes, configs)
+            files[broker] = _together(files.get(broker, _NONE), more)
     return files
 
 
@@ -99,22 +71,24 @@ def files_of_moves(
     now: Mapping[int, OpenFiles], moves: Sequence[Move], configs: ClusterConfigs
 ) -> tuple[BrokerFiles, ...]:
     """Every broker before, during and after these moves, by id."""
-    gained: dict[int, OpenFiles] = defaultdict(OpenFiles)
-    lost: dict[int, OpenFiles] = defaultdict(OpenFiles)
+    gained: dict[int, OpenFiles] = defaultdict(lambda: _NONE)
+    lost: dict[int, OpenFiles] = defaultdict(lambda: _NONE)
     for move in moves:
         for files, brokers in ((gained, move.added), (lost, move.removed)):
             for broker in brokers:
-                files[broker] += _replica(move.topic_partition.topic, broker, move.size_bytes, configs)
-    return tuple(
-        BrokerFiles(broker, before, before + gained[broker], before + gained[broker] - lost[broker])
-        for broker, before in sorted({**dict.fromkeys(gained, OpenFiles()), **now}.items())
-    )
+                more = _replica(move.topic_partition.topic, broker, move.size_bytes, configs)
+                files[broker] = _together(files[broker], more)
+    found = []
+    for broker, before in sorted({**dict.fromkeys(gained, _NONE), **now}.items()):
+        during = _together(before, gained[broker])
+        found.append(BrokerFiles(broker, before, during, _together(during, lost[broker], -1)))
+    return tuple(found)
 
 
 def too_many_maps(files: Iterable[BrokerFiles]) -> tuple[SegmentFinding, ...]:
     """Brokers that need more memory maps than Linux gives a process unless told otherwise."""
     return tuple(
-        SegmentFinding(
+        segment_finding(
             "too_many_maps",
             "warning",
             (),
@@ -139,8 +113,8 @@ def _maps(files: BrokerFiles) -> str:
 
 def _replica(topic: str, broker: int, size_bytes: int, configs: ClusterConfigs) -> OpenFiles:
     if broker not in configs.brokers:
-        return OpenFiles()
+        return _NONE
     try:
         return replica_files(size_bytes, configs.roll_settings(topic, broker), configs.append_bytes.get(topic, 0))
     except (KafkaRuleError, ReadError):
-        return OpenFiles()
+        return _NONE

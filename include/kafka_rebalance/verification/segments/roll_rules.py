@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
+from kafka_rebalance.documents.segments import SegmentFinding
 from kafka_rebalance.kafka.segment_roll import (
     CHECK_INTERVAL_MS,
     REPLICA_FETCH_MAX_BYTES,
     UNLIMITED,
     EffectiveRollSettings,
 )
-from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, Severity, grouped, sources_of
+from kafka_rebalance.verification.segments.segment_finding import Severity, grouped, sources_of
 
 OFFSET_ENTRY_BYTES, TIME_ENTRY_BYTES = 8, 12
 # Below two entries of the time index, whose last slot is reserved for the roll, it is full from the start.

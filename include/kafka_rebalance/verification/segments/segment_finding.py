@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Literal
 
+from kafka_rebalance.documents.segments import SegmentFinding
 from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings
 from kafka_rebalance.model.finding import listed
 
@@ -14,42 +15,27 @@ Severity = Literal["error", "warning"]
 TOPICS_KEPT = 20  # named in a document; the rest is counted
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentFinding:
-    """One broken rule: where, with which values, from which level of the configs, and what to do about it.
+def segment_finding(
+    rule: str,
+    severity: Severity,
+    topics: tuple[str, ...],
+    brokers: tuple[int, ...],
+    text: str,
+    source: str,
+    remedy: str,
+) -> SegmentFinding:
+    """One broken rule, with its line for a log or an error."""
+    where = [f"broker {listed(brokers)}"] if brokers else []
+    if topics:
+        more = f" and {len(topics) - 3} more" if len(topics) > 3 else ""
+        where.insert(0, f"topic {', '.join(topics[:3])}{more}")
+    words = f"{', '.join(where) or 'all brokers'}: {text} ({source}). {remedy}"
+    return SegmentFinding(rule, severity, topics, len(topics), brokers, text, source, remedy, words)
 
-    `topics` is empty where it is about brokers alone, `brokers` where it is about what is stored in ZooKeeper.
-    """
 
-    rule: str
-    severity: Severity
-    topics: tuple[str, ...]
-    brokers: tuple[int, ...]
-    text: str
-    source: str
-    remedy: str
-
-    def to_mapping(self) -> dict[str, Any]:
-        """Plain JSON values; of the topics the first few and their number."""
-        return {
-            "rule": self.rule,
-            "severity": self.severity,
-            "topics": list(self.topics[:TOPICS_KEPT]),
-            "topic_count": len(self.topics),
-            "brokers": list(self.brokers),
-            "text": self.text,
-            "source": self.source,
-            "remedy": self.remedy,
-            "words": str(self),
-        }
-
-    def __str__(self) -> str:
-        """One line for a log or an error."""
-        where = [f"broker {listed(self.brokers)}"] if self.brokers else []
-        if self.topics:
-            more = f" and {len(self.topics) - 3} more" if len(self.topics) > 3 else ""
-            where.insert(0, f"topic {', '.join(self.topics[:3])}{more}")
-        return f"{', '.join(where) or 'all brokers'}: {self.text} ({self.source}). {self.remedy}"
+def kept(findings: Sequence[SegmentFinding], most: int) -> tuple[SegmentFinding, ...]:
+    """What a document holds of them: the first, and of their topics the first."""
+    return tuple(replace(finding, topics=finding.topics[:TOPICS_KEPT]) for finding in findings[:most])
 
 
 def grouped(
@@ -65,12 +51,12 @@ def grouped(
         topics.add(topic)
         brokers.add(broker)
     return tuple(
-        SegmentFinding(rule, severity, tuple(sorted(topics)), tuple(sorted(brokers)), text, source, remedy)
+        segment_finding(rule, severity, tuple(sorted(topics)), tuple(sorted(brokers)), text, source, remedy)
         for (text, source), (topics, brokers) in where.items()
     )
 
 
-def in_order(findings: Iterable[SegmentFinding]) -> tuple[SegmentFinding, ...]:
+def findings_in_order(findings: Iterable[SegmentFinding]) -> tuple[SegmentFinding, ...]:
     """Errors first; what concerns the most topics first."""
     return tuple(
         sorted(

@@ -6,23 +6,27 @@ import dataclasses
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
+from kafka_rebalance.documents.segments import (
+    BrokerFiles,
+    CandidateSegments,
+    ClusterSegments,
+    OpenFiles,
+    SegmentFinding,
+)
 from kafka_rebalance.errors import KafkaRuleError, ReadError
 from kafka_rebalance.kafka.segment_roll import EffectiveRollSettings, NotReportedError
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.finding import listed
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.open_files import (
-    BrokerFiles,
-    OpenFiles,
     Placed,
     files_now,
     files_of_moves,
     too_many_maps,
 )
 from kafka_rebalance.verification.segments.roll_rules import TopicData, broken_rules
-from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, grouped, in_order
+from kafka_rebalance.verification.segments.segment_finding import findings_in_order, grouped, kept, segment_finding
 from kafka_rebalance.verification.segments.unloadable_configs import UNLOADABLE, stored_findings, throttles_left
 
 Settings = dict[tuple[str, int], EffectiveRollSettings]  # by topic and broker
@@ -60,15 +64,9 @@ class SegmentAudit:
     def warnings(self) -> int:
         return len(self.findings) - self.errors
 
-    def to_mapping(self, most: int) -> dict[str, Any]:
-        """Plain JSON values; of the findings no more than `most`, all of them counted."""
-        return {
-            "topics": self.topics,
-            "brokers": self.brokers,
-            "errors": self.errors,
-            "warnings": self.warnings,
-            "findings": [finding.to_mapping() for finding in self.findings[:most]],
-        }
+    def kept(self, most: int) -> ClusterSegments:
+        """For a document: of the findings no more than `most`, all of them counted."""
+        return ClusterSegments(self.topics, self.brokers, self.errors, self.warnings, kept(self.findings, most))
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +77,10 @@ class MovesAudit:
     findings: tuple[SegmentFinding, ...]
     files: tuple[BrokerFiles, ...]
 
-    def to_mapping(self, most: int) -> dict[str, Any]:
-        """Plain JSON values; of each list of findings no more than `most`, all of them counted."""
-        return {
-            "stops": [finding.to_mapping() for finding in self.stops[:most]],
-            "stop_count": len(self.stops),
-            "findings": [finding.to_mapping() for finding in self.findings[:most]],
-            "finding_count": len(self.findings),
-            "files": [files.to_mapping() for files in self.files],
-        }
+    def kept(self, most: int) -> CandidateSegments:
+        """For segments.json: of each list of findings no more than `most`, all of them counted."""
+        stops, findings = kept(self.stops, most), kept(self.findings, most)
+        return CandidateSegments(stops, len(self.stops), findings, len(self.findings), self.files)
 
 
 def audit_cluster(placed: Sequence[Placed], configs: ClusterConfigs) -> SegmentAudit:
@@ -105,7 +98,7 @@ def audit_cluster(placed: Sequence[Placed], configs: ClusterConfigs) -> SegmentA
         *throttles_left(configs),
         *too_many_maps(standing),
     )
-    return SegmentAudit(len({topic for topic, _ in pairs}), len(configs.brokers), in_order(findings))
+    return SegmentAudit(len({topic for topic, _ in pairs}), len(configs.brokers), findings_in_order(findings))
 
 
 def audit_moves(moves: Sequence[Move], now: Mapping[int, OpenFiles], configs: ClusterConfigs) -> MovesAudit:
@@ -113,7 +106,7 @@ def audit_moves(moves: Sequence[Move], now: Mapping[int, OpenFiles], configs: Cl
     files = files_of_moves(now, moves, configs)
     return MovesAudit(
         stops=copies_stopped(moves, configs),
-        findings=in_order((*_rolls_otherwise(moves, configs), *too_many_maps(files))),
+        findings=findings_in_order((*_rolls_otherwise(moves, configs), *too_many_maps(files))),
         files=files,
     )
 
@@ -133,7 +126,7 @@ def copies_stopped(moves: Sequence[Move], configs: ClusterConfigs) -> tuple[Segm
     stored = [finding for finding in stored_findings(of_topics) if finding.rule == UNLOADABLE and finding.topics]
     settings, unknown = known_settings(pairs, configs, unloadable_topics(stored))
     broken = (finding for rule, finding in broken_rules(settings, {}) if rule.stops_copies)
-    return in_order(dataclasses.replace(finding, severity="error") for finding in (*stored, *unknown, *broken))
+    return findings_in_order(dataclasses.replace(finding, severity="error") for finding in (*stored, *unknown, *broken))
 
 
 def known_settings(
@@ -228,7 +221,7 @@ def _brokers_differ(topics: Collection[str], configs: ClusterConfigs) -> Iterabl
             sources[str(settings.sources.get(key, "unknown"))].append(broker)
         affected = tuple(sorted(topic for topic in topics if key not in configs.topics.get(topic, {})))
         if len(values) > 1 and affected:
-            yield SegmentFinding(
+            yield segment_finding(
                 "brokers_differ",
                 "warning",
                 affected,

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 
+from kafka_rebalance.documents.segments import SegmentFinding
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.java_text import LONG_MAX
 from kafka_rebalance.kafka.segment_roll import BROKER_KEYS, TOPIC_KEYS
 from kafka_rebalance.kafka.throttles import LIST_KEYS, RATE_KEYS
 from kafka_rebalance.kafka.topics import check_topic_config, check_topic_config_names
 from kafka_rebalance.verification.segments.cluster_configs import DEFAULT_BROKER, ClusterConfigs
-from kafka_rebalance.verification.segments.segment_finding import SegmentFinding, Severity
+from kafka_rebalance.verification.segments.segment_finding import Severity, segment_finding
 
 UNLOADABLE, IGNORED, THROTTLE_LEFT = "unloadable", "ignored", "throttle_left"
 # The coarser forms, and what is a broker's own, are read from server.properties alone.
@@ -72,7 +73,7 @@ def stored_findings(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
             topics.setdefault(found, []).append(topic)
     return (
         *(
-            SegmentFinding(
+            segment_finding(
                 rule,
                 _severity(rule),
                 tuple(names),
@@ -86,7 +87,7 @@ def stored_findings(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
             for (rule, text), names in topics.items()
         ),
         *(
-            SegmentFinding(
+            segment_finding(
                 rule,
                 _severity(rule),
                 (),
@@ -119,14 +120,14 @@ def throttles_left(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
                 on_brokers.setdefault((key, values[key]), []).append(broker)
     return (
         *(
-            SegmentFinding(
+            segment_finding(
                 THROTTLE_LEFT, "warning", tuple(sorted(topics)), (), f"{key} is set", "/config/topics", remedy
             )
             for key, topics in on_topics.items()
             if topics
         ),
         *(
-            SegmentFinding(
+            segment_finding(
                 THROTTLE_LEFT,
                 "warning",
                 (),

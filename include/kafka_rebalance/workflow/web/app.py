@@ -8,7 +8,6 @@ those from `airflow.models` are in `run_records`, and a test holds them against 
 from __future__ import annotations
 
 import importlib
-import threading
 from typing import Annotated
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
@@ -20,12 +19,18 @@ from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from kafka_rebalance.report.page import REQUESTS, STATIC, read_static, warm_up
-from kafka_rebalance.workflow import airflow_deployment  # noqa: F401  (steps run where it says)
-from kafka_rebalance.workflow.fleet import CANCEL_DAG, REBALANCE_DAG, TOPICS_DAG
-from kafka_rebalance.workflow.pages.overview import overview_page, requests_tag
-from kafka_rebalance.workflow.pages.runs import drift_page, reassignment_file, run_page, run_picture
-from kafka_rebalance.workflow.pages.tables import brokers_table, candidate_page, moves_page, plot_file, table_file
-from kafka_rebalance.workflow.pages.urls import MOUNT, PICTURE
+from kafka_rebalance.steps.clusters import CANCEL_DAG, REBALANCE_DAG, TOPICS_DAG
+from kafka_rebalance.steps.read_in_time import Reads
+from kafka_rebalance.workflow.urls import MOUNT, PICTURE
+from kafka_rebalance.workflow.web.candidate_pages import (
+    brokers_table,
+    candidate_page,
+    moves_page,
+    plot_file,
+    table_file,
+)
+from kafka_rebalance.workflow.web.clusters_page import overview_page, requests_tag
+from kafka_rebalance.workflow.web.run_page import drift_page, reassignment_file, run_page, run_picture
 
 __all__ = ["HEADERS", "MOUNT", "create_app"]
 
@@ -117,7 +122,7 @@ def create_app() -> FastAPI:
         return Response(read_static(name), media_type=STATIC[name])
 
     app.add_middleware(_Headers)
-    threading.Thread(target=_warm_up, name="kafka rebalance warm-up", daemon=True).start()
+    Reads[None]().ask("warm-up", _warm_up)
     return app
 
 

@@ -18,81 +18,66 @@ from kafka_rebalance.report.candidate.csv_files import brokers_csv, brokers_file
 from kafka_rebalance.report.candidate.search_query import SORTS, Query
 from kafka_rebalance.report.page import plot_picture, render_brokers, render_candidate, render_moves
 from kafka_rebalance.report.run.run_report import RunReport
-from kafka_rebalance.workflow.pages import plan_tables
-from kafka_rebalance.workflow.pages.report_files import read_report
-from kafka_rebalance.workflow.pages.runs import NotServed, answered, download, open_planned
-from kafka_rebalance.workflow.pages.urls import run_page_url, static_url
-from kafka_rebalance.workflow.run.folder import RunFolder
+from kafka_rebalance.steps.rebalance import plan_tables
+from kafka_rebalance.steps.rebalance.read_report import read_report
+from kafka_rebalance.steps.run_folder import RunFolder
+from kafka_rebalance.workflow.urls import run_page_url, static_url
+from kafka_rebalance.workflow.web.run_page import NotServed, answered, download, open_planned
 
 CSV = "text/csv; charset=utf-8; header=present"
 
 
+@answered
 def moves_page(dag_id: str, run_id: str, asked: Mapping[str, str], session: Session) -> HTMLResponse:
     """What a search of a candidate's moves finds, or a page that says in words why nothing is shown."""
-
-    def page() -> HTMLResponse:
-        folder = open_planned(dag_id, run_id, session)
-        query = Query.of(asked, SORTS)
-        found = _moves(folder, query.candidate).search(query)
-        connection_id, urls = read_json(folder, SNAPSHOT)["connection_id"], _urls(dag_id, run_id)
-        return HTMLResponse(render_moves(found, connection_id, query.candidate, **urls))
-
-    return answered(page, dag_id, run_id)
+    folder = open_planned(dag_id, run_id, session)
+    query = Query.of(asked, SORTS)
+    found = _moves(folder, query.candidate).search(query)
+    connection_id, urls = read_json(folder, SNAPSHOT)["connection_id"], _urls(dag_id, run_id)
+    return HTMLResponse(render_moves(found, connection_id, query.candidate, **urls))
 
 
+@answered
 def brokers_table(dag_id: str, run_id: str, asked: Mapping[str, str], session: Session) -> HTMLResponse:
     """A page of all brokers of a candidate."""
-
-    def page() -> HTMLResponse:
-        folder = open_planned(dag_id, run_id, session)
-        query = Query.of(asked, BROKER_SORTS)
-        report, candidate = _candidate(folder, query.candidate)
-        found = brokers_page(candidate.brokers, query)
-        return HTMLResponse(render_brokers(found, report.connection_id, query.candidate, **_urls(dag_id, run_id)))
-
-    return answered(page, dag_id, run_id)
+    folder = open_planned(dag_id, run_id, session)
+    query = Query.of(asked, BROKER_SORTS)
+    report, candidate = _candidate(folder, query.candidate)
+    found = brokers_page(candidate.brokers, query)
+    return HTMLResponse(render_brokers(found, report.connection_id, query.candidate, **_urls(dag_id, run_id)))
 
 
+@answered
 def candidate_page(dag_id: str, run_id: str, name: str, session: Session) -> HTMLResponse:
     """Brokers and moves of a candidate that is not the one that the run's page is about."""
-
-    def page() -> HTMLResponse:
-        report, candidate = _candidate(open_planned(dag_id, run_id, session), name)
-        return HTMLResponse(render_candidate(report, candidate, **_urls(dag_id, run_id)))
-
-    return answered(page, dag_id, run_id)
+    report, candidate = _candidate(open_planned(dag_id, run_id, session), name)
+    return HTMLResponse(render_candidate(report, candidate, **_urls(dag_id, run_id)))
 
 
+@answered
 def plot_file(dag_id: str, run_id: str, asked: Mapping[str, str], session: Session) -> Response:
     """One of a candidate's pictures: drawn when a page has asked for it, so that no page waits for them."""
-
-    def file() -> Response:
-        _, candidate = _candidate(open_planned(dag_id, run_id, session), asked.get("candidate", ""))
-        number = asked.get("number", "")
-        drawn = plot_picture(candidate, int(number)) if number in ("0", "1", "2", "3", "4") else None
-        if drawn is None:
-            raise NotServed(404, "There is no such picture", "The page of this run has fewer.")
-        return Response(drawn, media_type="image/svg+xml")
-
-    return answered(file, dag_id, run_id)
+    _, candidate = _candidate(open_planned(dag_id, run_id, session), asked.get("candidate", ""))
+    number = asked.get("number", "")
+    drawn = plot_picture(candidate, int(number)) if number in ("0", "1", "2", "3", "4") else None
+    if drawn is None:
+        raise NotServed(404, "There is no such picture", "The page of this run has fewer.")
+    return Response(drawn, media_type="image/svg+xml")
 
 
+@answered
 def table_file(dag_id: str, run_id: str, name: str, session: Session) -> Response:
     """All moves, or all brokers, of a candidate as CSV, as a download."""
-
-    def file() -> Response:
-        folder = open_planned(dag_id, run_id, session)
-        headers = download(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
-        plan = _plan(folder)
-        for candidate in (one["name"] for one in plan["candidates"]):
-            if name == moves_file(candidate):
-                rows = plan_tables.read_move_table(folder, plan, candidate).csv()
-                return StreamingResponse(rows, media_type=CSV, headers=headers)
-            if name == brokers_file(candidate):
-                return Response(brokers_csv(_candidate(folder, candidate)[1].brokers), media_type=CSV, headers=headers)
-        raise NotServed(404, "There is no such file", "It is not of a candidate of this run.")
-
-    return answered(file, dag_id, run_id)
+    folder = open_planned(dag_id, run_id, session)
+    headers = download(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
+    plan = _plan(folder)
+    for candidate in (one["name"] for one in plan["candidates"]):
+        if name == moves_file(candidate):
+            rows = plan_tables.read_move_table(folder, plan, candidate).csv()
+            return StreamingResponse(rows, media_type=CSV, headers=headers)
+        if name == brokers_file(candidate):
+            return Response(brokers_csv(_candidate(folder, candidate)[1].brokers), media_type=CSV, headers=headers)
+    raise NotServed(404, "There is no such file", "It is not of a candidate of this run.")
 
 
 def _urls(dag_id: str, run_id: str) -> dict[str, Any]:

@@ -8,9 +8,10 @@ from kafka_rebalance.documents.json_files import BATCHES
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import RebalanceError, SettingsError, StorageError
 from kafka_rebalance.report.run_state import ACTIVE_STATES
-from kafka_rebalance.workflow.pages.run_records import DagRun, is_paused, newer_rebalances, read_variable
-from kafka_rebalance.workflow.run.folder import RunFolder, open_run_folder
-from kafka_rebalance.workflow.run.freeze import VARIABLE, frozen_clusters
+from kafka_rebalance.steps.freeze import VARIABLE, frozen_clusters
+from kafka_rebalance.steps.run_folder import RunFolder, open_run_folder
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.web.run_records import DagRun, is_paused, newer_rebalances, read_variable
 
 NEWER_READ = 30  # runs of the Dag after this one that are looked at
 
@@ -61,6 +62,6 @@ def superseded_by(session: Session, dag_run: DagRun, folder: RunFolder) -> str:
 
 def _folder(url: str | None) -> RunFolder | None:
     try:
-        return open_run_folder(url) if url else None
+        return open_run_folder(airflow_deployment(), url) if url else None
     except RebalanceError:
         return None

@@ -12,14 +12,14 @@ from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.json_fields import (
     compact_json,
     is_topic_name,
+    json_integer,
     parse_brokers,
-    parse_integer,
     parse_list,
     parse_object,
     parse_object_field,
     parse_topic_name,
     parse_version,
-    show,
+    shortened,
 )
 
 
@@ -47,7 +47,7 @@ def _entries(path: str, data: bytes | None) -> Iterator[tuple[TopicPartition, di
     for value in parse_list(path, "partitions", fields.get("partitions")):
         entry = parse_object_field(path, "each entry of partitions", value)
         topic = parse_topic_name(path, "topic", entry.get("topic"))
-        yield TopicPartition(topic, parse_integer(path, f"partition of {topic}", entry.get("partition"))), entry
+        yield TopicPartition(topic, json_integer(path, f"partition of {topic}", entry.get("partition"))), entry
 
 
 def encode_reassignment(assignment: Mapping[TopicPartition, Sequence[int]]) -> bytes:
@@ -63,7 +63,7 @@ def encode_reassignment(assignment: Mapping[TopicPartition, Sequence[int]]) -> b
         problem = _sequence_problem(replicas) or replica_list_problem(replicas)
         if problem:
             raise WriteError(
-                f"{topic_partition[0]}-{topic_partition[1]}: {problem} (replicas {show(replicas)}). "
+                f"{topic_partition[0]}-{topic_partition[1]}: {problem} (replicas {shortened(replicas)}). "
                 f"{paths.REASSIGN_PARTITIONS} was not written. Start a new Dag run to plan again."
             )
     return compact_json(
@@ -108,6 +108,6 @@ def _check_partitions(partitions: Collection[TopicPartition], path: str) -> None
         shaped = isinstance(key, tuple) and len(key) == 2
         if not shaped or not is_topic_name(key[0]) or type(key[1]) is not int or not 0 <= key[1] <= INT_MAX:
             raise WriteError(
-                f"{show(key)} is not a topic name and a partition id. {path} was not written. "
+                f"{shortened(key)} is not a topic name and a partition id. {path} was not written. "
                 "Start a new Dag run to plan again."
             )

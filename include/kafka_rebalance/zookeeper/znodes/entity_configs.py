@@ -15,7 +15,7 @@ from kafka_rebalance.zookeeper.znodes.json_fields import (
     parse_object,
     parse_object_field,
     parse_version,
-    show,
+    shortened,
 )
 
 _RATE = re.compile(r"[0-9]{1,19}", re.ASCII)
@@ -40,7 +40,7 @@ def decode_config(data: bytes | None, entity: str = "ENTITY") -> dict[str, str]:
     values = {key: value for key, value in config.items() if isinstance(value, str)}
     if len(values) < len(config):
         # The value itself stays out of the text: a broker's dynamic config may hold a password.
-        wrong = sorted(show(key) for key in config.keys() - values.keys())
+        wrong = sorted(shortened(key) for key in config.keys() - values.keys())
         raise corrupt(path, f"every value must be a text; {', '.join(wrong[:5])} is not")
     return values
 
@@ -49,7 +49,7 @@ def encode_config(config: Mapping[str, str]) -> bytes:
     """The document of one entity, keys in the order given. Raises WriteError where a key or value is not a text."""
     for key, value in config.items():
         if not isinstance(key, str) or not key or not isinstance(value, str):
-            raise WriteError(f"config {show(key)} is not a text with a text as value. Nothing was written.")
+            raise WriteError(f"config {shortened(key)} is not a text with a text as value. Nothing was written.")
     return compact_json({"version": 1, "config": dict(config)})
 
 
@@ -70,16 +70,16 @@ def throttle_problem(entity: str, changes: Mapping[str, str | None]) -> str | No
     elif kind == "topics" and is_topic_name(name):
         allowed = _LIST_KEYS
     else:
-        return f"{show(entity)} is neither brokers/ID nor topics/NAME"
+        return f"{shortened(entity)} is neither brokers/ID nor topics/NAME"
     for key, value in changes.items():
         if key not in allowed:
-            return f"{show(key)} is not a throttle of {kind}; they are {', '.join(sorted(allowed))}"
+            return f"{shortened(key)} is not a throttle of {kind}; they are {', '.join(sorted(allowed))}"
         if value is None:
             continue
         if not isinstance(value, str):
-            return f"{key} must be a text, not {show(value)}"
+            return f"{key} must be a text, not {shortened(value)}"
         if key in _RATE_KEYS and not (_RATE.fullmatch(value) and int(value) <= LONG_MAX):
-            return f"{key} must be whole bytes a second, not {show(value)}"
+            return f"{key} must be whole bytes a second, not {shortened(value)}"
         if key in _LIST_KEYS and not _REPLICA_LIST.fullmatch(value):
-            return f"{key} must be partition:broker pairs or *, not {show(value)}"
+            return f"{key} must be partition:broker pairs or *, not {shortened(value)}"
     return None

@@ -24,7 +24,7 @@ def corrupt(path: str, wrong: str) -> CorruptZnodeError:
     )
 
 
-def show(value: object) -> str:
+def shortened(value: object) -> str:
     """The value in an error text, shortened: a corrupt znode can hold a megabyte."""
     return reprlib.repr(value)
 
@@ -36,12 +36,12 @@ def parse_object(path: str, data: bytes | None) -> dict[str, object]:
     try:
         document = json.loads(data.decode("utf-8"), parse_constant=_refuse_constant)
     except UnicodeDecodeError:
-        raise corrupt(path, f"it is not UTF-8: {show(data)}") from None
+        raise corrupt(path, f"it is not UTF-8: {shortened(data)}") from None
     except (ValueError, RecursionError) as bad:
         # ValueError is also what an integer of more than 4,300 digits gives.
-        raise corrupt(path, f"it is not JSON ({show(str(bad))}): {show(data)}") from None
+        raise corrupt(path, f"it is not JSON ({shortened(str(bad))}): {shortened(data)}") from None
     if not isinstance(document, dict):
-        raise corrupt(path, f"a JSON object is expected, not {show(document)}")
+        raise corrupt(path, f"a JSON object is expected, not {shortened(document)}")
     return document
 
 
@@ -54,36 +54,36 @@ def parse_version(path: str, fields: Mapping[str, object], *, required: bool = F
     """`version`, 1 where it is absent and need not be there. Unknown higher versions are read like the newest."""
     if "version" not in fields and not required:
         return 1
-    return parse_integer(path, "version", fields.get("version"), least=1)
+    return json_integer(path, "version", fields.get("version"), least=1)
 
 
-def parse_integer(path: str, name: str, value: object, *, least: int = 0) -> int:
+def json_integer(path: str, name: str, value: object, *, least: int = 0) -> int:
     """A JSON integer of 32 bits. Text, floats and booleans are refused: a text id costs the cluster its controller."""
     if type(value) is not int:
-        raise corrupt(path, f"{name} must be a JSON integer, not {show(value)}")
+        raise corrupt(path, f"{name} must be a JSON integer, not {shortened(value)}")
     if not least <= value <= INT_MAX:
-        raise corrupt(path, f"{name} must be from {least} to {INT_MAX}, not {show(value)}")
+        raise corrupt(path, f"{name} must be from {least} to {INT_MAX}, not {shortened(value)}")
     return value
 
 
 def parse_text(path: str, name: str, value: object) -> str:
     """A JSON string that is not empty."""
     if not isinstance(value, str) or not value:
-        raise corrupt(path, f"{name} must be a text, not {show(value)}")
+        raise corrupt(path, f"{name} must be a text, not {shortened(value)}")
     return value
 
 
 def parse_object_field(path: str, name: str, value: object) -> dict[str, object]:
     """A JSON object inside the document."""
     if not isinstance(value, dict):
-        raise corrupt(path, f"{name} must be a JSON object, not {show(value)}")
+        raise corrupt(path, f"{name} must be a JSON object, not {shortened(value)}")
     return value
 
 
 def parse_list(path: str, name: str, value: object) -> Sequence[object]:
     """A JSON list inside the document."""
     if not isinstance(value, list):
-        raise corrupt(path, f"{name} must be a list, not {show(value)}")
+        raise corrupt(path, f"{name} must be a list, not {shortened(value)}")
     return value
 
 
@@ -93,7 +93,7 @@ def parse_brokers(path: str, name: str, value: object) -> tuple[int, ...]:
     Empty lists and repeated ids are returned as they stand: Kafka does store them after a bad reassignment, and a
     cluster in that condition must stay readable. `model.replica_list.replica_list_problem` names them.
     """
-    return tuple(parse_integer(path, f"each broker id of {name}", broker) for broker in parse_list(path, name, value))
+    return tuple(json_integer(path, f"each broker id of {name}", broker) for broker in parse_list(path, name, value))
 
 
 def parse_milliseconds(path: str, name: str, value: object) -> int | None:
@@ -102,14 +102,14 @@ def parse_milliseconds(path: str, name: str, value: object) -> int | None:
         return None
     text = str(value) if type(value) is int and 0 <= value <= LONG_MAX else value
     if not isinstance(text, str) or not _DECIMAL.fullmatch(text):
-        raise corrupt(path, f"{name} must be a text of milliseconds, not {show(value)}")
+        raise corrupt(path, f"{name} must be a text of milliseconds, not {shortened(value)}")
     return int(text)
 
 
 def parse_partition_key(path: str, name: str, key: str) -> int:
     """A partition id that is a key of a JSON object, hence a text: `"7"`, never `"07"` or `"+7"`."""
     if not _DECIMAL.fullmatch(key) or int(key) > INT_MAX:
-        raise corrupt(path, f"{name} has the key {show(key)}, which is not a partition id")
+        raise corrupt(path, f"{name} has the key {shortened(key)}, which is not a partition id")
     return int(key)
 
 
@@ -121,7 +121,7 @@ def is_topic_name(name: object) -> bool:
 def parse_topic_name(path: str, name: str, value: object) -> str:
     """A legal topic name."""
     if not isinstance(value, str) or not is_topic_name(value):
-        raise corrupt(path, f"{name} must be a topic name, not {show(value)}")
+        raise corrupt(path, f"{name} must be a topic name, not {shortened(value)}")
     return value
 
 

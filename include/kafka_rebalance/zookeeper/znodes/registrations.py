@@ -9,14 +9,14 @@ from kafka_rebalance.model.cluster_view import BrokerRegistration, Controller, E
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.json_fields import (
     corrupt,
-    parse_integer,
+    json_integer,
     parse_list,
     parse_milliseconds,
     parse_object,
     parse_object_field,
     parse_text,
     parse_version,
-    show,
+    shortened,
 )
 
 # EndPoint.scala: `LISTENER://host:port`, IPv6 in brackets, an empty host means all interfaces.
@@ -35,14 +35,14 @@ def decode_broker(broker_id: int, data: bytes | None, czxid: int | None = None) 
     version = parse_version(path, fields, required=True)
     rack = fields.get("rack")
     if rack is not None and not isinstance(rack, str):
-        raise corrupt(path, f"rack must be a text, not {show(rack)}")
+        raise corrupt(path, f"rack must be a text, not {shortened(rack)}")
     return BrokerRegistration(
         broker=broker_id,
         endpoints=_plaintext(path, fields) if version == 1 else _endpoints(path, fields),
         rack=rack,
         version=version,
         timestamp_ms=parse_milliseconds(path, "timestamp", fields.get("timestamp")),
-        jmx_port=parse_integer(path, "jmx_port", fields.get("jmx_port", -1), least=-1),
+        jmx_port=json_integer(path, "jmx_port", fields.get("jmx_port", -1), least=-1),
         czxid=czxid,
     )
 
@@ -50,7 +50,7 @@ def decode_broker(broker_id: int, data: bytes | None, czxid: int | None = None) 
 def _plaintext(path: str, fields: Mapping[str, object]) -> tuple[Endpoint, ...]:
     host = fields.get("host")
     if not isinstance(host, str):
-        raise corrupt(path, f"host must be a text, not {show(host)}")
+        raise corrupt(path, f"host must be a text, not {shortened(host)}")
     return (Endpoint("PLAINTEXT", host, _port(path, fields.get("port")), "PLAINTEXT"),)
 
 
@@ -63,17 +63,17 @@ def _endpoints(path: str, fields: Mapping[str, object]) -> tuple[Endpoint, ...]:
 def _endpoint(path: str, text: object, protocols: Mapping[str, object] | None) -> Endpoint:
     match = _ENDPOINT.fullmatch(text) if isinstance(text, str) else None
     if match is None:
-        raise corrupt(path, f"an endpoint must read LISTENER://host:port, not {show(text)}")
+        raise corrupt(path, f"an endpoint must read LISTENER://host:port, not {shortened(text)}")
     listener, host, port = match.groups()
     # Before version 4 there is no map and the listener is named like its protocol.
     protocol = listener if protocols is None else protocols.get(listener)
     if protocol not in _PROTOCOLS:
-        raise corrupt(path, f"listener {show(listener)} has the unknown security protocol {show(protocol)}")
+        raise corrupt(path, f"listener {shortened(listener)} has the unknown security protocol {shortened(protocol)}")
     return Endpoint(listener, host, _port(path, int(port)), str(protocol))
 
 
 def _port(path: str, value: object) -> int:
-    port = parse_integer(path, "port", value)
+    port = json_integer(path, "port", value)
     if port > _PORT_MAX:
         raise corrupt(path, f"port must be at most {_PORT_MAX}, not {port}")
     return port
@@ -88,20 +88,20 @@ def decode_controller(data: bytes | None, epoch: int) -> Controller:
     parse_version(paths.CONTROLLER, fields)
     kraft_epoch = fields.get("kraftControllerEpoch")
     return Controller(
-        broker=parse_integer(paths.CONTROLLER, "brokerid", fields.get("brokerid"), least=-1),
+        broker=json_integer(paths.CONTROLLER, "brokerid", fields.get("brokerid"), least=-1),
         epoch=epoch,
         since_ms=parse_milliseconds(paths.CONTROLLER, "timestamp", fields.get("timestamp")),
         kraft_epoch=-1
         if kraft_epoch is None
-        else parse_integer(paths.CONTROLLER, "kraftControllerEpoch", kraft_epoch, least=-1),
+        else json_integer(paths.CONTROLLER, "kraftControllerEpoch", kraft_epoch, least=-1),
     )
 
 
 def decode_controller_epoch(data: bytes | None) -> int:
     """`/controller_epoch`: a decimal number as text, not JSON. Raises CorruptZnodeError."""
     if not data or not re.fullmatch(rb"[0-9]{1,10}", data):
-        raise corrupt(paths.CONTROLLER_EPOCH, f"a decimal number is expected, not {show(data)}")
-    return parse_integer(paths.CONTROLLER_EPOCH, "the epoch", int(data))
+        raise corrupt(paths.CONTROLLER_EPOCH, f"a decimal number is expected, not {shortened(data)}")
+    return json_integer(paths.CONTROLLER_EPOCH, "the epoch", int(data))
 
 
 def decode_cluster_id(data: bytes | None) -> str:

@@ -13,14 +13,14 @@ from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.json_fields import (
     compact_json,
     is_topic_name,
+    json_integer,
     parse_brokers,
-    parse_integer,
     parse_object,
     parse_object_field,
     parse_partition_key,
     parse_text,
     parse_version,
-    show,
+    shortened,
 )
 
 # LeaderAndIsr.LeaderDuringDelete: no leader either.
@@ -69,7 +69,7 @@ def encode_topic(topic: str, partitions: Mapping[int, Sequence[int]], *, version
     _check_lists(topic, partitions)
     lengths = {len(replicas) for replicas in partitions.values()}
     if len(lengths) != 1:
-        raise _refused(topic, f"its partitions have different numbers of replicas: {show(sorted(lengths))}")
+        raise _refused(topic, f"its partitions have different numbers of replicas: {shortened(sorted(lengths))}")
     document: dict[str, object] = {"partitions": _plain(partitions)}
     known = behaviour(version)
     if known.marks_moves_in_topic_znode:
@@ -98,17 +98,19 @@ def encode_added_partitions(topic: str, data: bytes | None, added: Mapping[int, 
 
 def _check_lists(topic: object, partitions: Mapping[int, Sequence[int]]) -> None:
     if not isinstance(topic, str) or not is_topic_name(topic):
-        raise WriteError(f"{show(topic)} is not a topic name. Nothing was written.")
+        raise WriteError(f"{shortened(topic)} is not a topic name. Nothing was written.")
     if not partitions or set(map(type, partitions)) != {int} or set(partitions) != set(range(len(partitions))):
-        raise _refused(topic, f"its partitions must be numbered from 0 without gaps, not {show(list(partitions))}")
+        raise _refused(topic, f"its partitions must be numbered from 0 without gaps, not {shortened(list(partitions))}")
     for partition, replicas in partitions.items():
         if not isinstance(replicas, list | tuple):
-            raise _refused(topic, f"the replicas of partition {partition} are no list of broker ids: {show(replicas)}")
+            raise _refused(
+                topic, f"the replicas of partition {partition} are no list of broker ids: {shortened(replicas)}"
+            )
         problem = replica_list_problem(replicas)
         if problem is None and max(replicas) > INT_MAX:
             problem = f"broker {max(replicas)} is beyond the largest broker id"
         if problem is not None:
-            raise _refused(topic, f"partition {partition}: {problem} (replicas {show(replicas)})")
+            raise _refused(topic, f"partition {partition}: {problem} (replicas {shortened(replicas)})")
 
 
 def _refused(topic: str, problem: str) -> WriteError:
@@ -128,10 +130,10 @@ def decode_partition_state(data: bytes | None, topic_partition: TopicPartition |
     path = paths.state_path(topic_partition or TopicPartition("TOPIC", 0))
     fields = parse_object(path, data)
     parse_version(path, fields)
-    leader = parse_integer(path, "leader", fields.get("leader"), least=_LEADER_DURING_DELETE)
+    leader = json_integer(path, "leader", fields.get("leader"), least=_LEADER_DURING_DELETE)
     return PartitionState(
         leader=max(leader, -1),
-        leader_epoch=parse_integer(path, "leader_epoch", fields.get("leader_epoch")),
+        leader_epoch=json_integer(path, "leader_epoch", fields.get("leader_epoch")),
         isr=parse_brokers(path, "isr", fields.get("isr")),
-        controller_epoch=parse_integer(path, "controller_epoch", fields.get("controller_epoch")),
+        controller_epoch=json_integer(path, "controller_epoch", fields.get("controller_epoch")),
     )

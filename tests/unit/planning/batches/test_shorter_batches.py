@@ -16,7 +16,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.batches import controller_bytes
 from kafka_rebalance.planning.batches.batch_order import ORDINARY, URGENT
 from kafka_rebalance.planning.batches.controller_bytes import Work, rewrites
-from kafka_rebalance.planning.batches.largest_first import Way, filled, pieces
+from kafka_rebalance.planning.batches.largest_first import FillOrder, filled_batches, pieces
 from kafka_rebalance.planning.batches.shorter_batches import levelled
 from kafka_rebalance.planning.batches.transfers import Transfers
 from kafka_rebalance.planning.problem.arrays import Ints
@@ -41,7 +41,7 @@ def before_and_after(
     if batches is None:
         found = pieces(problem.settings, transfers, every, rank)
         work = Work(znodes, 1, problem.settings.partitions_per_batch)
-        first = filled(problem.settings, transfers, found, rank, work, Way(True, False, 1.0, 0.0), 1)
+        first = filled_batches(problem.settings, transfers, found, rank, work, FillOrder(True, False, 1.0, 0.0), 1)
     else:
         first = np.array(batches)
     second = levelled(problem.settings, transfers, every, first, rank, znodes)

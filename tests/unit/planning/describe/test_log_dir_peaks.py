@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
+from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows, plan_of
 
 GB = 10**9
@@ -32,7 +33,7 @@ def drained(brokers: Rows, rows: Rows, **settings: Any) -> DescribedCandidate:
 
 
 def listed(plan: DescribedCandidate) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = plan.consequences["log_dirs"]["listed"]
+    found: list[dict[str, Any]] = in_json(plan.consequences["log_dirs"])["listed"]
     return found
 
 
@@ -96,13 +97,13 @@ def test_sizes_that_no_broker_tells_are_those_of_the_replicas_in_the_dir() -> No
 )
 def test_nothing_is_said_of_brokers_where_nothing_can_be(dirs: Any, where: Any) -> None:
     rows = partition_rows([[1], [2]], log_dirs=[where, where])
-    assert drained(brokers_with(*dirs), rows).consequences["log_dirs"] == {"count": 0, "listed": []}
+    assert in_json(drained(brokers_with(*dirs), rows).consequences["log_dirs"]) == {"count": 0, "listed": []}
 
 
 def test_of_many_dirs_those_that_get_fullest_are_listed() -> None:
     brokers = brokers_with(*[log_dirs(*[number * GB] * 12) for number in range(1, 5)])
     rows = partition_rows([[1]] * 40, size=GB, log_dirs=[["/data1"]] * 40)
-    found = drained(brokers, rows).consequences["log_dirs"]
+    found = in_json(drained(brokers, rows).consequences["log_dirs"])
     assert found["count"] == 48
     assert len(found["listed"]) == 20
     assert {one["broker"] for one in found["listed"]} == {4, 5}

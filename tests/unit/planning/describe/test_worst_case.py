@@ -17,6 +17,7 @@ from kafka_rebalance.planning.batches.transfers import Transfers
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.way_back import batch_of_rows
 from kafka_rebalance.planning.describe.worst_case import worst_case
+from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 
 Lists = Sequence[Sequence[int]]
@@ -163,11 +164,11 @@ def test_a_plan_says_what_its_way_back_copies_and_which_topics_it_holds_up() -> 
     back = [Move(move.topic_partition, move.after, move.before, move.size_bytes, move.batch) for move in moves]
     numbers = np.array([move.batch for move in moves])
     busiest = np.maximum(*Transfers.of(problem, back).traffic(numbers)).max(axis=1).sum()
-    assert plan.consequences["way_back"] == {
+    assert in_json(plan.consequences["way_back"]) == {
         "bytes": sum(move.bytes_to_copy for move in back),
         "seconds": busiest / 100,
     }
-    named = held_up(moves)
+    named = in_json(held_up(moves))
     assert (named["topics"], named["internal"]) == (2, ["__consumer_offsets"])
     assert [(one["topic"], one["partitions"]) for one in named["listed"]] == [("orders", 4), ("__consumer_offsets", 1)]
     assert sorted(batch_of_rows(problem, moves).tolist()) == sorted(move.batch for move in moves)

@@ -7,13 +7,14 @@ from dataclasses import replace
 import numpy as np
 
 from kafka_rebalance.planning.evenness.diagnosis import outlook
+from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 
 DISKS = dict.fromkeys((1, 2, 3), 10000)
 
 
 def test_brokers_beyond_the_tolerance_are_counted_and_the_highest_named() -> None:
-    found = outlook(problem_of(broker_rows([1, 2, 3]), partition_rows([[1, 2], [1, 2], [1, 2]])))
+    found = in_json(outlook(problem_of(broker_rows([1, 2, 3]), partition_rows([[1, 2], [1, 2], [1, 2]]))))
     disk = next(one for one in found["off"] if one["metric"] == "disk")
     assert (disk["above"], disk["below"]) == (2, 1)
     assert disk["highest"] == {"broker": 1, "share": 1.5}
@@ -25,17 +26,17 @@ def test_brokers_beyond_the_tolerance_are_counted_and_the_highest_named() -> Non
 def test_the_disk_that_is_full_first_is_the_one_that_its_growth_fills_not_the_fullest() -> None:
     rows = partition_rows([[1, 2], [3]], size_bytes=[8_000, 4_000])
     problem = problem_of(broker_rows([1, 2, 3], disk_capacity_bytes=DISKS), rows)
-    assert outlook(problem)["first_full"] is None
-    found = outlook(replace(problem, growth_bytes_per_day=np.array([100.0, 1_000.0])))
+    assert in_json(outlook(problem))["first_full"] is None
+    found = in_json(outlook(replace(problem, growth_bytes_per_day=np.array([100.0, 1_000.0]))))
     assert found["fullest_disk"] == {"broker": 1, "used_bytes": 8_000, "capacity_bytes": 10_000}
     assert found["first_full"] == {"broker": 3, "days": 6.0, "growth_bytes_per_day": 1_000}
-    assert outlook(replace(problem, growth_bytes_per_day=np.array([-5.0, 0.0])))["first_full"] is None
+    assert in_json(outlook(replace(problem, growth_bytes_per_day=np.array([-5.0, 0.0]))))["first_full"] is None
 
 
 def test_what_is_to_be_emptied_and_racks_that_share_a_fate_are_told() -> None:
     racks = {1: "a", 2: "a", 3: "b"}
     rows = broker_rows([1, 2, 3, 4], racks | {4: "b"})
     problem = problem_of(rows, partition_rows([[1, 2], [2, 3]]), job="drain", drain=[3])
-    assert outlook(problem)["leaving"] == {"brokers": [3], "replicas": 1, "bytes": 1_000}
+    assert in_json(outlook(problem))["leaving"] == {"brokers": [3], "replicas": 1, "bytes": 1_000}
     shared = problem_of(broker_rows([1, 2, 3], racks), partition_rows([[1, 2], [2, 3]]))
-    assert outlook(shared)["rack_violations"] == 1
+    assert in_json(outlook(shared))["rack_violations"] == 1

@@ -26,6 +26,7 @@ from kafka_rebalance.planning.tables.history_table import (
     write_history,
 )
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import Rows, broker_rows, partition_rows
 
 NOW = datetime(2026, 11, 21, 2, 15, tzinfo=UTC)
@@ -69,7 +70,7 @@ def rates(problem: Problem) -> list[float]:
 
 def account(problem: Problem) -> dict[str, Any]:
     assert problem.history is not None
-    return dict(problem.history)
+    return dict(in_json(problem.history))
 
 
 def test_rates_are_the_95th_percentile_in_whatever_order_the_rows_come(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from kafka_rebalance.planning.recommendation import recommend
 from kafka_rebalance.planning.tables.move_columns import changes_leader, moves_digest, moves_in, read_moves
 from kafka_rebalance.planning.tables.result_tables import read_candidate
 from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import broker_rows, partition_rows, plan_of, problem_of
 
 BROKERS = broker_rows([1, 2, 3])
@@ -39,7 +40,7 @@ def test_figures_of_the_present_count_who_leads_now() -> None:
     plan = propose(problem, "balanced")
     assert plan.loads_before[:, LEADERS].tolist() == [3, 0, 0]
     assert plan.scores_before["leaders"].max_over_mean == 3
-    off = {one["metric"]: one for one in outlook(problem)["off"]}
+    off = {one["metric"]: one for one in in_json(outlook(problem))["off"]}
     assert off["leaders"]["highest"] == {"broker": 1, "share": 3.0}
 
 

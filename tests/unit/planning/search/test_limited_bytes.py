@@ -12,6 +12,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate
 from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.recommendation import recommend
+from support.documents.as_in_a_file import in_json
 from support.plans.small_snapshots import Rows, broker_rows, lists_after, partition_rows, plan_of
 
 RACKS = {broker: "ab"[broker % 2] for broker in range(1, 21)}
@@ -82,7 +83,7 @@ def test_the_runs_that_are_still_needed_are_as_many_as_it_takes() -> None:
         plans = [plan_of(BROKERS, partitions, name, max_bytes=limit) for name in ("light", "balanced")]
         found = recommend(Settings.from_mapping({"max_bytes": limit}), plans)
         plan = next(one for one in plans if one.candidate.name == found.candidate)
-        more = plan.consequences["further_runs"]
+        more = in_json(plan.consequences["further_runs"])
         if more is None:
             break
         estimates.append(more["runs"])

@@ -8,8 +8,7 @@ import pytest
 from kafka_rebalance.planning.bounds.bands import Bands, band, distance
 from kafka_rebalance.planning.problem.arrays import replication
 from kafka_rebalance.planning.rules.goals import goal_of
-from kafka_rebalance.planning.search.efforts import filled, placement_of
-from kafka_rebalance.planning.search.frame import frame_of
+from kafka_rebalance.planning.search.frame import frame_of, placement_of, search_bands
 from kafka_rebalance.planning.search.greedy import Effort, greedy
 from kafka_rebalance.planning.search.placement import Placement, spent
 from kafka_rebalance.planning.search.polish import polish
@@ -67,7 +66,7 @@ def test_searching_a_part_anew_leaves_no_disk_beyond_its_limit() -> None:
     placement = placement_of(frame, lists_now, lists_now, pinned, spent(problem, lists_now))
     bands, effort = band(frame.targets, 0.2), Effort(rebuilds=12, rebuilt=0.25)
     rng = np.random.default_rng(2)
-    greedy(placement, filled(frame, placement, 0.01), problem.receivers, effort, rng)
+    greedy(placement, search_bands(frame, placement, 0.01), problem.receivers, effort, rng)
     polish(placement, bands, problem.receivers, effort, rng)
     take_back(placement, bands)
     assert not placement.too_full

@@ -19,8 +19,8 @@ from kafka_rebalance.report.candidate.broker_loads import (
     Load,
     broker_changes,
     brokers_page,
+    listed_brokers,
     rack_changes,
-    shown,
 )
 from kafka_rebalance.report.candidate.csv_files import brokers_csv
 from kafka_rebalance.report.candidate.search_query import PAGE_ROWS, Query
@@ -55,14 +55,14 @@ def test_of_many_brokers_the_fullest_and_those_that_change_most_are_shown_fulles
     level = [broker(number, 500, 500) for number in range(1, 901)]
     filled = [broker(number, 100, 105, 1850 - number) for number in range(901, 911)]  # full only while it runs
     emptied = [broker(number, 400, 0) for number in range(911, 921)]
-    assert ids(shown([*level, *filled, *emptied])) == [*range(901, 911), *range(911, 921)]
+    assert ids(listed_brokers([*level, *filled, *emptied])) == [*range(901, 911), *range(911, 921)]
     assert len(filled) == WORST
     assert len(emptied) == CHANGED
 
 
 def test_few_brokers_are_shown_all_in_the_order_of_their_ids() -> None:
     few = [broker(number, number, 0) for number in range(1, MOST_LISTED + 1)]
-    assert ids(shown(few)) == ids(few)
+    assert ids(listed_brokers(few)) == ids(few)
 
 
 def test_the_page_says_how_many_of_how_many_brokers_it_shows() -> None:

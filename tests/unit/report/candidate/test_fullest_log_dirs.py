@@ -4,20 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
-from kafka_rebalance.documents.json_object import Document
-from kafka_rebalance.errors import ArtifactError
-from kafka_rebalance.report.candidate.fullest_log_dirs import LogDirPeaks, fullest_words, read_log_dirs
+from kafka_rebalance.documents.json_files import decode
+from kafka_rebalance.documents.proposals.log_dir_peaks import LogDirPeaks
+from kafka_rebalance.report.candidate.fullest_log_dirs import amount, fullest_words
 from support.documents import report_samples as samples
 
 
 def peaks(*shares: tuple[float, float, float], **changes: Any) -> LogDirPeaks:
-    return read_log_dirs(Document.of("proposals.json", {"log_dirs": samples.log_dirs(*shares, **changes)}))
+    return decode(LogDirPeaks, samples.log_dirs(*shares, **changes), "proposals.json")
 
 
 def said(*shares: tuple[float, float, float], **changes: Any) -> str:
-    return fullest_words(peaks(*shares, **changes).listed, str)
+    return fullest_words(peaks(*shares, **changes), str)
 
 
 def test_the_fullest_is_said_with_what_is_expected_and_what_is_nearly_certain() -> None:
@@ -33,17 +31,10 @@ def test_one_figure_is_said_where_both_are_the_same() -> None:
 def test_bytes_are_said_where_brokers_do_not_tell_sizes() -> None:
     assert said((0.25, 0.5, 0.75), total=None).endswith("256 GiB expected, in nine of ten cases 384 GiB at most")
     (one,) = peaks((0.25, 0.5, 0.75), total=None).listed
-    assert one.amount(one.used_bytes) == "128 GiB"
+    assert amount(one, one.used_bytes) == "128 GiB"
     (sized,) = peaks((0.25, 0.5, 0.75)).listed
-    assert sized.amount(sized.used_bytes) == "128 GiB (25 %)"
+    assert amount(sized, sized.used_bytes) == "128 GiB (25 %)"
 
 
 def test_nothing_is_said_where_nothing_is_known() -> None:
-    assert read_log_dirs(Document.of("proposals.json", {})) == LogDirPeaks()
-    assert fullest_words((), str) == ""
-
-
-def test_a_damaged_entry_is_refused() -> None:
-    content = {"log_dirs": {"count": 1, "listed": [{"broker": 5}]}}
-    with pytest.raises(ArtifactError):
-        read_log_dirs(Document.of("proposals.json", content))
+    assert fullest_words(None, str) == fullest_words(LogDirPeaks(), str) == ""

@@ -353,7 +353,7 @@ def test_a_plan_of_an_earlier_version_is_shown_without_what_it_did_not_look_at()
 def test_a_document_that_is_not_what_we_write_is_named(key: str, broken: dict[str, Any]) -> None:
     plan = samples.proposals()
     plan["candidates"][0][key] = broken
-    with pytest.raises(ArtifactError, match=rf"proposals\.json: candidates\[0\]: {key}"):
+    with pytest.raises(ArtifactError, match=rf"proposals\.json: candidates\[0\]\.{key}"):
         report(proposals=plan)
 
 

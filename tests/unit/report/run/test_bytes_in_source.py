@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.documents.json_object import Document
+from kafka_rebalance.documents.json_files import decode
+from kafka_rebalance.documents.proposals.history_used import HistoryUsed
 from kafka_rebalance.report.page import render_file
 from kafka_rebalance.report.requests.rebalance import approval_body
 from kafka_rebalance.report.run.bytes_in_source import history_line
@@ -25,6 +26,12 @@ MEASURED = (
 def account(**changes: Any) -> dict[str, Any]:
     """`history` of proposals.json."""
     return {
+        "digest": "d" * 64,
+        "first_at": None,
+        "unreadable_first": [],
+        "estimated_topics": 1,
+        "estimated_first": [],
+        "expiring_partitions": 0,
         "days": 14.02,
         "samples": 27,
         "last_at": "2026-05-03T14:32:10+00:00",
@@ -64,7 +71,7 @@ def partitions(**counts: int) -> dict[str, int]:
     ],
 )
 def test_the_line_says_how_much_is_known_and_what_was_estimated(changes: dict[str, Any], line: str) -> None:
-    assert history_line(Document.of("proposals.json: history", account(**changes)), SNAPSHOT_AT) == line
+    assert history_line(decode(HistoryUsed, account(**changes), "proposals.json"), SNAPSHOT_AT) == line
 
 
 def test_page_and_approval_have_the_line_only_where_history_was_used() -> None:

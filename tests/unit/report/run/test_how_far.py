@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.report.run.how_far import Count
+from kafka_rebalance.documents.reassignment.progress import Count
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.time_left import SILENT, live_words
 from kafka_rebalance.report.run.what_happened import BATCHES_SHOWN
@@ -24,12 +24,17 @@ def report(**documents: Any) -> RunReport:
     return build_report(documents.pop("snapshot", samples.snapshot()), **documents)
 
 
+def counts(count: Count) -> tuple[int, int, int, int]:
+    return count.partitions_done, count.partitions_total, count.bytes_copied, count.bytes_total
+
+
 def test_progress_is_of_the_whole_plan_and_counts_no_batch_twice() -> None:
     execution = report().execution
     assert (execution.partitions_done, execution.bytes_copied) == (17, 205 * samples.GIB)
     assert execution.progress is not None
-    assert execution.progress.plan == Count(17, 34, 205 * samples.GIB, 287 * samples.GIB)
-    assert execution.progress.batch_count == Count(5, 12, 41 * samples.GIB, 92 * samples.GIB)
+    assert counts(execution.progress) == (17, 34, 205 * samples.GIB, 287 * samples.GIB)
+    assert execution.progress.this_batch is not None
+    assert counts(execution.progress.this_batch) == (5, 12, 41 * samples.GIB, 92 * samples.GIB)
 
 
 def test_a_batch_that_is_not_as_large_as_planned_says_so() -> None:
@@ -50,7 +55,7 @@ def test_a_progress_json_of_an_older_version_still_reads() -> None:
     old = {key: value for key, value in samples.progress().items() if key not in later}
     execution = report(progress=old).execution
     assert execution.progress is not None
-    assert (execution.progress.brokers, execution.progress.batch_count) == ((), None)
+    assert (execution.progress.brokers, execution.progress.this_batch) == ((), None)
 
 
 def test_a_run_that_has_only_waited_so_far_says_why() -> None:

@@ -6,12 +6,13 @@ from typing import Any
 
 import pytest
 
-from kafka_rebalance.documents.proposals.recommendation import Beside, Recommendation, Why
+from kafka_rebalance.documents.proposals.recommendation import Beside, Furthest, Recommendation, Why
 from kafka_rebalance.report.page import render_page
 from kafka_rebalance.report.requests.rebalance import approval_body, approval_subject
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.why_recommended import recommendation_words
 from support.documents import report_samples as samples
+from support.documents.as_in_a_file import in_json
 from support.documents.built_report import build_report
 
 GIB = samples.GIB
@@ -21,7 +22,7 @@ LIGHT, OPTIMAL = Beside("light", 120 * GIB, 0.25), Beside("optimal", 300 * GIB, 
 def report(found: Recommendation | None, job: str = "balance", **changes: Any) -> RunReport:
     snapshot = samples.snapshot()
     snapshot["settings"] = snapshot["settings"] | {"job": job, "drain": [3]}
-    said = {} if found is None else {"recommendation": found.to_mapping(), "recommended": found.candidate}
+    said = {} if found is None else {"recommendation": in_json(found), "recommended": found.candidate}
     proposals = samples.proposals(**said)
     for candidate in proposals["candidates"]:
         if candidate["name"] == "balanced":
@@ -34,7 +35,7 @@ def page_of(found: RunReport) -> str:
 
 
 def test_the_reason_and_both_neighbours_are_said_on_the_page_and_in_the_request() -> None:
-    found = report(Recommendation("balanced", Why.CHEAPEST, 0.1, (1.0, 0.09), 0, 0, LIGHT, OPTIMAL))
+    found = report(Recommendation("balanced", Why.CHEAPEST, 0.1, Furthest(1.0, 0.09), 0, 0, LIGHT, OPTIMAL))
     assert recommendation_words(found) == (
         "Balanced is recommended: of the candidates that do the job within 10 %, it copies the fewest bytes.",
         "For 287 GiB copied, the highest broker goes from 1.62 to 1.04 of its share of bytes on disk.",
@@ -52,24 +53,24 @@ def test_the_reason_and_both_neighbours_are_said_on_the_page_and_in_the_request(
     ("found", "job", "words"),
     [
         (
-            Recommendation("balanced", Why.CHEAPEST, 0.1, (1.0, 0.12)),
+            Recommendation("balanced", Why.CHEAPEST, 0.1, Furthest(1.0, 0.12)),
             "balance",
             "of the candidates that do the job within 10 % or one replica, it copies the fewest bytes.",
         ),
         (
-            Recommendation("light", Why.FEWEST_BYTES, 0.1, (1.0, 0.25)),
+            Recommendation("light", Why.FEWEST_BYTES, 0.1, Furthest(1.0, 0.25)),
             "balance",
             "Light is recommended: fewest bytes are preferred (prefer), and of the candidates that do the job it "
             "copies the fewest. It leaves the worst broker 25 % off its share, where 10 % were asked for.",
         ),
         (
-            Recommendation("balanced", Why.NEAREST, 0.1, (1.0, 0.94), 7, 2),
+            Recommendation("balanced", Why.NEAREST, 0.1, Furthest(1.0, 0.94), 7, 2),
             "drain",
             "no candidate does the job within 10 %, and this one comes nearest. For 287 GiB copied, the worst broker "
             "goes from 100 % to 94 % off its share.",
         ),
         (
-            Recommendation("balanced", Why.NEAREST, 0.1, (1.0, 0.94), 7, 2),
+            Recommendation("balanced", Why.NEAREST, 0.1, Furthest(1.0, 0.94), 7, 2),
             "drain",
             "7 replicas stay on brokers that are to be emptied. 2 partitions still break the rack rule.",
         ),
@@ -94,7 +95,7 @@ def test_where_nobody_is_recommended_page_subject_and_request_say_so_and_why(why
 
 
 def test_a_reason_of_a_later_version_is_left_out() -> None:
-    proposals = samples.proposals(recommendation={"why": "the_moon", "candidate": "balanced"})
+    proposals = samples.proposals(recommendation={"why": "the_moon", "candidate": "balanced", "tolerance": 0.1})
     found = build_report(samples.snapshot(), proposals=proposals, moves=samples.all_moves())
     assert found.recommendation is None
     assert recommendation_words(found)[0].startswith("Balanced is recommended")

@@ -7,7 +7,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from kafka_rebalance.report.page import render_page
-from kafka_rebalance.report.plots.bytes_against_evenness import FEWEST, Point, candidates_plot, front
+from kafka_rebalance.report.plots.bytes_against_evenness import FEWEST, Point, candidates_plot, front_points
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.why_recommended import why_aside
 from support.documents import report_samples as samples
@@ -19,8 +19,9 @@ GIB = samples.GIB
 def candidate(name: str, copied: int, off: float | None, leader_changes: int = 6) -> dict[str, Any]:
     """One of proposals.json whose furthest broker is that far off its share in the end."""
     (made,) = (one for one in samples.proposals()["candidates"] if one["name"] == "balanced")
-    score = {"max_over_mean": None if off is None else 1 + off, "min_over_mean": 0.95, "cv": 0.1}
-    scores = {**made["scores"], "after": dict.fromkeys(("disk", "leaders", "replicas"), score)}
+    score = {"max_over_mean": 1 + (off or 0), "min_over_mean": 0.95, "cv": 0.1}
+    known = () if off is None else ("disk", "leaders", "replicas")
+    scores = {**made["scores"], "after": dict.fromkeys(known, score)}
     changes = {"moved_bytes": copied, "leader_changes": leader_changes, "digest": f"{copied:064x}"}
     return {**made, "name": name, "scores": scores, **changes}
 
@@ -59,7 +60,7 @@ def test_fewer_candidates_or_unknown_scores_are_left_to_the_table() -> None:
 
 def test_the_front_holds_what_none_betters_in_both() -> None:
     points = [Point("a", 0, 0.6), Point("b", 5, 0.2), Point("c", 6, 0.2), Point("d", 5, 0.2), Point("e", 9, 0.1)]
-    assert [point.name for point in front(points)] == ["a", "b", "d", "e"]
+    assert [point.name for point in front_points(points)] == ["a", "b", "d", "e"]
 
 
 def test_a_candidate_without_a_button_says_what_it_is_better_and_worse_in() -> None:

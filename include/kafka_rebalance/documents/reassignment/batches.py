@@ -1,0 +1,44 @@
+"""batches.json: when each batch was requested and how it ended, and why none followed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafka_rebalance.documents.json_files import BATCHES, JsonFile, Time, omitted
+
+DONE = "done"  # state of a batch that ended as approved
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNote:
+    """One batch; bytes are planned ones."""
+
+    number: int
+    partitions: int
+    bytes: int
+    state: str
+    created_at: Time | None = None
+    finished_at: Time | None = None
+    measured_bytes: int | None = omitted(-1)  # see `measured`; -1: it has not ended
+    generation: str | None = omitted("")  # of the fence under which it was about to be requested; None: noted before
+    not_elected: tuple[str, ...] | None = omitted()  # partitions that kept another leader than the preferred one
+
+    @property
+    def measured(self) -> int | None:
+        """Bytes of its new replicas as it ended; None: nobody measured them, or it has not ended."""
+        return None if self.measured_bytes is None or self.measured_bytes < 0 else self.measured_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Stopped:
+    at: Time
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class BatchNotes:
+    batches: tuple[BatchNote, ...] = ()
+    stopped: Stopped | None = omitted()  # why no further batch was requested
+
+
+BATCHES_FILE = JsonFile(BATCHES, BatchNotes)

@@ -1,0 +1,45 @@
+"""control.json and cancelled.json: what people ask of a running rebalance."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from kafka_rebalance.documents.json_files import CANCELLED, CONTROL, JsonFile, Time
+
+
+@dataclass(frozen=True, slots=True)
+class StopRequest:
+    """Who asked, and when."""
+
+    by: str
+    at: Time
+
+    def __str__(self) -> str:
+        return f"{self.by} at {self.at.isoformat()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """What has been asked of a run so far.
+
+    `stop_after_batch`: no further batch is requested. `cancelled`: besides, partitions in flight are taken back to the
+    lists they had before, so one that is back there was neither refused nor lost.
+    """
+
+    stop_after_batch: StopRequest | None = None
+    cancelled: StopRequest | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Cancelled:
+    """The cancel alone: who asks to stop at the same moment may write it out of control.json."""
+
+    cancelled: StopRequest | None = None
+
+
+_ASK_AGAIN = (
+    f"Nothing more was requested of the cluster. Remove {CONTROL} and {CANCELLED}, and ask again with the Dag "
+    "kafka_rebalance_cancel."
+)
+CONTROL_FILE = JsonFile(CONTROL, Control, _ASK_AGAIN)
+CANCELLED_FILE = JsonFile(CANCELLED, Cancelled, _ASK_AGAIN)

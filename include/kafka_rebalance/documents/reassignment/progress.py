@@ -1,0 +1,115 @@
+"""progress.json: what whoever follows a run noted last. Bytes, seconds and bytes per second; None is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka_rebalance.documents.json_files import PROGRESS, JsonFile, Time, omitted
+
+
+@dataclass(frozen=True, slots=True)
+class Happening:
+    """Something of the run's history, in words."""
+
+    at: Time
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerTraffic:
+    """One broker: bytes in and out so far, of how many, and a second; a rate is None where it cannot be told."""
+
+    broker: int
+    received: int
+    to_receive: int
+    received_per_second: float | None
+    sent: int
+    to_send: int
+    sent_per_second: float | None
+
+    @property
+    def left(self) -> int:
+        return max(0, self.to_receive - self.received) + max(0, self.to_send - self.sent)
+
+
+@dataclass(frozen=True, slots=True)
+class NamedPartition:
+    """A partition with an anomaly, or one of those longest in their phase."""
+
+    partition: str
+    phase: str
+    seconds: float | int
+    bytes_copied: int
+    bytes_total: int
+    next: str
+
+
+@dataclass(frozen=True, slots=True)
+class FullestSeen:
+    """The highest share of a broker's disks that was in use."""
+
+    broker: int
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Count:
+    """Partitions and bytes, done of how many; zeros where a run has only waited so far."""
+
+    partitions_done: int = 0
+    partitions_total: int = 0
+    bytes_copied: int = 0
+    bytes_total: int = 0
+
+    @property
+    def share_left(self) -> float:
+        """Of the bytes; nothing is left where nothing is copied."""
+        return max(0.0, 1 - self.bytes_copied / self.bytes_total) if self.bytes_total else 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BatchCount(Count):
+    measured_bytes: int | None = None  # of its new replicas at its end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Progress(Count):
+    """The counts are of the whole plan, `this_batch` is the one under way."""
+
+    updated_at: Time
+    state: str
+    batch: int | None = None
+    batches: int | None = None
+    this_batch: BatchCount | None = None
+    bytes_per_second: float | None = None
+    eta_seconds: float | None = None
+    busiest_bytes: int | None = None  # of the broker that copies most in this batch
+    later_busiest_bytes: tuple[int, ...] | None = None  # the same of each later batch
+    phases: Mapping[str, int] = field(default_factory=dict)
+    anomalies: tuple[str, ...] = ()
+    brokers: tuple[BrokerTraffic, ...] = ()
+    brokers_total: int = 0
+    fullest_disk: FullestSeen | None = None
+    partitions: tuple[NamedPartition, ...] = ()
+    events: tuple[Happening, ...] = ()
+    open: Mapping[str, str] = field(default_factory=dict)  # what is told and not over, by what it is about
+    stop_after_batch: str | None = None
+    movement: Mapping[str, Any] = field(default_factory=dict)  # for the next watcher of this batch
+    waiting_for: tuple[str, ...] | None = omitted()
+    waiting_since: Time | None = omitted()
+
+    @property
+    def batches_left(self) -> int | None:
+        """With the one under way; None where none was requested yet."""
+        if self.batch is None or self.batches is None:
+            return None
+        later = self.later_busiest_bytes
+        left = max(0, self.batches - self.batch) if later is None else len(later)
+        this = self.this_batch
+        is_over = this is not None and this.partitions_done >= this.partitions_total
+        return left + (not is_over)
+
+
+PROGRESS_FILE = JsonFile(PROGRESS, Progress)

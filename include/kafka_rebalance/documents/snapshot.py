@@ -1,0 +1,47 @@
+"""snapshot.json: which cluster a run is of, who asked for it and why, and what the snapshot found beside its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kafka_rebalance.documents.json_files import SNAPSHOT, JsonFile, Time
+
+
+@dataclass(frozen=True, slots=True)
+class AskedWindow:
+    not_before: Time | None = None
+    finish_by: Time | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AutomaticElections:
+    """`brokers` elect by themselves as long as they are controller; `check_seconds`: how often they look, if known."""
+
+    brokers: tuple[int, ...]
+    check_seconds: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SnapshotTaken:
+    """A key with a default is one that older versions lack."""
+
+    connection_id: str
+    cluster_id: str
+    dag_id: str
+    run_id: str
+    observed_at: Time
+    brokers: int
+    partitions: int
+    cluster_bytes: int
+    settings: Mapping[str, Any]
+    policy: Mapping[str, Any] | None = None  # None: the cluster is read-only
+    requested_by: str | None = None
+    reason: str = ""
+    controller: Mapping[str, Any] | None = None  # see `documents.controller`
+    window: AskedWindow | None = None
+    automatic_elections: AutomaticElections | None = None
+
+
+SNAPSHOT_FILE = JsonFile(SNAPSHOT, SnapshotTaken)

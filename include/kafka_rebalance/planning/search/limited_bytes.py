@@ -1,0 +1,89 @@
+"""What a candidate does with `max_bytes` where they do not suffice: all come as near to their shares as they afford."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from kafka_rebalance.planning.bounds.bands import Bands, band
+from kafka_rebalance.planning.problem.arrays import Bools
+from kafka_rebalance.planning.problem.loads import DISK
+from kafka_rebalance.planning.search.frame import Frame, search_bands
+from kafka_rebalance.planning.search.greedy import Effort, greedy
+from kafka_rebalance.planning.search.placement import Placement
+from kafka_rebalance.planning.search.polish import polish
+
+_SPENDINGS = 4  # rounds, each of what the one before has left of the bytes
+_HALVINGS = 40
+_KEPT_BACK = 0.95  # of the bytes that are left: replicas come in lumps, and what is over is spent in the next round
+
+
+def spend_on_the_worst(
+    frame: Frame, placement: Placement, givers: Bools, effort: Effort, rng: np.random.Generator
+) -> bool:
+    """Brings all as near to their shares as `max_bytes` affords, where that is not the tolerance; whether it is not."""
+    is_short, budget, limit = False, placement.budget, placement.budget.max_bytes
+    for _ in range(_SPENDINGS):
+        found = affordable(frame, placement)
+        if found is None:
+            break
+        is_short, bytes_before = True, budget.bytes
+        bands = found.bands
+        if frame.relief is None:
+            bands = search_bands(frame, placement, effort.slack, found.tolerance)
+        for (group, _), share in zip(placement.groups, found.bytes_by_group, strict=True):
+            # Each group its own share: the first of them would take all.
+            budget.max_bytes = min(budget.bytes + share, limit or 0)
+            greedy(placement, bands, givers & group, effort, rng)
+        budget.max_bytes = limit
+        polish(placement, found.bands, givers, effort, rng)
+        if budget.bytes == bytes_before:
+            break
+    return is_short
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Affordable:
+    """The bands of a tolerance, and the bytes that they take in each group of brokers between which replicas move."""
+
+    tolerance: float
+    bands: Bands
+    bytes_by_group: tuple[int, ...]
+
+
+def affordable(frame: Frame, placement: Placement) -> Affordable | None:
+    """The smallest tolerance for which `max_bytes` has bytes enough from here; None where all that is asked fits.
+
+    Job `relieve` takes from brokers down to what it asks of them, or to this tolerance above their share.
+    """
+    limit, unit, relief = placement.budget.max_bytes, frame.scale[DISK], frame.relief
+    if limit is None or unit <= 0:
+        return None
+    left = _KEPT_BACK * max(0, limit - placement.budget.bytes) / unit
+    loads, targets = placement.loads[:, DISK], frame.targets[:, DISK]
+
+    def bands_of(tolerance: float) -> Bands:
+        bands = band(frame.targets, tolerance)
+        if relief is None:
+            return bands
+        return Bands(np.zeros_like(bands.low), np.maximum(bands.high, relief.high))
+
+    def needed(tolerance: float) -> list[float]:
+        """[group] What has to leave the brokers above, or come to those below, whichever is more."""
+        bands = bands_of(tolerance)
+        over = np.maximum(0.0, loads - bands.high[:, DISK])
+        under = np.maximum(0.0, bands.low[:, DISK] - loads)
+        if relief is not None:
+            over[~relief.givers] = 0.0
+        return [max(float(over[some].sum()), float(under[some].sum())) for _, some in placement.groups]
+
+    asked = frame.goal.tolerance if relief is None else -1.0
+    if sum(needed(asked)) <= left:
+        return None
+    here = placement.receivers & (targets > 0)
+    low, high = asked, max(1.0, float((loads[here] / targets[here]).max(initial=0.0)))
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if sum(needed(middle)) <= left else (middle, high)
+    return Affordable(high, bands_of(high), tuple(int(share * unit) for share in needed(high)))

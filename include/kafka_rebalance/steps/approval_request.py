@@ -1,0 +1,247 @@
+"""What a person is asked to approve, and what becomes of the answer: decision.json, the ledger's row, and an XCom."""
+
+from __future__ import annotations
+
+import logging
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, NoReturn
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.decision import DECISION_FILE, Decision, Person
+from kafka_rebalance.errors import ApprovalError, ApprovalExpiredError
+from kafka_rebalance.execution.approval_rules import (
+    REJECT,
+    Answer,
+    check_answer,
+    check_approvers,
+    labels,
+)
+from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.policy import Approver, Policy
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.run.requester import requester_of
+from kafka_rebalance.steps.run_folder import RunFolder, check_newest_attempt, open_own_folder
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Offer:
+    """What a run's folder offers for approval."""
+
+    connection_id: str
+    policy_digest: str | None  # of the policy it was made under; None: there was no policy file
+    digests: Mapping[str, str]  # {choice: digest}, in the order of the buttons
+    source_digest: str  # of the document that describes the choices
+    asked: Mapping[str, Any]  # the document of the run's first task: who asked for what it describes
+    nothing: str | None = None  # why there is nothing to approve, in words
+    refused: str | None = None  # why nothing of what there is may be approved
+    needs_answer: bool = True  # False: the one choice is taken, and nobody is asked
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A field of the form: a text that may stay empty, or a whole number within limits."""
+
+    name: str
+    title: str
+    description: str
+    number: int | None = None  # what is in the field at first; None: a text
+    least: int | None = None
+    most: int | None = None
+
+
+NOTE = Question("note", "Note", "Why, for those who read it later.")
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What an answer has to fit."""
+
+    options: tuple[str, ...]  # the buttons; each carries the first 8 characters of its digest
+    questions: tuple[Question, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """What is shown, to whom, and for how long."""
+
+    form: Form
+    people: tuple[Approver, ...]
+    expires_after_seconds: float
+    subject: str
+    body: str  # markdown
+
+
+@dataclass(frozen=True, slots=True)
+class EndsHere:
+    """The run ends as a success, and all that follows is skipped."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class RunLinks:
+    """For people, with the host."""
+
+    page: str
+    picture: str
+
+
+class Approval(ABC):
+    """What one Dag asks for, read from the run's folder each time: only digests show that a request is an old one."""
+
+    @abstractmethod
+    def offer(self, folder: RunFolder) -> Offer:
+        """What may be chosen."""
+
+    @abstractmethod
+    def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:
+        """Subject and body of the request."""
+
+    def questions(self, folder: RunFolder, offer: Offer, policy: Policy) -> tuple[Question, ...]:
+        """What the approver may fill in beside the note."""
+        return ()
+
+    def details(self, folder: RunFolder, choice: str, answer: Answer) -> Mapping[str, Any]:
+        """Fields of the decision that other Dags' do not have. Raises ApprovalError where the answer must not count."""
+        return {}
+
+    def begun(self, inputs: StepInputs, folder: RunFolder) -> Mapping[str, Any] | None:
+        """The decision that the run carries out already: it is handed on once more, and nobody is asked."""
+        return None
+
+    def end(self, folder: RunFolder) -> None:  # noqa: B027
+        """What else is to be written after a decision that approves nothing: no later task runs."""
+
+
+def ask(
+    inputs: StepInputs, approval: Approval, run_folder: str, nonce: str, links: RunLinks
+) -> Request | EndsHere | None:
+    """None: it is decided, and nobody is asked. Raises ApprovalError where nothing, or by nobody, may be approved."""
+    folder = open_own_folder(inputs.deployment, run_folder, inputs.run, nonce)
+    begun = approval.begun(inputs, folder)
+    if begun is not None:
+        _hand_on(inputs, folder, nonce, begun, digest_of(begun))
+        return None
+    check_newest_attempt(folder)
+    offer = approval.offer(folder)
+    policy = _policy(inputs, offer)
+    if policy is None:
+        return EndsHere(
+            f"Read-only: there is no policy file for the connection {offer.connection_id!r}, so nothing can "
+            "be approved and nothing was written. The report shows the plan."
+        )
+    if offer.nothing is not None:
+        return EndsHere(offer.nothing)
+    if offer.refused is not None:
+        raise ApprovalError(offer.refused)
+    if not offer.needs_answer:
+        ((choice, digest),) = offer.digests.items()
+        taken = Decision(choice, digest, policy.digest, approved_at=datetime.now(UTC), note="")
+        _decide(inputs, folder, nonce, offer, taken)
+        return None
+    people = check_approvers(policy, requester_of(inputs.run, offer.asked))
+    form = _form(approval, folder, offer, policy)
+    return Request(form, people, policy.approval_expires_after_seconds, *approval.texts(folder, links))
+
+
+def take_answer(inputs: StepInputs, approval: Approval, run_folder: str, nonce: str, answer: Answer) -> Form | EndsHere:
+    """Writes the decision. Raises ApprovalError for an answer that must not count, and notes it."""
+    folder, offer, policy = _again(inputs, approval, run_folder, nonce)
+    form = _form(approval, folder, offer, policy)
+    try:
+        choice = check_answer(answer, offer.digests, policy, requester_of(inputs.run, offer.asked))
+        details = approval.details(folder, choice, answer)
+    except ApprovalError as refused:
+        _note(inputs, offer, by=answer.user_id, note=answer.note, refused=str(refused))
+        raise
+    assert answer.user_id is not None  # `check_answer` refuses an answer of nobody
+    decision = Decision(
+        choice=choice,
+        digest=offer.digests.get(choice),
+        policy_digest=policy.digest,
+        approved_by=Person(answer.user_id, answer.user_name),
+        approved_at=(answer.at or datetime.now(UTC)).astimezone(UTC),
+        note=answer.note or "",
+        **details,
+    )
+    _decide(inputs, folder, nonce, offer, decision)
+    _note(
+        inputs,
+        offer,
+        choice=choice,
+        digest=decision.digest,
+        by=answer.user_id,
+        at=decision.approved_at,
+        note=decision.note,
+        throttle_bytes_per_second=decision.throttle_bytes_per_second,
+    )
+    log.info("%s chose %s", answer.user_id, answer.option)
+    if choice != REJECT:
+        return form
+    approval.end(folder)
+    return EndsHere(f"Rejected by {answer.user_id}. Nothing was written to the cluster.")
+
+
+def end_unanswered(
+    inputs: StepInputs, approval: Approval, run_folder: str, nonce: str, why: str, expired: bool
+) -> NoReturn:
+    """Fails the run. The cluster was not touched."""
+    folder, offer, policy = _again(inputs, approval, run_folder, nonce)
+    _note(inputs, offer, expired=expired)
+    json_files.write_json(folder, json_files.DECISION, {"choice": None, "expired": expired})
+    approval.end(folder)
+    if expired:
+        raise ApprovalExpiredError(
+            f"Nobody answered within {policy.approval_expires_after_seconds} s, so the request expired. "
+            "Nothing was written to the cluster. Start a new Dag run to plan from the current cluster."
+        )
+    raise ApprovalError(f"The request failed: {why}. Nothing was written to the cluster.")
+
+
+def _again(inputs: StepInputs, approval: Approval, run_folder: str, nonce: str) -> tuple[RunFolder, Offer, Policy]:
+    """What was asked, when the answer comes, in another process."""
+    folder = open_own_folder(inputs.deployment, run_folder, inputs.run, nonce)
+    check_newest_attempt(folder)
+    offer = approval.offer(folder)
+    policy = _policy(inputs, offer)
+    if policy is None:
+        raise ApprovalError("The policy file is gone since the request. Nothing was written to the cluster.")
+    return folder, offer, policy
+
+
+def _policy(inputs: StepInputs, offer: Offer) -> Policy | None:
+    """Today's policy, which must be the one that the offer was made under."""
+    if offer.policy_digest is None and inputs.deployment.read_policy(offer.connection_id) is None:
+        return None
+    return inputs.deployment.check_policy_unchanged(offer.connection_id, offer.policy_digest)
+
+
+def _form(approval: Approval, folder: RunFolder, offer: Offer, policy: Policy) -> Form:
+    return Form(labels(offer.digests), (*approval.questions(folder, offer, policy), NOTE))
+
+
+def _decide(inputs: StepInputs, folder: RunFolder, nonce: str, offer: Offer, decision: Decision) -> None:
+    digest = DECISION_FILE.write(folder, decision, source_digest=offer.source_digest)
+    _hand_on(inputs, folder, nonce, {"choice": decision.choice, "digest": decision.digest}, digest)
+
+
+def _hand_on(inputs: StepInputs, folder: RunFolder, nonce: str, decision: Mapping[str, Any], digest: str) -> None:
+    """What later tasks need of it."""
+    chosen = {"choice": decision["choice"], "digest": decision["digest"], "decision_digest": digest}
+    inputs.tell("decision", {**chosen, "run_folder": str(folder), "nonce": nonce})
+
+
+def _note(inputs: StepInputs, offer: Offer, *, expired: bool = False, **answer: Any) -> None:
+    """A row of the ledger: every answer, also one that does not count, and every request that ended without one."""
+    from kafka_rebalance.steps.ledger import ledger_rows  # heavy, and this file is read with the Dag
+
+    now, run = datetime.now(UTC), inputs.run
+    row = {"dag_id": run.dag_id, "run_id": run.run_id, "expired": expired, **answer}
+    # A cleared request is answered again: that is another row. The same answer noted twice is one.
+    file = f"{run.dag_id}.{run.run_id}.{answer.get('at') or now}"
+    ledger_rows.append(inputs.deployment, "decisions", offer.connection_id, file, now, [row])

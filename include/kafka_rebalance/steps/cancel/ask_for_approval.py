@@ -1,0 +1,60 @@
+"""A person approves what cancel.json would do: cancel now, elect a controller, or set a rate above the approved one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.execution.approval_rules import REJECT, Answer
+from kafka_rebalance.execution.cancel.cancel_fates import CancelPlan, check_consent
+from kafka_rebalance.execution.stuck_request import ElectionPlan
+from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.policy import Policy
+from kafka_rebalance.report.requests import cancel, controller_election
+from kafka_rebalance.steps.approval_request import Approval, Offer, Question, RunLinks
+from kafka_rebalance.steps.cancel.actions import CONSENT, ELECT_CONTROLLER, SET_THROTTLE
+from kafka_rebalance.steps.run_folder import RunFolder
+
+
+class CancelApproval(Approval):
+    """Where znodes of the controller are deleted, the approver has to repeat a sentence that names them."""
+
+    def offer(self, folder: RunFolder) -> Offer:
+        written = json_files.read_json(folder, json_files.CANCEL)
+        plan = _plan(written)
+        return Offer(
+            connection_id=written["connection_id"],
+            policy_digest=written["policy_digest"],
+            digests={written["action"]: written["digest"] if plan is None else plan.digest},
+            source_digest=digest_of(written),
+            asked=written,
+        )
+
+    def texts(self, folder: RunFolder, links: RunLinks) -> tuple[str, str]:
+        written = json_files.read_json(folder, json_files.CANCEL)
+        if written["action"] == SET_THROTTLE:
+            return cancel.rate_subject(written), cancel.rate_body(written)
+        words = controller_election if written["action"] == ELECT_CONTROLLER else cancel
+        return words.approval_subject(written), words.approval_body(written)
+
+    def questions(self, folder: RunFolder, offer: Offer, policy: Policy) -> tuple[Question, ...]:
+        plan = _plan(offer.asked)
+        if plan is None or plan.consent is None:
+            return ()
+        return (Question(CONSENT, "I consent to", f"To go on, repeat word for word: {plan.consent}"),)
+
+    def details(self, folder: RunFolder, choice: str, answer: Answer) -> Mapping[str, Any]:
+        plan = _plan(json_files.read_json(folder, json_files.CANCEL))
+        if plan is None:
+            return {}
+        if choice != REJECT:
+            check_consent(plan, answer.consent)
+        return {CONSENT: answer.consent}
+
+
+def _plan(written: Mapping[str, Any]) -> CancelPlan | ElectionPlan | None:
+    """None of a rate, which is described by its digest alone."""
+    if written["action"] == SET_THROTTLE:
+        return None
+    return (ElectionPlan if written["action"] == ELECT_CONTROLLER else CancelPlan).from_mapping(written["plan"])

@@ -1,0 +1,78 @@
+"""`set_throttle` and `raise_throttle`: copies of the running rebalance get another rate, within seconds."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from typing import Any
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import ApprovalError
+from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.steps.cancel import target_run
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.run.approved_plan import check_may_begin, decider, read_approved_request
+from kafka_rebalance.steps.run.same_cluster import check_same_cluster
+from kafka_rebalance.steps.run_folder import RunFolder, open_run_folder
+from kafka_rebalance.steps.throttle.change_rate import change_rate
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class AskedRate:
+    """What an approval of a rate is given for."""
+
+    run: str
+    candidate_digest: str
+    cluster_id: str
+    bytes_per_second: int
+
+    @classmethod
+    def of(cls, written: Mapping[str, Any]) -> AskedRate:
+        """As cancel.json has it."""
+        return cls(*(written[field.name] for field in fields(cls)))
+
+    def name(self) -> str:
+        """For people."""
+        return f"The throttle of {self.run}"
+
+    @property
+    def digest(self) -> str:
+        return digest_of([self.run, self.candidate_digest, self.cluster_id, self.bytes_per_second])
+
+
+def set_throttle(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
+    """A rate that is not above the approved one."""
+    written, target = target_run.read_request(inputs, run_folder)
+    inputs.deployment.check_policy_unchanged(written["connection_id"], written["policy_digest"])
+    approved = target_run.plan_of(target, written).throttle_bytes_per_second
+    if written["bytes_per_second"] > approved:
+        raise ApprovalError(
+            f"{written['bytes_per_second']} bytes/s is above the {approved} bytes/s that {written['run']} was approved "
+            "with. Nothing was changed. Start a new run of kafka_rebalance_cancel, which asks for an approval."
+        )
+    return _change_rate(inputs, written, target, by=target_run.who(inputs.run))
+
+
+def raise_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
+    """A rate above the one that the run was approved with, which a person has approved by itself."""
+    approved = read_approved_request(inputs, decision, json_files.CANCEL, AskedRate.of, AskedRate.name)
+    check_may_begin(inputs.deployment, approved)
+    target = open_run_folder(inputs.deployment, approved.written["target_folder"])
+    return _change_rate(inputs, approved.written, target, by=decider(approved.decision) or "somebody")
+
+
+def _change_rate(inputs: StepInputs, written: Mapping[str, Any], target: RunFolder, *, by: str) -> dict[str, Any]:
+    connection = inputs.deployment.read_connection(written["connection_id"])
+    rate = int(written["bytes_per_second"])
+    with open_client(connection.zookeeper) as client:
+        if said := target_run.ended(inputs, client, written["run"], written["candidate_digest"]):
+            return said
+        check_same_cluster(connection, read_cluster_view(client, ()))
+    change_rate(inputs.deployment, target, rate, by=by)
+    log.info("%s: the throttle is now %d bytes/s per broker", written["run"], rate)
+    return {"run": written["run"], "throttle_bytes_per_second": rate}

@@ -1,0 +1,27 @@
+"""`stop`: the running rebalance requests no further batch."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from kafka_rebalance.steps.cancel import target_run
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.run.stop_requests import ask_stop
+from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper.client import open_client
+
+log = logging.getLogger(__name__)
+
+
+def stop_run(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
+    """Returns what remains undone, as seen when this was requested."""
+    written, target = target_run.read_request(inputs, run_folder)
+    with open_client(inputs.deployment.read_connection(written["connection_id"]).zookeeper) as client:
+        if said := target_run.ended(inputs, client, written["run"], written["candidate_digest"]):
+            return said
+        asked = ask_stop(target, target_run.who(inputs.run))
+        # After that: a worker that read control.json before it, and is about to request a batch, no longer can.
+        cluster_lock.raise_fence(client)
+    log.info("%s stops after the batch under way, as %s asked", written["run"], asked.stop_after_batch)
+    return {"run": written["run"], **written["remaining"]}

@@ -1,0 +1,48 @@
+"""The run that a request of `kafka_rebalance_cancel` is about."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import ExecutionError
+from kafka_rebalance.steps.inputs import StartedRun, StepInputs
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan
+from kafka_rebalance.steps.run.running_rebalance import approved_in, still_running
+from kafka_rebalance.steps.run_folder import RunFolder, open_own_folder, open_run_folder
+
+log = logging.getLogger(__name__)
+
+
+def read_request(inputs: StepInputs, run_folder: str) -> tuple[dict[str, Any], RunFolder]:
+    """cancel.json, and the folder of the run that it is about."""
+    written = json_files.read_json(open_own_folder(inputs.deployment, run_folder, inputs.run), json_files.CANCEL)
+    return written, open_run_folder(inputs.deployment, written["target_folder"])
+
+
+def plan_of(target: RunFolder, written: Mapping[str, Any]) -> ApprovedPlan:
+    """What that run was approved to do."""
+    plan = approved_in(target, written["candidate_digest"])
+    if plan is None:
+        raise ExecutionError(
+            f"{target} no longer holds what {written['run']} was approved to do. Nothing was changed. Start a new run "
+            "of kafka_rebalance_cancel."
+        )
+    return plan
+
+
+def ended(inputs: StepInputs, client: KazooClient, run: str, digest: str) -> dict[str, Any] | None:
+    """What a task gives where that run has ended meanwhile; None: it goes on. Raises LockHeldError."""
+    if still_running(inputs.deployment, client, run, digest):
+        return None
+    log.warning("%s has ended meanwhile and holds nothing: there is nothing to do. Nothing was changed.", run)
+    return {"run": run, "ended": True}
+
+
+def who(started: StartedRun) -> str:
+    """Who asks, as the run's page names them."""
+    return started.started_by or f"{started.dag_id}/{started.run_id}"

@@ -1,0 +1,173 @@
+"""The custodian of throttles and locks whose run is gone, one cluster at a time.
+
+Each look takes care of the cluster's lease and lock; now and then, and whenever a person asks for something, the whole
+cluster is swept for what nobody holds. What was found is in `runs_url / janitor / <connection>.json`.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import make_folder
+from kafka_rebalance.errors import ArtifactError, LockHeldError, ReadError, UnwatchedError
+from kafka_rebalance.execution.janitor.follower_silence import Sighting
+from kafka_rebalance.execution.janitor.unheld_findings import UnheldFinding
+from kafka_rebalance.steps.clock import now_text
+from kafka_rebalance.steps.clusters import fleet
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.janitor import sweep
+from kafka_rebalance.steps.janitor.look_after_lease import Look, look_after_lease
+from kafka_rebalance.steps.janitor.sweep import Asked, read_asked
+from kafka_rebalance.steps.run.run_lock import forget_old_locks, noted_connections
+from kafka_rebalance.steps.run_folder import file_name
+from kafka_rebalance.steps.throttle import lease_files
+from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.zookeeper.client import open_client
+
+log = logging.getLogger(__name__)
+
+# While copies are in flight a look comes every 10 s until the next minute's task starts, so that silence is noticed
+# within a minute.
+WATCH_SECONDS, LOOK_SECONDS = 45.0, 10.0
+SWEEP_SECONDS = 600.0
+REMIND_SECONDS = 1800.0  # the same alert fails the task again after this
+
+
+def clusters(deployment: Deployment, variable: Any, kafka_conn_id: str | None) -> list[str]:
+    """The connections to look at: the one asked for, else those of the Variable, of every open lease, and of every lock
+    that a run noted before it took it.
+    """
+    if kafka_conn_id:
+        return [kafka_conn_id]
+    found = fleet(variable)
+    for stored in lease_files.stored(deployment):
+        if stored.lease is None:
+            log.error("%s cannot be read, nothing of it is touched: %s", stored.name, stored.problem)
+        elif stored.lease.connection_id and stored.lease.released_at is None:
+            found.append(stored.lease.connection_id)
+    found += noted_connections(deployment)
+    return list(dict.fromkeys(found))
+
+
+def look_after_cluster(inputs: StepInputs, connection_id: str, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Looks after one cluster and returns its report. Raises UnwatchedError where somebody has to look, once for each
+    trouble and again every half hour, and LockHeldError where a lock was to be broken and was not; what was found is
+    written down before that.
+    """
+    asked = read_asked(inputs, connection_id, params)
+    deployment = inputs.deployment
+    before = read_report(deployment, connection_id)
+    connection = deployment.read_connection(connection_id)
+    with open_client(connection.zookeeper) as client:
+        look = _watch(deployment, client, asked, Sighting.from_mapping(before.get("followed")))
+        findings, swept_at = _swept_before(before)
+        cleaned: list[str] = []
+        if asked or _is_due(swept_at, SWEEP_SECONDS):
+            try:
+                kept = ClusterLease(deployment, client, look.cluster_id)
+                found = sweep.sweep(kept, connection, to_clean=bool(asked.clean))
+            except (ReadError, ArtifactError) as unreadable:
+                if asked.clean:
+                    raise
+                look.warnings.append(f"The cluster could not be swept: {unreadable}")
+            else:
+                cleaned = sweep.clean(kept, connection_id, asked, found)
+                look.warnings += found.unread
+                findings = [asdict(one) for one in found.findings if one.id not in cleaned]
+            swept_at = now_text()
+    raised = _raised(look, before.get("raised", {}))
+    report = {
+        "connection_id": connection_id,
+        "cluster_id": look.cluster_id,
+        "looked_at": now_text(),
+        "lines": look.lines,
+        "lock": look.holder,
+        "followed": look.followed.to_mapping() if look.followed else None,
+        "alerts": sorted(look.alerts.values()),
+        "warnings": look.warnings,
+        "findings": findings,
+        "cleaned": cleaned,
+        "swept_at": swept_at,
+        "raised": {**{key: at for key, at in before.get("raised", {}).items() if key in look.alerts}, **raised},
+    }
+    _write_report(deployment, connection_id, report)
+    _log(connection_id, report)
+    if look.holder is None:
+        forget_old_locks(deployment, connection_id)
+    if look.not_broken is not None:
+        raise LockHeldError(look.not_broken)
+    if raised:
+        raise UnwatchedError(" ".join(look.alerts[key] for key in sorted(raised)))
+    return report
+
+
+def _watch(deployment: Deployment, client: KazooClient, asked: Asked, followed: Sighting | None) -> Look:
+    """One look, and while copies are in flight further ones until the next task takes over; the last of them."""
+    until = time.monotonic() + WATCH_SECONDS
+    while True:
+        look = look_after_lease(deployment, client, asked, followed)
+        followed = look.followed
+        if not look.copying or look.alerts or asked or time.monotonic() >= until:
+            return look
+        time.sleep(LOOK_SECONDS)
+
+
+def _is_due(at: object, seconds: float) -> bool:
+    """Whether so long has passed since; also where that is no time, or one of a clock that was ahead."""
+    try:
+        passed = (datetime.now(UTC) - datetime.fromisoformat(str(at))).total_seconds()
+    except (ValueError, TypeError):
+        return True
+    return not 0 <= passed < seconds
+
+
+def _raised(look: Look, before: Mapping[str, str]) -> dict[str, str]:
+    """The alerts that fail the task now, with the time."""
+    return {key: now_text() for key in look.alerts if _is_due(before.get(key), REMIND_SECONDS)}
+
+
+def read_report(deployment: Deployment, connection_id: str) -> dict[str, Any]:
+    """What the janitor wrote last; nothing where it has not, or where that cannot be read."""
+    folder = deployment.runs_root / json_files.JANITOR
+    try:
+        return json_files.read_json(folder, f"{file_name(connection_id)}.json")
+    except ArtifactError:
+        return {}
+
+
+def _swept_before(report: Mapping[str, Any]) -> tuple[list[dict[str, Any]], object]:
+    """The findings of the last sweep and its time; no time where they cannot be read, so that a sweep is due."""
+    try:
+        findings = [dict(found) for found in report.get("findings", ())]
+        for found in findings:
+            UnheldFinding.from_mapping(found)
+    except (KeyError, TypeError, ValueError) as unreadable:
+        log.warning("The findings of the last sweep cannot be read (%r): the cluster is swept again.", unreadable)
+        return [], None
+    return findings, report.get("swept_at")
+
+
+def _write_report(deployment: Deployment, connection_id: str, report: Mapping[str, Any]) -> None:
+    folder = deployment.runs_root / json_files.JANITOR
+    make_folder(folder)
+    json_files.write_json(folder, f"{file_name(connection_id)}.json", report)
+
+
+def _log(connection_id: str, report: Mapping[str, Any]) -> None:
+    for level, name in ((logging.ERROR, "alerts"), (logging.WARNING, "warnings"), (logging.INFO, "lines")):
+        for text in report[name]:
+            log.log(level, "%s: %s", connection_id, text)
+    for found in report["findings"]:
+        one = UnheldFinding.from_mapping(found)
+        log.warning("%s: %s | %s. %s", connection_id, one.id if one.can_be_cleaned else "-", one.text, one.remedy)
+    for one_id in report["cleaned"]:
+        log.info("%s: cleaned %s", connection_id, one_id)

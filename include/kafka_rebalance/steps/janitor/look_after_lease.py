@@ -1,0 +1,230 @@
+"""One look at a cluster's lease and lock: what a run left that is gone is put back. Decisions: `execution.janitor`."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
+from kafka_rebalance.errors import (
+    ArtifactError,
+    ClusterNotReadyError,
+    FormatVersionError,
+    LockLostError,
+    RebalanceError,
+    StorageError,
+)
+from kafka_rebalance.execution.janitor.follower_silence import Sighting, sighted
+from kafka_rebalance.execution.janitor.lease_custody import UNWATCHED_SECONDS, AirflowState, custody
+from kafka_rebalance.execution.throttle.in_force import set_now as throttle_now
+from kafka_rebalance.execution.throttle.lifted_by_others import lifted, lifted_text, wanted_for
+from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of, slowed_catch_up
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.same_airflow import is_same_airflow
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.janitor.sweep import Asked
+from kafka_rebalance.steps.run.run_lock import read_standing, this_airflow
+from kafka_rebalance.steps.run_folder import open_run_folder
+from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.steps.throttle.long_pause import waits_long
+from kafka_rebalance.steps.throttle.suspend_throttle import suspend
+from kafka_rebalance.steps.throttle.write_back import put_back
+from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+
+log = logging.getLogger(__name__)
+
+
+@dataclass
+class Look:
+    """What one look at a cluster's lease and lock found and did."""
+
+    cluster_id: str
+    copying: int = 0
+    lines: list[str] = field(default_factory=list)
+    warnings: list[str] = field(default_factory=list)
+    alerts: dict[str, str] = field(default_factory=dict)  # what stays the same about it -> its text
+    holder: str | None = None
+    followed: Sighting | None = None  # the signs of whoever follows the lease's run
+    not_broken: str | None = None  # why the lock that a person wanted broken is still there
+
+
+def look_after_lease(
+    deployment: Deployment,
+    client: KazooClient,
+    asked: Asked = Asked(),  # noqa: B008  an immutable value
+    followed: Sighting | None = None,
+) -> Look:
+    """Takes care of the cluster's lease, and of the lock of a run that is over. `followed`: of the last look."""
+    look = _look_after(deployment, client, asked, followed)
+    if asked.break_lock is not None and look.holder is not None:
+        why = [*look.lines, *look.alerts.values()][-1]
+        if not asked.breaks(*look.holder.split(" of ", 1)):
+            why = f"break_lock names {asked.break_lock!r}. Give the owner exactly as named here, if its run is over."
+        look.not_broken = f"The cluster is held by {look.holder}. The lock was not broken: {why}"
+        look.warnings.append(look.not_broken)
+    return look
+
+
+def _look_after(deployment: Deployment, client: KazooClient, asked: Asked, followed: Sighting | None) -> Look:
+    view = read_cluster_view(client, ())
+    kept = ClusterLease(deployment, client, view.cluster_id)
+    holder = cluster_lock.read(client)
+    look = Look(view.cluster_id, holder=holder.name if holder else None, followed=followed)
+    try:
+        lease = kept.read_open()
+    except (StorageError, FormatVersionError) as unreadable:
+        look.alerts["lease"] = f"{unreadable} The janitor touches nothing of this cluster's throttle and lock."
+        return look
+    except ArtifactError as unreadable:
+        if not _set_damaged_aside(kept, asked, look, holder, unreadable):
+            return look
+        lease = kept.read_open()  # an earlier one that can be read
+    if lease is not None and _is_elsewhere(kept, lease, asked):
+        look.lines.append(f"the throttle is held by run {lease.run} of another Airflow ({lease.owner}): left to it")
+    elif lease is None or _tend_lease(kept, lease, asked, look):
+        look.holder = _tend_lock(kept, asked, look)
+    return look
+
+
+def _set_damaged_aside(
+    kept: ClusterLease, asked: Asked, look: Look, holder: cluster_lock.LockOwner | None, why: ArtifactError
+) -> bool:
+    """A lease that nothing tells of any more stops nobody for good: whoever breaks the lock by name says that its run
+    is over, and where nobody holds the cluster no run goes on. Not while anything is in motion.
+    """
+    whole = read_cluster_view(kept.client)
+    if whole.reassignments is not None or whole.moving:
+        look.alerts["lease"] = f"{why} It is kept while a reassignment is in motion."
+        return False
+    if holder is not None and not asked.breaks(holder.run, holder.owner):
+        look.alerts["lease"] = (
+            f"{why} The janitor touches nothing of this cluster's throttle and lock. If run {holder.name} is over, "
+            f"start kafka_throttle_janitor with break_lock '{holder.name}': it sets the damaged lease aside and gives "
+            "the lock back, and lists what is left of the throttle to be ticked."
+        )
+        return False
+    taken = kept.set_damaged_aside()
+    look.warnings.append(
+        f"A lease that could not be read was set aside ({', '.join(taken)}): {why} Tick what is left of its throttle "
+        "in the findings of the next sweep."
+    )
+    return True
+
+
+def _is_elsewhere(kept: ClusterLease, lease: ThrottleLease, asked: Asked) -> bool:
+    """Whether another Airflow took it, which has the run's folder and its own janitor; unless a person says that the
+    run is over.
+    """
+    theirs = not is_same_airflow(lease.owner, this_airflow(kept.deployment)) and not kept.has_file(lease)
+    return theirs and not asked.breaks(lease.run, lease.owner)
+
+
+def _tend_lease(kept: ClusterLease, lease: ThrottleLease, asked: Asked, look: Look) -> bool:
+    """Whether nothing of the lease is left."""
+    client = kept.client
+    view = read_cluster_view(client, lease.topics)
+    copying = copying_of(lease, view)
+    # Whoever breaks its lock by name says that the run is over.
+    said = asked.breaks(lease.run, lease.owner)
+    standing = AirflowState.GONE if said else read_standing(kept.deployment, lease.run, lease.owner)
+    decided = custody(lease, standing, copying, _silent_seconds(kept.deployment, lease, look))
+    look.copying = len(copying)
+    look.lines.append(decided.state)
+    absent = absent_receivers(lease, view)
+    look.warnings += (*_slowed_catch_up(client, lease, view), *absent)
+    if decided.alert is not None:
+        look.alerts[f"{lease.run} {standing} {lease.handed_over_at}"] = " ".join((decided.alert, *absent))
+    if not decided.put_back:
+        if not copying and (waits := waits_long(kept.deployment, lease)) is not None:
+            look.alerts[f"{lease.run} waits"] = waits
+            _suspend(kept, lease, look)
+        if lease.suspended_at is not None:
+            return False  # nothing of it has to be in force
+        wanted = wanted_for(lease, copying & view.moving)  # what is over and catches up need not be listed
+        if found := lifted(wanted, lease.own_rates, read_configs(client, wanted)):
+            look.alerts[f"{lease.run} throttle lifted"] = f"Run {lease.run}: {lifted_text(found)}"
+        return False
+    try:
+        result = put_back(kept, lease)
+    except ClusterNotReadyError as migrated:
+        look.alerts[f"{lease.run} migrated"] = str(migrated)
+        return False
+    look.warnings += result.foreign
+    if not result.complete:
+        return False
+    look.lines.append(f"run {lease.run}: its throttle was put back")
+    return decided.release_lock
+
+
+def _slowed_catch_up(client: KazooClient, lease: ThrottleLease, view: ClusterView) -> tuple[str, ...]:
+    """By what is set now: the lists are those of the batch under way."""
+    if not slowed_catch_up(lease, view):
+        return ()
+    set_now: dict[str, dict[str, str]] = {}
+    for entity, key, value in throttle_now(lease.wanted, read_configs(client, lease.entities)):
+        set_now.setdefault(entity, {})[key] = value
+    return slowed_catch_up(replace(lease, wanted=set_now), view)
+
+
+def _suspend(kept: ClusterLease, lease: ThrottleLease, look: Look) -> None:
+    try:
+        if suspend(kept, lease):
+            look.lines.append(f"run {lease.run}: its throttle is put back until its next batch")
+    except ClusterNotReadyError as migrated:
+        look.alerts[f"{lease.run} migrated"] = str(migrated)
+
+
+def _tend_lock(kept: ClusterLease, asked: Asked, look: Look) -> str | None:
+    """Who holds the cluster afterwards. A lock is given back where its run is known to be over and nothing moves."""
+    client = kept.client
+    fence = cluster_lock.read_fence(client)  # before Airflow is asked: a run that is cleared goes on under a later one
+    holder = cluster_lock.read(client)
+    if holder is None:
+        if asked.break_lock is not None:
+            look.warnings.append("Nobody holds the cluster, so there is no lock to break.")
+        return None
+    by_name = asked.breaks(holder.run, holder.owner)
+    standing = read_standing(kept.deployment, holder.run, holder.owner)
+    if not (by_name or standing.is_ended):
+        look.lines.append(f"the cluster is held by {holder.name} ({standing})")
+        return holder.name
+    view = read_cluster_view(client)
+    if view.reassignments is not None or view.moving:
+        look.lines.append(f"the lock of {holder.name} is kept: a reassignment is in motion")
+        return holder.name
+    try:
+        cluster_lock.release(client, holder, fence=fence)
+    except LockLostError:
+        look.lines.append(f"the lock of {holder.name} is kept: somebody goes on with that run")
+        return holder.name
+    look.lines.append(f"the lock of {holder.name} was given back ({f'by {asked.by}' if by_name else standing})")
+    return None
+
+
+def _silent_seconds(deployment: Deployment, lease: ThrottleLease, look: Look) -> float:
+    """Since the run took its throttle, requested a batch, or looked at one."""
+    signs = (lease.taken_at, *_signs(deployment, lease))
+    look.followed = sighted(look.followed, signs, datetime.now(UTC), UNWATCHED_SECONDS)
+    return look.followed.silent_seconds
+
+
+def _signs(deployment: Deployment, lease: ThrottleLease) -> list[Any]:
+    """What the run's folder tells; nothing where it is gone or cannot be read."""
+    signs: list[Any] = []
+    try:
+        folder = open_run_folder(deployment, lease.run_folder)
+        noted = json_files.read_json_if_there(folder, json_files.BATCHES)
+        signs += [batch["created_at"] for batch in (noted or {}).get("batches", ())]
+        progress = json_files.read_json_if_there(folder, json_files.PROGRESS)
+        if progress is not None:
+            signs.append(progress["updated_at"])
+    except (RebalanceError, OSError, KeyError, TypeError) as unreadable:
+        log.warning("run %s: its folder does not tell when it was last followed (%s)", lease.run, unreadable)
+    return signs

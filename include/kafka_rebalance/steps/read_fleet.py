@@ -1,0 +1,186 @@
+"""What folders, ledger and leases tell of every cluster of the fleet, each cluster in a thread of its own.
+
+A folder that is slow or cannot be read is said so at its cluster, and hides no other.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import ArtifactError, RebalanceError, StorageError
+from kafka_rebalance.report.fleet import cluster_health as report
+from kafka_rebalance.report.fleet.cluster_health import Cluster, Janitor, Run
+from kafka_rebalance.report.fleet.trend import trends
+from kafka_rebalance.report.run_state import ACTIVE_STATES, RunState, run_facts, run_state
+from kafka_rebalance.steps.clusters import VERDICT
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.read_in_time import Reading, Reads
+from kafka_rebalance.steps.run_folder import RunFolder, file_name, newest_attempt, open_run_folder
+from kafka_rebalance.steps.throttle import lease_files
+from kafka_rebalance.steps.throttle.lease_files import StoredLease
+
+log = logging.getLogger(__name__)
+
+SKEW = "skew_"  # columns of the ledger's table `balance`
+
+
+@dataclass(frozen=True, slots=True)
+class RunToRead:
+    """A run as Airflow has it, and the folder that its state is read from."""
+
+    run: Run
+    folder: str | None
+    has_open_request: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterToRead:
+    """`checks` are the newest nightly runs, the newest first."""
+
+    connection_id: str
+    checks: tuple[str, ...]
+    runs: tuple[RunToRead, ...]
+
+
+_clusters: Reads[Cluster] = Reads()
+_leases: Reads[tuple[StoredLease, ...]] = Reads()
+
+
+def read_leases(deployment: Deployment, seconds: float, problems: list[str]) -> tuple[StoredLease, ...] | None:
+    """All throttle leases; None where they cannot be read in these seconds. Adds to `problems` what was not read."""
+    reading = _leases.ask("leases", lambda: lease_files.stored(deployment))
+    if why := _why_unread(deployment, reading, seconds):
+        problems.append(f"The throttle leases cannot be read: {why}")
+        return None
+    stored = reading.result()
+    problems += [f"The throttle lease {one.name} cannot be read: {one.problem}" for one in stored if one.lease is None]
+    return stored
+
+
+def read_clusters(
+    deployment: Deployment, clusters: Iterable[ClusterToRead], now: datetime, seconds: float
+) -> tuple[Cluster, ...]:
+    """What the folders of each tell, after no more than these seconds in all; else the problem in its place.
+
+    A read that has not ended since an earlier page is neither begun again nor waited for.
+    """
+    begun = [
+        (one, _clusters.ask(one.connection_id, lambda one=one: _read_cluster(deployment, one, now)))  # type: ignore[misc]
+        for one in clusters
+    ]
+    return tuple(
+        Cluster(one.connection_id, now, problems=(why,))
+        if (why := _why_unread(deployment, reading, seconds))
+        else reading.result()
+        for one, reading in begun
+    )
+
+
+def _why_unread(deployment: Deployment, reading: Reading[Any], seconds: float) -> str:
+    """Empty where it was read."""
+    if not reading.ended_within(seconds):
+        return (
+            f"Its folder below {deployment.runs_root} did not answer in time. Nothing of it is known here; look at "
+            "the storage that [kafka_rebalance] runs_url names, and reload the page."
+        )
+    failed = reading.exception()
+    if failed is None:
+        return ""
+    log.warning("The overview could not read a cluster", exc_info=failed)
+    return f"{type(failed).__name__}: {failed}"
+
+
+def _read_cluster(deployment: Deployment, cluster: ClusterToRead, now: datetime) -> Cluster:
+    name, problems = cluster.connection_id, list[str]()
+    newest = _newest_verdict(deployment, cluster, problems)
+    return Cluster(
+        name,
+        now,
+        check=None if newest is None else report.read_check(newest),
+        trends=trends(_observed(deployment, name, now, problems)),
+        runs=tuple(_run(deployment, run) for run in cluster.runs),
+        janitor=_janitor(deployment, name, problems),
+        problems=tuple(problems),
+    )
+
+
+def _newest_verdict(deployment: Deployment, cluster: ClusterToRead, problems: list[str]) -> dict[str, Any] | None:
+    """Of the newest check that has come to one."""
+    for check in cluster.checks:
+        run = deployment.runs_root / file_name(cluster.connection_id) / file_name(check)
+        try:
+            folder = newest_attempt(run)
+            verdict = None if folder is None else json_files.read_json_if_there(folder, VERDICT)
+            if verdict is not None:
+                return verdict
+        except (ArtifactError, OSError) as unreadable:
+            problems.append(f"The check of {check} cannot be read: {unreadable}")
+    return None
+
+
+def _observed(
+    deployment: Deployment, connection_id: str, now: datetime, problems: list[str]
+) -> list[tuple[datetime, str, float, float]]:
+    """(time, resource, skew, limit) of the ledger's table `balance`; a resource that was not known has no row."""
+    try:
+        found = ledger_rows.read(deployment, "balance", connection_id, report.NIGHTS, now=now)
+    except StorageError as unreadable:
+        problems.append(str(unreadable))
+        return []
+    if found.unreadable:
+        files = ", ".join(found.unreadable[:3])
+        problems.append(f"{len(found.unreadable)} files of the ledger cannot be read, so checks are missing: {files}")
+    return [
+        (row["observed_at"], column.removeprefix(SKEW), row[column], row["limit"])
+        for row in found.rows
+        for column in row
+        if column.startswith(SKEW) and row[column] is not None and row["limit"] is not None
+    ]
+
+
+def _run(deployment: Deployment, of: RunToRead) -> Run:
+    """With our own state of the run, out of its folder."""
+    try:
+        folder = open_run_folder(deployment, of.folder) if of.folder is not None else None
+        is_active = of.run.airflow_state in ACTIVE_STATES
+        state = read_run_state(folder, is_active=is_active, has_open_request=of.has_open_request)
+        return replace(of.run, state=state)
+    except (RebalanceError, OSError) as unreadable:
+        return replace(of.run, problem=f"its folder cannot be read: {unreadable}")
+
+
+def read_run_state(folder: RunFolder | None, *, is_active: bool, has_open_request: bool) -> RunState:
+    """As the run's page tells it; of the plan's files, which may be long, only what counts is read."""
+
+    def found(name: str, counts: bool = True) -> dict[str, Any] | None:
+        return None if folder is None or not counts else json_files.read_json_if_there(folder, name)
+
+    decision, verification = found(json_files.DECISION), found(json_files.VERIFICATION)
+    by_plan = decision is None and verification is None and not has_open_request
+    facts = run_facts(
+        snapshot=found(json_files.SNAPSHOT, by_plan),
+        proposals=found(json_files.PROPOSALS, by_plan),
+        segments=found(json_files.SEGMENTS, by_plan),
+        decision=decision,
+        batches=found(json_files.BATCHES),
+        verification=verification,
+        is_active=is_active,
+        has_open_request=has_open_request,
+    )
+    return run_state(facts)
+
+
+def _janitor(deployment: Deployment, connection_id: str, problems: list[str]) -> Janitor | None:
+    folder, name = deployment.runs_root / json_files.JANITOR, f"{file_name(connection_id)}.json"
+    try:
+        found = json_files.read_json_if_there(folder, name)
+        return None if found is None else report.read_janitor(found)
+    except (ArtifactError, OSError) as unreadable:
+        problems.append(f"The janitor's report cannot be read: {unreadable}")
+        return None

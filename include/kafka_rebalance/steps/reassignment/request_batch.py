@@ -1,0 +1,370 @@
+"""Requests the approved batches, one after the other. Where a run stands is read each time: from ZooKeeper, and
+from its notes of what it asked for.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.errors import ExecutionError, FormatVersionError, RefusedError, StoppedError
+from kafka_rebalance.execution.check.batch_wait import Wait
+from kafka_rebalance.execution.eta import predicted_seconds
+from kafka_rebalance.execution.follow.stalled_copies import begun_in
+from kafka_rebalance.execution.move_stage import Stage, stage_in
+from kafka_rebalance.execution.run_position import Position, check_position, position
+from kafka_rebalance.model.candidate import Batch, Move
+from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.model.finding import some
+from kafka_rebalance.model.partition import TopicPartition
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.reassignment import batch_notes
+from kafka_rebalance.steps.reassignment.batch_file import write_followed
+from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
+from kafka_rebalance.steps.reassignment.elect_preferred import elect_preferred, led_by_first, may_elect, most_at_once
+from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower, follow_for
+from kafka_rebalance.steps.reassignment.progress_notes import read_movement
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved, read_plan_view
+from kafka_rebalance.steps.run.asked_batches import asked_for, gone_through
+from kafka_rebalance.steps.run.checks_before_write import check_before_write, check_clock_for_window, pause_now
+from kafka_rebalance.steps.run.left_out_moves import read_left_out
+from kafka_rebalance.steps.run.run_lock import lock_owner
+from kafka_rebalance.steps.run.stop_requests import read_control
+from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.lease_files import rate_in_force
+from kafka_rebalance.steps.throttle.suspend_throttle import set_for_batch
+from kafka_rebalance.steps.throttle.throttle_in_force import check_throttle_in_force
+from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.writer import create_reassignment
+
+log = logging.getLogger(__name__)
+
+# A leader takes a replica that lags out of the ISR after replica.lag.time.max.ms, 10 s or 30 s: what states say of
+# partitions that nobody moves is never newer than that.
+STATES_SECONDS = 30.0
+
+
+@dataclass(frozen=True, slots=True)
+class Follow:
+    """A batch that is under way."""
+
+    plan: ApprovedPlan
+    batch: Batch
+
+    def to_arguments(self) -> dict[str, Any]:
+        """As a trigger's arguments: plain values."""
+        return {
+            "connection_id": self.plan.connection_id,
+            "run_folder": str(self.plan.folder),
+            "candidate": self.plan.candidate.name,
+            "batch": self.batch.number,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """In seconds: how often a batch is looked at (`quickest` while it is young or near its end, up to `slowest` in the
+    middle of a long copy), after how long without any movement it is given up, and how long a worker stays with it.
+    """
+
+    quickest: float
+    slowest: float
+    stall: float
+    stay: float
+
+
+def reassign(
+    inputs: StepInputs, decision: Mapping[str, Any], seen: BatchSeen | None, pace: Pace
+) -> Follow | Wait | None:
+    """What comes next: a batch to follow, or something to wait for; None where all batches are in place.
+
+    A batch that should end within `pace.stay` is followed by the worker itself for so long: the way to the triggerer
+    and back takes Airflow several seconds, in which nothing moves. `seen`: as in `Visit.advance`.
+    """
+    plan = read_approved(inputs.deployment, decision, inputs.run)  # and held against what was approved, once
+    connection = inputs.deployment.read_connection(plan.connection_id)
+    with open_client(connection.zookeeper) as client:
+        visit = Visit(inputs, client, connection, plan)
+        step = visit.advance(seen)
+        while isinstance(step, Follow) and (seen := _stay(connection, step, pace)) is not None:
+            step = visit.advance(seen)
+    if isinstance(step, Follow):
+        write_followed(step.plan.folder, step.plan.candidate, step.batch.number)
+    elif step is None:
+        log.info("All %d batches are in place", len(plan.candidate.batches))
+    else:
+        log.info("The next batch waits: %s", step.words)
+    return step
+
+
+def _stay(connection: ClusterConnection, step: Follow, pace: Pace) -> BatchSeen | None:
+    """What a trigger would have seen; None where one is to go on."""
+    plan, number = step.plan, step.batch.number
+    if predicted_seconds(step.batch.moves, rate_in_force(plan.folder)) > pace.stay:
+        return None
+    follower = BatchFollower(connection, plan.folder, plan.candidate, number, pace.stall)
+    return follow_for(follower, pace.stay, pace.quickest, pace.slowest, log)
+
+
+class Visit:
+    """What stays from batch to batch: what was approved, the way to the cluster, and who was in sync a moment ago."""
+
+    def __init__(
+        self, inputs: StepInputs, client: KazooClient, connection: ClusterConnection, plan: ApprovedPlan
+    ) -> None:
+        self.client, self.connection, self.plan = client, connection, plan
+        self.deployment, self.run = inputs.deployment, inputs.run
+        self.kept = ClusterLease(inputs.deployment, client, plan.snapshot["cluster_id"])
+        self._all_states: tuple[float, ClusterView] | None = None  # since when at the latest, and as they were
+        self._last = 0  # batch that was requested or found in flight
+
+    def advance(self, seen: BatchSeen | None = None) -> Follow | Wait | None:
+        """The next step; the next batch is requested here. `seen`: by who followed the last, maybe long ago.
+
+        Whatever was seen, ZooKeeper is read first: asking again, also from two workers at once, requests no batch
+        twice. Raises ExecutionError where the batch in flight does not go on, RefusedError where the controller dropped
+        it, StoppedError where people or their time limit want no further batch.
+        """
+        plan = replace(self.plan, left_out=read_left_out(self.plan.folder, self.plan.approved))
+        view, where = self._look(plan)
+        if seen is not None:
+            _heed(plan, view, where, seen)
+        check_position(where, view)
+        if where.in_flight is not None:
+            with suppress(FormatVersionError):  # what runs is followed to its end; nothing is written after it
+                batch_notes.note_done(plan, where.done)
+            log.info("Batch %d is under way; following it", where.in_flight.number)
+            self._last = where.in_flight.number
+            return Follow(plan, where.in_flight)
+        self._last = 0
+        batch_notes.note_done(plan, where.done)
+        self._elect(plan, view, where)
+        return None if where.next is None else self._request(plan, view, where, where.next)
+
+    def _look(self, plan: ApprovedPlan) -> tuple[ClusterView, Position]:
+        """The cluster now, and where the run stands in it.
+
+        Lists, requests and brokers are always read, and so are the states of the batch that has just ended and of the
+        one that comes; of a plan of many batches the other states only where they were not read for `STATES_SECONDS`,
+        or where a broker has come or gone since.
+        """
+        batches, now = plan.candidate.batches, time.monotonic()
+        if self._last and self._all_states is not None and now - self._all_states[0] < STATES_SECONDS:
+            fresh = {tp for b in batches if 0 <= b.number - self._last <= 1 for tp in _partitions(b)}
+            seen = self._all_states[1].partitions
+            view = read_plan_view(self.client, plan, {tp: one.state for tp, one in seen.items() if tp not in fresh})
+            where = _position(plan, view, self.client)
+            if view.brokers == self._all_states[1].brokers and _partitions(where.in_flight or where.next) <= fresh:
+                self._all_states = self._all_states[0], view
+                return view, where
+        view = read_plan_view(self.client, plan)
+        self._all_states = now, view
+        return view, _position(plan, view, self.client)
+
+    def _elect(self, plan: ApprovedPlan, view: ClusterView, where: Position) -> None:
+        """Elects preferred leaders of what this run has brought in place, before anything else is moved."""
+        ours = where.begun & set(where.done)
+        moves = [move for move in plan.candidate.moves if move.batch in ours and not move.is_election]
+        done = [move for move in moves if not led_by_first(view, move)]
+        if done:
+            self._elect_these(plan, where, done)
+
+    def _elect_these(self, plan: ApprovedPlan, where: Position, moves: Sequence[Move]) -> tuple[TopicPartition, ...]:
+        """Elects their preferred leaders; gives those that are not led by them yet."""
+        owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
+        allowed = may_elect(self.deployment, plan, lambda: cluster_lock.raise_held(self.client, owner))
+        try:
+            return elect_preferred(self.client, moves, most=most_at_once(plan), allowed=allowed)
+        except StoppedError as stopped:
+            raise _stopped(plan, where, str(stopped)) from stopped
+
+    def _request(self, plan: ApprovedPlan, view: ClusterView, where: Position, batch: Batch) -> Follow | Wait | None:
+        """Requests the batch, or says what it waits for."""
+        client = self.client
+        _check_not_stopped(plan, where, batch)
+        if not batch.elects:  # who was not elected keeps its list too
+            _check_not_refused(plan, batch, view)
+        now = datetime.now(UTC)
+        wait = _wait(plan, view, where, now)
+        if wait is not None:
+            return wait
+        closed = plan.window.closed_for(predicted_seconds(batch.moves, rate_in_force(plan.folder)), now)
+        if closed is not None:
+            raise _stopped(plan, where, f"Batch {batch.number} was not requested: {closed}.")
+        plan = check_before_write(self.deployment, client, self.connection, plan, view, where, requesting=batch.number)
+        where = _position(plan, view, client)
+        batch_notes.note_done(plan, where.done)
+        if where.next is None:
+            return None  # what was left has been left out
+        if where.next.number != batch.number:  # all of this one has: the next was not looked at
+            return self._request(plan, view, where, where.next)
+        batch = where.next
+        # First the fence, then what people ask and the throttle: who cancels, or begins to put that back, after this
+        # stops the request, and who has begun before is stopped by it.
+        owner = lock_owner(self.deployment, plan.candidate.digest, self.run)
+        fence = set_for_batch(self.kept, plan, owner, _partitions(batch))
+        check_clock_for_window(client, plan)
+        _check_not_stopped(plan, where, batch)
+        check_throttle_in_force(self.kept, plan, _partitions(batch))
+        if batch.elects:
+            batch_notes.note_going_on(plan)
+            batch_notes.note_requesting(plan, batch, fence)
+            left = self._elect_these(plan, where, batch.moves)
+            batch_notes.note_batch(plan, batch, BatchState.DONE, not_elected=[str(tp) for tp in left])
+            return self.advance()
+        log.info(
+            "Batch %d of %d: requesting %d partitions, %d bytes to copy",
+            batch.number,
+            len(plan.candidate.batches),
+            len(batch.moves),
+            sum(move.bytes_to_copy for move in batch.moves),
+        )
+        batch_notes.note_going_on(plan)
+        batch_notes.note_requesting(plan, batch, fence)
+        create_reassignment(client, batch, plan.candidate.digest, view.brokers, view=view, fence=fence)
+        batch_notes.note_batch(plan, batch, BatchState.REQUESTED)
+        self._last = batch.number
+        return Follow(plan, batch)
+
+
+def _position(plan: ApprovedPlan, view: ClusterView, client: KazooClient) -> Position:
+    return position(plan.candidate.batches, view, asked_for(plan.folder, client), gone_through(plan.folder))
+
+
+def _partitions(batch: Batch | None) -> set[TopicPartition]:
+    return {move.topic_partition for move in batch.moves} if batch is not None else set()
+
+
+def _heed(plan: ApprovedPlan, view: ClusterView, where: Position, seen: BatchSeen) -> None:
+    """Raises what was seen, if ZooKeeper still shows it; what is of another batch than the one the run stands at is of
+    the past.
+    """
+    at, state, message = where.in_flight or where.next, seen.state, seen.message
+    if state in (BatchState.READY, BatchState.DONE, BatchState.UNREADABLE):
+        return  # ZooKeeper could be read just now, and says itself what is done
+    # Whoever follows a batch gives a stall up while it runs, and everything else when nothing of it runs any more.
+    if at is None or at.number != seen.batch or (where.in_flight is None) == (state == BatchState.STALLED):
+        log.warning("Batch %s was seen as %s, which it is no longer; going on from ZooKeeper", seen.batch, state)
+        return
+    if state == BatchState.REFUSED:
+        _note_refused(plan, at, view, message)
+        raise RefusedError(message)
+    if state == BatchState.TAKEN_BACK:
+        batch_notes.note_batch(plan, at, BatchState.TAKEN_BACK, why=message)
+        raise RefusedError(f"{message} {_NOT_AGAIN}")
+    if state == BatchState.CANCELLED:
+        batch_notes.note_batch(plan, at, BatchState.CANCELLED)
+        raise _stopped(plan, where, message)
+    batch_notes.note_batch(plan, at, state)
+    raise ExecutionError(message)
+
+
+_NOT_AGAIN = "It is not requested again under this approval: that is for whoever cancelled it, and for you, to settle."
+
+
+def _note_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView, why: str) -> None:
+    epoch = view.controller.epoch if view.controller else None
+    batch_notes.note_batch(plan, batch, BatchState.REFUSED, why=why, controller_epoch=epoch)
+
+
+def _check_not_stopped(plan: ApprovedPlan, where: Position, batch: Batch) -> None:
+    control = read_control(plan.folder)
+    if control.cancelled is not None and batch_notes.read_batch_note(plan, batch.number):
+        batch_notes.note_batch(plan, batch, BatchState.CANCELLED)
+    if control.stop_after_batch is not None:
+        raise _stopped(plan, where, f"No further batch was requested, as {control.stop_after_batch} asked.")
+
+
+def _stopped(plan: ApprovedPlan, where: Position, why: str) -> StoppedError:
+    """Noted, and as an error that says what is done and what is not."""
+    batch_notes.note_stop(plan, why)
+    done = sum(len(b.moves) for b in plan.candidate.batches if b.number in where.done)
+    left = len(plan.candidate.moves) - done
+    return StoppedError(
+        f"{why} {len(where.done)} of {len(plan.candidate.batches)} batches ({done} partitions) are in place, {left} "
+        "partitions are not; verification.json names them. The throttle is put back. To go on under the same "
+        "approval, take away what stopped it (where people asked, control.json and cancelled.json of the run's "
+        "folder), then clear hold_throttle with what follows it."
+    )
+
+
+def _check_not_refused(plan: ApprovedPlan, batch: Batch, view: ClusterView) -> None:
+    """Raises RefusedError where this batch was requested and the controller dropped it, unless another has taken over.
+
+    A controller answers the same request the same way; a new one reads everything anew.
+    """
+    note = batch_notes.read_batch_note(plan, batch.number)
+    _check_not_taken_back(plan, batch, view, note)
+    # What is gone or was moved since was not dropped: `check_before_write` says what is to become of it.
+    dropped = [move for move in batch.moves if _is_as_before(view, move)]
+    if not dropped:
+        return
+    if note.get("state") == BatchState.REQUESTED:
+        # Requested, and there is no trace of it: nobody was there to see it dropped.
+        named = ", ".join(str(move.topic_partition) for move in dropped[:10])
+        why = (
+            f"{len(dropped)} partitions of batch {batch.number} left /admin/reassign_partitions with their "
+            f"replicas unchanged: the controller did not take them up ({named}). Its log says why (KafkaController)."
+        )
+        _note_refused(plan, batch, view, why)
+    elif note.get("state") == BatchState.REFUSED:
+        epoch = view.controller.epoch if view.controller else None
+        if epoch is not None and epoch != note.get("controller_epoch"):
+            log.info("Batch %d was refused by an earlier controller; asking the one of epoch %d", batch.number, epoch)
+            return
+        why = str(note.get("why"))
+    else:
+        return
+    raise RefusedError(
+        f"{why} It was not requested again: the same controller would drop it again. Start a new Dag run to plan from "
+        "the current cluster, or clear this task after another controller was elected."
+    )
+
+
+def _check_not_taken_back(plan: ApprovedPlan, batch: Batch, view: ClusterView, note: Mapping[str, Any]) -> None:
+    """Raises RefusedError where somebody else cancelled this batch in mid-copy: whoever did so wanted it to stop.
+
+    Noted by who has followed it; where nobody was there, by what they have seen under way before.
+    """
+    stages = {move.topic_partition: stage_in(move, view) for move in batch.moves}
+    state, why = note.get("state"), str(note.get("why"))
+    if state == BatchState.REQUESTED:
+        begun = begun_in(read_movement(plan.folder, batch.number))
+        back = [tp for tp, one in stages.items() if one is Stage.TAKEN_BACK or (one is Stage.UNTOUCHED and tp in begun)]
+        if not back:
+            return
+        why = (
+            f"Somebody else cancelled batch {batch.number} while it was under way: {len(back)} of its partitions have "
+            f"their original replicas again ({some(back)}). What was copied is thrown away. Find out who cancelled it "
+            "and why, then start a new Dag run."
+        )
+        batch_notes.note_batch(plan, batch, BatchState.TAKEN_BACK, why=why)
+    elif state != BatchState.TAKEN_BACK or not {Stage.UNTOUCHED, Stage.TAKEN_BACK} & set(stages.values()):
+        return
+    raise RefusedError(f"{why} {_NOT_AGAIN}")
+
+
+def _is_as_before(view: ClusterView, move: Move) -> bool:
+    partition = view.partitions.get(move.topic_partition)
+    return partition is not None and partition.replicas == move.before
+
+
+def _wait(plan: ApprovedPlan, view: ClusterView, where: Position, now: datetime) -> Wait | None:
+    """What to wait for, while the window is open."""
+    window = plan.window
+    not_before = window.waits_until(now)
+    if not_before is not None:
+        return Wait(plan.connection_id, str(plan.folder), not_before=not_before, until=window.finish_by)
+    if window.closed_for(0.0, now) is not None:
+        return None
+    pause = pause_now(plan, view, where)
+    return Wait(plan.connection_id, str(plan.folder), pause, until=window.finish_by) if pause else None

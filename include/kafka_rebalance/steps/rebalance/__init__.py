@@ -1,0 +1,1 @@
+"""The Dag kafka_rebalance, from its snapshot to its record."""

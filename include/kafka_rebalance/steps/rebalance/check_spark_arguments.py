@@ -1,0 +1,30 @@
+"""Before Spark plans: what it is given, which XComs name, must be files of this very run."""
+
+from __future__ import annotations
+
+import itertools
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.folder_owner import read_folder_owner
+from kafka_rebalance.steps.inputs import SparkArguments, StepInputs
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.run import running_rebalance
+from kafka_rebalance.steps.run_folder import check_submitted, open_own_folder
+
+
+def check_spark_arguments(inputs: StepInputs, submit: SparkArguments) -> None:
+    """Before `plan`: what is being executed is not planned again, and nothing of another run is submitted.
+
+    Checked is what Spark gets, whatever XCom says by now: the zip is code that it runs.
+    """
+    given = dict(itertools.pairwise(submit.application_args))
+    folder = open_own_folder(inputs.deployment, given["--out"], inputs.run, given["--expect-nonce"])
+    wanted = {
+        "--snapshot": f"{folder}/{json_files.SNAPSHOT_FOLDER}",
+        "--settings": f"{folder}/{json_files.SETTINGS}",
+        "--metrics": str(ledger_rows.folder_of(inputs.deployment, "metrics", read_folder_owner(folder).connection_id)),
+        "--expect-run": f"{inputs.run.dag_id}/{inputs.run.run_id}",
+    }
+    same = all(given[name] == value for name, value in wanted.items())
+    check_submitted(same and submit.py_files == f"{folder}/{json_files.PACKAGE_ZIP}")
+    running_rebalance.check_not_begun(folder)

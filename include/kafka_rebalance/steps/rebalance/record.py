@@ -1,0 +1,78 @@
+"""What was promised and what became of it, as a row of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import ArtifactError, StorageError, VerificationError
+from kafka_rebalance.execution.eta import with_controller
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.rebalance import render_report
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, decider, read_approved
+
+
+def record(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
+    """Predicted against actual, as a row of the ledger; returned with the approver's name, of which that has the id.
+
+    Raises where the run was not verified: it is the last task.
+    """
+    plan = read_approved(inputs.deployment, decision, inputs.run)
+    row = outcome_row(plan, inputs.run.run_id)
+    ledger_rows.append(inputs.deployment, "outcomes", plan.connection_id, inputs.run.run_id, datetime.now(UTC), [row])
+    render_report.write_report(plan.folder)
+    if not row["verified"]:
+        raise VerificationError(
+            "The run did not reach the approved end, see verification.json. The ledger has it as not verified."
+        )
+    return row | {"approver": decider(plan.decision)}
+
+
+def outcome_row(plan: ApprovedPlan, run_id: str) -> dict[str, Any]:
+    """What was promised, and what the run's files say became of it."""
+    verified = so_far(plan, json_files.VERIFICATION).get("passed", False)
+    batches = so_far(plan, json_files.BATCHES).get("batches", [])
+    done = [batch for batch in batches if batch["state"] == "done"]
+    copied = [(batch, batch.get("measured_bytes")) for batch in done]
+    seconds = None
+    if done:
+        begun = min(datetime.fromisoformat(batch["created_at"]) for batch in batches)
+        ended = max(datetime.fromisoformat(batch["finished_at"]) for batch in done)
+        seconds = (ended - begun).total_seconds()
+    return {
+        "run_id": run_id,
+        "candidate": plan.candidate.name,
+        "digest": plan.candidate.digest,
+        "approved_by": plan.decision["approved_by"]["id"],
+        "verified": bool(verified),
+        "predicted_bytes": sum(move.bytes_to_copy for move in plan.candidate.moves),
+        "copied_bytes": sum(batch["bytes"] if measured is None else measured for batch, measured in copied),
+        "unmeasured_bytes": sum(batch["bytes"] for batch, measured in copied if measured is None),
+        "predicted_seconds": _predicted_seconds(plan),
+        "actual_seconds": seconds,
+        "partitions": len(plan.candidate.moves),
+        "batches": len(plan.candidate.batches),
+        "throttle_bytes_per_second": plan.throttle_bytes_per_second,
+    }
+
+
+def _predicted_seconds(plan: ApprovedPlan) -> float | None:
+    """At the throttle that was approved, which the approver may have changed, with what each batch takes besides."""
+    planned = plan.candidate.summary.get("makespan_seconds")
+    rate = plan.snapshot["settings"]["throttle_bytes_per_second"]
+    if planned is None:
+        return None
+    return with_controller(float(planned) * rate / plan.throttle_bytes_per_second, len(plan.candidate.batches))
+
+
+def so_far(plan: ApprovedPlan, name: str) -> dict[str, Any]:
+    """A file that a task before may not have come to write. Raises StorageError where that cannot be told."""
+    try:
+        return json_files.read_json(plan.folder, name)
+    except StorageError:
+        raise
+    except ArtifactError:
+        return {}

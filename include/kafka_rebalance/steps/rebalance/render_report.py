@@ -1,0 +1,121 @@
+"""The report of a run and the files beside it, and the rows of the ledger about what is proposed."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.storage import make_folder, write_whole
+from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.execution.approval_rules import OFFERED
+from kafka_rebalance.planning.tables.result_tables import read_candidate
+from kafka_rebalance.report.candidate.csv_files import brokers_csv, brokers_file, moves_file
+from kafka_rebalance.report.candidate.kafka_json_files import reassignment_files
+from kafka_rebalance.report.page import render_file
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.ledger import ledger_rows, write_estimate
+from kafka_rebalance.steps.rebalance import last_rejection
+from kafka_rebalance.steps.rebalance.plan_tables import read_move_table, read_tables, write_page_tables
+from kafka_rebalance.steps.rebalance.read_report import read_report
+from kafka_rebalance.steps.run import snapshot_audit
+from kafka_rebalance.steps.run_folder import RunFolder, open_own_folder
+from kafka_rebalance.steps.throttle import run_rates
+
+log = logging.getLogger(__name__)
+
+
+def render_report(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
+    """report.html, every candidate in Kafka's JSON and as CSV, and the plan's rows of the ledger."""
+    folder = open_own_folder(inputs.deployment, run_folder, inputs.run)
+    write_reassignments(folder)
+    found_by_plan = run_rates.measured(folder)
+    snapshot_audit.write_audit(folder, found_by_plan.written)
+    proposals = json_files.read_json(folder, json_files.PROPOSALS)
+    written = json_files.read_json(folder, json_files.SNAPSHOT)
+    connection_id = written["connection_id"]
+    write_estimate.write_estimate(inputs.deployment, folder, connection_id, inputs.run.run_id, datetime.now(UTC))
+    last_rejection.write_rejection(inputs.deployment, folder, connection_id, inputs.run.run_id, datetime.now(UTC))
+    offered = [c["name"] for c in proposals["candidates"] if c["status"] in OFFERED]
+    run_rates.write_rates(
+        folder,
+        offered,
+        inputs.deployment.read_connection(connection_id),
+        inputs.deployment.read_policy(connection_id),
+        found_by_plan,
+    )
+    write_report(folder)
+    write_tables(folder)
+    ledger_rows.append(
+        inputs.deployment,
+        "plans",
+        connection_id,
+        inputs.run.run_id,
+        datetime.fromisoformat(written["observed_at"]),
+        [_plan_row(candidate, proposals, inputs.run.run_id) for candidate in proposals["candidates"]],
+    )
+    return {
+        "recommended": proposals["recommended"],
+        "candidates": {
+            c["name"]: {"moved_bytes": c["moved_bytes"], "digest": c["digest"][:8], "status": c["status"]}
+            for c in proposals["candidates"]
+        },
+    }
+
+
+def _plan_row(candidate: Mapping[str, Any], proposals: Mapping[str, Any], run_id: str) -> dict[str, Any]:
+    row = {
+        key: candidate.get(key)
+        for key in (
+            "digest",
+            "status",
+            "moved_bytes",
+            "moved_bytes_bound",
+            "moved_replicas",
+            "leader_changes",
+            "makespan_seconds",
+        )
+    }
+    disk = {phase: candidate["scores"][phase].get("disk", {}).get("max_over_mean") for phase in ("before", "after")}
+    return {
+        **row,
+        "run_id": run_id,
+        "candidate": candidate["name"],
+        "recommended": candidate["name"] == proposals["recommended"],
+        "disk_max_over_mean_before": disk["before"],
+        "disk_max_over_mean_after": disk["after"],
+    }
+
+
+def write_report(folder: RunFolder) -> None:
+    """`report.html`: opens without Airflow."""
+    write_whole(folder / json_files.REPORT, render_file(read_report(folder)).encode())
+
+
+def write_last_report(folder: RunFolder) -> None:
+    """`report.html` of a run that ends here. It is for people: where it cannot be written the end stays the same."""
+    try:
+        write_report(folder)
+    except (RebalanceError, OSError) as failed:
+        log.warning("%s stays as it was: %s", folder / json_files.REPORT, failed)
+
+
+def write_tables(folder: RunFolder) -> None:
+    """Of every candidate all moves and all brokers as CSV beside `report.html`, and what the run's page says of it."""
+    proposals = json_files.read_json(folder, json_files.PROPOSALS)
+    for name in (candidate["name"] for candidate in proposals["candidates"]):
+        brokers, moves = read_tables(folder, proposals, name).brokers, read_move_table(folder, proposals, name)
+        write_whole(folder / brokers_file(name), brokers_csv(brokers).encode())
+        write_whole(folder / moves_file(name), "".join(moves.csv()).encode())
+    write_page_tables(folder, proposals)
+
+
+def write_reassignments(folder: RunFolder) -> None:
+    """Every candidate that moves something, and its way back, as files for kafka-reassign-partitions."""
+    make_folder(folder / json_files.REASSIGNMENTS)
+    for candidate in json_files.read_json(folder, json_files.PROPOSALS)["candidates"]:
+        name = candidate["name"]
+        for file, content in reassignment_files(name, read_candidate(folder, name).moves).items():
+            write_whole(folder / json_files.REASSIGNMENTS / file, content)

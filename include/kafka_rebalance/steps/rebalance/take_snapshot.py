@@ -1,0 +1,122 @@
+"""The first task: what the params ask for, and the cluster as it is, in files that all later tasks work from."""
+
+from __future__ import annotations
+
+import logging
+import platform
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import Any
+
+import kafka_rebalance
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.controller import controller_document
+from kafka_rebalance.execution.check.automatic_elections import automatic_elections
+from kafka_rebalance.execution.check.cluster_ready import refuse
+from kafka_rebalance.execution.check.cruise_control import cruise_control
+from kafka_rebalance.execution.throttle.auto_rate import AUTO
+from kafka_rebalance.execution.time_window import read_window
+from kafka_rebalance.model.settings import OFFER, Settings
+from kafka_rebalance.planning.planner import prepare
+from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
+from kafka_rebalance.spark import package_zip
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.rebalance import pasted_plan
+from kafka_rebalance.steps.run import running_rebalance
+from kafka_rebalance.steps.run.cluster_snapshot import metric_rows, read_snapshot
+from kafka_rebalance.steps.run.requester import ASKED_IN, REQUESTER, is_way_back, read_requester
+from kafka_rebalance.steps.run_folder import create_run_folder
+from kafka_rebalance.steps.throttle import run_rates
+
+log = logging.getLogger(__name__)
+
+PARAMS_OUTSIDE_SETTINGS = (
+    "kafka_conn_id",
+    "internal_topics",
+    "reason",
+    "plan",
+    "plan_path",
+    "topics_to_move",
+    "not_before",
+    "finish_by",
+    ASKED_IN,
+)
+
+
+def take_snapshot(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
+    """Reads params, policy and cluster once; everything later works from the files this writes."""
+    connection_id = params["kafka_conn_id"]
+    given = {key: value for key, value in params.items() if key not in PARAMS_OUTSIDE_SETTINGS and value is not None}
+    auto = given.get("throttle_bytes_per_second") == AUTO
+    if auto:  # told once there is a plan; planned with the policy's highest, so that no copy is expected to last longer
+        del given["throttle_bytes_per_second"]
+    topics = pasted_plan.given_topics(params)
+    given |= {"plan": pasted_plan.given_plan(inputs.deployment, params)} | (
+        {} if topics is None else {"topics_in": list(topics)}
+    )
+    asked = Settings.from_mapping(given)
+    window = read_window(params)
+    requester = read_requester(inputs.deployment, inputs.run)
+    policy = inputs.deployment.read_policy(connection_id)
+    connection = inputs.deployment.read_connection(connection_id)
+    running_rebalance.check_plans_nothing_meanwhile(inputs.deployment, connection, inputs.run)
+    folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
+    inputs.tell("run_folder", str(folder))
+    inputs.tell("nonce", nonce)
+    internal = bool(params.get("internal_topics"))
+    taken = read_snapshot(connection, asked, internal_topics=internal)
+    if auto:
+        run_rates.check_network_known(connection, sorted(taken.view.brokers))
+    if policy is not None and not policy.beside_cruise_control:
+        refuse(cruise_control({tp.topic for tp in taken.view.partitions}, taken.configs["brokers"]))
+    if policy is None:
+        log.warning(
+            "There is no policy file for %s: the cluster is read-only, a plan is made and nothing is written",
+            connection_id,
+        )
+        settings = asked
+    else:
+        settings = policy.tighten(asked, cluster_bytes=taken.cluster_bytes, internal_topics=internal)
+    if is_way_back(inputs.run):  # it mostly ends less even, and must be there when it is needed
+        settings = replace(settings, less_even_plan=OFFER)
+    observed_at = datetime.now(UTC)
+    tables_digest = write_snapshot(folder / json_files.SNAPSHOT_FOLDER, taken.brokers, taken.partitions)
+    json_files.write_json(
+        folder / json_files.SNAPSHOT_FOLDER, "configs.json", taken.configs, source_digest=tables_digest
+    )
+    prepare(folder / json_files.SNAPSHOT_FOLDER, settings)  # what no plan can satisfy fails here, not in Spark
+    json_files.write_json(folder, json_files.SETTINGS, settings.to_mapping())
+    json_files.write_json(
+        folder,
+        json_files.SNAPSHOT,
+        {
+            "connection_id": connection_id,
+            "cluster_id": taken.view.cluster_id,
+            "controller": controller_document(taken.view, taken.controller),
+            "automatic_elections": automatic_elections(taken.configs["brokers"]),
+            "observed_at": observed_at.isoformat(timespec="seconds"),
+            "dag_id": inputs.run.dag_id,
+            "run_id": inputs.run.run_id,
+            "requested_by": inputs.run.started_by,
+            REQUESTER: {"automatic": requester.automatic, "plan_by": requester.plan_by},
+            "reason": params.get("reason") or "",
+            "window": window.to_mapping(),
+            "settings": settings.to_mapping(),
+            "throttle": AUTO if auto else None,
+            "policy": policy.to_mapping() if policy else None,
+            "policy_digest": policy.digest if policy else None,
+            "snapshot_digest": tables_digest,
+            "brokers": len(taken.brokers),
+            "partitions": len(taken.partitions),
+            "cluster_bytes": taken.cluster_bytes,
+            "versions": {"kafka_rebalance": kafka_rebalance.__version__, "python": platform.python_version()},
+            "nonce": nonce,
+        },
+        source_digest=tables_digest,
+    )
+    package_zip.build_package_zip(folder / json_files.PACKAGE_ZIP)
+    ledger_rows.append(inputs.deployment, "metrics", connection_id, inputs.run.run_id, observed_at, metric_rows(taken))
+    inputs.tell("metrics", str(ledger_rows.folder_of(inputs.deployment, "metrics", connection_id)))
+    return {"brokers": len(taken.brokers), "partitions": len(taken.partitions), "cluster_bytes": taken.cluster_bytes}

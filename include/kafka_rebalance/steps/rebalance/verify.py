@@ -1,0 +1,91 @@
+"""Whether the cluster is as it was approved: every check, in verification.json."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.errors import (
+    FrozenError,
+    LockHeldError,
+    NotInSyncError,
+    StoppedError,
+    VerificationError,
+    WriteError,
+)
+from kafka_rebalance.steps.deployment import Deployment
+from kafka_rebalance.steps.inputs import RunName, StepInputs
+from kafka_rebalance.steps.reassignment import batch_notes
+from kafka_rebalance.steps.rebalance.elect_leaders import elect
+from kafka_rebalance.steps.rebalance.record import so_far
+from kafka_rebalance.steps.run.approved_plan import ApprovedPlan, read_approved, read_plan_view
+from kafka_rebalance.steps.run.left_out_moves import check_left_out
+from kafka_rebalance.steps.run.segment_configs_now import check_segment_settings
+from kafka_rebalance.steps.settled_checks import write_checks
+from kafka_rebalance.steps.throttle import throttle_in_force
+from kafka_rebalance.verification.check_result import only_behind, summarise
+from kafka_rebalance.verification.emptied_brokers import check_emptied
+from kafka_rebalance.verification.preferred_leaders import check_leaders
+from kafka_rebalance.verification.replicas_in_place import check_not_deleted, check_placement, check_same_topics
+from kafka_rebalance.zookeeper.client import open_client, read_children
+from kafka_rebalance.zookeeper.reader import read_assignments
+from kafka_rebalance.zookeeper.znodes import paths
+
+log = logging.getLogger(__name__)
+
+
+def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
+    """Holds the cluster against what was approved; verification.json has every check. Raises where one failed:
+    NotInSyncError, which is worth a retry, where that is only since a broker is away or catching up at this moment.
+    """
+    plan = read_approved(inputs.deployment, decision, inputs.run)
+    connection = inputs.deployment.read_connection(plan.connection_id)
+    with open_client(connection.zookeeper) as client:
+        if so_far(plan, json_files.VERIFICATION).get("again"):
+            _elect_who_is_back(inputs.deployment, client, plan, inputs.run)
+        view = read_plan_view(client, plan)
+        checks = (
+            *check_placement(plan.candidate.moves, view),
+            *check_same_topics(plan.candidate.moves, view, plan.tables.baseline.topics),
+            *check_not_deleted(plan.candidate.moves, view),
+            *check_leaders(plan.candidate.moves, view),
+            *check_emptied(
+                plan.to_be_empty,
+                read_assignments(client, read_children(client, paths.TOPICS)),
+                plan.snapshot["settings"]["topics_in"],
+            ),
+            *check_left_out(plan.left_out),
+            *throttle_in_force.check_put_back(client, plan),
+            *check_segment_settings(client, connection, plan),
+        )
+    held_back = batch_notes.not_moved(plan, view)
+    again = not held_back and only_behind(summarise(checks))
+    summary = write_checks(plan.folder, checks, plan.candidate.digest, not_moved=held_back, again=again)
+    if not summary.passed:
+        stopped = ""
+        if held_back:
+            stopped = f"{len(held_back['partitions'])} approved partitions were not moved: {held_back['why']} "
+        text = f"{stopped}{summary.failure()} No more was moved. See the run's report."
+        raise NotInSyncError(text) if again else VerificationError(text)
+    return {"checks": len(checks), "warnings": len(summary.warnings)}
+
+
+def _elect_who_is_back(deployment: Deployment, client: KazooClient, plan: ApprovedPlan, started: RunName) -> None:
+    """The leaders of a broker that was away at the last verification: no task before this one runs again."""
+    try:
+        elect(deployment, client, plan, started)
+    except (FrozenError, LockHeldError, StoppedError, WriteError) as held:
+        log.warning("No leader was elected before verifying again: %s", held)
+
+
+def check_verified(inputs: StepInputs) -> None:
+    """Raises VerificationError where Airflow has skipped `verify`: somebody has marked the run, or a task before it."""
+    if inputs.deployment.other_runs.is_skipped(inputs.run.dag_id, inputs.run.run_id, "verify"):
+        raise VerificationError(
+            "The run was ended by hand, so whether the approved end was reached was not verified. Its throttle is put "
+            "back by release_throttle or the janitor. To go on, clear hold_throttle with what follows it."
+        )

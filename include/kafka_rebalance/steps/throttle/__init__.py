@@ -1,0 +1,1 @@
+"""The throttle of a cluster: taken, changed, suspended, put back."""

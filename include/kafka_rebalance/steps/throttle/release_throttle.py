@@ -1,0 +1,75 @@
+"""The end of a run's throttle: what was there is put back, and the cluster's lock given back. While copies are in
+flight both stay, and the janitor has them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import replace
+from typing import Any
+
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
+from kafka_rebalance.errors import LockLostError, ThrottleError
+from kafka_rebalance.execution.throttle.put_back import Release
+from kafka_rebalance.steps.clock import now_text
+from kafka_rebalance.steps.inputs import StepInputs
+from kafka_rebalance.steps.run.approved_plan import read_approved
+from kafka_rebalance.steps.run.run_lock import forget_lock, lock_owner
+from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.throttle_in_force import check_nothing_of_ours
+from kafka_rebalance.steps.throttle.write_back import ATTEMPTS, put_back, taken_again
+from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper.client import open_client
+
+
+def release_throttle(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
+    """Puts back what was there for everything no longer in motion, then gives the lock back.
+
+    Raises ThrottleError while copies are in flight: their throttle and the lock stay, since an unthrottled copy can
+    take a broker's clients down. The janitor has the lease from then on, and this task may be repeated.
+    """
+    deployment = inputs.deployment
+    plan = read_approved(deployment, decision, inputs.run)
+    owner = lock_owner(deployment, plan.candidate.digest, inputs.run)
+    with open_client(deployment.read_connection(plan.connection_id).zookeeper) as client:
+        kept = ClusterLease(deployment, client, plan.snapshot["cluster_id"])
+        lease = kept.read_own(owner)
+        result = Release({}, (), ())
+        if lease is not None:
+            result = put_back(kept, lease)
+        if lease is not None and not result.complete:
+            _hand_over(kept, owner, lease.taken_under)
+            shown = "; ".join(result.kept[:10])
+            raise ThrottleError(
+                f"Copies are still in flight, so {len(result.kept)} throttle settings stay: {shown}. Everything else "
+                "was put back, and the lock is kept. Nobody follows these copies: kafka_throttle_janitor takes their "
+                "throttle off when the last one is in sync, and so does this task when it is repeated."
+            )
+        # Before the lease: a run that takes both again does so under a later one.
+        fence = cluster_lock.read_fence(client)
+        if kept.read_own(owner) is not None:
+            raise taken_again(owner.run, "was put back")
+        if kept.read() is None:
+            check_nothing_of_ours(client, plan, "The lock is kept.")
+        cluster_lock.release(client, owner, fence=fence)
+    forget_lock(deployment, plan.connection_id, owner)
+    return {"put_back": sum(map(len, result.changes.values())), "left_alone": list(result.foreign)}
+
+
+def _hand_over(kept: ClusterLease, owner: cluster_lock.LockOwner, taken_under: str) -> None:
+    """Notes in the lease that the janitor has it, once; not in one that the run has taken again since."""
+
+    def unnoted() -> ThrottleLease | None:
+        lease = kept.read_own(owner)
+        is_ours = lease is not None and lease.taken_under == taken_under and lease.handed_over_at is None
+        return lease if is_ours else None
+
+    for _ in range(ATTEMPTS):
+        if unnoted() is None:
+            return
+        fence = cluster_lock.raise_fence(kept.client)
+        lease = unnoted()
+        if lease is not None:
+            with suppress(LockLostError):  # somebody changes it at this moment: it is read anew
+                kept.write(replace(lease, handed_over_at=now_text(), generation=fence.generation), fence)

@@ -1,0 +1,122 @@
+"""The throttle put back to what was there before it, and its lease closed. The decisions are in
+`execution.throttle.put_back`.
+"""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
+from kafka_rebalance.errors import ClusterNotReadyError, ConfigChangedError, LockLostError, ThrottleError
+from kafka_rebalance.execution.throttle.put_back import Release
+from kafka_rebalance.execution.throttle.put_back import release as decide_release
+from kafka_rebalance.execution.throttle.still_copying import absent_receivers, copying_of
+from kafka_rebalance.model.finding import some
+from kafka_rebalance.steps.clock import now_text
+from kafka_rebalance.steps.throttle import lease_files
+from kafka_rebalance.steps.throttle.cluster_lease import ClusterLease
+from kafka_rebalance.steps.throttle.entity_configs import read_configs
+from kafka_rebalance.zookeeper import cluster_lock
+from kafka_rebalance.zookeeper.config_writes import merge_config
+from kafka_rebalance.zookeeper.reader import read_cluster_view
+from kafka_rebalance.zookeeper.znodes import throttle_problem
+
+log = logging.getLogger(__name__)
+
+ATTEMPTS = 5  # at what others change at the same moment
+
+
+def put_back(kept: ClusterLease, decided: ThrottleLease) -> Release:
+    """Puts back what was there for everything of which no copy is in motion, and closes the lease where that is all.
+
+    `decided`: the lease as it was when this was decided, which may be long ago; where it has been given back since,
+    nothing is touched, whoever throttles now. A lease whose rate somebody changes at the same moment is looked at
+    again. Raises ThrottleError where the run has taken its throttle again, or where a value
+    does not stay as it was put back, ClusterNotReadyError while the cluster is being migrated to KRaft.
+    """
+    for _ in range(ATTEMPTS):
+        # Raised before lease and cluster are read: who sets this throttle, or requests moves under it, no longer can,
+        # or has and is seen; and who takes the cluster after this stops the writes below.
+        fence = cluster_lock.raise_fence(kept.client)
+        lease = kept.read_own(decided)
+        if lease is None:
+            return Release({}, (), ())
+        if lease.taken_under != decided.taken_under:
+            raise taken_again(lease.run, "was to be put back")
+        try:
+            result = write_back(kept.client, lease, fence)
+        except (ConfigChangedError, LockLostError):
+            continue  # somebody sets it, takes it again or requests moves at this moment: all is read anew
+        if not result.complete:
+            return result
+        closed = replace(lease, released_at=now_text(), generation=fence.generation)
+        kept.write(closed, fence)
+        if kept.is_latest(closed):
+            lease_files.remove_before(kept.deployment, closed)
+            return result
+    raise ThrottleError(
+        f"The throttle of run {decided.run} is taken or changed again and again while it is put back. The lease stays "
+        "open. Stop changing it, then clear this task."
+    )
+
+
+def taken_again(run: str, moment: str) -> ThrottleError:
+    """For who finds that a run goes on which was about to be over."""
+    return ThrottleError(
+        f"Run {run} took its throttle again at the moment in which it {moment}. The lease stays open, and no batch is "
+        "requested unless all of the throttle is in force. Clear hold_throttle of that run with what follows it."
+    )
+
+
+def write_back(client: KazooClient, lease: ThrottleLease, fence: cluster_lock.Fence) -> Release:
+    """Puts back what is not in motion, under this fence; the lease stays as it is. Errors as in `put_back`, and
+    ConfigChangedError and LockLostError where somebody else writes at this moment.
+    """
+    view = read_cluster_view(client, lease.topics)
+    in_flight = copying_of(lease, view)
+    configs = read_configs(client, lease.entities)
+    result = decide_release(lease, configs, in_flight)
+    if view.controller is not None and view.controller.kraft_epoch >= 0 and result.changes:
+        raise _migrated(lease, result)
+    for entity, changes in result.changes.items():
+        merge_config(client, entity, changes, decided_on=configs.get(entity, {}), fence=fence)
+    for text in (*result.foreign, *absent_receivers(lease, view)):
+        log.warning("%s", text)
+    # Read back: a config that did not change is a throttle left behind.
+    left = decide_release(lease, read_configs(client, lease.entities), in_flight)
+    if left.changes:
+        raise ThrottleError(
+            f"The throttle of {', '.join(sorted(left.changes))} is still there after it was put back: somebody sets it "
+            "again. Find who, then clear this task."
+        )
+    return result
+
+
+def _migrated(lease: ThrottleLease, result: Release) -> ClusterNotReadyError:
+    """Once somebody has done it there, the KRaft controller writes it to ZooKeeper too, and nothing is left to do."""
+    keys = [
+        f"{entity}: {key} {'removed' if value is None else f'set to {value}'}"
+        for entity, changes in result.changes.items()
+        for key, value in changes.items()
+    ]
+    return ClusterNotReadyError(
+        f"A KRaft controller owns the cluster: it is being migrated from ZooKeeper, and a config that is written there "
+        f"reaches no broker. What is left of the throttle of run {lease.run} is still in force: "
+        f"{some(keys)}. Write them with kafka-configs "
+        "through --bootstrap-server, by throttle.json of the run, which has what was there before as prior; the lease "
+        "is closed at the next look after that."
+    )
+
+
+def check_can_be_put_back(lease: ThrottleLease) -> None:
+    """Raises ThrottleError where somebody has set what Kafka does not take, and the writer would refuse to restore."""
+    for entity, values in lease.prior.items():
+        problem = throttle_problem(entity, values)
+        if problem is not None:
+            raise ThrottleError(
+                f"config of {entity}: {problem}. It could not be put back after the moves, so no throttle was set. "
+                "Correct or remove it, then clear this task."
+            )

@@ -1,0 +1,73 @@
+"""The sample of a topic's keys: what the Spark job is asked for, what it is given, and what is said where it fails."""
+
+from __future__ import annotations
+
+import itertools
+import json
+
+from kafka_rebalance.admin.offsets import read_offset_ranges
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.documents.requests.key_sample import REQUEST, REQUEST_FILE, SampleRequest
+from kafka_rebalance.execution.topics.house_rules import TopicChange
+from kafka_rebalance.execution.topics.topic_request import TopicRequest
+from kafka_rebalance.forecast.moved_keys import counts_to_try
+from kafka_rebalance.model.connection import ClusterConnection
+from kafka_rebalance.spark import package_zip
+from kafka_rebalance.steps.inputs import SparkArguments, StepInputs
+from kafka_rebalance.steps.run_folder import RunFolder, check_submitted, open_own_folder
+
+NOT_SAMPLED = "not_sampled.json"
+_HOUR_MS = 3_600_000
+
+
+def prepare_sample(
+    asked: TopicRequest, change: TopicChange, connection: ClusterConnection, folder: RunFolder, now_ms: int
+) -> bool:
+    """Writes sample.json for the keys job, and the package it runs with; False where there is nothing to read."""
+    if not asked.sample_rows:
+        return go_without(folder, "no sample was asked for")
+    not_before_ms = now_ms - asked.sample_hours * _HOUR_MS
+    ranges = read_offset_ranges(
+        connection.kafka,
+        change.topic,
+        range(change.partitions_before),
+        max_rows=asked.sample_rows,
+        not_before_ms=not_before_ms,
+    )
+    if not any(found.offsets for found in ranges):
+        return go_without(folder, f"there is no record of the last {asked.sample_hours} hours")
+    wanted = SampleRequest(
+        topic=change.topic,
+        partitions=change.partitions_before,
+        ranges=ranges,
+        not_before_ms=not_before_ms,
+        counts=counts_to_try(change.partitions_before, change.partitions_after),
+    )
+    REQUEST_FILE.write(folder, wanted, source_digest=change.digest)
+    package_zip.build_package_zip(folder / json_files.PACKAGE_ZIP)
+    return True
+
+
+def go_without(folder: RunFolder, why: str) -> bool:
+    """The forecast says so. Returns False."""
+    json_files.write_json(folder, NOT_SAMPLED, {"why": why})
+    return False
+
+
+def begin_sample(inputs: StepInputs, run_folder: str, submit: SparkArguments) -> tuple[RunFolder, str]:
+    """This very run's folder, and Kafka's client settings as JSON. Raises RunFolderError where Spark is given anything
+    but this folder: the zip is code, and the job gets secrets.
+    """
+    given = dict(itertools.pairwise(submit.application_args or ()))
+    folder = open_own_folder(inputs.deployment, run_folder, inputs.run, given["--expect-nonce"])
+    same = (given["--out"], given["--sample"]) == (str(folder), f"{folder}/{REQUEST}")
+    check_submitted(same and submit.py_files == f"{folder}/{json_files.PACKAGE_ZIP}")
+    kafka = inputs.deployment.read_connection(json_files.read_json(folder, json_files.TOPIC)["connection_id"]).kafka
+    return folder, json.dumps({**kafka.security, "bootstrap.servers": kafka.bootstrap_servers})
+
+
+def last_line(text: str) -> str:
+    """Spark's own words out of the operator's error, which quotes the end of the driver's log."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    told = [line for line in lines if "Error: " in line]
+    return (told or lines or ["unknown"])[-1]

@@ -1,0 +1,76 @@
+"""`verify` of `kafka_topics`: whether the change has come to its end, and a row of the ledger."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.execution.topics.house_rules import TopicChange
+from kafka_rebalance.steps.inputs import StartedRun, StepInputs
+from kafka_rebalance.steps.ledger import ledger_rows
+from kafka_rebalance.steps.run.approved_plan import ApprovedRequest
+from kafka_rebalance.steps.settled_checks import check_passed, settled, write_checks
+from kafka_rebalance.steps.topics.write_change import read_approved_change
+from kafka_rebalance.verification.check_result import Check
+from kafka_rebalance.verification.topic_as_approved import check_configs, check_deleted, check_new_partitions
+from kafka_rebalance.zookeeper import topic_writes
+from kafka_rebalance.zookeeper.client import open_client
+from kafka_rebalance.zookeeper.reader import read_cluster_view, read_topic_configs
+
+SETTLE_SECONDS = 300.0  # for partitions to be led, or the topic to be gone; a healthy cluster takes one or two
+
+
+def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
+    """Raises VerificationError where the end is not that."""
+    approved = read_approved_change(inputs, decision)
+    with open_client(inputs.deployment.read_connection(approved.connection_id).zookeeper) as client:
+        checks = settled(lambda: _checks(client, approved.plan), SETTLE_SECONDS)
+    summary = write_checks(approved.folder, checks, approved.plan.digest)
+    ledger_rows.append(
+        inputs.deployment,
+        "topics",
+        approved.connection_id,
+        inputs.run.run_id,
+        datetime.now(UTC),
+        [_row(approved, inputs.run, summary.passed)],
+    )
+    check_passed(summary)
+    return {"checks": len(checks), "warnings": len(summary.warnings)}
+
+
+def _checks(client: KazooClient, change: TopicChange) -> tuple[Check, ...]:
+    view = read_cluster_view(client, [change.topic])
+    if change.action == "delete":
+        assert change.identity is not None
+        deletion = topic_writes.read_deletion(client, change.topic, expected=change.identity)
+        return check_deleted(
+            change.topic,
+            view,
+            marked=deletion.marked,
+            topic_left=deletion.topic_left,
+            config_left=deletion.config_left,
+        )
+    partitions: tuple[Check, ...] = ()
+    if change.new_partitions:
+        partitions = check_new_partitions(change.topic, change.new_partitions, change.partitions_after, view)
+    configs = read_topic_configs(client, [change.topic]).get(change.topic, {})
+    return (*partitions, *check_configs(change.topic, change.config_changes, configs))
+
+
+def _row(approved: ApprovedRequest[TopicChange], started: StartedRun, verified: bool) -> dict[str, Any]:
+    change, approver = approved.plan, approved.decision["approved_by"]
+    return {
+        "run_id": started.run_id,
+        "topic": change.topic,
+        "action": change.action,
+        "digest": change.digest,
+        "requested_by": approved.written["requested_by"],
+        "approved_by": approver["id"] if approver else None,
+        "partitions_before": change.partitions_before,
+        "partitions_after": change.partitions_after,
+        "configs_changed": len(change.config_changes),
+        "verified": verified,
+    }

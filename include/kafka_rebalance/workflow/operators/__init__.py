@@ -1,0 +1,1 @@
+"""The tasks that wait: for an answer, for Spark, for copies."""

@@ -1,0 +1,104 @@
+"""A person picks what was offered under its digest, or rejects. On Airflow's human-in-the-loop base."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import timedelta
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NoReturn, TypeVar
+
+from airflow.providers.standard.operators.hitl import HITLOperator
+from airflow.sdk import Param, SkipMixin
+from airflow.sdk.definitions.param import ParamsDict
+
+from kafka_rebalance.execution.approval_rules import REJECT, Answer
+from kafka_rebalance.steps import approval_request
+from kafka_rebalance.steps.approval_request import EndsHere, Form, Question, RunLinks
+from kafka_rebalance.workflow import urls
+from kafka_rebalance.workflow.notices import WAITS, Notice
+from kafka_rebalance.workflow.retries import run_step
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+T = TypeVar("T")
+
+
+class ApprovalOperator(HITLOperator, SkipMixin):
+    """Shows what the run's folder offers and waits. `approval` is the path of a class below `Approval`, by text: what
+    it needs is heavy, and this file is read with the Dag.
+    """
+
+    inherits_from_skipmixin = True
+    template_fields = ("run_folder", "nonce")
+
+    def __init__(self, *, approval: str, run_folder: str, nonce: str, **kwargs: Any) -> None:
+        super().__init__(subject="Approval", options=[REJECT], notifiers=Notice(WAITS), **kwargs)
+        self.approval = approval
+        self.run_folder = run_folder
+        self.nonce = nonce
+
+    def execute(self, context: Context) -> Any:
+        run = context["dag_run"].dag_id, context["dag_run"].run_id
+        page, picture = f"{urls.run_url(*run)}/plugin/rebalance", urls.picture_url(*run)
+        found = self._call(approval_request.ask, context, RunLinks(urls.with_host(page), urls.with_host(picture)))
+        if found is None:
+            return
+        if isinstance(found, EndsHere):
+            self._skip_rest(context, found.why)
+        self._show(found.form)
+        self.subject, self.body = found.subject, found.body
+        self.assigned_users = [{"id": person.id, "name": person.name} for person in found.people]
+        self.response_timeout = timedelta(seconds=found.expires_after_seconds)
+        super().execute(context)
+
+    def execute_complete(self, context: Context, event: dict[str, Any]) -> Any:
+        if "error" in event:
+            expired = event.get("error_type") == "timeout"
+            self._call(approval_request.end_unanswered, context, event["error"], expired)
+        user, filled_in = event.get("responded_by_user") or {}, event.get("params_input") or {}
+        answer = Answer(
+            event["chosen_options"][0],
+            user.get("id"),
+            user.get("name"),
+            filled_in.get("throttle_bytes_per_second"),
+            filled_in.get("i_consent_to"),
+            filled_in.get("note"),
+            event.get("responded_at"),
+        )
+        found = self._call(approval_request.take_answer, context, answer)
+        if isinstance(found, EndsHere):
+            self._skip_rest(context, found.why)
+        self._show(found)
+        return super().execute_complete(context, event)
+
+    def _call(self, step: Callable[..., T], context: Context, *arguments: Any) -> T:
+        module, _, name = self.approval.rpartition(".")
+        approval = getattr(import_module(module), name)()
+        given = approval, self.run_folder, self.nonce, *arguments
+        return run_step(step, context["dag_run"], *given, ti=context.get("ti"))
+
+    def _show(self, form: Form) -> None:
+        self.options = list(form.options)
+        self.params = ParamsDict({question.name: _param(question) for question in form.questions})
+
+    def _skip_rest(self, context: Context, why: str) -> NoReturn:
+        """Ends the run as a success with the rest skipped, whatever the trigger rules behind say."""
+        self.log.warning(why)
+        behind = context["task"].get_flat_relatives(upstream=False)
+        self.skip(ti=context["ti"], tasks=[task for task in behind if not task.is_teardown])
+        raise AssertionError("skip() raises")  # pragma: no cover
+
+
+def _param(asked: Question) -> Param:
+    """An empty text disables Airflow's buttons, so a text may be null."""
+    if asked.number is None:
+        return Param(None, type=["null", "string"], title=asked.title, description=asked.description)
+    return Param(
+        asked.number,
+        type="integer",
+        minimum=asked.least,
+        maximum=asked.most,
+        title=asked.title,
+        description=asked.description,
+    )

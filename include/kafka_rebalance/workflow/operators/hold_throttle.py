@@ -1,0 +1,44 @@
+"""Waits for the run's `not_before`, then takes the cluster's lock and sets the throttle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from airflow.sdk import BaseOperator
+
+from kafka_rebalance.workflow.retries import fails_without_retry, step_inputs
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+class HoldThrottleOperator(BaseOperator):
+    """Deferrable: until then the run holds neither lock nor throttle, and takes no worker's slot."""
+
+    template_fields = ("decision",)
+
+    def __init__(self, *, decision: Any, **kwargs: Any) -> None:
+        super().__init__(**kwargs)
+        self.decision = decision
+
+    @fails_without_retry
+    def execute(self, context: Context) -> dict[str, Any]:
+        return self._hold(context)
+
+    @fails_without_retry
+    def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
+        """The time has come, or somebody has asked to stop."""
+        return self._hold(context)
+
+    def _hold(self, context: Context) -> dict[str, Any]:
+        from kafka_rebalance.execution.check.batch_wait import Wait
+        from kafka_rebalance.steps.throttle.hold_throttle import hold_throttle
+        from kafka_rebalance.workflow.triggers import PauseTrigger
+
+        held = hold_throttle(step_inputs(context["dag_run"]), self.decision)
+        if isinstance(held, Wait):
+            self.log.info("Neither lock nor throttle is taken. %s", held.words)
+            self.defer(trigger=PauseTrigger(**held.to_arguments()), method_name="resume")
+        return asdict(held)

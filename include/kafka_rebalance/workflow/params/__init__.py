@@ -1,0 +1,1 @@
+"""The forms on which the Dags are triggered."""

@@ -1,1 +1,0 @@
-"""The throttle of a cluster: taken, changed, put back, and swept up by the janitor."""

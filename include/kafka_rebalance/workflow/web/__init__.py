@@ -1,0 +1,1 @@
+"""The web pages of runs and clusters, and who may see them."""

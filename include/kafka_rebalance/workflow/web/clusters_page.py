@@ -1,0 +1,179 @@
+"""The page "Kafka balance": every cluster of the fleet, from folders, ledger and Airflow's database.
+
+Never from Kafka or ZooKeeper: a web server that asks a cluster on each click would be load, and would hang with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import TypeVar
+
+from fastapi.responses import HTMLResponse
+from sqlalchemy.orm import Session
+
+from kafka_rebalance.errors import RebalanceError
+from kafka_rebalance.report.fleet import cluster_health as report
+from kafka_rebalance.report.fleet.cluster_health import Approval, CheckRun, Lease, Link, Overview, Run
+from kafka_rebalance.report.page import render_overview
+from kafka_rebalance.report.run_state import RunState
+from kafka_rebalance.steps import freeze
+from kafka_rebalance.steps.clusters import CHECK_DAG, CLUSTERS, JANITOR_DAG, REBALANCE_DAG, fleet
+from kafka_rebalance.steps.read_fleet import ClusterToRead, RunToRead, read_clusters, read_leases
+from kafka_rebalance.steps.run_folder import file_name
+from kafka_rebalance.steps.throttle.lease_files import StoredLease
+from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
+from kafka_rebalance.workflow.urls import answer_url, base_path, overview_url, run_page_url, run_url, static_url
+from kafka_rebalance.workflow.web.run_records import (
+    CheckRecord,
+    RebalanceRecord,
+    RequestRecord,
+    open_requests,
+    read_variable,
+    recent_checks,
+    recent_rebalances,
+)
+
+CHECK_TASK = "cluster.check"
+RUNS_READ, RUNS_SHOWN, CHECKS_READ = 300, 3, 14
+PATIENCE_SECONDS = 4.0  # for all folders together
+
+T = TypeVar("T")
+
+
+def overview_page(session: Session, asking: Collection[str]) -> HTMLResponse:
+    """The page, with the open requests of the Dags `asking`. The app has checked login and permission."""
+    tag = requests_tag(session, asking)
+    html = render_overview(
+        read_overview(session, asking),
+        static_url=static_url(),
+        janitor_url=f"{base_path()}/dags/{JANITOR_DAG}",
+        overview_url=overview_url(),
+        requests_tag=tag,
+    )
+    return HTMLResponse(html)
+
+
+def requests_tag(session: Session, asking: Collection[str]) -> str:
+    """Another text once an approval was asked for or answered. Of Airflow's database alone: pages ask for it often."""
+    asked = sorted(f"{one.created_at} {one.dag_id} {one.run_id}" for one in open_requests(session, asking))
+    return sha256("\n".join(asked).encode()).hexdigest()
+
+
+def read_overview(session: Session, asking: Collection[str], patience_seconds: float = PATIENCE_SECONDS) -> Overview:
+    """The whole fleet, with the open requests of the Dags `asking`; what cannot be read is said where it belongs."""
+    now = datetime.now(UTC)
+    problems: list[str] = []
+    nobody: bool | frozenset[str] = False
+    names: list[str] = _or_problem(lambda: fleet(read_variable(CLUSTERS)), problems, list[str]())
+    frozen = _or_problem(lambda: freeze.frozen_clusters(read_variable(freeze.VARIABLE)), problems, nobody)
+    rebalances: dict[str, list[RebalanceRecord]] = {}
+    for run in recent_rebalances(session, REBALANCE_DAG, RUNS_READ):
+        asked = run.conf.get("kafka_conn_id")
+        of_asked = file_name(asked) if isinstance(asked, str) else ""
+        rebalances.setdefault(_connection_of(run.folder) or of_asked, []).append(run)
+    requests: dict[str, list[RequestRecord]] = {}
+    open_now = open_requests(session, {REBALANCE_DAG, *asking})
+    waiting = frozenset((one.dag_id, one.run_id) for one in open_now)
+    for request in (one for one in open_now if one.dag_id in asking):
+        requests.setdefault(_connection_of(request.folder), []).append(request)
+    checks = recent_checks(session, CHECK_DAG, CHECK_TASK, CHECKS_READ)
+    deployment = airflow_deployment()
+    stored = read_leases(deployment, patience_seconds / 2, problems)
+    to_read = [
+        ClusterToRead(
+            name,
+            tuple(check.run_id for check in checks),
+            tuple(
+                RunToRead(_run(one), one.folder, (one.dag_id, one.run_id) in waiting)
+                for one in rebalances.get(file_name(name), ())[:RUNS_SHOWN]
+            ),
+        )
+        for name in names
+    ]
+    clusters = [
+        replace(
+            one,
+            check_run=_check_run(name := one.connection_id, checks),
+            approvals=tuple(map(_approval, requests.get(file_name(name), ()))),
+            lease=_lease(name, stored, {run.run_id for run in rebalances.get(file_name(name), ())}),
+            is_frozen=frozen is True or (frozen is not False and name in frozen),
+        )
+        for one in read_clusters(deployment, to_read, now, patience_seconds)
+    ]
+    if not names and not problems:
+        problems.append(
+            f"The Variable {CLUSTERS} names no cluster. Set it under Admin, Variables, to a JSON list of connection "
+            'ids, as in ["kafka_eu", "kafka_us"].'
+        )
+    return Overview(
+        now,
+        report.worst_first(clusters),
+        tuple(problems),
+        freeze_link=Link(f"Variable {freeze.VARIABLE}", f"{base_path()}/variables"),
+        all_frozen=frozen is True,
+    )
+
+
+def _or_problem(read: Callable[[], T], problems: list[str], otherwise: T) -> T:
+    try:
+        return read()
+    except Exception as failed:  # a secrets backend may raise anything
+        problems.append(str(failed) if isinstance(failed, RebalanceError) else f"{type(failed).__name__}: {failed}")
+        return otherwise
+
+
+def _connection_of(folder: str | None) -> str:
+    """The name of the connection's folder, in which this folder of a run lies; empty where there is none.
+
+    From the text alone: storage that hangs is met only in a cluster's own thread, where the folder is also checked.
+    """
+    parts = (folder or "").rstrip("/").split("/")
+    return parts[-3] if len(parts) > 3 else ""
+
+
+def _run(record: RebalanceRecord) -> Run:
+    """As Airflow has it."""
+    link = Link("Report", run_page_url(record.dag_id, record.run_id), inside=True)
+    return Run(record.run_after, RunState.PLANNING, record.state, link)
+
+
+def _check_run(connection_id: str, checks: Sequence[CheckRecord]) -> CheckRun | None:
+    for check in checks:
+        if connection_id in check.tasks:
+            index, state = check.tasks[connection_id]
+            url = f"{run_url(CHECK_DAG, check.run_id)}/tasks/{CHECK_TASK}/mapped/{index}"
+            return CheckRun(state, check.run_after, Link("Log of the check", url))
+    return None
+
+
+def _approval(request: RequestRecord) -> Approval:
+    url = answer_url(request.dag_id, request.run_id, request.task_id)
+    return Approval(request.subject, request.created_at, request.people, Link("Answer it", url))
+
+
+def _lease(connection_id: str, stored: Sequence[StoredLease] | None, run_ids: Collection[str]) -> Lease | None:
+    if stored is None:
+        return Lease("", None, None, None, None, problem="not known: the leases cannot be read")
+    for one in stored:
+        lease = one.lease
+        if lease is None or lease.connection_id != connection_id or lease.released_at is not None:
+            continue
+        dag_id, _, run_id = lease.run.partition("/")
+        return Lease(
+            lease.run,
+            lease.bytes_per_second,
+            _time(lease.taken_at),
+            _time(lease.handed_over_at),
+            Link("Its run", run_page_url(dag_id, run_id), inside=True) if run_id in run_ids else None,
+        )
+    return None
+
+
+def _time(text: str | None) -> datetime | None:
+    try:
+        return datetime.fromisoformat(text) if text else None
+    except ValueError:
+        return None

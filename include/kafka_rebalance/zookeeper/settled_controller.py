@@ -1,0 +1,67 @@
+"""Whether a cluster has a controller that can be relied on: one that lives, and that two reads in a row agree on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from kazoo.client import KazooClient
+
+from kafka_rebalance.errors import ClusterNotReadyError
+from kafka_rebalance.model.cluster_view import Controller, SettledController
+from kafka_rebalance.zookeeper.client import read_znodes, sync
+from kafka_rebalance.zookeeper.znodes import decode_controller, decode_controller_epoch, paths
+
+EPOCHS_OF_A_STORM = 3  # an ordinary failover between two reads adds one
+
+
+def check_controller_stable(client: KazooClient, pause: Callable[[], None]) -> SettledController:
+    """The live controller, read twice with `pause` between. Raises ClusterNotReadyError, ReadError.
+
+    A znode that no controller can take over with makes every broker resign in turn: tens of epochs a second, while
+    nothing that is requested happens. A KRaft controller owns the cluster during a migration (3.4+).
+    """
+    before = _read_live_controller(client)
+    pause()
+    after = _read_live_controller(client)
+    grown = after.epoch - before.epoch
+    if grown > EPOCHS_OF_A_STORM:
+        raise ClusterNotReadyError(
+            f"The controller epoch grew from {before.epoch} to {after.epoch} between two reads: brokers resign as "
+            "controller one after the other. Nothing was written. Look for the exception in the controllers' logs; "
+            "usually one znode holds what Kafka cannot read."
+        )
+    return SettledController(after, (before.epoch, after.epoch))
+
+
+def _read_live_controller(client: KazooClient) -> Controller:
+    sync(client)
+    elected = read_controller(client)
+    if elected is None:
+        raise ClusterNotReadyError(
+            f"There is no controller ({paths.CONTROLLER} is absent). Nothing was written. "
+            "Try again when the brokers have elected one."
+        )
+    controller, session = elected
+    if controller.kraft_epoch >= 0:
+        raise ClusterNotReadyError(
+            f"A KRaft controller (epoch {controller.kraft_epoch}) owns the cluster: it is being migrated from "
+            "ZooKeeper. Nothing was written. Reassign through the Kafka API instead."
+        )
+    registration = read_znodes(client, [paths.broker_path(controller.broker)])[paths.broker_path(controller.broker)]
+    # Both znodes are ephemeral: of one session, or the broker that was elected is not the one that is registered.
+    if registration is None or registration[1].ephemeralOwner != session:
+        raise ClusterNotReadyError(
+            f"{paths.CONTROLLER} names broker {controller.broker}, which is not registered in its session. "
+            "Nothing was written. Try again when the brokers have elected a live one."
+        )
+    return controller
+
+
+def read_controller(client: KazooClient) -> tuple[Controller, int] | None:
+    """The controller, and the session that elected it."""
+    znodes = read_znodes(client, [paths.CONTROLLER, paths.CONTROLLER_EPOCH])
+    controller, epoch = znodes[paths.CONTROLLER], znodes[paths.CONTROLLER_EPOCH]
+    if controller is None:
+        return None
+    decoded = decode_controller(controller[0], 0 if epoch is None else decode_controller_epoch(epoch[0]))
+    return (decoded, controller[1].ephemeralOwner) if decoded.broker >= 0 else None

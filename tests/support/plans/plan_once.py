@@ -1,0 +1,27 @@
+"""The planner's files of a run, computed once for each snapshot and settings: many tests begin with the same plan."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from pathlib import Path
+
+from kafka_rebalance.documents import json_files
+from kafka_rebalance.model.digests import digest_of
+from kafka_rebalance.model.settings import Settings
+from kafka_rebalance.planning import planner
+from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS
+
+_planned: dict[tuple[bytes | str, ...], Path] = {}
+_kept = tempfile.TemporaryDirectory(prefix="kafka-rebalance-plans-")
+
+
+def plan_once(folder: Path, settings: Settings) -> None:
+    """Leaves in the run's folder what `planner.run` writes there."""
+    snapshot = folder / json_files.SNAPSHOT_FOLDER
+    made_of = (*((snapshot / name).read_bytes() for name in (BROKERS, PARTITIONS)), digest_of(settings.to_mapping()))
+    if made_of not in _planned:
+        kept = Path(_kept.name, str(len(_planned)))
+        planner.run(snapshot, kept, settings)
+        _planned[made_of] = kept
+    shutil.copytree(_planned[made_of], folder, dirs_exist_ok=True)

@@ -1,0 +1,98 @@
+"""The fields of a cluster's connection: checked once, and never quoted with their secrets."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.model.connection import cluster_connection
+
+SECRET = "hunter2-s3cret"
+
+
+def connection(**changes: Any) -> SimpleNamespace:
+    """As Airflow gives it."""
+    extra = {"bootstrap_servers": "b1:9092,b2:9092", **changes.pop("extra", {})}
+    fields = {
+        "conn_id": "prod",
+        "conn_type": "kafka_zookeeper",
+        "host": "zk1:2181,zk2:2181/kafka",
+        "extra_dejson": extra,
+    }
+    return SimpleNamespace(**dict.fromkeys(("port", "schema", "login", "password")) | fields | changes)
+
+
+@pytest.mark.parametrize(
+    ("given", "hosts"),
+    [
+        ({}, "zk1:2181,zk2:2181/kafka"),
+        ({"host": "zk1", "port": 2181, "schema": "kafka"}, "zk1:2181/kafka"),
+        ({"host": "zk1"}, "zk1"),
+    ],
+)
+def test_a_host_that_was_split_like_a_uri_is_put_together(given: dict[str, Any], hosts: str) -> None:
+    assert cluster_connection(connection(**given)).zookeeper.hosts == hosts
+
+
+def test_a_secret_is_in_no_repr() -> None:
+    got = cluster_connection(
+        connection(login="rebalancer", password=SECRET, extra={"kafka_secret_config": {"sasl.password": SECRET}})
+    )
+    assert SECRET not in repr(got)
+
+
+@pytest.mark.parametrize(
+    ("changes", "named"),
+    [
+        ({"host": ""}, "host is empty"),
+        ({"conn_type": "http"}, "its type is 'http'"),
+        ({"extra": {"bootstrap_servers": ""}}, "bootstrap_servers is empty"),
+        ({"extra": {"kafka_secret_config": "{nonsense"}}, "kafka_secret_config is not JSON"),
+        ({"extra": {"kafka_secret_config": "[1]"}}, "kafka_secret_config must be a JSON object"),
+        (
+            {"extra": {"zookeeper_secret_config": {"insecure": True}}},
+            "zookeeper_secret_config has unknown keys insecure",
+        ),
+        ({"extra": {"broker_capacities": {"1": {"disk_bytes": -1}}}}, "broker_capacities['1']"),
+        ({"extra": {"broker_capacities": {"one": {}}}}, "broker_capacities['one']"),
+        ({"extra": {"session_timeout_seconds": -2}}, "session_timeout_seconds must be a positive number"),
+        ({"extra": {"session_timeout_seconds": float("inf")}}, "session_timeout_seconds must be a positive number"),
+        ({"extra": {"session_timeout_seconds": float("nan")}}, "session_timeout_seconds must be a positive number"),
+        ({"extra": {"session_timeout_seconds": False}}, "session_timeout_seconds must be a positive number"),
+        ({"extra": {"broker_capacities": {"1": {"disk_bytes": float("inf")}}}}, "broker_capacities['1']"),
+        ({"extra": {"broker_capacities": {"1": {"nic_in_bytes_per_second": 1e300}}}}, "broker_capacities['1']"),
+        ({"extra": {"bootstrap_servers": ["b1:9092"]}}, "bootstrap_servers must be a text"),
+        ({"extra": {"expected_cluster_id": 0}}, "expected_cluster_id must be a text"),
+        ({"extra": {"kafka_secret_config": {"sasl.password": None}}}, "sasl.password must be a text"),
+        ({"extra": {"zookeeper_secret_config": {"use_ssl": "false"}}}, "use_ssl must be true or false"),
+        ({"extra": {"bootstrap": "b1:9092"}}, "unknown fields bootstrap"),
+        ({"login": "rebalancer"}, "login and password"),
+    ],
+)
+def test_what_is_wrong_is_named_with_the_connection(changes: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConnectionSettingsError) as caught:
+        cluster_connection(connection(**changes))
+    assert named in str(caught.value)
+    assert "'prod'" in str(caught.value)
+    assert "Nothing was read or written" in str(caught.value)
+
+
+def test_an_extra_that_is_no_object_is_named() -> None:
+    with pytest.raises(ConnectionSettingsError, match="extra is not a JSON object"):
+        cluster_connection(connection(extra_dejson=[1]))
+
+
+def test_a_flag_reaches_librdkafka_in_its_words() -> None:
+    got = cluster_connection(connection(extra={"kafka_secret_config": {"enable.ssl.certificate.verification": False}}))
+    assert got.kafka.security == {"enable.ssl.certificate.verification": "false"}
+
+
+def test_an_error_about_secrets_does_not_quote_them() -> None:
+    with pytest.raises(ConnectionSettingsError) as caught:
+        cluster_connection(
+            connection(host="", password=SECRET, extra={"kafka_secret_config": f'{{"sasl.password": "{SECRET}"'})
+        )
+    assert SECRET not in str(caught.value)
