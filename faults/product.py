@@ -28,18 +28,25 @@ import kafka.admin  # noqa: F401
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
 from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
-import kafka_rebalance.workflow.snapshot
+import kafka_rebalance.steps.run.cluster_snapshot
 from faults.clock import CLOCK_VARIABLE, shift_clock
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
-from kafka_rebalance.workflow import segment_audit, tasks, triggers  # noqa: F401
-from kafka_rebalance.workflow.approval import offered_digests, stopped_candidates
-from kafka_rebalance.workflow.pages import report_files
-from kafka_rebalance.workflow.reassignment import batches  # noqa: F401
-from kafka_rebalance.workflow.reassignment.operator import ReassignOperator
+from kafka_rebalance.steps.janitor import look_after_cluster
+from kafka_rebalance.steps.reassignment import request_batch  # noqa: F401
+from kafka_rebalance.steps.rebalance import render_report
+from kafka_rebalance.steps.rebalance.ask_for_approval import offered_digests, stopped_candidates
+from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
+from kafka_rebalance.steps.rebalance.record import record
+from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
+from kafka_rebalance.steps.rebalance.verify import verify
+from kafka_rebalance.steps.run import snapshot_audit
+from kafka_rebalance.steps.throttle.release_throttle import release_throttle
+from kafka_rebalance.workflow import triggers  # noqa: F401
+from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
+from kafka_rebalance.workflow.operators.reassign import ReassignOperator
 from kafka_rebalance.workflow.retries import run_step
-from kafka_rebalance.workflow.throttle import janitor, throttling
 
 CONNECTION = "kafka_faults"
 DAG = Path(__file__).parents[1] / "dags" / "kafka_rebalance_dag.py"
@@ -74,7 +81,7 @@ def run(
 
 def _outcome(call: Callable[[], Any]) -> dict[str, Any]:
     try:
-        return {"state": "done", "value": call()}
+        return {"state": "done", "value": _as_xcom(call())}
     except TaskDeferred as deferred:
         path, arguments = deferred.trigger.serialize()
         return {"state": "deferred", "trigger": path, "arguments": arguments, "method": deferred.method_name}
@@ -82,6 +89,11 @@ def _outcome(call: Callable[[], Any]) -> dict[str, Any]:
         return {"state": "failed", "error": str(final), "trace": traceback.format_exc()}
     except BaseException as error:  # what Airflow would try again
         return {"state": "retry", "error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
+
+
+def _as_xcom(value: Any) -> Any:
+    """Airflow hands a task's value on as JSON: TypeError where it is none, which fails the task and kills nothing."""
+    return json.loads(json.dumps(value))
 
 
 def _kill_later(seconds: float, writes: int = 0) -> None:
@@ -139,14 +151,14 @@ def approve_plan(state: State) -> dict[str, Any]:
     """
     xcom: dict[str, Any] = {}
     # A storm is looked for elsewhere; here it would cost two seconds a case.
-    kafka_rebalance.workflow.snapshot.STORM_PAUSE_SECONDS = 0.1
+    kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS = 0.1
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
-    run_step(tasks.snapshot, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
+    run_step(take_snapshot, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
     folder = Path(xcom["run_folder"])
     settings = Settings.from_mapping(json_files.read_json(folder, json_files.SETTINGS))
     planner.run(folder / json_files.SNAPSHOT_FOLDER, folder, settings)
-    report_files.write_reassignments(folder)
-    segment_audit.write_audit(folder, None)
+    render_report.write_reassignments(folder)
+    snapshot_audit.write_audit(folder, None)
     proposals = json_files.read_json(folder, json_files.PROPOSALS)
     choice = "given"
     decision = {
@@ -166,6 +178,10 @@ def approve_plan(state: State) -> dict[str, Any]:
         "run_folder": str(folder),
         "nonce": xcom["nonce"],
     }
+
+
+def _hold_throttle(state: State) -> HoldThrottleOperator:
+    return HoldThrottleOperator(task_id="hold_throttle", decision=state["decision"])
 
 
 def _operator(state: State) -> ReassignOperator:
@@ -198,21 +214,21 @@ def follow(state: State) -> dict[str, Any]:
 def tend(state: State) -> dict[str, Any]:
     """One look of the janitor, to whom Airflow says that the run has failed."""
     RuntimeTaskInstance.get_dagrun_state = staticmethod(lambda dag_id, run_id: "failed")  # type: ignore[method-assign]
-    janitor.WATCH_SECONDS = 0
+    look_after_cluster.WATCH_SECONDS = 0
     given: dict[str, Any] = {"kafka_conn_id": CONNECTION, "clean": [], "break_lock": None}
-    return run_step(janitor.tend, JANITORS_RUN, CONNECTION, given)
+    return run_step(look_after_cluster.look_after_cluster, JANITORS_RUN, CONNECTION, given)
 
 
 STEPS: dict[str, Callable[[State], Any]] = {
     "read_retries": read_retries,
     "approve_plan": approve_plan,
-    "hold_throttle": lambda state: run_step(throttling.hold, _dag_run(state), state["decision"]),
+    "hold_throttle": lambda state: _hold_throttle(state).execute(_context(state)),
     "reassign": lambda state: _operator(state).execute(_context(state)),
     "resume": lambda state: getattr(_operator(state), state["method"])(_context(state), state["event"]),
     "follow": follow,
-    "elect_leaders": lambda state: run_step(tasks.elect_leaders, _dag_run(state), state["decision"]),
-    "release_throttle": lambda state: run_step(throttling.release, _dag_run(state), state["decision"]),
-    "verify": lambda state: run_step(tasks.verify, _dag_run(state), state["decision"]),
+    "elect_leaders": lambda state: run_step(elect_leaders, _dag_run(state), state["decision"]),
+    "release_throttle": lambda state: run_step(release_throttle, _dag_run(state), state["decision"]),
+    "verify": lambda state: run_step(verify, _dag_run(state), state["decision"]),
     "tend": tend,
-    "record": lambda state: run_step(tasks.record, _dag_run(state), state["decision"]),
+    "record": lambda state: run_step(record, _dag_run(state), state["decision"]),
 }
