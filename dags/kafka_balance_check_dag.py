@@ -45,7 +45,7 @@ def balance_check() -> None:
     )
     def check(connection_id: str, dag_run: Any = None, outlet_events: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.nightly import check_cluster
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         verdict = run_step(check_cluster.check, dag_run, connection_id)
         outlet_events[BALANCE].extra = verdict

@@ -23,7 +23,7 @@ PACKAGE = "{{ ti.xcom_pull(task_ids='locate', key='package') }}"
 
 def check_located(context: Any) -> None:
     from kafka_rebalance.steps.ledger.ledger_rows import check_located
-    from kafka_rebalance.workflow.retries import run_step
+    from kafka_rebalance.workflow.run_step import run_step
 
     run_step(check_located, context["dag_run"], context["task"])
 
@@ -42,7 +42,7 @@ def ledger() -> None:
     @task
     def locate(dag_run: Any = None, ti: Any = None) -> None:
         from kafka_rebalance.steps.ledger.ledger_rows import locate
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         run_step(locate, dag_run, ti=ti)
 

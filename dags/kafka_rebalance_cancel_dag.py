@@ -36,7 +36,7 @@ def rebalance_cancel() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.cancel import request as work
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.request, dag_run, params, ti=ti)
 
@@ -48,42 +48,42 @@ def rebalance_cancel() -> None:
     @task(retries=2)
     def stop(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.cancel import stop_run as work
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.stop_run, dag_run, run_folder)
 
     @task(retries=2)
     def set_throttle(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.cancel import set_throttle as work
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.set_throttle, dag_run, run_folder)
 
     @task(retries=2)
     def raise_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.cancel import set_throttle as work
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.raise_throttle, dag_run, decision)
 
     @task(retries=5, retry_exponential_backoff=2, max_retry_delay=timedelta(minutes=5))
     def cancel(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.cancel import cancel_now as work
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.cancel_now, dag_run, decision)
 
     @task(retries=3)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
         from kafka_rebalance.steps.cancel import verify as work
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.verify, dag_run, decision)
 
     @task(retries=3)
     def elect_controller(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.cancel import elect_controller as work
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.elect_controller, dag_run, decision)
 

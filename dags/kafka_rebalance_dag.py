@@ -34,7 +34,7 @@ AFTER_APPROVAL = "all_done_min_one_success"
 
 def check_not_begun(context: Any) -> None:
     from kafka_rebalance.steps.rebalance.check_spark_arguments import check_spark_arguments
-    from kafka_rebalance.workflow.retries import run_step
+    from kafka_rebalance.workflow.run_step import run_step
 
     run_step(check_spark_arguments, context["dag_run"], context["task"])
 
@@ -54,14 +54,14 @@ def rebalance() -> None:
     @task(retries=2)
     def snapshot(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(take_snapshot, dag_run, params, ti=ti)
 
     @task
     def render_report(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.rebalance.render_report import render_report
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(render_report, dag_run, run_folder)
 
@@ -74,35 +74,35 @@ def rebalance() -> None:
     )
     def release_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.throttle.release_throttle import release_throttle
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(release_throttle, dag_run, decision)
 
     @task(retries=2)
     def elect_leaders(decision: dict[str, Any], dag_run: Any = None) -> list[str]:
         from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(elect_leaders, dag_run, decision)
 
     @task(retries=3, trigger_rule=AFTER_APPROVAL)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
         from kafka_rebalance.steps.rebalance import verify
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(verify.verify, dag_run, decision)
 
     @task
     def check_verified(dag_run: Any = None) -> None:
         from kafka_rebalance.steps.rebalance import verify
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         run_step(verify.check_verified, dag_run)
 
     @task(trigger_rule=AFTER_APPROVAL, on_success_callback=Notice(FINISHED))
     def record(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.rebalance.record import record
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(record, dag_run, decision)
 

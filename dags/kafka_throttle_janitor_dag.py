@@ -63,7 +63,7 @@ def throttle_janitor() -> None:
     @task(map_index_template="{{ task.op_kwargs['connection_id'] }}")
     def tend(connection_id: str, params: Any = None, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.janitor import look_after_cluster
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(look_after_cluster.look_after_cluster, dag_run, connection_id, params)
 

@@ -41,7 +41,7 @@ def topics() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.topics import request as work
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.request, dag_run, params, ti=ti)
 
@@ -53,21 +53,21 @@ def topics() -> None:
     @task(retries=2, trigger_rule="none_failed_min_one_success")  # with a sample of keys, or without
     def forecast(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.topics import forecast_keys as work
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.forecast, dag_run, run_folder)
 
     @task(retries=2)
     def write(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.topics import write_change as work
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.write_change, dag_run, decision)
 
     @task(retries=2)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
         from kafka_rebalance.steps.topics import verify as work
-        from kafka_rebalance.workflow.retries import run_step
+        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.verify, dag_run, decision)
 

@@ -46,7 +46,7 @@ from kafka_rebalance.steps.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow import triggers  # noqa: F401
 from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
 from kafka_rebalance.workflow.operators.reassign import ReassignOperator
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 
 CONNECTION = "kafka_faults"
 DAG = Path(__file__).parents[1] / "dags" / "kafka_rebalance_dag.py"

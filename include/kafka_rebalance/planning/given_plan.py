@@ -15,7 +15,7 @@ import numpy as np
 from kafka_rebalance.documents.proposals.candidate_figures import LessEven
 from kafka_rebalance.documents.proposals.move_reason import MoveReason, ReasonKind
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.kafka.reassignment_json import check_executable, generate, parse_plan
+from kafka_rebalance.kafka.reassign_tool_files import check_executable, generate, parse_plan
 from kafka_rebalance.model.amounts_in_words import share_in_words
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import AS_KAFKA, GIVEN, REFUSE

@@ -10,8 +10,8 @@ from airflow.providers.standard.exceptions import HITLTimeoutError
 from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.errors import ApprovalExpiredError, NothingToDoError
-from kafka_rebalance.steps.failures import final_text, is_final, telling_cluster_writes
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
+from kafka_rebalance.steps.retried_errors import final_text, is_final, telling_cluster_writes
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 
 P = ParamSpec("P")

@@ -13,7 +13,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from local_cluster import LocalCluster
 from local_cluster.machine.ports import free_port
 from support.runs.rebalance_run import CONNECTION, POLICY

@@ -21,7 +21,7 @@ from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.steps.janitor import look_after_cluster, look_after_lease
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from local_cluster import LocalCluster
 from support import waiting

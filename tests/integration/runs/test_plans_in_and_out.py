@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
-from kafka_rebalance.kafka.reassignment_json import format_reassignment, parse_reassignment
+from kafka_rebalance.kafka.reassign_tool_files import format_reassignment, parse_reassignment
 from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.result_tables import read_candidate

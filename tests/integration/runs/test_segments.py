@@ -19,7 +19,7 @@ from kafka_rebalance.steps.rebalance.ask_for_approval import CandidateApproval
 from kafka_rebalance.steps.run_folder import open_run_folder
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from local_cluster import LocalCluster
 from local_cluster.jars.locked_jars import VERSIONS
 from support.runs.rebalance_run import CONNECTION, InProcessRun

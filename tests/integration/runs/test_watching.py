@@ -15,7 +15,7 @@ from kazoo.client import KazooClient
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.run import stop_requests
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from local_cluster import LocalCluster

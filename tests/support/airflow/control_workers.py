@@ -32,7 +32,7 @@ from kafka_rebalance.steps.throttle.hold_throttle import hold_throttle
 from kafka_rebalance.steps.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from support.airflow.approval_requests import APPROVAL
 from support.airflow.spark_submits import rebalance_submit

@@ -32,7 +32,7 @@ from kafka_rebalance.steps.rebalance import render_report
 from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from support.airflow.approval_requests import APPROVAL as CANDIDATES
 from support.golden.clock import stop_clocks
 from support.golden.figures import figures_in

@@ -13,7 +13,7 @@ from kafka_rebalance.model.consumer_groups import ConsumerGroup, GroupMember
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.nightly import check_cluster
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from support.golden.chain import Bundles, RecordedCluster, RecordedRun, files_below, request_text, znodes_text
 from support.golden.clock import stop_clocks
 from support.golden.planning import names_of

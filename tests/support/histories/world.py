@@ -31,7 +31,7 @@ from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from support.histories.custodians import Custodians
 from support.histories.judge import RATE, Process
 from support.histories.strangers import PLANNED_UNDER

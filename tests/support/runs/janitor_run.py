@@ -16,7 +16,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.steps.janitor import look_after_cluster, look_after_lease
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION, open_lease
 from support.runs.simulated_cluster import SimulatedRun
 

@@ -34,7 +34,7 @@ from kafka_rebalance.steps.throttle.release_throttle import release_throttle
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
 from kafka_rebalance.workflow.operators.reassign import ReassignOperator
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from local_cluster import LocalCluster
 from support.plans.plan_once import plan_once
 

@@ -13,7 +13,7 @@ from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease
 from kafka_rebalance.execution.throttle.in_force import confirm, set_changes
 from kafka_rebalance.execution.throttle.put_back import release
-from kafka_rebalance.kafka.reassignment_json import (
+from kafka_rebalance.kafka.reassign_tool_files import (
     canonical_plan,
     format_reassignment,
     parse_log_dirs,

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.kafka.reassignment_json import (
+from kafka_rebalance.kafka.reassign_tool_files import (
     check_executable,
     format_reassignment,
     parse_log_dirs,

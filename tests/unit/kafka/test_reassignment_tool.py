@@ -8,7 +8,7 @@ import pytest
 
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.assignment import assign_replicas
-from kafka_rebalance.kafka.reassignment_json import (
+from kafka_rebalance.kafka.reassign_tool_files import (
     format_reassignment,
     generate,
     parse_reassignment,

@@ -14,7 +14,12 @@ from hypothesis import strategies as st
 from kafka_rebalance.documents.proposals.recommendation import Why
 from kafka_rebalance.errors import KafkaRuleError, PlanningError, SettingsError
 from kafka_rebalance.kafka.assignment import assign_replicas
-from kafka_rebalance.kafka.reassignment_json import canonical_plan, format_reassignment, parse_plan, parse_reassignment
+from kafka_rebalance.kafka.reassign_tool_files import (
+    canonical_plan,
+    format_reassignment,
+    parse_plan,
+    parse_reassignment,
+)
 from kafka_rebalance.model.settings import SEARCHED, Settings
 from kafka_rebalance.planning.candidates import propose
 from kafka_rebalance.planning.describe.described_candidate import DescribedCandidate

@@ -8,7 +8,7 @@ import pytest
 
 from kafka_rebalance import errors
 from kafka_rebalance.model.cluster_writes import Kind, note
-from kafka_rebalance.steps.failures import final_text, is_final, telling_cluster_writes
+from kafka_rebalance.steps.retried_errors import final_text, is_final, telling_cluster_writes
 
 
 @pytest.mark.parametrize(

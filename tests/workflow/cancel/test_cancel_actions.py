@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import RebalanceError
 from kafka_rebalance.execution.cancel.roll_back import RollBack
-from kafka_rebalance.kafka.reassignment_json import parse_reassignment
+from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.cancel import cancel_now

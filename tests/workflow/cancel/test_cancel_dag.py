@@ -15,7 +15,7 @@ from airflow.providers.standard.operators.hitl import HITLOperator
 from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOperator
 from airflow.sdk import DAG
 
-from kafka_rebalance.kafka.reassignment_json import parse_reassignment
+from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.workflow.params.cancel_form import CANCEL_PARAMS

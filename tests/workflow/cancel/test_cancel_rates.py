@@ -11,7 +11,7 @@ from airflow.sdk.exceptions import AirflowFailException
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.steps.cancel.set_throttle import raise_throttle
 from kafka_rebalance.steps.run.stop_requests import read_control
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from support.runs.cancel_run import BEFORE, CancelRun, begin, cancellable_cluster, lists, release
 from support.runs.rebalance_run import open_lease
 from support.runs.simulated_cluster import RATE, SimulatedCluster, SimulatedRun, batched_run

@@ -22,7 +22,7 @@ from kafka_rebalance.steps.rebalance.record import record
 from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.throttle.hold_throttle import hold_throttle
 from kafka_rebalance.steps.throttle.release_throttle import release_throttle
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from support.airflow.control_plane import DAG, ControlPlane, Moment, Template, bring_dags_in
 from support.runs.janitor_run import tend
 from support.runs.rebalance_run import open_lease

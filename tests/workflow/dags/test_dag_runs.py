@@ -21,7 +21,7 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
-from kafka_rebalance.kafka.reassignment_json import format_reassignment
+from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.steps.janitor import look_after_lease

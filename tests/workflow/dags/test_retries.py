@@ -10,7 +10,7 @@ from airflow.sdk.exceptions import AirflowFailException, AirflowSkipException
 
 from kafka_rebalance.errors import NothingToDoError, ReadError, StorageError, VerificationError
 from kafka_rebalance.steps.inputs import StartedRun, StepInputs
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 
 DAG_RUN = SimpleNamespace(
     dag_id="kafka_topics",

@@ -21,7 +21,7 @@ from kafka_rebalance.steps.inputs import StartedRun, StepInputs
 from kafka_rebalance.steps.ledger import ledger_rows, write_estimate
 from kafka_rebalance.steps.rebalance.record import record
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RATE, SIZE_BYTES, TOPICS, SimulatedCluster, SimulatedRun, batched_run
 

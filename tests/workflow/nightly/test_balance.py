@@ -23,7 +23,7 @@ from kafka_rebalance.steps.nightly import check_cluster, how_uneven, why_not_pro
 from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper.cluster_lock import LockOwner, encode_lock
 from support.plans.small_snapshots import broker_rows, partition_rows, problem_of
 from support.runs.rebalance_run import CONNECTION, POLICY

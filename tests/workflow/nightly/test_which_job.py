@@ -21,7 +21,7 @@ from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
 from kafka_rebalance.steps.run import cluster_snapshot
 from kafka_rebalance.workflow import airflow_state
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION, POLICY
 from support.runs.simulated_cluster import SIZE_BYTES, SimulatedCluster, SimulatedRun
 from support.zookeeper.fake_zookeeper import put_topic

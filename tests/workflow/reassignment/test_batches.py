@@ -18,7 +18,7 @@ from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen, BatchState
 from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.run import stop_requests
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger, PauseTrigger
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RACKS, TOPICS, SimulatedCluster, SimulatedRun, batched_run, given_run

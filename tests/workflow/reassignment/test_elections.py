@@ -15,7 +15,7 @@ from kafka_rebalance.steps.reassignment import elect_preferred
 from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.run import stop_requests
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs import rebalance_run
 from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, approved_run, batches, freeze

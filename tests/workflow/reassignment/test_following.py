@@ -23,7 +23,7 @@ from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.throttle.change_rate import change_rate
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.workflow.triggers import BatchTrigger
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches

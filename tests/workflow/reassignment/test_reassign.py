@@ -20,7 +20,7 @@ from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.run.run_lock import lock_owner
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs.rebalance_run import POLICY
 from support.runs.simulated_cluster import TOPICS, SimulatedClient, SimulatedCluster, SimulatedRun, batched_run, batches

@@ -16,7 +16,7 @@ from kafka_rebalance.steps.reassignment.follow_batch import BatchFollower
 from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.workflow.hooks import read_connection
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import writer
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run, batches

@@ -12,7 +12,7 @@ from kafka_rebalance.report.requests.rebalance import approval_body
 from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
 from kafka_rebalance.steps.rebalance.read_report import read_report
 from kafka_rebalance.steps.rebalance.verify import verify
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from support.runs.simulated_cluster import RATE, TOPICS, SimulatedCluster, SimulatedRun, approved_run
 
 

@@ -32,7 +32,7 @@ from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.run.requester import hand_on
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
-from kafka_rebalance.workflow.retries import run_step, started_run
+from kafka_rebalance.workflow.run_step import run_step, started_run
 from support.airflow.approval_requests import APPROVAL, SKEWED, Asked, World
 from support.airflow.spark_submits import rebalance_submit
 from support.runs.cancel_run import CancelRun, begin, cancellable_cluster

@@ -18,7 +18,7 @@ from kafka_rebalance.steps.rebalance.record import record
 from kafka_rebalance.steps.rebalance.verify import verify
 from kafka_rebalance.steps.run_folder import installation
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from support.runs.rebalance_run import CONNECTION
 from support.runs.simulated_cluster import TOPICS, SimulatedCluster, SimulatedRun, batched_run
 

@@ -17,7 +17,7 @@ from kafka_rebalance.steps import run_folder
 from kafka_rebalance.steps.run import approved_plan
 from kafka_rebalance.steps.topics import forecast_keys
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 from kafka_rebalance.zookeeper import cluster_lock
 from support.runs.simulated_cluster import RACKS, TOPICS, SimulatedCluster
 from support.runs.topic_run import CONNECTION, TopicRun

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from kafka_rebalance.kafka.reassignment_json import format_reassignment
+from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 

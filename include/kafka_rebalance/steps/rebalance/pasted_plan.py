@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from kafka_rebalance.errors import SettingsError
-from kafka_rebalance.kafka.reassignment_json import canonical_plan, check_listed_once, parse_topics_to_move
+from kafka_rebalance.kafka.reassign_tool_files import canonical_plan, check_listed_once, parse_topics_to_move
 from kafka_rebalance.kafka.topics import check_topic_name
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.steps.deployment import Deployment

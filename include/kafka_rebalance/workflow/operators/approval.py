@@ -16,7 +16,7 @@ from kafka_rebalance.steps import approval_request
 from kafka_rebalance.steps.approval_request import EndsHere, Form, Question, RunLinks
 from kafka_rebalance.workflow import urls
 from kafka_rebalance.workflow.notices import WAITS, Notice
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

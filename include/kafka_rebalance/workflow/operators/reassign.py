@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from airflow.sdk import BaseOperator
 
-from kafka_rebalance.workflow.retries import fails_without_retry, step_inputs
+from kafka_rebalance.workflow.run_step import fails_without_retry, step_inputs
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

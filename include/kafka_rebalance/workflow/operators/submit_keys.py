@@ -11,7 +11,7 @@ from airflow.sdk.configuration import conf
 from airflow.sdk.exceptions import AirflowException, AirflowSkipException
 
 from kafka_rebalance.documents.requests.key_sample import KAFKA_CONFIG
-from kafka_rebalance.workflow.retries import run_step
+from kafka_rebalance.workflow.run_step import run_step
 
 if TYPE_CHECKING:
     from airflow.sdk import Context

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 
-from kafka_rebalance.kafka.reassignment_json import parse_reassignment
+from kafka_rebalance.kafka.reassign_tool_files import parse_reassignment
 from kafka_rebalance.report.candidate.kafka_json_files import reassignment_files
 from support.kafka.small_clusters import move, tp
 
