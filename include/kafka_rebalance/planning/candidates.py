@@ -33,7 +33,7 @@ from kafka_rebalance.planning.search import drain_and_replace, replication_facto
 from kafka_rebalance.planning.search.efforts import best_of_trials
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of, placement_of, search_bands
 from kafka_rebalance.planning.search.leader_balance import balance_leaders
-from kafka_rebalance.planning.search.optimal import NOT_SOLVED, applies, fewest_bytes
+from kafka_rebalance.planning.search.optimal import NOT_SOLVED, Proof, applies, fewest_bytes
 from kafka_rebalance.planning.search.placement import Budget, Placement, budget_of, spent
 
 
@@ -119,6 +119,7 @@ def _optimal(frame: Frame) -> FoundLists | DescribedCandidate:
         frame.scale,
         budget,
         notes=(note,),
+        is_proven=found.proof is Proof.PROVEN,
     )
 
 

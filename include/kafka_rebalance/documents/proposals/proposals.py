@@ -61,6 +61,7 @@ class ProposedCandidate:
     timetable: Timetable | None = omitted()
     further_runs: FurtherRuns | None = omitted(NOT_ESTIMATED)  # None: no limit on bytes stops it short of the tolerance
     stays_behind: tuple[StaysBehind, ...] | None = omitted()
+    is_proven: bool = omitted(False)  # that no plan of its kind copies fewer bytes, to a thousandth
 
 
 @dataclass(frozen=True, slots=True)

@@ -170,7 +170,8 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         rack_limits(problem, found.rule, reachable),
         consequences(problem, found.replicas, planned.moves)
         | {"timetable": planned.timetable, "further_runs": _further_runs(problem, found, asked, reached, after)}
-        | {"stays_behind": staying},
+        | {"stays_behind": staying}
+        | ({"is_proven": True} if found.is_proven else {}),
     )
 
 

@@ -92,9 +92,7 @@ class CandidateReport(ProposedCandidate):
     @property
     def title(self) -> str:
         """The name in plain words."""
-        note = self.note.lower()
-        proven = self.name == "optimal" and "proven" in note and "not proven" not in note
-        return TITLES.get(self.name, self.name) + (" (fewest bytes, proven to a thousandth)" if proven else "")
+        return TITLES.get(self.name, self.name) + (" (fewest bytes, proven to a thousandth)" if self.is_proven else "")
 
 
 def off_share(candidate: CandidateReport) -> float | None:

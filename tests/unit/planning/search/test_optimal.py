@@ -140,6 +140,7 @@ def test_the_smallest_replicas_that_balance_are_the_ones_that_move() -> None:
     plan = plan_of(broker_rows([1, 2, 3]), rows, "optimal", tolerance=0.05)
     assert plan.candidate.summary["moved_bytes"] == 400
     assert plan.candidate.note.startswith("Proven")
+    assert plan.consequences["is_proven"]
     assert plan.shortfall_after.is_met
 
 
@@ -180,6 +181,7 @@ def test_what_the_solver_ran_out_of_nodes_for_is_not_called_proven(monkeypatch: 
     monkeypatch.setattr(optimal, "_WORK", 0)
     plan = propose(problem, "optimal")
     assert "not proven" in plan.candidate.note
+    assert "is_proven" not in plan.consequences
     assert "fewer bytes" in plan.candidate.note
     assert plan.candidate.moves
 
