@@ -12,7 +12,6 @@ from kazoo.exceptions import KazooException
 
 from faults.cluster import BROKERS, FaultCluster
 
-RESTART = re.compile(r"broker (\d+), which leads it, does not bring it into the ISR: restart that broker")
 ELECT = re.compile(r"(?i)another controller|controller election|broker that is controller|new controller")
 
 
@@ -64,11 +63,10 @@ class Operator:
 
 
 def leaders_to_restart(progress: Mapping[str, Any]) -> tuple[int, ...]:
-    """The leaders that keep a whole copy out of the ISR, by the run's own words; none while its bytes still come."""
-    whole = {
-        one["partition"]
+    """The leaders that keep a whole copy out of the ISR, where the run calls the copy late."""
+    whole = [
+        one["leader"]
         for one in progress.get("partitions", ())
-        if one["phase"] == "copying" and one["bytes_copied"] == one["bytes_total"]
-    }
-    asked = ((text.partition(" ")[0], RESTART.search(text)) for text in progress.get("anomalies", ()))
-    return tuple(dict.fromkeys(int(found[1]) for partition, found in asked if found is not None and partition in whole))
+        if one["is_late"] and one["phase"] == "copying" and one["bytes_copied"] == one["bytes_total"]
+    ]
+    return tuple(dict.fromkeys(whole))

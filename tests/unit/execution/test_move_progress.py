@@ -130,7 +130,7 @@ def test_a_dead_target_is_named_and_the_move_is_not_refused():
     assert (progress.phase, progress.dead_targets) == ("copying", (3,))
     total = summarise([MOVE], now)
     assert total.dead_targets == {3: 1}
-    assert "Broker 3 is not registered" in total.anomalies[0]
+    assert "Broker 3 is not registered" in total.anomalies["broker 3 is not registered"]
 
 
 @pytest.mark.parametrize(

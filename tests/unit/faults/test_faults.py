@@ -212,23 +212,21 @@ def test_a_verdict_that_is_not_true_fails_the_case(tmp_path: Path) -> None:
     assert any("verification.json says passed=False" in problem for problem in problems)
 
 
-NAMED = "t-{} is copying for 3 min. broker {}, which leads it, does not bring it into the ISR: restart that broker, or"
+def copy_of(leader: int, *, copied: int = 9, is_late: bool = True) -> dict[str, object]:
+    return {"phase": "copying", "bytes_copied": copied, "bytes_total": 9, "leader": leader, "is_late": is_late}
 
 
-@pytest.mark.parametrize(("copied", "told", "leaders"), [(9, True, (2,)), (8, True, ()), (9, False, ())])
-def test_an_operator_restarts_the_leader_that_the_run_names_for_a_whole_copy(
-    copied: int, told: bool, leaders: tuple[int, ...]
+@pytest.mark.parametrize(("copied", "is_late", "leaders"), [(9, True, (2,)), (8, True, ()), (9, False, ())])
+def test_an_operator_restarts_the_leader_of_a_whole_copy_that_the_run_calls_late(
+    copied: int, is_late: bool, leaders: tuple[int, ...]
 ) -> None:
-    one = {"partition": "t-1", "phase": "copying", "bytes_copied": copied, "bytes_total": 9}
-    anomalies = ["t-0: no leader", NAMED.format(1, 2)] if told else ["t-0: no leader"]
-    assert leaders_to_restart({"partitions": [one], "anomalies": anomalies}) == leaders
+    assert leaders_to_restart({"partitions": [copy_of(2, copied=copied, is_late=is_late)]}) == leaders
     assert leaders_to_restart({}) == ()
 
 
 def test_an_operator_restarts_each_leader_that_the_run_names_once(tmp_path: Path) -> None:
-    partitions = [{"partition": f"t-{p}", "phase": "copying", "bytes_copied": 9, "bytes_total": 9} for p in (0, 1, 2)]
-    anomalies = [NAMED.format(0, 1), NAMED.format(1, 3), NAMED.format(2, 1)]
-    (tmp_path / "progress.json").write_text(json.dumps({"partitions": partitions, "anomalies": anomalies}))
+    partitions = [copy_of(leader) for leader in (1, 3, 1)]
+    (tmp_path / "progress.json").write_text(json.dumps({"partitions": partitions}))
     started: list[int] = []
     local = SimpleNamespace(kill_broker=lambda broker: None, start_broker=started.append)
     cluster: Any = SimpleNamespace(local=local, registered=lambda: {1, 2, 3, 4})

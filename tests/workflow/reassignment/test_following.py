@@ -251,9 +251,10 @@ def test_progress_names_the_partitions_of_the_batch_with_their_phase_and_what_co
     }
     assert all(one["seconds"] == 900 for one in noted["partitions"])
     assert noted["partitions"][0]["next"] == "the copy reaches its leader's end and joins the ISR"
-    overdue = [text for text in noted["anomalies"] if "is copying for 15 min, its batch was to take" in text]
+    overdue = [text for text in noted["anomalies"] if "has been copying for 15 min; the plan gives its batch" in text]
     assert len(overdue) == 2
     assert [text for text in said if text in overdue], "said as well"
+    assert all(one["is_late"] and one["leader"] >= 0 for one in noted["partitions"]), "for tools that act on it"
 
 
 def test_a_batch_whose_rate_was_lowered_meanwhile_is_given_the_time_that_takes(
@@ -295,8 +296,8 @@ def test_what_happens_is_noted_once_with_its_time_whoever_looks(run: SimulatedRu
     assert list(zip(seconds, told, strict=True)) == [
         (100, "Broker 4"),
         (140, "ZooKeeper is away."),
-        (150, "No longer: Broker 4"),
-        (150, "No longer: ZooKeeper is away"),
+        (150, "No longer: broker 4 is not registered"),
+        (150, "No longer: the cluster cannot be read"),
         (200, "Broker 3 is not registered."),
     ]
 

@@ -1,4 +1,4 @@
-"""What may be wrong with a batch that is followed: the kinds of findings, and one of them."""
+"""What can be wrong with a batch that a follower looks at."""
 
 from __future__ import annotations
 
@@ -9,21 +9,23 @@ REQUEST = "/admin/reassign_partitions"
 
 
 class FindingKind(StrEnum):
-    UNHEARD_REQUEST = "unheard_request"
-    DEAF_CONTROLLER = "deaf_controller"
-    ELECTION_STORM = "election_storm"
-    NO_CONTROLLER = "no_controller"
-    ZOMBIE_ENTRY = "zombie_entry"
-    FOREIGN_REASSIGNMENT = "foreign_reassignment"
-    LEADERS_MOVED = "leaders_moved"
-    TOPIC_DELETION = "topic_deletion"
-    THROTTLE_LIFTED = "throttle_lifted"
-    LOG_DIR_FAILED = "log_dir_failed"
+    """The value is the short form, as the history of the run has it."""
+
+    UNHEARD_REQUEST = "the controller ignores the request"
+    DEAF_CONTROLLER = "partitions taken out of the request in mid-move"
+    ELECTION_STORM = "brokers resign as controller one after the other"
+    NO_CONTROLLER = "there is no controller"
+    ZOMBIE_ENTRY = "the request lists moves that have ended"
+    FOREIGN_REASSIGNMENT = "the request asks for partitions of somebody else"
+    LEADERS_MOVED = "leaders changed without need"
+    TOPIC_DELETION = "a topic that moves is queued for deletion"
+    THROTTLE_LIFTED = "the throttle is not known to be in force"
+    LOG_DIR_FAILED = "a log dir has failed"
 
 
 @dataclass(frozen=True, slots=True)
 class BatchFinding:
-    """What is wrong with what, and what to do. `stops`: watching on helps nobody, a person has to act."""
+    """What is wrong, and what to do. `stops`: a person has to act before the batch goes on."""
 
     kind: FindingKind
     text: str

@@ -1,4 +1,4 @@
-"""What of a run was noticed when: each thing that goes wrong, and each wait, as it begins and as it is over."""
+"""The history of a run: when each finding and each wait began, and when it was over."""
 
 from __future__ import annotations
 
@@ -10,27 +10,21 @@ KEPT = 40  # events, the newest
 
 
 class Event(NamedTuple):
-    """Seconds of the wall clock, and what happened."""
-
-    at: float
+    at: float  # seconds of the wall clock
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class Happenings:
-    """`open`: subject -> what is said of it, for what is wrong or waited for now. `events`: oldest first."""
+    """`open`: {what is wrong or waited for now, in short: the whole text}. `events`: oldest first."""
 
     open: Mapping[str, str] = field(default_factory=dict)
     events: tuple[Event, ...] = ()
 
 
 def events_after(before: Happenings, now: float, found: Mapping[str, str]) -> Happenings:
-    """After another look, which has `found` this. A subject is told once, however its words change meanwhile."""
-    over = [f"No longer: {_first_sentence(text)}" for subject, text in before.open.items() if subject not in found]
-    begun = [text for subject, text in found.items() if subject not in before.open]
+    """The history after another look. `found` is of the form of `open`: the same short form is told once."""
+    over = [f"No longer: {short}" for short in before.open if short not in found]
+    begun = [text for short, text in found.items() if short not in before.open]
     events = (*before.events, *(Event(now, text) for text in (*over, *begun)))
     return Happenings(dict(found), events[-KEPT:])
-
-
-def _first_sentence(text: str) -> str:
-    return text.partition(". ")[0].rstrip(".")

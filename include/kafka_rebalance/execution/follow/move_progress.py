@@ -30,6 +30,10 @@ class Phase(StrEnum):
     REFUSED = "refused"  # requested, and the controller will not do it, or the partition is no longer what it was
     TAKEN_BACK = "taken_back"  # requested and begun, and back at its original replicas: it was cancelled
 
+    @property
+    def in_words(self) -> str:
+        return "in the ISR" if self is Phase.IN_ISR else self.replace("_", " ")
+
 
 @dataclass(frozen=True, slots=True)
 class PartitionProgress:
@@ -55,7 +59,7 @@ class Progress:
     bytes_total: int
     phases: Mapping[Phase, int]
     dead_targets: Mapping[int, int]
-    anomalies: tuple[str, ...]
+    anomalies: Mapping[str, str]  # what is wrong in short -> in full, and what to do
     refused: tuple[TopicPartition, ...]
     taken_back: tuple[TopicPartition, ...] = ()
 
@@ -187,12 +191,16 @@ def _bytes(move: Move, partition: PartitionView | None, by_broker: Mapping[int, 
 def add_up(each: Sequence[PartitionProgress]) -> Progress:
     """These moves together."""
     waiting = Counter(broker for one in each for broker in one.dead_targets)
-    anomalies = [
-        f"Broker {broker} is not registered and {count} partition{'s' if count > 1 else ''} cannot end without it. "
-        "Start it: the move goes on by itself."
+    anomalies = {
+        f"broker {broker} is not registered": f"Broker {broker} is not registered, and {count} "
+        f"partition{'s' if count > 1 else ''} cannot end without it. Start it: the move goes on by itself."
         for broker, count in sorted(waiting.items())
-    ]
-    anomalies += [one.anomaly for one in each if one.anomaly is not None]
+    }
+    anomalies |= {
+        f"{one.move.topic_partition} ({one.phase.in_words}) is not as it should be": one.anomaly
+        for one in each
+        if one.anomaly is not None
+    }
     phases = Counter(one.phase for one in each)
     return Progress(
         partitions_done=phases[Phase.DONE],
@@ -201,7 +209,7 @@ def add_up(each: Sequence[PartitionProgress]) -> Progress:
         bytes_total=sum(one.bytes_total for one in each),
         phases={phase: phases[phase] for phase in Phase if phases[phase]},
         dead_targets=dict(sorted(waiting.items())),
-        anomalies=tuple(anomalies),
+        anomalies=anomalies,
         refused=tuple(one.move.topic_partition for one in each if one.phase is Phase.REFUSED),
         taken_back=tuple(one.move.topic_partition for one in each if one.phase is Phase.TAKEN_BACK),
     )

@@ -46,6 +46,9 @@ class Pair(NamedTuple):
     source: int
     target: int
 
+    def __str__(self) -> str:
+        return f"copies from broker {self.source} to {self.target} do not grow"
+
 
 @dataclass(frozen=True, slots=True)
 class Movement:
@@ -199,16 +202,15 @@ def anomalies(
 def _overdue(one: PartitionProgress, seconds: float, planned_seconds: float) -> str | None:
     tp = one.move.topic_partition
     if one.phase in _REMEDIES and seconds >= QUICK_PHASE_SECONDS:
-        return f"{tp} is {str(one.phase).replace('_', ' ')} for {duration_in_words(seconds)}. {_REMEDIES[one.phase]}"
+        return f"{tp} has been {one.phase.in_words} for {duration_in_words(seconds)}. {_REMEDIES[one.phase]}"
     limit = OVERDUE_FACTOR * planned_seconds + OVERDUE_MARGIN_SECONDS
     if one.phase is Phase.COPYING and not one.dead_targets and seconds >= limit:
         return (
-            f"{tp} is copying for {duration_in_words(seconds)}, its batch was to take "
-            f"{duration_in_words(planned_seconds)}. If its bytes grow, the throttle is too low for what is produced to "
-            f"it: raise it. If they are the leader's already, broker {one.leader}, which leads it, does not bring it "
-            "into the ISR: restart that broker, or "
-            "move the lead away from it. If they stand, see the log of the brokers that copy it "
-            f"({', '.join(map(str, one.missing))})."
+            f"{tp} has been copying for {duration_in_words(seconds)}; the plan gives its batch "
+            f"{duration_in_words(planned_seconds)}. If its bytes grow, the throttle is too low for what producers "
+            f"write: raise the rate. If the copy is already as large as the leader, broker {one.leader} leads it and "
+            "does not add it to the ISR: restart that broker, or elect another leader. If the bytes do not grow, see "
+            f"the log of the brokers that copy it ({', '.join(map(str, one.missing))})."
         )
     return None
 

@@ -282,15 +282,16 @@ class BatchFollower:
             if self._control.cancelled is not None:
                 return self._cancelled(progress)
             more = f"; and {len(progress.anomalies) - 10} more" if len(progress.anomalies) > 10 else ""
+            named = f"{'; '.join([*progress.anomalies.values()][:10])}{more}"
             if progress.taken_back:
                 return "taken_back", (
                     f"Somebody else cancelled batch {self.batch.number} while it was under way: "
                     f"{progress.partitions_done} of its {progress.partitions_total} partitions are in place, "
-                    f"{len(progress.taken_back)} were taken back: {'; '.join(progress.anomalies[:10])}{more}"
+                    f"{len(progress.taken_back)} were taken back: {named}"
                 )
             return "refused", (
                 f"{len(progress.refused)} of {progress.partitions_total} partitions of batch {self.batch.number} will "
-                f"not reach the approved replicas: {'; '.join(progress.anomalies[:10])}{more}"
+                f"not reach the approved replicas: {named}"
             )
         limit = self.stall_seconds
         if any(pair.target in silent for pair in seen.pairs):
@@ -299,7 +300,7 @@ class BatchFollower:
         grace = min(self.stall_seconds * GRACE_SHARE, GRACE_SECONDS)
         if seen.idle_seconds < limit or seen.at - (self._first_look or seen.at) < grace:
             return "moving", ""
-        causes = "; ".join([*progress.anomalies, *odd.values()][:10]).removesuffix(".")
+        causes = "; ".join([*progress.anomalies.values(), *odd.values()][:10]).removesuffix(".")
         return "stalled", (
             f"Batch {self.batch.number} made no progress for {seen.idle_seconds:.0f} s: "
             f"{causes or 'no cause seen in ZooKeeper'}. Its copies stay requested and go on "

@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import islice
 from typing import Any, TypeAlias
 
 from kafka_rebalance.documents import json_files
@@ -30,7 +31,7 @@ from kafka_rebalance.steps.run_folder import RunFolder
 
 ANOMALIES_SHOWN = 20
 BROKERS_SHOWN = 30  # those with most left to copy
-WAITING, UNREADABLE = "waiting", "unreadable"  # subjects of events, beside those of anomalies
+WAITING, UNREADABLE = "the next batch waits", "the cluster cannot be read"  # short forms, beside those of anomalies
 
 Subject: TypeAlias = TopicPartition | Pair | FindingKind  # what an anomaly is about
 
@@ -70,11 +71,9 @@ def around(candidate: Candidate, batch: Batch) -> Around:
 
 
 def wrong(progress: Progress, odd: Mapping[Subject, str]) -> dict[str, str]:
-    """{subject: text} of what is not as it should be: what is told as it begins, and again when it is over."""
-    dead = [f"broker {broker} away" for broker in progress.dead_targets]
-    subjects = [*dead, *progress.anomalies[len(dead) :]]
-    found = dict(zip(subjects, progress.anomalies, strict=True)) | {str(about): text for about, text in odd.items()}
-    return dict(list(found.items())[:ANOMALIES_SHOWN])
+    """{short: text} of what is not as it should be: what is told as it begins, and again when it is over."""
+    late = {f"{about} is late" if isinstance(about, TopicPartition) else str(about): odd[about] for about in odd}
+    return dict(islice({**progress.anomalies, **late}.items(), ANOMALIES_SHOWN))
 
 
 def write_progress(
@@ -104,7 +103,7 @@ def write_progress(
     phases.update({str(Phase.DONE): around.earlier, str(Phase.QUEUED): around.later})
     speed = rate.bytes_per_second
     shown = stalled_copies.named(seen, each, odd)
-    anomalies = [*progress.anomalies, *odd.values()]
+    anomalies = [*progress.anomalies.values(), *odd.values()]
     more = len(anomalies) - ANOMALIES_SHOWN
     return _write(
         folder,
@@ -133,7 +132,7 @@ def write_progress(
             "fullest_disk": dict(zip(("broker", "fraction"), fullest_disk, strict=True)) if fullest_disk else None,
             "phases": {phase: count for phase, count in phases.items() if count},
             "anomalies": anomalies[:ANOMALIES_SHOWN] + ([f"and {more} more"] if more > 0 else []),
-            "partitions": [_partition(one, seen) for one in shown],
+            "partitions": [_partition(one, seen, odd) for one in shown],
             "stop_after_batch": str(control.stop_after_batch) if control.stop_after_batch else None,
             "movement": stalled_copies.to_note(seen, [one.move.topic_partition for one in shown]),
             **_happenings(happenings),
@@ -141,7 +140,7 @@ def write_progress(
     )
 
 
-def _partition(one: PartitionProgress, seen: Movement) -> dict[str, Any]:
+def _partition(one: PartitionProgress, seen: Movement, odd: Mapping[Subject, str]) -> dict[str, Any]:
     tp = one.move.topic_partition
     return {
         "partition": str(tp),
@@ -150,6 +149,8 @@ def _partition(one: PartitionProgress, seen: Movement) -> dict[str, Any]:
         "bytes_copied": one.bytes_copied,
         "bytes_total": one.bytes_total,
         "next": stalled_copies.NEXT[one.phase],
+        "leader": one.leader,  # with the next one, for tools that act on what is late
+        "is_late": tp in odd,
     }
 
 
