@@ -1,1 +1,1 @@
-"""Values that every other room speaks in: partitions, brokers, moves, settings, policy, files. Stdlib only."""
+"""The values that all rooms use: partitions, brokers, moves, settings, policy. Only the standard library."""

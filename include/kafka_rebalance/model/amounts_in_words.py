@@ -1,4 +1,4 @@
-"""Bytes, times, shares and bounds as people read them: the one wording of plans, pages, logs and messages."""
+"""Bytes, times, shares and bounds in words, the same in plans, pages, logs and messages."""
 
 from __future__ import annotations
 
@@ -6,15 +6,16 @@ _BINARY = ("B", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 def bytes_in_words(size: float) -> str:
-    """Binary units, three figures: `0 B`, `1.50 KiB`, `12.4 GiB`."""
+    """Binary units, three significant figures: `0 B`, `1.50 KiB`, `12.4 GiB`."""
     amount, step = float(size), 0
     while abs(amount) >= 1023.5 and step < len(_BINARY) - 1:
         amount, step = amount / 1024, step + 1
-    return f"{amount:.0f} B" if step == 0 else f"{_figures(amount)} {_BINARY[step]}"
+    decimals = 0 if step == 0 or amount >= 99.95 else 1 if amount >= 9.995 else 2
+    return f"{amount:.{decimals}f} {_BINARY[step]}"
 
 
 def duration_in_words(seconds: float) -> str:
-    """The two largest units: `45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`; `under 1 s` for less."""
+    """The two largest units: `45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`; below a second `under 1 s`."""
     if 0 < seconds < 1:
         return "under 1 s"
     whole = round(seconds)
@@ -31,16 +32,14 @@ def duration_in_words(seconds: float) -> str:
 
 
 def share_in_words(share: float) -> str:
-    """A share of one as percent: `7 %`; small but not nothing is `< 1 %`."""
-    if 0 < share < 0.01:
-        return "< 1 %"
-    return f"{share * 100:.0f} %"
+    """A share of one as percent: `7 %`. A share above 0 and below 0.01 is `< 1 %`."""
+    return "< 1 %" if 0 < share < 0.01 else f"{share * 100:.0f} %"
 
 
 def bound_in_words(copied: float, bound: float | None, tolerance: float | None = None) -> str:
-    """What a plan copies beside what no plan stays below: `copies 412 GiB; no plan within 5 % copies less than ...`.
+    """What a plan copies, and the bound: `copies 412 GiB; no plan within 5 % copies less than ...`.
 
-    `tolerance` None: the bound is of plans that end as even as this one. Empty where nothing is copied or known.
+    `tolerance` None: the bound is for plans that end as even as this one. Empty if nothing is copied or known.
     """
     if not copied or not bound:
         return ""
@@ -48,8 +47,3 @@ def bound_in_words(copied: float, bound: float | None, tolerance: float | None =
     above = copied / bound - 1
     over = f"{share_in_words(above)} above the bound" if above > 0 else "exactly the bound"
     return f"copies {bytes_in_words(copied)}; no plan {as_even} copies less than {bytes_in_words(bound)} ({over})"
-
-
-def _figures(amount: float) -> str:
-    """Three significant figures, without an exponent."""
-    return f"{amount:.0f}" if amount >= 99.95 else f"{amount:.1f}" if amount >= 9.995 else f"{amount:.2f}"

@@ -1,4 +1,4 @@
-"""Moves, candidates and the digest that ties an approval to exactly one of them."""
+"""Moves, candidates, and the digest that ties an approval to exactly one candidate."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Move:
     size_bytes: int  # of one replica
     batch: int = 0
     reason: str = ""
-    leader: int = -1  # who led when the snapshot was taken; -1: nobody, or it is not known
+    leader: int = -1  # the leader in the snapshot; -1: none, or unknown
 
     @property
     def added(self) -> tuple[int, ...]:
@@ -37,23 +37,23 @@ class Move:
 
     @property
     def source(self) -> int:
-        """Who sends the copies: the leader of before; where that is not known, the first replica. -1: there is none."""
+        """The broker that sends the copies: the leader before, or else the first replica; -1: there is none."""
         return self.leader if self.leader in self.before else (*self.before, -1)[0]
 
     @property
     def changes_leader(self) -> bool:
-        """Whether another broker leads in the end: the run elects the first of `after`, whoever leads now."""
+        """Whether another broker leads in the end. The run elects the first broker of `after`."""
         return self.after[:1] != (self.source,)
 
     @property
     def is_election(self) -> bool:
-        """Whether the list stays as it is, and only its first replica is elected."""
+        """Whether the list stays the same, and the run only elects its first replica."""
         return self.before == self.after
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The moves that one reassignment znode requests. It carries the digest of the candidate it was cut from."""
+    """The moves that one reassignment znode requests, and the digest of their candidate."""
 
     number: int
     moves: tuple[Move, ...]
@@ -61,21 +61,21 @@ class Batch:
 
     @property
     def elects(self) -> bool:
-        """Whether nothing but elections is in it: no reassignment is requested for it."""
+        """Whether it has only elections, which need no reassignment request."""
         return all(move.is_election for move in self.moves)
 
 
 class Status(StrEnum):
-    """Whether a candidate does all that it set out to do."""
+    """Whether a candidate reaches its goal."""
 
     OK = "ok"
-    PARTIAL = "partial"  # stopped at a limit or short of the goal: the note says which
+    PARTIAL = "partial"  # stopped at a limit, or short of the goal; the note says which
     INFEASIBLE = "infeasible"  # not offered
 
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """One proposed assignment, as the table `candidates` and `proposals.json` describe it."""
+    """One proposed assignment, as in the table `candidates` and in `proposals.json`."""
 
     name: str
     digest: str
@@ -86,7 +86,7 @@ class Candidate:
 
     @property
     def batches(self) -> tuple[Batch, ...]:
-        """Moves by batch, in the order of their numbers."""
+        """The moves by batch, in the order of the numbers."""
         by_number: dict[int, list[Move]] = {}
         for move in self.moves:
             by_number.setdefault(move.batch, []).append(move)
@@ -106,7 +106,7 @@ def candidate_digest(name: str, snapshot_digest: str, settings: Mapping[str, obj
                     list(m.before),
                     list(m.after),
                     m.batch,
-                    # Only where it says more than the lists: plans of older versions do not have it.
+                    # Only if it is not the first replica: plans of older versions do not have it.
                     *([m.source] if (m.source,) != m.before[:1] else []),
                 ]
                 for m in sorted(moves, key=lambda m: (m.batch, m.topic_partition))

@@ -1,4 +1,4 @@
-"""The cluster around the partitions: brokers, controller, and what is requested of the controller."""
+"""The cluster around the partitions: brokers, controller, and the requests to the controller."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Endpoint:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRegistration:
-    """`/brokers/ids/N` (v1 to v5). `czxid` is the znode's creation zxid, which Kafka calls the broker epoch."""
+    """`/brokers/ids/N` (v1 to v5). `czxid` is the zxid that created the znode; Kafka calls it the broker epoch."""
 
     broker: int
     endpoints: tuple[Endpoint, ...]
@@ -34,7 +34,7 @@ class BrokerRegistration:
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """`/controller` and `/controller_epoch`. `kraft_epoch` >= 0: a KRaft controller owns the cluster (3.4+)."""
+    """`/controller` and `/controller_epoch`. `kraft_epoch` >= 0: a KRaft controller has the cluster (3.4+)."""
 
     broker: int
     epoch: int
@@ -44,10 +44,10 @@ class Controller:
 
 @dataclass(frozen=True, slots=True)
 class SettledController:
-    """A live controller, read twice with a pause between: both times registered in the session that elected it.
+    """A live controller: two reads with a pause found it registered in the session that elected it.
 
-    `epochs` are those of the two reads. An ordinary failover meanwhile adds one; more is an election storm, and then
-    there is no such value.
+    `epochs` are those of the two reads. One failover between them adds 1. After more failovers (an election storm)
+    this value does not exist.
     """
 
     controller: Controller
@@ -58,9 +58,9 @@ class SettledController:
 class ClusterView:
     """What ZooKeeper says at one moment, read after a `sync`.
 
-    `reassignments` and `elections` are None where the znode does not exist: not the same as an empty one,
-    which still blocks every further request. `requested_gone`: what is requested of topics or partitions that do not
-    exist, or of topics that were made after the request; `requested_again`: those of them that exist again.
+    `reassignments` and `elections` are None if the znode does not exist. An empty znode is not the same: it still
+    blocks every further request. `requested_gone`: requested partitions that do not exist, or whose topic is newer than
+    the request. `requested_again`: those of them that exist again.
     """
 
     cluster_id: str
@@ -75,7 +75,7 @@ class ClusterView:
 
     @property
     def moving(self) -> frozenset[TopicPartition]:
-        """Partitions that are being reassigned: those requested by the znode, and those by Kafka's API (2.4+)."""
+        """Partitions under reassignment, by the znode or by Kafka's API (2.4+)."""
         by_api = {tp for tp, partition in self.partitions.items() if partition.in_motion}
         return frozenset(self.reassignments or ()) | by_api
 
@@ -86,9 +86,9 @@ class ClusterView:
 
 @dataclass(frozen=True, slots=True)
 class BatchView:
-    """As much of a `ClusterView` as following a batch needs: named partitions alone, and which brokers are registered.
+    """The part of a `ClusterView` that a follower needs: the partitions of a batch, and the registered brokers.
 
-    One look at a batch reads its topics and its partitions' states once each, and seven things more.
+    One look at a batch reads each of its topics and partition states once, and does seven more reads.
     """
 
     brokers: frozenset[int]
@@ -100,7 +100,7 @@ class BatchView:
 
     @property
     def moving(self) -> frozenset[TopicPartition]:
-        """Of the named partitions those that the topic's znode marks, and all that are requested by the znode."""
+        """Partitions of the batch that their topic's znode marks, and all that the reassignment znode requests."""
         return frozenset(self.reassignments or ()) | {tp for tp, one in self.partitions.items() if one.in_motion}
 
 

@@ -1,6 +1,6 @@
-"""What this try of a task has changed in the cluster so far: noted by the edges as they write, told by its errors.
+"""What this try of a task has changed in the cluster so far. The edges note each write, and errors name them.
 
-Whoever writes to storage does not know what was written to the cluster before, and an error must say so.
+Code that writes to storage does not know what the task wrote to the cluster before, but its error must say so.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from enum import StrEnum
 
 
 class Kind(StrEnum):
-    """What was changed; the subject names which."""
+    """What was changed. The subject of the write names the object."""
 
     LOCK_TAKEN = "lock taken"
     LOCK_GIVEN_BACK = "lock given back"
@@ -28,7 +28,7 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ClusterWrite:
-    """One change. `is_certain` False: the connection was lost over it."""
+    """One change. `is_certain` False: the connection was lost during the write."""
 
     kind: Kind
     subject: str = ""
@@ -40,7 +40,7 @@ _noted: ContextVar[list[ClusterWrite] | None] = ContextVar("cluster_writes", def
 
 @contextmanager
 def noted() -> Iterator[list[ClusterWrite]]:
-    """The changes that are made within, in their order; the list grows. One within another has them as well."""
+    """A list that gets each change within the block, in order. An outer block gets the changes of inner ones, too."""
     outer, own = _noted.get(), list[ClusterWrite]()
     token = _noted.set(own)
     try:
@@ -52,7 +52,7 @@ def noted() -> Iterator[list[ClusterWrite]]:
 
 
 def note(kind: Kind, subject: str = "", *, is_certain: bool = True) -> None:
-    """One change more; of no interest where nobody asks for them."""
+    """Notes one change, if a `noted` block is open."""
     found = _noted.get()
     if found is not None:
         found.append(ClusterWrite(kind, subject, is_certain))

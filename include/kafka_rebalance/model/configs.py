@@ -1,4 +1,4 @@
-"""What applies on a broker, and on which level each value was set."""
+"""The configs of a broker, and the level on which each value was set."""
 
 from __future__ import annotations
 
@@ -7,11 +7,11 @@ from typing import NamedTuple, TypeAlias
 
 
 class ConfigValue(NamedTuple):
-    """`value` None: not set. `source` is Kafka's name of the level it comes from, as in `DYNAMIC_BROKER_CONFIG`."""
+    """`value` None: not set. `source` is Kafka's name of its level, as in `DYNAMIC_BROKER_CONFIG`."""
 
     value: str | None
     source: str
 
 
-BrokerConfigs: TypeAlias = Mapping[str, tuple[str | None, str]]  # key -> ConfigValue, or as plain a pair
+BrokerConfigs: TypeAlias = Mapping[str, tuple[str | None, str]]  # key -> ConfigValue, or a plain pair
 ConfigsByBroker: TypeAlias = Mapping[int, BrokerConfigs]

@@ -1,4 +1,4 @@
-"""How to reach one cluster: what the Airflow connection holds, checked. Secrets never show in a repr."""
+"""How to reach one cluster: the checked content of the Airflow connection. A repr shows no secret."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.model.finding import listed
 
 CONNECTION_TYPE = "kafka_zookeeper"
 EXTRAS = (
@@ -19,10 +20,10 @@ EXTRAS = (
     "session_timeout_seconds",
 )
 _CAPACITIES = ("disk_bytes", "nic_in_bytes_per_second", "nic_out_bytes_per_second")
-_BEYOND_ANY_BROKER = 2**63  # bytes, or bytes a second; Python's parser of JSON takes Infinity and NaN, too
+_BEYOND_ANY_BROKER = 2**63  # bytes, or bytes a second; Python's JSON parser accepts Infinity and NaN, too
 _LONGEST_SESSION = 3600  # seconds
 _TLS_FLAGS = ("use_ssl", "verify_certs", "check_hostname")
-_TLS_KEYS = ("use_ssl", "verify_certs", "ca", "certfile", "keyfile", "keyfile_password", "check_hostname")
+_TLS_KEYS = (*_TLS_FLAGS, "ca", "certfile", "keyfile", "keyfile_password")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class KafkaConnection:
 
 @dataclass(frozen=True, slots=True)
 class BrokerCapacity:
-    """What an operator states about one broker, None where unknown."""
+    """What an operator states about one broker; None: unknown."""
 
     disk_bytes: int | None = None
     nic_in_bytes_per_second: float | None = None
@@ -64,7 +65,7 @@ class ClusterConnection:
 
 
 class ConnectionFields(Protocol):
-    """As Airflow has them."""
+    """The fields of an Airflow connection."""
 
     conn_id: str
     conn_type: str
@@ -79,7 +80,7 @@ class ConnectionFields(Protocol):
 
 
 def cluster_connection(connection: ConnectionFields) -> ClusterConnection:
-    """The checked value. No text of it ever holds a password. Raises ConnectionSettingsError with each wrong field."""
+    """The checked connection. Raises ConnectionSettingsError, which names each wrong field, and never a password."""
     problems: list[str] = []
     extra = connection.extra_dejson or {}
     if not isinstance(extra, Mapping):
@@ -87,28 +88,28 @@ def cluster_connection(connection: ConnectionFields) -> ClusterConnection:
         extra = {}
     unknown = sorted(set(extra) - set(EXTRAS))
     if unknown:
-        problems.append(f"extra has unknown fields {', '.join(unknown)}; fields are {', '.join(EXTRAS)}")
+        problems.append(f"extra has unknown fields {listed(unknown)}; fields are {listed(EXTRAS)}")
     if connection.conn_type != CONNECTION_TYPE:
         problems.append(f"its type is {connection.conn_type!r}, not {CONNECTION_TYPE!r}")
     hosts = _hosts(connection)
     if not hosts:
-        problems.append("host is empty: it holds ZooKeeper's connect string, as in zk1:2181,zk2:2181/kafka")
+        problems.append("host is empty: it must hold ZooKeeper's connect string, as in zk1:2181,zk2:2181/kafka")
     bootstrap, expected = (_text(extra, field, problems) for field in ("bootstrap_servers", "expected_cluster_id"))
     if not bootstrap:
-        problems.append("extra field bootstrap_servers is empty: host:port of the brokers, comma separated")
+        problems.append(
+            "extra field bootstrap_servers is empty: it must hold host:port of some brokers, separated by commas"
+        )
     security = _object(extra, "kafka_secret_config", problems)
     wrong = sorted(key for key, value in security.items() if not isinstance(value, (str, int, float)))
     if wrong:
-        problems.append(f"kafka_secret_config: {', '.join(wrong)} must be a text, a number, true or false")
+        problems.append(f"kafka_secret_config: {listed(wrong)} must be a text, a number, true or false")
     tls = _object(extra, "zookeeper_secret_config", problems)
     unknown = sorted(set(tls) - set(_TLS_KEYS))
     if unknown:
-        problems.append(
-            f"zookeeper_secret_config has unknown keys {', '.join(unknown)}; keys are {', '.join(_TLS_KEYS)}"
-        )
+        problems.append(f"zookeeper_secret_config has unknown keys {listed(unknown)}; keys are {listed(_TLS_KEYS)}")
     wrong = sorted(key for key in _TLS_FLAGS if not isinstance(tls.get(key, False), bool))
     if wrong:
-        problems.append(f"zookeeper_secret_config: {', '.join(wrong)} must be true or false")
+        problems.append(f"zookeeper_secret_config: {listed(wrong)} must be true or false")
     capacities = _capacities(_object(extra, "broker_capacities", problems), problems)
     timeout = extra.get("session_timeout_seconds")
     timeout = 10 if timeout in (None, "") else timeout
@@ -125,17 +126,19 @@ def cluster_connection(connection: ConnectionFields) -> ClusterConnection:
     sasl = {}
     if connection.login and connection.password:
         sasl = {"mechanism": "DIGEST-MD5", "username": connection.login, "password": connection.password}
+    # librdkafka takes texts: `true`, not `True`.
+    texts = {key: str(value).lower() if isinstance(value, bool) else str(value) for key, value in security.items()}
     return ClusterConnection(
         connection_id=connection.conn_id,
         zookeeper=ZooKeeperConnection(hosts, sasl, tls, float(timeout)),
-        kafka=KafkaConnection(bootstrap, {key: _setting(value) for key, value in security.items()}),
+        kafka=KafkaConnection(bootstrap, texts),
         expected_cluster_id=expected or None,
         capacities=capacities,
     )
 
 
 def _hosts(connection: ConnectionFields) -> str:
-    """ZooKeeper's connect string. Connections given as URIs split off port and path; JSON ones keep the host whole."""
+    """ZooKeeper's connect string. Airflow splits off port and path in connections given as URIs, but not as JSON."""
     host = (connection.host or "").strip()
     if host and connection.port and ":" not in host:
         host = f"{host}:{connection.port}"
@@ -145,52 +148,43 @@ def _hosts(connection: ConnectionFields) -> str:
 
 
 def _text(extra: Mapping[str, Any], field: str, problems: list[str]) -> str:
-    """A field that holds a text; empty where it is not set."""
+    """A field that holds a text; empty if it is not set."""
     value = extra.get(field)
     if value is not None and not isinstance(value, str):
         problems.append(f"{field} must be a text")
     return value.strip() if isinstance(value, str) else ""
 
 
-def _setting(value: str | int | float) -> str:
-    """As librdkafka takes it."""
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
 def _object(extra: Mapping[str, Any], field: str, problems: list[str]) -> dict[str, Any]:
-    """A field that holds an object, or its JSON text (what the form saves). Its content never goes into an error."""
+    """A field that holds an object, or its JSON text, which the form saves. No error shows its content."""
     value = extra.get(field)
+    if value in (None, ""):
+        return {}
     if isinstance(value, str) and value.strip():
         try:
             value = json.loads(value)
         except ValueError:
             problems.append(f"{field} is not JSON")
             return {}
-    if value in (None, ""):
-        return {}
-    if not isinstance(value, dict):
-        problems.append(f"{field} must be a JSON object")
-        return {}
-    return value
+    if isinstance(value, dict):
+        return value
+    problems.append(f"{field} must be a JSON object")
+    return {}
 
 
 def _capacities(given: Mapping[str, Any], problems: list[str]) -> dict[int, BrokerCapacity]:
     capacities = {}
     for broker, values in given.items():
-        known = isinstance(values, dict) and set(values) <= set(_CAPACITIES)
-        numbers = known and all(
-            isinstance(value, (int, float)) and not isinstance(value, bool) and 0 < value < _BEYOND_ANY_BROKER
-            for value in values.values()
-        )
-        if not str(broker).isdecimal() or not numbers:
+        if (
+            not str(broker).isdecimal()
+            or not isinstance(values, dict)
+            or not set(values) <= set(_CAPACITIES)
+            or not all(type(value) in (int, float) and 0 < value < _BEYOND_ANY_BROKER for value in values.values())
+        ):
             problems.append(
-                f"broker_capacities[{broker!r}] must be {{{', '.join(_CAPACITIES)}}} of a broker id, positive numbers"
+                f"broker_capacities[{broker!r}] must be {{{listed(_CAPACITIES)}}} of a broker id, positive numbers"
             )
             continue
-        disk = values.get("disk_bytes")
-        capacities[int(broker)] = BrokerCapacity(
-            disk_bytes=None if disk is None else int(disk),
-            nic_in_bytes_per_second=values.get("nic_in_bytes_per_second"),
-            nic_out_bytes_per_second=values.get("nic_out_bytes_per_second"),
-        )
+        whole = {"disk_bytes": int(values["disk_bytes"])} if "disk_bytes" in values else {}
+        capacities[int(broker)] = BrokerCapacity(**values | whole)
     return capacities

@@ -1,4 +1,4 @@
-"""Consumer groups, as their coordinators describe them."""
+"""Consumer groups, as described by their coordinators."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from kafka_rebalance.model.partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class GroupMember:
-    """One consumer. Assignors sort by `member_id`, its client id and a random UUID; from 2.3 on members that have an
-    `instance_id` (`group.instance.id`, KIP-345) come first, by that.
+    """One consumer. `member_id` is its client id and a random UUID; assignors sort by it.
+
+    From 2.3 on, members with an `instance_id` (`group.instance.id`, KIP-345) come first, sorted by that.
     """
 
     member_id: str
@@ -23,8 +24,9 @@ class GroupMember:
 
 @dataclass(frozen=True, slots=True)
 class ConsumerGroup:
-    """One group. `assignor` is the protocol that its members agreed on (`range`, `roundrobin`, `sticky`, ...), "" where
-    there are none; `committed` holds the partitions of the topic asked about for which it has an offset.
+    """One group. `assignor` is the protocol of its members (`range`, `roundrobin`, `sticky`, ...); "": no members.
+
+    `committed` are the partitions of the topic in question for which the group has an offset.
     """
 
     group: str

@@ -1,4 +1,4 @@
-"""Digests of values and of files: what tells an approved plan from every other."""
+"""Digests of values and files. They tell an approved plan from every other plan."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 
 
 def canonical_json(value: object) -> bytes:
-    """One text for one value: sorted keys, no blanks, no NaN. What digests are taken of."""
+    """One text for one value: sorted keys, no blanks, no NaN. Digests are computed from it."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
     return text.encode("utf-8", "surrogatepass")
 
@@ -18,5 +18,5 @@ def digest_of(value: object) -> str:
 
 
 def digest_of_bytes(*parts: bytes) -> str:
-    """SHA-256, hex, over the parts' own digests, so that no byte can wander from one part to the next."""
+    """SHA-256, hex, of the parts' own digests: a byte that moves from one part to the next changes it."""
     return hashlib.sha256(b"".join(hashlib.sha256(part).digest() for part in parts)).hexdigest()

@@ -1,16 +1,16 @@
-"""One reason not to go on, as a person reads it."""
+"""Anything wrong, in words for a person."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-SHOWN = 10  # objects named in one finding; the rest is counted
+SHOWN = 10  # objects that one finding names; it counts the others
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One reason not to go on: which object, what is wrong with it, what to do."""
+    """One object, what is wrong with it, and what to do."""
 
     subject: str
     problem: str
@@ -21,11 +21,10 @@ class Finding:
 
 
 def some(names: Sequence[object]) -> str:
-    """The first few names, and how many more."""
+    """The first SHOWN names, and how many more there are."""
     shown = ", ".join(map(str, names[:SHOWN]))
     return shown if len(names) <= SHOWN else f"{shown} and {len(names) - SHOWN} more"
 
 
 def listed(names: Iterable[object]) -> str:
-    """All of them."""
     return ", ".join(map(str, names))

@@ -1,4 +1,4 @@
-"""What is evened out between brokers."""
+"""The loads that a plan makes even between brokers."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from enum import StrEnum
 
 
 class Metric(StrEnum):
-    """A load of brokers, in the order of the tables' rows; the values stand in files."""
+    """A load of brokers, in the order of the tables' rows. Files hold these values."""
 
     REPLICAS = "replicas"
     DISK = "disk"
@@ -17,17 +17,16 @@ class Metric(StrEnum):
 
     @property
     def noun(self) -> str:
-        """As in `its share of bytes on disk`."""
+        """The words of a sentence, as in `its share of bytes on disk`."""
         return _NOUNS[self]
 
     @property
     def heading(self) -> str:
-        """The noun at the head of a column."""
         return self.noun.capitalize()
 
     @property
     def is_count(self) -> bool:
-        """Counted by replicas, not in bytes."""
+        """Whether its unit is replicas, not bytes."""
         return self in (Metric.REPLICAS, Metric.LEADERS)
 
 
@@ -41,5 +40,5 @@ _NOUNS: Mapping[str, str] = {
 
 
 def noun_of(name: str) -> str:
-    """The noun of a metric in a file; of one that a later version has added, its name."""
+    """The noun of a metric in a file. A metric of a later version keeps its name."""
     return _NOUNS.get(name, name)

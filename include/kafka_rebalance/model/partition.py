@@ -1,4 +1,4 @@
-"""Partitions as ZooKeeper and the brokers describe them."""
+"""Partitions, as described by ZooKeeper and the brokers."""
 
 from __future__ import annotations
 
@@ -17,22 +17,22 @@ class TopicPartition(NamedTuple):
         return f"{self.topic}-{self.partition}"
 
 
-ReplicaBytes = Mapping[TopicPartition, Mapping[int, int]]  # bytes by broker; a copy in the making is there as it grows
+ReplicaBytes = Mapping[TopicPartition, Mapping[int, int]]  # bytes by broker; a copy that is still growing counts
 
 
 @dataclass(frozen=True, slots=True)
 class TopicAssignment:
-    """`/brokers/topics/T`: the ordered replica list of each partition, and what is in motion.
+    """`/brokers/topics/T`: the ordered replica list of each partition, and the replicas in motion.
 
-    While a partition moves (2.4+), `partitions[p]` is the target followed by the originals that are still to be
-    removed; `adding` and `removing` name the two (KIP-455). Below 2.4 both are always empty.
+    While a partition moves (2.4+), `partitions[p]` is the target, followed by the old replicas that Kafka still has to
+    remove. `adding` and `removing` name the new and the old replicas (KIP-455). Below 2.4 both are always empty.
     """
 
     partitions: Mapping[int, tuple[int, ...]]
     adding: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     removing: Mapping[int, tuple[int, ...]] = field(default_factory=dict)
     topic_id: str | None = None
-    marks_moves: bool = False  # the form in which a controller of 2.4 or later writes it
+    marks_moves: bool = False  # whether the znode has the form of 2.4 or later
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +47,7 @@ class PartitionState:
 
 @dataclass(frozen=True, slots=True)
 class PartitionView:
-    """One partition as ZooKeeper has it now: what preconditions, progress and verification decide on."""
+    """One partition as it is now in ZooKeeper. Checks, progress and verification decide on this."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -55,27 +55,27 @@ class PartitionView:
     topic_znode_version: int
     topic_czxid: int
     topic_id: str | None
-    state: PartitionState | None  # None: the controller has not initialised the partition
+    state: PartitionState | None  # None: the controller has not yet created the state
     marks_moves: bool = False  # see TopicAssignment
 
     @property
     def in_motion(self) -> bool:
-        """Whether the topic's znode names something that is added or removed (2.4+)."""
+        """Whether the topic's znode names replicas that Kafka adds or removes (2.4+)."""
         return bool(self.adding or self.removing)
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The list that it has when what is in motion has ended, in its order; the list of now where nothing is."""
+        """The ordered list once the move under way has ended; without a move, the list as it is now."""
         return tuple(broker for broker in self.replicas if broker not in self.removing)
 
     @property
     def origin(self) -> tuple[int, ...]:
-        """The list that cancelling would leave: without what is being added (ReplicaAssignment.originReplicas)."""
+        """The list after a cancel: without the replicas that Kafka adds (ReplicaAssignment.originReplicas)."""
         return tuple(broker for broker in self.replicas if broker not in self.adding)
 
     @property
     def leader(self) -> int:
-        """The leader's broker id, -1 where there is none."""
+        """The leader's broker id; -1: there is no leader."""
         return self.state.leader if self.state else -1
 
     @property
@@ -85,7 +85,7 @@ class PartitionView:
 
 @dataclass(frozen=True, slots=True)
 class TopicIdentity:
-    """What tells whether a topic's znode is still the one of the snapshot; None where the snapshot does not know."""
+    """Tells whether a topic's znode is still the one of the snapshot. None: not in the snapshot."""
 
     znode_version: int | None
     czxid: int | None
@@ -93,7 +93,7 @@ class TopicIdentity:
 
 
 def topic_identities(partitions: Mapping[TopicPartition, PartitionView]) -> dict[str, TopicIdentity]:
-    """The identity of each topic, as a view of the cluster has it."""
+    """The identity of each topic in a view of the cluster."""
     return {
         tp.topic: TopicIdentity(partition.topic_znode_version, partition.topic_czxid, partition.topic_id)
         for tp, partition in partitions.items()

@@ -1,14 +1,15 @@
-"""What a run is asked to do, checked once where it comes in."""
+"""What a run is asked to do. Settings are checked once, where they come in."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fnmatch import fnmatchcase
 from typing import Any, Self, TypeVar
 
 from kafka_rebalance.errors import SettingsError
+from kafka_rebalance.model.finding import listed
 
 T = TypeVar("T")
 
@@ -16,14 +17,14 @@ _LARGEST_LONG = 2**63 - 1  # Kafka's rates and sizes are Java's longs, and so ar
 
 JOBS = ("balance", "leaders", "elect", "drain", "replace", "replication_factor", "relieve", "repair_racks")
 LEADERS_ALONE = ("leaders", "elect")  # of the jobs, those that copy nothing
-# The planner's own candidates; `optimal` where the cluster is small enough to be solved exactly.
+# The planner searches these candidates itself. It offers `optimal` if the cluster is small enough to be solved exactly.
 LEADERS_ONLY, LIGHT, BALANCED, OPTIMAL = SEARCHED = ("leaders_only", "light", "balanced", "optimal")
-AS_KAFKA, GIVEN = "as_kafka", "given"  # the candidates that are not searched
-CANDIDATES = (*SEARCHED, AS_KAFKA)  # what a run may ask for; `given` is there whenever there is a plan
+AS_KAFKA, GIVEN = "as_kafka", "given"  # the planner does not search these
+CANDIDATES = (*SEARCHED, AS_KAFKA)  # what a run may ask for; `given` comes with a plan
 TOLERANCE, FEWEST_BYTES = PREFERENCES = ("tolerance", "fewest_bytes")  # what the recommended candidate meets first
 OFFER, REFUSE = LESS_EVEN_PLANS = ("offer", "refuse")
 ONE_RACK = "one_rack"
-RACKLESS = (REFUSE, ONE_RACK)  # what becomes of brokers without a rack among others that have one
+RACKLESS = (REFUSE, ONE_RACK)  # how brokers without a rack are treated if others have one
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,124 +34,118 @@ class Settings:
     job: str = "balance"
     tolerance: float = 0.10  # every resource of `balanced` within this share of the reachable mean
     seed: int = 0
-    trials: int = 1  # searches of each candidate, every one from another seed; the best is kept
+    trials: int = 1  # searches of each candidate, each from another seed; the planner keeps the best
     topics_in: tuple[str, ...] = ("*",)  # globs
     topics_out: tuple[str, ...] = ()
-    pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers, leaders may be re-ordered
+    pinned_topics: tuple[str, ...] = ()  # globs: replicas stay on their brokers; the order of a list may change
     rack_pinned_topics: tuple[str, ...] = ()  # globs: a replica moves only to brokers of its own rack
-    brokers_out: tuple[int, ...] = ()  # keep what they have, receive nothing
-    rackless_brokers: str = REFUSE  # among others with a rack: refuse to plan, or let them count as one_rack together
+    brokers_out: tuple[int, ...] = ()  # they keep their replicas and receive none
+    rackless_brokers: str = REFUSE  # if others have a rack: refuse to plan, or count them together as one_rack
     drain: tuple[int, ...] = ()
     replace: Mapping[int, int] = field(default_factory=dict)  # {old: new}
     replication_factor: int | None = None
-    relieve_above: float | None = None  # share of a disk in use: job `relieve` takes from brokers above it alone
+    relieve_above: float | None = None  # share of a disk in use: job `relieve` takes only from brokers above it
     max_bytes: int | None = None
     max_replicas: int | None = None
     max_leader_changes: int | None = None
     candidates: tuple[str, ...] = SEARCHED
-    prefer: str = TOLERANCE  # recommended is the cheapest within `tolerance`; fewest_bytes: that does the job
-    less_even_plan: str = OFFER  # what becomes of a given plan that ends less even than the cluster is
-    plan: str | None = None  # in kafka-reassign-partitions' JSON, to be measured beside our own candidates
+    prefer: str = TOLERANCE  # recommend the cheapest within `tolerance`; fewest_bytes: the cheapest that does the job
+    less_even_plan: str = OFFER  # offer or refuse a given plan that ends less even than the cluster is
+    plan: str | None = None  # in kafka-reassign-partitions' JSON; it is scored beside our own candidates
     copies_per_broker: int = 10  # replicas that one broker sends or receives at once
     partitions_per_batch: int = 250
     leader_changes_per_batch: int = 1000
     throttle_bytes_per_second: int | None = None
     disk_headroom: float = 0.10  # share of a disk that stays free while both copies exist
-    policy_digest: str | None = None  # binds the policy into every candidate's digest
+    policy_digest: str | None = None  # ties every candidate's digest to the policy
 
     @classmethod
     def from_mapping(cls, given: object) -> Self:
         """Settings from JSON or Dag params. Raises SettingsError that names every wrong key and what is allowed."""
         if not isinstance(given, Mapping):
-            raise SettingsError(
-                f"The settings cannot be used: they are {type(given).__name__}, not an object of settings. "
-                "Nothing was read or written. Correct them and start again."
-            )
-        known = {f.name: f for f in dataclasses.fields(cls)}
+            raise _unusable([f"they are {type(given).__name__}, not an object of settings"])
         given = {key: value for key, value in given.items() if key != "format_version"}
-        problems = [f"{key!r} is not a setting; settings are {', '.join(known)}" for key in given if key not in known]
-        values: dict[str, Any] = {}
-        for key, value in given.items():
-            if key in known:
-                try:
-                    values[key] = _READERS[key](value)
-                except ValueError as wrong:
-                    problems.append(f"{key} {wrong}, not {value!r}")
+        values, problems = read_values(given, _READERS, "a setting; settings are")
         if not problems:
-            problems = list(_contradictions(cls(**values)))
+            problems = _contradictions(cls(**values))
         if problems:
-            raise SettingsError(
-                f"The settings cannot be used: {'; '.join(problems)}. "
-                "Nothing was read or written. Correct them and start again."
-            )
+            raise _unusable(problems)
         return cls(**values)
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain JSON values, every key present: what digests and settings.json hold."""
-        plain: dict[str, Any] = {}
-        for f in dataclasses.fields(self):
-            value = getattr(self, f.name)
-            if isinstance(value, tuple):
-                value = list(value)
-            elif isinstance(value, Mapping):
-                value = {str(old): new for old, new in sorted(value.items())}
-            plain[f.name] = value
-        return plain
+        return plain_values(self) | {"replace": {str(old): new for old, new in sorted(self.replace.items())}}
 
     def selects(self, topic: str) -> bool:
-        """Whether this topic may be changed: matched by `topics_in`, by none of `topics_out`."""
+        """Whether this topic may change: a glob of `topics_in` matches it, and none of `topics_out`."""
         return matches(topic, self.topics_in) and not matches(topic, self.topics_out)
 
     @property
     def leaving(self) -> frozenset[int]:
-        """Brokers that must hold nothing in the end."""
+        """Brokers that the plan empties."""
         return frozenset(self.drain) | frozenset(self.replace)
 
 
 def matches(topic: str, globs: Iterable[str]) -> bool:
-    """Whether one of the globs is the topic's; case counts."""
+    """Whether one of the globs matches the topic; upper and lower case differ."""
     return any(fnmatchcase(topic, glob) for glob in globs)
 
 
-def _contradictions(settings: Settings) -> tuple[str, ...]:
-    """Settings that are fine one by one but not together."""
-    found = [*_needing_lists(settings)] if settings.job == "elect" else []
-    if not settings.candidates and settings.plan is None:
-        found.append("'candidates' is empty, which only a run with a 'plan' may leave so")
-    if settings.job == "drain" and not settings.drain:
-        found.append("job 'drain' needs the brokers to empty in 'drain'")
-    if settings.job == "replace" and not settings.replace:
-        found.append("job 'replace' needs {old: new} in 'replace'")
-    if settings.job == "replication_factor" and settings.replication_factor is None:
-        found.append("job 'replication_factor' needs 'replication_factor'")
-    if settings.replication_factor is not None and settings.job != "replication_factor":
-        found.append("'replication_factor' needs job 'replication_factor'")
-    if settings.relieve_above is not None and settings.job != "relieve":
-        found.append("'relieve_above' needs job 'relieve'")
-    both = settings.leaving & set(settings.replace.values())
-    if both:
-        found.append(f"broker {', '.join(map(str, sorted(both)))} is to be emptied and to receive at once")
-    shut = set(settings.brokers_out) & set(settings.replace.values())
-    if shut:
-        found.append(
-            f"broker {', '.join(map(str, sorted(shut)))} is to receive in 'replace' and nothing by 'brokers_out'"
-        )
-    if set(settings.drain) & set(settings.replace):
-        found.append("a broker is in 'drain' and in 'replace'")
-    if len(set(settings.replace.values())) < len(settings.replace):
-        found.append("two brokers are replaced by the same one")
-    return tuple(found)
+def _unusable(problems: Sequence[str]) -> SettingsError:
+    return SettingsError(
+        f"The settings cannot be used: {'; '.join(problems)}. "
+        "Nothing was read or written. Correct them and start again."
+    )
 
 
-def _needing_lists(settings: Settings) -> Iterable[str]:
-    """What job `elect` cannot do, since it changes no list."""
-    if settings.leaving:
-        yield "job 'elect' takes no 'drain' or 'replace': job 'leaders' takes leadership away from a broker"
-    if settings.plan is not None:
-        yield "job 'elect' changes no list, so it takes no 'plan'"
+def read_values(
+    given: Mapping[Any, Any], readers: Mapping[str, Callable[[Any], Any]], known: str
+) -> tuple[dict[str, Any], list[str]]:
+    """(the values of the known keys, what is wrong with the keys); `known` says in words what the keys are.
+
+    A reader raises ValueError with what is allowed.
+    """
+    values: dict[str, Any] = {}
+    problems = [f"{key!r} is not {known} {', '.join(readers)}" for key in given if key not in readers]
+    for key in [key for key in given if key in readers]:
+        try:
+            values[key] = readers[key](given[key])
+        except ValueError as wrong:
+            problems.append(f"{key} {wrong}, not {given[key]!r}")
+    return values, problems
 
 
-def _integer(least: int, most: int = _LARGEST_LONG) -> Callable[[Any], int]:
+def plain_values(value: Any) -> dict[str, Any]:
+    """A dataclass as JSON values: its tuples become lists."""
+    return {key: list(field) if isinstance(field, tuple) else field for key, field in dataclasses.asdict(value).items()}
+
+
+def _contradictions(settings: Settings) -> list[str]:
+    """Settings that are allowed one by one, but not together."""
+    job, factor, receiving = settings.job, settings.replication_factor, set(settings.replace.values())
+    both, shut = (sorted(brokers & receiving) for brokers in (settings.leaving, set(settings.brokers_out)))
+    found = {
+        "job 'elect' cannot have 'drain' or 'replace'; use job 'leaders' to take leadership from a broker": (
+            job == "elect" and settings.leaving
+        ),
+        "job 'elect' changes no replica list, so it cannot have a 'plan'": job == "elect" and settings.plan is not None,
+        "'candidates' is empty, which is allowed only with a 'plan'": (
+            not settings.candidates and settings.plan is None
+        ),
+        "job 'drain' needs the brokers to empty in 'drain'": job == "drain" and not settings.drain,
+        "job 'replace' needs {old: new} in 'replace'": job == "replace" and not settings.replace,
+        "job 'replication_factor' needs 'replication_factor'": job == "replication_factor" and factor is None,
+        "'replication_factor' needs job 'replication_factor'": job != "replication_factor" and factor is not None,
+        "'relieve_above' needs job 'relieve'": job != "relieve" and settings.relieve_above is not None,
+        f"broker {listed(both)} is to be emptied and also to receive": both,
+        f"broker {listed(shut)} is to receive by 'replace', and is in 'brokers_out', which receive nothing": shut,
+        "a broker is in both 'drain' and 'replace'": set(settings.drain) & set(settings.replace),
+        "'replace' names one new broker for two old ones": len(receiving) < len(settings.replace),
+    }
+    return [problem for problem, is_so in found.items() if is_so]
+
+
+def integer(least: int, most: int = _LARGEST_LONG) -> Callable[[Any], int]:
     """A reader of one integer; JSON floats and booleans are not integers."""
 
     def read(value: Any) -> int:
@@ -161,35 +156,43 @@ def _integer(least: int, most: int = _LARGEST_LONG) -> Callable[[Any], int]:
     return read
 
 
+def number(allowed: str, is_allowed: Callable[[float], bool]) -> Callable[[Any], float]:
+    """A reader of one number; `allowed` says in words what `is_allowed` tests."""
+
+    def read(value: Any) -> float:
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not is_allowed(value):
+            raise ValueError(f"must be a number {allowed}")
+        return float(value)
+
+    return read
+
+
+def one_of(allowed: tuple[str, ...]) -> Callable[[Any], str]:
+    """A reader of one of these texts."""
+
+    def read(value: Any) -> str:
+        if value not in allowed:
+            raise ValueError(f"must be one of {', '.join(allowed)}")
+        return str(value)
+
+    return read
+
+
+def globs(value: Any) -> tuple[str, ...]:
+    """Reads a list of topic globs, which may be empty."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(glob, str) and glob for glob in value):
+        raise ValueError("must be a list of topic globs, non-empty texts")
+    return tuple(value)
+
+
 def _optional(reader: Callable[[Any], T]) -> Callable[[Any], T | None]:
     return lambda value: None if value is None else reader(value)
 
 
-def _share(value: Any, *, least: float = 0.0, most: float = 1.0) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not least < value < most:
-        raise ValueError(f"must be a number above {least:g} and below {most:g}")
-    return float(value)
-
-
-def _headroom(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value < 1:
-        raise ValueError("must be a number from 0 to below 1")
-    return float(value)
-
-
-def _globs(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str) or not isinstance(value, (list, tuple)):
-        raise ValueError("must be a list of topic globs")
-    if not all(isinstance(glob, str) and glob for glob in value):
-        raise ValueError("must be a list of non-empty topic globs")
-    return tuple(value)
-
-
 def _some_globs(value: Any) -> tuple[str, ...]:
-    globs = _globs(value)
-    if not globs:
-        raise ValueError('must name at least one topic glob; ["*"] is every topic')
-    return globs
+    if value in ([], ()):
+        raise ValueError('must name at least one topic glob; ["*"] selects every topic')
+    return globs(value)
 
 
 def _broker_ids(value: Any) -> tuple[int, ...]:
@@ -201,31 +204,20 @@ def _broker_ids(value: Any) -> tuple[int, ...]:
 
 
 def _replacements(value: Any) -> dict[int, int]:
-    """JSON keys are strings, so "1" is read as broker 1; the new broker must be an integer."""
-    if not isinstance(value, Mapping):
+    """JSON keys are texts, so "1" is broker 1. The new broker must be an integer."""
+    if not isinstance(value, Mapping) or not all(
+        str(old).isdecimal() and type(new) is int and new >= 0 for old, new in value.items()
+    ):
         raise ValueError("must be an object {old broker id: new broker id}")
-    pairs = {}
-    for old, new in value.items():
-        if not str(old).isdecimal() or type(new) is not int or new < 0:
-            raise ValueError("must be an object {old broker id: new broker id}")
-        if int(old) in pairs:
-            raise ValueError("names a broker to replace more than once")
-        pairs[int(old)] = new
+    pairs = {int(old): new for old, new in value.items()}
+    if len(pairs) < len(value):
+        raise ValueError("names an old broker more than once")
     return dict(sorted(pairs.items()))
-
-
-def _one_of(allowed: tuple[str, ...]) -> Callable[[Any], str]:
-    def read(value: Any) -> str:
-        if value not in allowed:
-            raise ValueError(f"must be one of {', '.join(allowed)}")
-        return str(value)
-
-    return read
 
 
 def _candidates(value: Any) -> tuple[str, ...]:
     if not isinstance(value, (list, tuple)) or any(name not in CANDIDATES for name in value):
-        raise ValueError(f"must be a list out of {', '.join(CANDIDATES)}")
+        raise ValueError(f"must be a list of some of {', '.join(CANDIDATES)}")
     return tuple(name for name in CANDIDATES if name in value)
 
 
@@ -236,38 +228,39 @@ def _text(value: Any) -> str:
 
 
 def _plan(value: Any) -> str:
-    """Text alone; what it says is held against the snapshot, where the plan is made."""
+    """Any text: the planner compares its content with the snapshot."""
     if not isinstance(value, str) or not value.strip():
-        raise ValueError("must be a plan in the JSON of kafka-reassign-partitions, as text")
+        raise ValueError("must be a text: a plan in the JSON of kafka-reassign-partitions")
     return value
 
 
+_share = number("above 0 and below 1", lambda share: 0 < share < 1)
 _READERS: dict[str, Callable[[Any], Any]] = {
-    "job": _one_of(JOBS),
+    "job": one_of(JOBS),
     "tolerance": _share,
-    "seed": _integer(0, 2**32 - 1),
-    "trials": _integer(1, 1000),
+    "seed": integer(0, 2**32 - 1),
+    "trials": integer(1, 1000),
     "topics_in": _some_globs,
-    "topics_out": _globs,
-    "pinned_topics": _globs,
-    "rack_pinned_topics": _globs,
+    "topics_out": globs,
+    "pinned_topics": globs,
+    "rack_pinned_topics": globs,
     "brokers_out": _broker_ids,
-    "rackless_brokers": _one_of(RACKLESS),
+    "rackless_brokers": one_of(RACKLESS),
     "drain": _broker_ids,
     "replace": _replacements,
-    "replication_factor": _optional(_integer(1, 32767)),
+    "replication_factor": _optional(integer(1, 32767)),
     "relieve_above": _optional(_share),
-    "max_bytes": _optional(_integer(0)),
-    "max_replicas": _optional(_integer(0)),
-    "max_leader_changes": _optional(_integer(0)),
+    "max_bytes": _optional(integer(0)),
+    "max_replicas": _optional(integer(0)),
+    "max_leader_changes": _optional(integer(0)),
     "candidates": _candidates,
-    "prefer": _one_of(PREFERENCES),
-    "less_even_plan": _one_of(LESS_EVEN_PLANS),
+    "prefer": one_of(PREFERENCES),
+    "less_even_plan": one_of(LESS_EVEN_PLANS),
     "plan": _optional(_plan),
-    "copies_per_broker": _integer(1),
-    "partitions_per_batch": _integer(1),
-    "leader_changes_per_batch": _integer(1),
-    "throttle_bytes_per_second": _optional(_integer(1)),
-    "disk_headroom": _headroom,
+    "copies_per_broker": integer(1),
+    "partitions_per_batch": integer(1),
+    "leader_changes_per_batch": integer(1),
+    "throttle_bytes_per_second": _optional(integer(1)),
+    "disk_headroom": number("from 0 to below 1", lambda share: 0 <= share < 1),
     "policy_digest": _optional(_text),
 }

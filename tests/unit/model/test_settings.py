@@ -73,8 +73,8 @@ def test_what_is_no_object_is_refused(given_):
         *[("seed", value, "integer of at least 0 and at most 4294967295") for value in (-1, 2**32, 1.0, True)],
         ("topics_in", [], "at least one topic glob"),
         ("topics_in", "orders", "list of topic globs"),
-        ("topics_in", [""], "non-empty topic globs"),
-        ("topics_out", [1], "non-empty topic globs"),
+        ("topics_in", [""], "list of topic globs, non-empty texts"),
+        ("topics_out", [1], "list of topic globs, non-empty texts"),
         ("brokers_out", [-1], "non-negative integers"),
         ("brokers_out", [True], "non-negative integers"),
         ("drain", [1, 1], "more than once"),
@@ -91,11 +91,11 @@ def test_what_is_no_object_is_refused(given_):
         ("max_bytes", 2**63, "at most 9223372036854775807"),
         ("throttle_bytes_per_second", 10**400, "at most 9223372036854775807"),
         ("max_replicas", "5", "integer"),
-        ("candidates", ["best"], "must be a list out of"),
-        ("candidates", ["given"], "must be a list out of leaders_only, light, balanced, optimal, as_kafka"),
-        ("plan", "  ", "must be a plan in the JSON of kafka-reassign-partitions"),
-        ("plan", {"partitions": []}, "must be a plan in the JSON"),
-        ("candidates", "light", "must be a list out of"),
+        ("candidates", ["best"], "must be a list of some of"),
+        ("candidates", ["given"], "must be a list of some of leaders_only, light, balanced, optimal, as_kafka"),
+        ("plan", "  ", "must be a text: a plan in the JSON of kafka-reassign-partitions"),
+        ("plan", {"partitions": []}, "must be a text: a plan in the JSON"),
+        ("candidates", "light", "must be a list of some of"),
         ("copies_per_broker", 0, "at least 1"),
         ("partitions_per_batch", 0, "at least 1"),
         ("leader_changes_per_batch", 0, "at least 1"),
@@ -129,14 +129,14 @@ def test_every_wrong_key_is_named_at_once():
         ({"job": "replace"}, "job 'replace' needs"),
         ({"job": "replication_factor"}, "needs 'replication_factor'"),
         ({"replication_factor": 3}, "needs job 'replication_factor'"),
-        ({"job": "replace", "replace": {"1": 1}}, "broker 1 is to be emptied and to receive at once"),
-        ({"job": "replace", "replace": {"1": 2, "2": 3}}, "broker 2 is to be emptied and to receive at once"),
-        ({"job": "replace", "replace": {"1": 2}, "drain": [2]}, "broker 2 is to be emptied and to receive"),
-        ({"job": "replace", "replace": {"1": 2}, "drain": [1]}, "in 'drain' and in 'replace'"),
-        ({"job": "replace", "replace": {"1": 3, "2": 3}}, "two brokers are replaced by the same one"),
+        ({"job": "replace", "replace": {"1": 1}}, "broker 1 is to be emptied and also to receive"),
+        ({"job": "replace", "replace": {"1": 2, "2": 3}}, "broker 2 is to be emptied and also to receive"),
+        ({"job": "replace", "replace": {"1": 2}, "drain": [2]}, "broker 2 is to be emptied and also to receive"),
+        ({"job": "replace", "replace": {"1": 2}, "drain": [1]}, "in both 'drain' and 'replace'"),
+        ({"job": "replace", "replace": {"1": 3, "2": 3}}, "'replace' names one new broker for two old ones"),
         (
             {"job": "replace", "replace": {"1": 3}, "brokers_out": [3]},
-            "broker 3 is to receive in 'replace' and nothing",
+            "broker 3 is to receive by 'replace', and is in 'brokers_out'",
         ),
     ],
 )
@@ -211,6 +211,6 @@ def test_no_json_raises_anything_but_the_own_error(given_):
 
 
 def test_only_a_run_with_a_plan_may_ask_for_no_candidate_of_ours() -> None:
-    with pytest.raises(SettingsError, match="'candidates' is empty, which only a run with a 'plan' may leave so"):
+    with pytest.raises(SettingsError, match="'candidates' is empty, which is allowed only with a 'plan'"):
         Settings.from_mapping({"candidates": []})
     assert Settings.from_mapping({"candidates": [], "plan": "{}"}).candidates == ()
