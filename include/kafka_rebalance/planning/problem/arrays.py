@@ -150,6 +150,16 @@ def led_first(replicas: Ints, leaders: Ints) -> Ints:
     return result
 
 
+def firsts(*keys: Ints) -> Bools:
+    """Which entries are the first with each of their keys, so that no two of them share one."""
+    first = np.ones(len(keys[0]), dtype=bool)
+    for key in keys:
+        unseen = np.zeros(len(key), dtype=bool)
+        unseen[np.unique(key, return_index=True)[1]] = True
+        first &= unseen
+    return first
+
+
 def left_aligned(replicas: Ints) -> Ints:
     """The lists with their gaps closed, order kept."""
     order = np.argsort(replicas < 0, axis=1, kind="stable")

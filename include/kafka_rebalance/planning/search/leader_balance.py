@@ -5,174 +5,150 @@ from __future__ import annotations
 import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, band, distance
-from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
-from kafka_rebalance.planning.problem.loads import leader_loads
+from kafka_rebalance.planning.bounds.targets import leader_targets
+from kafka_rebalance.planning.problem.arrays import (
+    Bools,
+    Floats,
+    Ints,
+    changed_lists,
+    firsts,
+    lagging,
+    led_first,
+    widened,
+)
+from kafka_rebalance.planning.problem.loads import leader_loads, leader_weights
+from kafka_rebalance.planning.search.frame import FoundLists, Frame
 from kafka_rebalance.planning.search.placement import Budget, Limit
 
 _GAIN = -1e-13
 _ROUNDS = 400
-# Aiming inside the band lets leaders flow through brokers that are themselves within it, the further the narrower.
+# A narrow aim inside the band lets leaders pass through brokers that are within the band themselves.
 _AIMS = (0.6, 0.3, 0.0)
 
 
-def balance_leaders(
-    replicas: Ints,
-    before: Ints,
-    weights: Floats,
-    targets: Floats,
-    tolerance: float,
-    *,
-    movable: Bools,
-    receivers: Bools,
-    givers: Bools,
-    leaving: Bools,
-    behind: Bools,
-    one_sided: bool,
-    budget: Budget,
-    rng: np.random.Generator,
-) -> Ints:
-    """The lists with leaders within `tolerance` of `targets` where re-ordering reaches that, with few changes.
+def with_leaders(frame: Frame, replicas: Ints, budget: Budget, seed: tuple[int, int, int]) -> FoundLists:
+    """The lists, re-ordered with few changes until leaders are within the tolerance or nothing gains.
 
-    `weights` is [partition row, resource], `targets` [broker, resource]. Only `movable` rows change. `givers` may lose
-    leaders, `receivers` gain them, `leaving` keep none. With `one_sided` only brokers above their band matter.
-
-    `behind` is [row, position], replicas that are out of the ISR now: none of them is made a leader, but where the
-    leader leaves and nobody else may lead. Kafka itself would wait: the controller ends a reassignment, also one that
-    only re-orders, when every replica of the new list is in the ISR (KafkaController.areReplicasInIsr), and elects
-    preferred leaders from the ISR alone. But the batch waits as long, and the leaders are not as even as planned.
+    No replica that is out of the ISR now becomes a leader, unless the leader leaves and no other may lead. Kafka itself
+    would wait. The controller ends a reassignment only when every replica of the new list is in the ISR
+    (KafkaController.areReplicasInIsr), and it elects preferred leaders from the ISR alone. But the batch would wait as
+    long, and the leaders would not be as even as planned.
     """
-    result, behind = replicas.copy(), behind.copy()
-    _allow_the_unavoidable(behind, result, movable, receivers, leaving)
-    loads = leader_loads(result[:, 0], weights, len(receivers))
-    full = _one_sided(band(targets, tolerance), one_sided)
-    for aim in _AIMS:
-        bands = _one_sided(band(targets, tolerance * aim), one_sided)
-        for _ in range(_ROUNDS):
-            if _inside(loads, full, receivers, leaving):
-                break
-            swaps = _swaps(result, before, loads, weights, bands, movable, receivers, givers, leaving, behind, rng)
-            swaps = _within_budget(swaps, result, before, budget)
-            if not len(swaps[0]):
-                break
-            _apply(result, behind, loads, weights, *swaps)
-    _undo(result, before, behind, loads, weights, full, movable, receivers, budget)
-    return result
+    found = _Leaders(frame, replicas, budget, np.random.default_rng([*seed, 1_000]))
+    found.balance()
+    lists = np.where(found.movable[:, None], found.lists, replicas)
+    return FoundLists(
+        lists, replicas, frame.goal, frame.rule, frame.wanted, frame.targets, found.targets, frame.scale, budget,
+        frame.relief,
+    )  # fmt: skip
 
 
-def _one_sided(bands: Bands, one_sided: bool) -> Bands:
-    return Bands(np.zeros_like(bands.low), bands.high) if one_sided else bands
+class _Leaders:
+    """Lists while they are re-ordered. Loads and weights are in units of the mean staying broker."""
 
+    def __init__(self, frame: Frame, replicas: Ints, budget: Budget, rng: np.random.Generator) -> None:
+        problem, self.goal = frame.problem, frame.goal
+        self.receivers, self.leaving, self.budget, self.rng = problem.receivers, problem.leaving, budget, rng
+        self.before = widened(problem.replicas, replicas.shape[1])
+        self.movable: Bools = problem.movable & (self.goal.all_leaders | changed_lists(self.before, replicas))
+        # The other partitions keep today's leader.
+        self.lists = led_first(replicas, np.where(self.movable, replicas[:, 0], problem.leader))
+        raw, self.targets = leader_weights(problem, self.lists), leader_targets(problem, self.lists)
+        scale = raw.sum(axis=0) / max(1, int(problem.staying.sum()))
+        self.unit = np.where(scale > 0, scale, 1.0)
+        self.givers = self.receivers
+        if self.goal.one_sided:
+            held = leader_loads(self.lists[:, 0], raw, len(self.receivers))
+            self.givers = self.receivers & (held > self.targets * (1 + self.goal.tolerance)).any(axis=1)
+        self.weights = raw / self.unit
+        self.loads = leader_loads(self.lists[:, 0], self.weights, len(self.receivers))
+        # If the leader leaves and all that may follow it are out of the ISR, one of them has to lead.
+        self.behind = lagging(problem, replicas)  # [row, position]
+        may_lead = (self.lists >= 0) & self.receivers[self.lists] & ~self.behind
+        self.behind[self.movable & self.leaving[self.lists[:, 0]] & ~may_lead[:, 1:].any(axis=1)] = False
 
-def _inside(loads: Floats, bands: Bands, receivers: Bools, leaving: Bools) -> bool:
-    far = np.where(receivers, distance(loads, bands.low, bands.high), 0.0)
-    return bool(far.max(initial=0.0) <= 0 and loads[leaving].sum() <= 0)
+    def balance(self) -> None:
+        full = self._bands(1.0)
+        for aim in _AIMS:
+            bands = self._bands(aim)
+            for _ in range(_ROUNDS):
+                if self._far(full).max(initial=0.0) <= 0 and self.loads[self.leaving].sum() <= 0:
+                    break
+                rows, positions = self._within_budget(*self._swaps(bands))
+                if not len(rows):
+                    break
+                self._swap(rows, positions)
+        self._undo(full)
 
+    def _bands(self, aim: float) -> Bands:
+        bands = band(self.targets / self.unit, self.goal.tolerance * aim)
+        return Bands(np.zeros_like(bands.low), bands.high) if self.goal.one_sided else bands
 
-def _allow_the_unavoidable(behind: Bools, replicas: Ints, movable: Bools, receivers: Bools, leaving: Bools) -> None:
-    """Clears the marks of lists whose leader leaves, where all that may lead instead are behind."""
-    may_lead = (replicas >= 0) & receivers[replicas]
-    none_in_sync = movable & leaving[replicas[:, 0]] & ~(may_lead & ~behind)[:, 1:].any(axis=1)
-    behind[none_in_sync] = False
+    def _far(self, bands: Bands) -> Floats:
+        return np.where(self.receivers, distance(self.loads, bands.low, bands.high), 0.0)
 
+    def _swaps(self, bands: Bands) -> tuple[Ints, Ints]:
+        """(rows, positions) whose replica at the position should lead: at most one change per giver and per taker."""
+        lists, far = self.lists, self._far(bands)
+        concerned = (far > 0) | self.leaving
+        may_lose = (self.givers | self.leaving)[lists[:, 0]]
+        rows = np.flatnonzero(self.movable & may_lose & (concerned[lists] & (lists >= 0)).any(axis=1))
+        if not len(rows) or lists.shape[1] < 2:
+            return rows[:0], rows[:0]
+        source, weight = lists[rows, 0], self.weights[rows]
+        give = distance(self.loads[source] - weight, bands.low[source], bands.high[source]) - far[source]
+        # A broker that leaves must lose every leader, and what it still leads is no measure of balance.
+        give = np.where(self.leaving[source], -1e6, give)
+        gain = np.full((len(rows), lists.shape[1]), np.inf)
+        for position in range(1, lists.shape[1]):
+            target = lists[rows, position]
+            taken = distance(self.loads[target] + weight, bands.low[target], bands.high[target]) - far[target]
+            # The leader from before the plan is not a new leader, even out of the ISR.
+            in_time = ~self.behind[rows, position] | (target == self.before[rows, 0])
+            gain[:, position] = np.where((target >= 0) & self.receivers[target] & in_time, give + taken, np.inf)
+        position = gain.argmin(axis=1)
+        value = gain[np.arange(len(rows)), position]
+        better = np.flatnonzero(value < _GAIN)
+        # A little noise in the order keeps rounds from taking the same partitions' side again and again.
+        better = better[np.argsort(value[better] * self.rng.uniform(0.7, 1.3, len(better)), kind="stable")]
+        # A broker that leaves gives everything anyway.
+        keep = firsts(source[better]) | self.leaving[source[better]]
+        keep &= firsts(lists[rows[better], position[better]])
+        if len(better) and not keep.any():
+            keep[0] = True
+        chosen = better[keep]
+        return rows[chosen], position[chosen]
 
-def _swaps(
-    replicas: Ints,
-    before: Ints,
-    loads: Floats,
-    weights: Floats,
-    bands: Bands,
-    movable: Bools,
-    receivers: Bools,
-    givers: Bools,
-    leaving: Bools,
-    behind: Bools,
-    rng: np.random.Generator,
-) -> tuple[Ints, Ints]:
-    """(rows, positions) whose replica at the position should lead: at most one change per giver and per taker."""
-    far = np.where(receivers, distance(loads, bands.low, bands.high), 0.0)
-    concerned = (far > 0) | leaving
-    may_lose = (givers | leaving)[replicas[:, 0]]
-    rows = np.flatnonzero(movable & may_lose & (concerned[replicas] & (replicas >= 0)).any(axis=1))
-    if not len(rows) or replicas.shape[1] < 2:
-        return rows[:0], rows[:0]
-    source = replicas[rows, 0]
-    weight = weights[rows]
-    gone = loads[source] - weight
-    give = distance(gone, bands.low[source], bands.high[source]) - far[source]
-    # A broker that leaves must lose every leader, and what it still leads is no measure of balance.
-    give = np.where(leaving[source], -1e6, give)
-    gain = np.full((len(rows), replicas.shape[1]), np.inf)
-    for position in range(1, replicas.shape[1]):
-        target = replicas[rows, position]
-        taken = distance(loads[target] + weight, bands.low[target], bands.high[target]) - far[target]
-        # Who led before is no new leader.
-        may_lead = (target >= 0) & receivers[target] & (~behind[rows, position] | (target == before[rows, 0]))
-        gain[:, position] = np.where(may_lead, give + taken, np.inf)
-    position = gain.argmin(axis=1)
-    value = gain[np.arange(len(rows)), position]
-    better = np.flatnonzero(value < _GAIN)
-    # A little noise in the order keeps rounds from taking the same partitions' side again and again.
-    better = better[np.argsort(value[better] * rng.uniform(0.7, 1.3, len(better)), kind="stable")]
-    takers = replicas[rows[better], position[better]]
-    first = np.zeros(len(better), dtype=bool)
-    first[np.unique(source[better], return_index=True)[1]] = True
-    first |= leaving[source[better]]  # these give everything anyway
-    first_taker = np.zeros(len(better), dtype=bool)
-    first_taker[np.unique(takers, return_index=True)[1]] = True
-    keep = first & first_taker
-    if len(better) and not keep.any():
-        keep[0] = True
-    chosen = better[keep]
-    return rows[chosen], position[chosen]
+    def _within_budget(self, rows: Ints, positions: Ints) -> tuple[Ints, Ints]:
+        """The first of the swaps that the limit on leader changes allows; spends it."""
+        most, old = self.budget.max_leader_changes, self.before[rows, 0]
+        becomes = (self.lists[rows, positions] != old).astype(np.int64)
+        change = becomes - (self.lists[rows, 0] != old)
+        if most is not None:
+            fits = self.budget.leader_changes + np.cumsum(np.maximum(change, 0)) <= most
+            if not fits.all():
+                self.budget.reached.add(Limit.LEADER_CHANGES)
+            fits |= change <= 0
+            rows, positions, change = rows[fits], positions[fits], change[fits]
+        self.budget.leader_changes += int(change.sum())
+        return rows, positions
 
+    def _swap(self, rows: Ints, positions: Ints) -> None:
+        """The replica at the position and the leader change places."""
+        old, new = self.lists[rows, 0], self.lists[rows, positions]
+        for values in (self.lists, self.behind):
+            values[rows, 0], values[rows, positions] = values[rows, positions], values[rows, 0]
+        np.subtract.at(self.loads, old, self.weights[rows])
+        np.add.at(self.loads, new, self.weights[rows])
 
-def _within_budget(swaps: tuple[Ints, Ints], replicas: Ints, before: Ints, budget: Budget) -> tuple[Ints, Ints]:
-    """The first of the swaps that the limit on leader changes allows; spends it."""
-    rows, positions = swaps
-    was = (replicas[rows, 0] != before[rows, 0]).astype(np.int64)
-    becomes = (replicas[rows, positions] != before[rows, 0]).astype(np.int64)
-    change = becomes - was
-    if budget.max_leader_changes is not None:
-        fits = budget.leader_changes + np.cumsum(np.maximum(change, 0)) <= budget.max_leader_changes
-        if not fits.all():
-            budget.reached.add(Limit.LEADER_CHANGES)
-        fits |= change <= 0
-        rows, positions, change = rows[fits], positions[fits], change[fits]
-    budget.leader_changes += int(change.sum())
-    return rows, positions
-
-
-def _apply(replicas: Ints, behind: Bools, loads: Floats, weights: Floats, rows: Ints, positions: Ints) -> None:
-    """The replica at the position and the leader change places."""
-    behind[rows, 0], behind[rows, positions] = behind[rows, positions].copy(), behind[rows, 0].copy()
-    old, new = replicas[rows, 0].copy(), replicas[rows, positions].copy()
-    replicas[rows, 0], replicas[rows, positions] = new, old
-    np.subtract.at(loads, old, weights[rows])
-    np.add.at(loads, new, weights[rows])
-
-
-def _undo(
-    replicas: Ints,
-    before: Ints,
-    behind: Bools,
-    loads: Floats,
-    weights: Floats,
-    bands: Bands,
-    movable: Bools,
-    receivers: Bools,
-    budget: Budget,
-) -> None:
-    """Gives leadership back where its change gains nothing."""
-    changed = np.flatnonzero(movable & (replicas[:, 0] != before[:, 0]) & receivers[before[:, 0]])
-    for row in changed:
-        old = int(before[row, 0])
-        position = np.flatnonzero(replicas[row] == old)
-        if not len(position):
-            continue
-        now, weight = int(replicas[row, 0]), weights[row]
-        pair = [now, old]
-        low, high = bands.low[pair], bands.high[pair]
-        after = np.stack([loads[now] - weight, loads[old] + weight])
-        if (distance(after, low, high) - distance(loads[pair], low, high)).sum() <= 1e-13:
-            _apply(replicas, behind, loads, weights, np.array([row]), position[:1])
-            budget.leader_changes -= 1
+    def _undo(self, bands: Bands) -> None:
+        """Gives leadership back where its change gains nothing."""
+        old_leaders = self.before[:, 0]
+        changed = self.movable & (self.lists[:, 0] != old_leaders) & self.receivers[old_leaders]
+        for row in np.flatnonzero(changed & (self.lists == old_leaders[:, None]).any(axis=1)):
+            pair = [int(self.lists[row, 0]), int(old_leaders[row])]
+            low, high = bands.low[pair], bands.high[pair]
+            after = self.loads[pair] + np.stack([-self.weights[row], self.weights[row]])
+            if (distance(after, low, high) - distance(self.loads[pair], low, high)).sum() <= 1e-13:
+                self._swap(np.array([row]), np.flatnonzero(self.lists[row] == pair[1])[:1])
+                self.budget.leader_changes -= 1

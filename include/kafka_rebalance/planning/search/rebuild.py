@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, distance
-from kafka_rebalance.planning.problem.arrays import Bools, Ints
+from kafka_rebalance.planning.problem.arrays import Bools, Ints, firsts
 from kafka_rebalance.planning.rules.rack_rule import violations
 from kafka_rebalance.planning.search.greedy import Effort, greedy
 from kafka_rebalance.planning.search.placement import GAIN, Placement
@@ -30,21 +30,11 @@ def _return_idle(placement: Placement, bands: Bands) -> int:
         homes = placement.origin.ravel()[slots]
         idle = placement.changes(slots, homes[:, None], bands, home=True)[:, 0] <= -GAIN
         slots, homes = slots[idle], homes[idle]
-        now = _alone(placement.replicas.ravel()[slots], homes, slots // placement.width)
+        now = firsts(placement.replicas.ravel()[slots], homes, slots // placement.width)
         placement.move(slots[now], homes[now])
         returned += int(now.sum())
         slots = slots[~now]
     return returned
-
-
-def _alone(*keys: Ints) -> Bools:
-    """Which entries are the first with each of their keys: no two of them share one."""
-    first = np.ones(len(keys[0]), dtype=bool)
-    for key in keys:
-        unseen = np.zeros(len(key), dtype=bool)
-        unseen[np.unique(key, return_index=True)[1]] = True
-        first &= unseen
-    return first
 
 
 def rebuilt(
@@ -91,7 +81,7 @@ def _place(placement: Placement, slots: Ints, lists: Ints) -> None:
     """Puts these replicas on the brokers that `lists` names for them."""
     while len(slots):
         targets = lists.ravel()[slots]
-        now = _alone(placement.replicas.ravel()[slots], targets, slots // placement.width)
+        now = firsts(placement.replicas.ravel()[slots], targets, slots // placement.width)
         placement.move(slots[now], targets[now])
         slots = slots[~now]
 
