@@ -5,15 +5,14 @@ resource. Rows: every receiver ends within its bands; what leaves arrives; each 
 demands and allows; a partition that is to end on more racks sends that many replicas away. Every plan that ends within
 the bands solves the program, so the program's least bytes are a bound.
 
-The program is solved for *cells*: replicas of one broker, alike in the ratios of their weights, that leave in equal
-shares. Any prices (dual values) give a bound by weak duality, however they were found; so the prices of the cells are
-put on every single replica, exactly. Cells whose replicas the prices treat differently are split and the program is
-solved again, until the bound meets the cost of the cells. A million replicas take seconds that way.
+The solver sees *cells*: replicas of one broker with similar ratios of weights, which leave in equal shares. By weak
+duality, all prices (dual values) give a bound, wherever they come from. So the code prices every single replica exactly
+with the prices of the cells. It splits cells whose replicas the prices treat differently, and solves again, until the
+bound meets the cost of the cells. A million replicas take seconds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,12 +23,12 @@ from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 from kafka_rebalance.planning.problem.loads import BYTES_IN, REPLICA_METRICS, replica_loads, replica_weights
 from kafka_rebalance.planning.rules.rack_rule import RackRule, distinct, domains_of, rack_rule, violations
 
-_WIDEN = 1e-9  # of a band: sums of the same weights in another order differ by less
-_CELLS = 20_000  # up to here every replica is a cell of its own
-_STRATA = (5, 4)  # else the cells of a broker to begin with: by size, within these by bytes in for each byte
+_WIDEN = 1e-9  # of a band: more than the order of a sum can change
+_CELLS = 20_000  # at most so many replicas, and each is a cell of its own
+_STRATA = (5, 4)  # first cells of a broker otherwise: by size, within these by bytes in for each byte
 _ROUNDS = 6  # programs, at most
-_CLOSE = 2e-4  # of the bytes: near enough to what finer cells could give
-_EFFORT: Mapping[str, bool | int | float | str] = {"solver": "ipm", "run_crossover": "off", "ipm_iteration_limit": 300}
+_CLOSE = 2e-4  # of the bytes: finer cells could add no more
+_EFFORT: solver.Options = {"solver": "ipm", "run_crossover": "off", "ipm_iteration_limit": 300}
 K = len(REPLICA_METRICS)
 
 
@@ -38,8 +37,8 @@ class Relaxation:
     """A bound, and the prices that prove it."""
 
     bytes: int
-    reachable: float  # bytes of the best fractional plan found: no prices of this program can prove more
-    prices: Floats  # [broker, REPLICA_METRICS] bytes that are saved by one unit less of the resource on the broker
+    reachable: float  # bytes of the best fractional plan found; no prices of this program can prove more
+    prices: Floats  # [broker, REPLICA_METRICS] bytes saved by one unit less of the resource on the broker
     columns: int  # of the largest program
 
     @property
@@ -55,14 +54,14 @@ class _Model:
     broker: Ints  # [replica that may leave] index among the receivers
     weights: Floats  # [replica, resource]
     cost: Floats  # [replica]
-    repair: Ints  # [replica] the repair that its leaving counts for, -1
-    repairs: Floats  # [repair] replicas that have to leave
-    band_low: Floats  # [receiver, resource] what the receiver has to gain, net
+    repair: Ints  # [replica] the repair it belongs to; -1: none
+    repairs: Floats  # [repair] how many of its replicas must leave
+    band_low: Floats  # [receiver, resource] least net gain of the receiver
     band_high: Floats
     group: Ints  # [receiver] its rack
-    group_low: Floats  # [rack, resource] what the rack's receivers have to gain, net
+    group_low: Floats  # [rack, resource] least net gain of the rack's receivers
     group_high: Floats
-    gain: Floats  # [resource] what all receivers gain: the load of brokers that are emptied
+    gain: Floats  # [resource] net gain of all receivers: the load of brokers to be emptied
 
     @property
     def row_low(self) -> Floats:
@@ -77,9 +76,8 @@ class _Model:
 def relaxed_bound(problem: Problem, bands: Bands, sound: Bools) -> Relaxation | None:
     """A bound for every plan that keeps the replica counts, empties the brokers that leave and ends within the bands.
 
-    `bands` are [broker, REPLICA_METRICS] in the resources' own units; only brokers that may receive are held to them.
-    `sound` is [partition row]: which partitions end with the rack rule kept. None where the solver is not installed,
-    or found no prices.
+    `bands` are [broker, REPLICA_METRICS] in the resources' own units, for brokers that may receive. `sound` is
+    [partition row], whether the partition ends within the rack rule. None if the solver is missing or found no prices.
     """
     if not solver.available():
         return None
@@ -95,15 +93,8 @@ def relaxed_bound(problem: Problem, bands: Bands, sound: Bools) -> Relaxation | 
     prices = np.zeros((len(problem.brokers), K))
     if not free.any():
         return Relaxation(int(needed), needed, prices, 0)
-    model = _model(
-        problem,
-        Bands(bands.low / scale, bands.high / scale),
-        sound,
-        raw / scale,
-        problem.size_bytes / unit,
-        free,
-        forced,
-    )
+    own_bands = Bands(bands.low / scale, bands.high / scale)
+    model = _model(problem, own_bands, sound, raw / scale, problem.size_bytes / unit, free, forced)
     cells = _first_cells(model)
     best, reachable, columns = -np.inf, np.inf, 0
     for _ in range(_ROUNDS):
@@ -120,7 +111,7 @@ def relaxed_bound(problem: Problem, bands: Bands, sound: Bools) -> Relaxation | 
         cells = finer
     if not np.isfinite(best):
         return None
-    # `best` is a sum of up to some million terms, each exact to the last bit of a double.
+    # `best` is a sum of up to a few million terms, each exact to the last bit of a double.
     proven = max(0.0, best - 1e-9 * abs(best)) * unit + needed
     return Relaxation(int(proven), reachable * unit + needed, prices * unit / scale, columns)
 
@@ -137,17 +128,17 @@ def _model(
     position = np.full(brokers, -1)
     position[receivers] = np.arange(len(receivers))
     wide = _WIDEN * (1 + np.abs(bands.high))
-    low, high = (bands.low - wide)[receivers], (bands.high + wide)[receivers]
+    low, high, now = (bands.low - wide)[receivers], (bands.high + wide)[receivers], loads[receivers]
     racks, group = np.unique(rule.domain[receivers], return_inverse=True)
     least, most = _rack_loads(problem, rule, racks, sound, weights)
-    within = np.stack([low[group == g].sum(axis=0) for g in range(len(racks))])
-    beyond = np.stack([high[group == g].sum(axis=0) for g in range(len(racks))])
+    within, beyond, held = (
+        np.stack([values[group == g].sum(axis=0) for g in range(len(racks))]) for values in (low, high, now)
+    )
     stays = np.stack([loads[(rule.domain == rack) & ~problem.receivers].sum(axis=0) for rack in racks])
-    now = np.stack([loads[receivers[group == g]].sum(axis=0) for g in range(len(racks))])
     least, most = least - stays - _WIDEN, most - stays + _WIDEN
-    # What the bands imply anyway would only make the program larger.
-    group_low = np.where(rule.known & (least > within), least - now, -np.inf)
-    group_high = np.where(rule.known & (most < beyond), most - now, np.inf)
+    # A row that the bands imply would only make the program larger.
+    group_low = np.where(rule.known & (least > within), least - held, -np.inf)
+    group_high = np.where(rule.known & (most < beyond), most - held, np.inf)
     rows, columns = np.nonzero(free)
     repair, repairs = _repairs(problem, rule, sound, free, forced)
     return _Model(
@@ -156,8 +147,8 @@ def _model(
         cost[rows],
         repair,
         repairs,
-        low - loads[receivers],
-        high - loads[receivers],
+        low - now,
+        high - now,
         group,
         group_low,
         group_high,
@@ -166,23 +157,22 @@ def _model(
 
 
 def _rack_loads(problem: Problem, rule: RackRule, racks: Ints, sound: Bools, weights: Floats) -> tuple[Floats, Floats]:
-    """[rack, resource] The least and the most that the rule leaves in each rack."""
+    """[rack, resource] The least and the most load that the rule leaves in each rack."""
     counts = replication(problem.replicas)
     full = counts >= rule.racks
     free = problem.relocatable & sound
     at_least = np.where(free & full, 1, 0)
     at_most = np.where(free, np.where(full, counts - rule.racks + 1, 1), counts)
-    domains = domains_of(rule, problem.replicas)
-    least, most = [], []
-    for rack in racks:
-        here = (domains == rack).sum(axis=1)
-        least.append((weights * np.where(problem.relocatable, at_least, here)[:, None]).sum(axis=0))
-        most.append((weights * np.where(problem.relocatable, at_most, here)[:, None]).sum(axis=0))
-    return np.stack(least), np.stack(most)
+    here = [(domains_of(rule, problem.replicas) == rack).sum(axis=1) for rack in racks]
+    least, most = (
+        np.stack([(weights * np.where(problem.relocatable, limit, now)[:, None]).sum(axis=0) for now in here])
+        for limit in (at_least, at_most)
+    )
+    return least, most
 
 
 def _repairs(problem: Problem, rule: RackRule, sound: Bools, free: Bools, forced: Bools) -> tuple[Ints, Floats]:
-    """Of each free replica the repair it belongs to (-1: none); of each repair how many of its replicas must leave."""
+    """([free replica] the repair it belongs to, -1: none; [repair] how many of its replicas must leave)"""
     broken = np.flatnonzero(violations(rule, problem.replicas) & problem.relocatable & sound)
     mark = np.full(problem.replicas.shape, -1)
     needs: list[int] = []
@@ -202,13 +192,12 @@ def _repairs(problem: Problem, rule: RackRule, sound: Bools, free: Bools, forced
 
 
 def _first_cells(model: _Model) -> Ints:
-    """[replica] The number of its cell. Replicas of a repair are each a cell of their own."""
+    """[replica] The number of its cell. Every replica of a repair is a cell of its own."""
     count = len(model.cost)
     if count <= _CELLS:
         return np.arange(count)
     sizes, rates = _STRATA
-    by_size = _stratum(model.broker, model.cost, sizes)
-    key = model.broker * sizes + by_size
+    key = model.broker * sizes + _stratum(model.broker, model.cost, sizes)
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.nan_to_num(model.weights[:, BYTES_IN] / model.cost, posinf=1e300)
     key = key * rates + _stratum(key, ratio, rates)
@@ -223,7 +212,7 @@ def _numbered(key: Ints) -> Ints:
 
 
 def _stratum(group: Ints, value: Floats, strata: int) -> Ints:
-    """[replica] In which of so many equal parts of its group the value lies."""
+    """[replica] Which of so many equal parts of its group the value is in."""
     order = np.lexsort((value, group))
     sizes = np.bincount(group)
     starts = np.cumsum(sizes) - sizes
@@ -233,51 +222,35 @@ def _stratum(group: Ints, value: Floats, strata: int) -> Ints:
 
 
 def _split(cells: Ints, reduced: Floats) -> Ints | None:
-    """Cells in which the prices would have some replicas leave and others stay, as two; None where there are none."""
-    leaves = reduced < 0
-    finer = _numbered(cells * 2 + leaves)
+    """Splits cells in which the prices let some replicas leave and others stay. None if there is no such cell."""
+    finer = _numbered(cells * 2 + (reduced < 0))
     return finer if finer.max() > cells.max() else None
 
 
 def _solve(model: _Model, cells: Ints) -> tuple[float, Floats]:
-    """The cost of the program over the cells, and its row prices; none where the solver gave up."""
+    """The cost of the program over the cells, and its row prices; no prices if the solver gave up."""
     count, brokers = int(cells.max()) + 1, len(model.band_low)
     weights = np.stack([np.bincount(cells, model.weights[:, k], count) for k in range(K)], axis=1)
     broker, repair = np.zeros(count, dtype=np.int64), np.full(count, -1)
     broker[cells], repair[cells] = model.broker, model.repair
     cell, flow = np.arange(count), count + np.arange(brokers * K).reshape(brokers, K)
-    rows, columns, values = [], [], []
-    bands, groups, low, high = 0, brokers * K, model.row_low, model.row_high
+    entries = []  # (rows, columns, values)
+    groups, low, high = brokers * K, model.row_low, model.row_high
     totals = groups + model.group_low.size
     for k in range(K):
-        for base, at in (
-            (bands, np.arange(brokers)),
-            (groups, model.group),
-            (totals, np.zeros(brokers, dtype=np.int64)),
-        ):
-            row = base + at * K + k
-            rows += [row[broker], row]
-            columns += [cell, flow[:, k]]
-            values += [-weights[:, k], np.ones(brokers)]
+        # The rows of the bands, of the racks, and of all together.
+        for row in (np.arange(brokers) * K + k, groups + model.group * K + k, np.full(brokers, totals + k)):
+            entries += [(row[broker], cell, -weights[:, k]), (row, flow[:, k], np.ones(brokers))]
     tied = np.flatnonzero(repair >= 0)
-    rows.append(totals + K + repair[tied])
-    columns.append(tied)
-    values.append(np.ones(len(tied)))
-    row, column, value = np.concatenate(rows), np.concatenate(columns), np.concatenate(values)
+    entries.append((totals + K + repair[tied], tied, np.ones(len(tied))))
+    row, column, value = (np.concatenate(parts) for parts in zip(*entries, strict=True))
     used = np.isfinite(low) | np.isfinite(high)
     number = np.cumsum(used) - 1
     entry = used[row] & (value != 0)
+    cost = np.concatenate([np.bincount(cells, model.cost, count), np.zeros(brokers * K)])
+    upper = np.concatenate([np.ones(count), np.full(brokers * K, np.inf)])
     found = solver.solve(
-        solver.Program(
-            np.concatenate([np.bincount(cells, model.cost, count), np.zeros(brokers * K)]),
-            np.concatenate([np.ones(count), np.full(brokers * K, np.inf)]),
-            low[used],
-            high[used],
-            number[row[entry]],
-            column[entry],
-            value[entry],
-        ),
-        _EFFORT,
+        solver.Program(cost, upper, low[used], high[used], number[row[entry]], column[entry], value[entry]), _EFFORT
     )
     if not len(found.prices):
         return np.inf, found.prices
@@ -287,10 +260,10 @@ def _solve(model: _Model, cells: Ints) -> tuple[float, Floats]:
 
 
 def _priced(model: _Model, prices: Floats) -> tuple[float, Floats, Floats]:
-    """The bound that row prices prove, each replica's reduced cost, and [receiver, resource] what relief is worth."""
+    """(the bound that row prices prove, [replica] its reduced cost, [receiver, resource] bytes saved per unit)"""
     brokers, groups = len(model.band_low), model.group_low.size
     low, high = model.row_low, model.row_high
-    # A price leans on one end of its row: there has to be one.
+    # A price needs an end of its row on its side.
     prices = np.where(np.isfinite(np.where(prices > 0, low, high)), prices, 0.0)
     shared = prices[brokers * K : brokers * K + groups].reshape(-1, K)[model.group]
     shared = shared + prices[brokers * K + groups : brokers * K + groups + K]

@@ -1,7 +1,7 @@
-"""HiGHS behind a small door: a linear or mixed-integer program in, the solution with its proof out.
+"""HiGHS: a linear or mixed-integer program in, the solution with its proof out.
 
-`highspy` is imported when a program is solved, and may be missing: then `available` says so, and who asks does without.
-Effort is limited in iterations and nodes, never in seconds, so that the same program has the same answer anywhere.
+This module imports `highspy` only to solve a program, because `highspy` may be missing. Callers ask `available` first.
+Iterations and nodes limit the effort, never seconds, so that the same program has the same answer on every machine.
 """
 
 from __future__ import annotations
@@ -14,9 +14,10 @@ import numpy as np
 
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
 
+Options = Mapping[str, bool | int | float | str]  # HiGHS's own
+
 
 def available() -> bool:
-    """Whether the solver is installed."""
     return find_spec("highspy") is not None
 
 
@@ -31,14 +32,14 @@ class Program:
     rows: Ints
     columns: Ints
     values: Floats
-    integral: Bools | None = None  # [column] which must be whole
+    integral: Bools | None = None  # [column] whether it must be whole
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution:
     """What the solver found. `x` is None where it found nothing."""
 
-    optimal: bool  # proven, within the gap that was asked for
+    optimal: bool  # proven within the gap of the options
     infeasible: bool
     x: Floats | None
     cost: float
@@ -46,8 +47,8 @@ class Solution:
     prices: Floats  # [row] dual values; only of a linear program
 
 
-def solve(program: Program, options: Mapping[str, bool | int | float | str]) -> Solution:
-    """Solves with one thread and a fixed seed. `options` are HiGHS's own."""
+def solve(program: Program, options: Options) -> Solution:
+    """Solves with one thread and a fixed seed."""
     import highspy
 
     solver = highspy.Highs()

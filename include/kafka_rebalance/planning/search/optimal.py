@@ -1,13 +1,12 @@
 """The fewest bytes that bring a small cluster into its bands: a mixed-integer program, solved by HiGHS.
 
 Variables: y[partition, broker], whether the partition has a replica there, for partitions that may move and brokers
-that may receive; what cannot move is a constant. Rows: replica counts, the rack rule, the bands of what replicas weigh,
+that may receive. What cannot move is a constant. Rows: replica counts, the rack rule, the bands of replica loads,
 disks, limits. Leaders are no part of it: lists are re-ordered afterwards, which copies nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -20,36 +19,33 @@ from kafka_rebalance.planning.problem.loads import BYTES_IN, DISK, replica_loads
 from kafka_rebalance.planning.rules.rack_rule import domains_of, rack_rule
 from kafka_rebalance.planning.search.frame import Frame
 
-_JOBS = (
-    "balance",
-    "drain",
-    "repair_racks",
-)  # the others ask for less than balance, or for more than one place a replica
+# The other jobs ask for less than balance, or for more than one place for a replica.
+_JOBS = ("balance", "drain", "repair_racks")
 _VARIABLES = 4_000  # at most; a program of this size takes some seconds
-_WORK = 20_000_000  # nodes times the square of the variables: the fewer variables, the longer it may search
+_WORK = 20_000_000  # nodes times the square of the variables: a smaller program may search longer
 _GAP, PROVEN_TO = 1e-3, "a thousandth"  # proven: no plan is cheaper by more than this share
-_RANKS = (1.0, 1.0, 0.01)  # of the REPLICA_METRICS: what being outside a band costs
-_PARTS = (1.0, 2.0, 4.0, np.inf)  # of half a band: what lies beyond it, part by part
+_RANKS = (1.0, 1.0, 0.01)  # of the REPLICA_METRICS: the price of being outside a band
+_PARTS = (1.0, 2.0, 4.0, np.inf)  # of half a band: the load beyond the band, part by part
 _PRICES = (1.0, 2.0, 4.0, 8.0)  # of each part
 _ROUNDING = 1e-7  # of a mean broker's load
-_TIE = 1e-5  # of the mean partition: what a copy costs besides its bytes
+_TIE = 1e-5  # of the mean partition: the price of a copy beside its bytes
 NOT_SOLVED = (
-    f"The exact optimum is for jobs {', '.join(_JOBS)} without max_leader_changes, for up to {_VARIABLES:,} partitions "
-    "times brokers that receive, and needs highspy."
+    f"The exact optimum exists for the jobs {', '.join(_JOBS)} without max_leader_changes. It needs highspy, and at "
+    f"most {_VARIABLES:,} partitions times brokers that may receive replicas."
 )
-_EFFORT: Mapping[str, bool | int | float | str] = {
+_EFFORT: solver.Options = {
     "mip_rel_gap": _GAP,
     "mip_detect_symmetry": False,
     "mip_allow_restart": False,  # a restart repeats the costly root, and seldom pays in so few nodes
-    # With two of its three searches below the root, and few cuts, it finds all but half a per cent of what it finds
-    # with all of them, in two thirds of the time (clusters of 6 brokers and 500 partitions).
+    # With two of its three searches below the root and few cuts, it finds 99.5 % of what it finds with all of them, in
+    # two thirds of the time (clusters of 6 brokers and 500 partitions).
     "mip_heuristic_run_rins": False,
     "mip_pool_soft_limit": 200,
 }
 
 
 class Proof(Enum):
-    """What is proven of the lists: of their bytes, no more."""
+    """What is proven of the bytes of the lists."""
 
     PROVEN = "proven"  # to the gap that the solver was asked for
     BEST_FOUND = "best_found"
@@ -58,18 +54,18 @@ class Proof(Enum):
 
 
 class Within(Enum):
-    """What the lists are held to, and those that they are compared with."""
+    """How near to their targets the lists, and all lists they are compared with, bring the brokers."""
 
     TOLERANCE = "tolerance"
-    ONE_REPLICA = "one_replica"  # the tolerance, or one replica
-    ONE_REPLICA_BUT_BYTES_IN = "one_replica_but_bytes_in"  # of disks and replicas; of bytes in as near as that lets
+    ONE_REPLICA = "one_replica"  # within the tolerance, or one replica beyond it
+    ONE_REPLICA_BUT_BYTES_IN = "one_replica_but_bytes_in"  # so for disks and replicas; bytes in as near as that allows
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimum:
-    """The cheapest lists found, if there are any, and what is proven of them."""
+    """The cheapest lists found, if any, and what is proven of them."""
 
-    replicas: Ints | None  # [partition row, position] replicas that stay keep their positions
+    replicas: Ints | None  # [partition row, position]; replicas that stay keep their positions
     proof: Proof
     within: Within | None = None  # None: there are no lists
     not_ruled_out: float = 0.0  # the share of their bytes that other lists may save
@@ -88,8 +84,8 @@ def applies(problem: Problem) -> bool:
 def fewest_bytes(frame: Frame) -> Optimum:
     """The lists within the tolerance that copy the fewest bytes.
 
-    Where no lists are, those least beyond it, by one replica at most: each broker by what it must, and no other. Where
-    bytes in cannot be had even so, disks and replicas alone: disks outrank them.
+    If there are none, the lists that are least beyond it, by one replica at most, and each broker by no more than it
+    must. If bytes in rule these out as well, only disks and replicas count, because disks outrank bytes in.
     """
     program = _Program(frame)
     tolerance = frame.goal.tolerance
@@ -118,14 +114,6 @@ def fewest_bytes(frame: Frame) -> Optimum:
     return Optimum(None, Proof.NONE_EXISTS if impossible else Proof.NONE_FOUND)
 
 
-def _parted(beyond: Floats, steps: Floats) -> Floats:
-    """[part, ...] How much of what lies beyond falls into each part; `steps` is [part, 1, ...], the last is endless."""
-    ends = np.cumsum(steps, axis=0)
-    starts = np.concatenate([np.zeros_like(ends[:1]), ends[:-1]])
-    parts: Floats = np.clip(beyond[None] - starts, 0.0, steps)
-    return parts
-
-
 class _Program:
     """The rows over y[partition, broker]; the columns are numbered partition by partition."""
 
@@ -142,85 +130,78 @@ class _Program:
         self.full: Bools = (loads > frame.disk_limit)[self._brokers]  # disks that are beyond their limit already
         self._columns = np.arange(self._has.size).reshape(self._has.shape)
         self._entries: list[tuple[Ints, Ints, Floats]] = []
-        self._low: list[Floats] = []
-        self._high: list[Floats] = []
+        self._limits: list[tuple[Floats, Floats]] = []
         self._rows = 0
         self._add_lists()
         self._add_limits()
 
     def solved(self, bands: Bands) -> solver.Solution:
         """`bands` are [broker, resource] in the frame's units."""
-        program = self._program(bands)
-        return solver.solve(program, self._effort(len(program.cost)))
+        return self._solve(self._program(bands))
 
-    def _effort(self, variables: int) -> Mapping[str, bool | int | float | str]:
-        return {**_EFFORT, "mip_max_nodes": min(2_000, max(1, _WORK // variables**2))}
+    def _solve(self, program: solver.Program) -> solver.Solution:
+        nodes = min(2_000, max(1, _WORK // self._has.size**2))
+        return solver.solve(program, {**_EFFORT, "mip_max_nodes": nodes})
 
     def _program(self, bands: Bands) -> solver.Program:
         """The fewest bytes within the bands."""
-        kept = len(self._entries), len(self._low), self._rows
+        kept, rows = len(self._entries), self._rows
         self._add_bands(bands)
         sizes = self._frame.problem.size_bytes[self._partitions] / self._mean_size()
         cost = np.where(self._has, 0.0, sizes[:, None] + _TIE).ravel()
         row, column, value = (np.concatenate(parts) for parts in zip(*self._entries, strict=True))
-        low, high = np.concatenate(self._low), np.concatenate(self._high)
-        del self._entries[kept[0] :], self._low[kept[1] :], self._high[kept[1] :]
-        self._rows = kept[2]
+        low, high = (np.concatenate(parts) for parts in zip(*self._limits, strict=True))
+        del self._entries[kept:], self._limits[kept:]
+        self._rows = rows
         whole = np.ones(len(cost), dtype=bool)
         return solver.Program(cost, self._takes().ravel(), low, high, row, column, value, whole)
 
     def least_beyond(self, asked: Bands, most: Bands) -> Bands | None:
-        """The bands as wide as they must be, between those that are asked for and the widest; None: there are none.
+        """The bands, no wider than they must be, between those asked for and the widest. None: there are none.
 
-        What brokers are outside is least in sum, disks and replicas before bytes in: on mixed hardware both may not be
-        had.
+        The sum of what brokers are outside is the least possible, and disks and replicas come before bytes in. On mixed
+        hardware, a cluster may not reach both.
         """
         program = self._program(most)
         count, brokers = len(program.cost), self._brokers
         low, high = (values[brokers] for values in (asked.low, asked.high))
         beyond = np.stack([np.maximum(0.0, low - most.low[brokers]), np.maximum(0.0, most.high[brokers] - high)])
-        # The further outside, the dearer, so that of what must be outside no broker has most.
+        # The price rises with the distance, so that the brokers share what must be outside.
         step = (high - low) / 2
         steps = np.stack([step * part for part in _PARTS[:-1]] + [np.full(step.shape, np.inf)])[:, None]
-        beyond = _parted(beyond, steps)
+        ends = np.cumsum(steps, axis=0)
+        starts = np.concatenate([np.zeros_like(ends[:1]), ends[:-1]])
+        beyond = np.clip(beyond[None] - starts, 0.0, steps)
         number = count + np.arange(beyond.size).reshape(beyond.shape)  # [part, below or above, broker, resource]
-        rows, columns, values = [program.rows], [program.columns], [program.values]
-        limits: tuple[list[Floats], list[Floats]] = ([program.low], [program.high])
-        here = len(program.low)
+        entries = [(program.rows, program.columns, program.values)]
+        limits = [(program.low, program.high)]
+        here, endless = len(program.low), np.full(len(brokers), np.inf)
         for k in range(low.shape[1]):
             weights, fixed = self._frame.weights[self._partitions, k], self._fixed()[:, k]
             for side, sign in ((0, 1.0), (1, -1.0)):
                 row = here + np.arange(len(brokers))
-                rows += [np.repeat(row, len(weights)), np.tile(row, len(_PARTS))]
-                columns += [self._columns.T.ravel(), number[:, side, :, k].ravel()]
-                values += [np.tile(weights, len(brokers)), np.full(len(_PARTS) * len(brokers), sign)]
-                limits[0].append(low[:, k] - fixed if side == 0 else np.full(len(brokers), -np.inf))
-                limits[1].append(high[:, k] - fixed if side == 1 else np.full(len(brokers), np.inf))
+                extra = np.full(len(_PARTS) * len(brokers), sign)
+                entries.append((np.repeat(row, len(weights)), self._columns.T.ravel(), np.tile(weights, len(brokers))))
+                entries.append((np.tile(row, len(_PARTS)), number[:, side, :, k].ravel(), extra))
+                limits.append((low[:, k] - fixed, endless) if side == 0 else (-endless, high[:, k] - fixed))
                 here += len(brokers)
         price = np.array(_PRICES)[:, None, None, None] * np.broadcast_to(np.array(_RANKS), beyond.shape)
-        found = solver.solve(
-            solver.Program(
-                np.concatenate([np.zeros(count), price.ravel()]),
-                np.concatenate([program.upper, beyond.ravel()]),
-                np.concatenate(limits[0]),
-                np.concatenate(limits[1]),
-                np.concatenate(rows),
-                np.concatenate(columns),
-                np.concatenate(values),
-                np.concatenate([np.ones(count, dtype=bool), np.zeros(beyond.size, dtype=bool)]),
-            ),
-            self._effort(count),
-        )
+        cost = np.concatenate([np.zeros(count), price.ravel()])
+        upper = np.concatenate([program.upper, beyond.ravel()])
+        least, greatest = (np.concatenate(parts) for parts in zip(*limits, strict=True))
+        rows, columns, values = (np.concatenate(parts) for parts in zip(*entries, strict=True))
+        whole = np.arange(len(cost)) < count
+        found = self._solve(solver.Program(cost, upper, least, greatest, rows, columns, values, whole))
         if found.x is None:
             return None
         wider = found.x[count:].reshape(beyond.shape).sum(axis=0) + _ROUNDING
-        bands = Bands(asked.low.copy(), asked.high.copy())
-        bands.low[brokers] -= wider[0]
-        bands.high[brokers] += wider[1]
-        return bands
+        low, high = asked.low.copy(), asked.high.copy()
+        low[brokers] -= wider[0]
+        high[brokers] += wider[1]
+        return Bands(low, high)
 
     def lists(self, chosen: Bools) -> Ints:
-        """[partition row, position] The lists of a solution: new replicas take the positions of those that leave."""
+        """[partition row, position] The lists of a solution. New replicas take the positions of those that leave."""
         result = self._frame.problem.replicas.copy()
         for number, (row, now) in enumerate(zip(self._partitions, chosen.reshape(self._has.shape), strict=True)):
             there = self._brokers[now]
@@ -229,7 +210,7 @@ class _Program:
         return result
 
     def _takes(self) -> Floats:
-        """[partition, broker] 1 where the replica may be: no more on full disks, none too large for the log dirs."""
+        """[partition, broker] 1 where the replica may be: none new on full disks, none too large for the log dirs."""
         fits = np.repeat(~self.full[None], len(self._partitions), axis=0)
         largest = self._frame.rule.largest
         if largest is not None:
@@ -244,12 +225,15 @@ class _Program:
         count = len(columns)
         row = np.repeat(np.arange(self._rows, self._rows + count), columns.shape[1])
         self._entries.append((row, columns.ravel(), np.broadcast_to(values, columns.shape).astype(np.float64).ravel()))
-        self._low.append(np.broadcast_to(low, count).astype(np.float64))
-        self._high.append(np.broadcast_to(high, count).astype(np.float64))
+        least, most = (np.broadcast_to(limit, count).astype(np.float64) for limit in (low, high))
+        self._limits.append((least, most))
         self._rows += count
 
     def _add_lists(self) -> None:
-        """As many replicas as now, one a rack or, from as many replicas as racks on, one at least; confined as now."""
+        """As many replicas as now: at most one in a rack, and at least one if there are enough for all racks.
+
+        Confined replicas stay in their racks.
+        """
         frame, problem = self._frame, self._frame.problem
         rule, counts = frame.rule, replication(self._lists)
         free = counts - self._stays.sum(axis=1)
@@ -258,7 +242,7 @@ class _Program:
             return
         domains = domains_of(rule, self._lists)
         confined = problem.rack_pinned[self._partitions]
-        rackless = ((domains < 0) & (self._lists >= 0)).any(axis=1)  # on dead brokers: these go to any rack
+        rackless = ((domains < 0) & (self._lists >= 0)).any(axis=1)  # on dead brokers: these may go to any rack
         full = counts >= rule.racks
         at_most = np.where(full, counts - rule.racks + 1, 1)
         for rack in np.unique(rule.domain[self._brokers]):
@@ -278,7 +262,7 @@ class _Program:
             self._add(new, 1.0, -np.inf, float(problem.settings.max_replicas))
 
     def _fixed(self) -> Floats:
-        """[receiver, resource] What lies there that is no variable's."""
+        """[receiver, resource] The load there of replicas that are no variables."""
         frame, brokers = self._frame, len(self._frame.targets)
         now = replica_loads(frame.problem.replicas, frame.weights, brokers)
         mine = replica_loads(np.where(self._stays, -1, self._lists), frame.weights[self._partitions], brokers)
@@ -288,7 +272,7 @@ class _Program:
         frame = self._frame
         now = replica_loads(frame.problem.replicas, frame.weights, len(frame.targets))
         high, fixed = bands.high.copy(), self._fixed()
-        # A disk that is too full already may stay so, and takes nothing (`_takes`).
+        # A disk that is too full already may stay so, and receives nothing (`_takes`).
         high[:, DISK] = np.minimum(high[:, DISK], np.maximum(frame.disk_limit, now[:, DISK]))
         for k in range(high.shape[1]):
             weights = frame.weights[self._partitions, k]
