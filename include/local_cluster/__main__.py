@@ -1,4 +1,4 @@
-"""`python -m local_cluster up|status|down|kill|start`: a cluster that outlives the command, to try things on."""
+"""`python -m local_cluster up|status|down|kill|start`: a cluster for experiments, which outlives the command."""
 
 import argparse
 import shutil
@@ -18,7 +18,7 @@ _UP_DEFAULTS = {"version": DEFAULT_VERSION, "brokers": 3, "racks": 3, "scenario"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Gives the exit code: 0, 1 after an error, 130 when interrupted."""
+    """Returns the exit code: 0, 1 after an error, 130 when interrupted."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if (
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         and options.add
         and any(getattr(options, name) != default for name, default in _UP_DEFAULTS.items())
     ):
-        parser.error("--add goes with --folder only: the cluster that is up has its version, racks and topics")
+        parser.error("--add goes with --folder only: the running cluster already has its version, racks and topics")
     folder = (options.folder or cache_folder() / "cluster").absolute()
     commands = {"up": _up, "status": _status, "down": _down, "kill": _kill, "start": _start}
     try:
@@ -44,30 +44,34 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m local_cluster", description=__doc__)
     shared = argparse.ArgumentParser(add_help=False)
     shared.add_argument(
-        "--folder", type=Path, help="where data, logs and cluster.json are (default: cluster/ in the cache folder)"
+        "--folder", type=Path, help="holds data, logs and cluster.json (default: cluster/ in the cache folder)"
     )
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     up = commands.add_parser("up", parents=[shared], help="start ZooKeeper and brokers, each in a JVM of its own")
     up.add_argument(
-        "--version", choices=VERSIONS, default=_UP_DEFAULTS["version"], help="of Kafka (default: %(default)s)"
+        "--version", choices=VERSIONS, default=_UP_DEFAULTS["version"], help="Kafka's version (default: %(default)s)"
     )
     up.add_argument(
         "--brokers",
         type=_positive,
         default=_UP_DEFAULTS["brokers"],
         metavar="N",
-        help="how many (default: %(default)s)",
+        help="number of brokers (default: %(default)s)",
     )
     up.add_argument(
-        "--racks", type=_natural, default=_UP_DEFAULTS["racks"], metavar="N", help="0: none (default: %(default)s)"
+        "--racks",
+        type=_natural,
+        default=_UP_DEFAULTS["racks"],
+        metavar="N",
+        help="number of racks, 0 for none (default: %(default)s)",
     )
-    up.add_argument("--scenario", choices=sorted(SCENARIOS), help="topics and data to begin with")
-    up.add_argument("--add", type=_positive, metavar="N", help="add N empty brokers to the cluster that is up")
-    commands.add_parser("status", parents=[shared], help="addresses, and what runs")
+    up.add_argument("--scenario", choices=sorted(SCENARIOS), help="create these topics and data")
+    up.add_argument("--add", type=_positive, metavar="N", help="add N empty brokers to the running cluster")
+    commands.add_parser("status", parents=[shared], help="show addresses and which servers run")
     commands.add_parser("down", parents=[shared], help="end every process and remove the folder")
     for name, text in (("kill", "kill -9 one broker"), ("start", "start a broker that was killed")):
         command = commands.add_parser(name, parents=[shared], help=text)
-        command.add_argument("broker", type=int, help="its id")
+        command.add_argument("broker", type=int, help="the broker's id")
     return parser
 
 
@@ -90,13 +94,13 @@ def _up(folder: Path, options: argparse.Namespace) -> None:
         cluster = LocalCluster.attach(folder, _say)
         for _ in range(options.add):
             broker = cluster.add_broker()
-            _say(f"Broker {broker} is up in {cluster.brokers[broker]}, and holds nothing.")
+            _say(f"Broker {broker} runs in {cluster.brokers[broker]} and is empty.")
         return
     began = time.monotonic()
     cluster = LocalCluster(
         options.version, options.brokers, options.racks, folder=folder, detached=True, progress=_say
     ).start()
-    _say(f"Up after {time.monotonic() - began:.1f} s.")
+    _say(f"The cluster runs after {time.monotonic() - began:.1f} s.")
     if options.scenario:
         _say(f"Producing {options.scenario} …")
         try:
@@ -107,7 +111,7 @@ def _up(folder: Path, options: argparse.Namespace) -> None:
         for topic, sizes in written.items():
             _say(f"  {topic}: {len(sizes)} partitions, {sum(sizes.values()) / 1e6:.1f} MB before replication")
     _show(cluster)
-    _say(f"It stays up. End it with: python -m local_cluster down --folder {folder}")
+    _say(f"It goes on running. End it with: python -m local_cluster down --folder {folder}")
 
 
 def _status(folder: Path, _options: argparse.Namespace) -> None:
@@ -118,17 +122,17 @@ def _down(folder: Path, _options: argparse.Namespace) -> None:
     cluster = LocalCluster.attach(folder, _say)
     cluster.close()
     shutil.rmtree(folder)
-    _say(f"Kafka {cluster.version} is down, and {folder} is removed.")
+    _say(f"Kafka {cluster.version} has ended, and {folder} was removed.")
 
 
 def _kill(folder: Path, options: argparse.Namespace) -> None:
     LocalCluster.attach(folder, _say).kill_broker(options.broker)
-    _say(f"Broker {options.broker} is killed. ZooKeeper notices when its session ends, in about 4 s.")
+    _say(f"Broker {options.broker} was killed. ZooKeeper notices when its session ends, in about 4 s.")
 
 
 def _start(folder: Path, options: argparse.Namespace) -> None:
     LocalCluster.attach(folder, _say).start_broker(options.broker)
-    _say(f"Broker {options.broker} is up.")
+    _say(f"Broker {options.broker} runs.")
 
 
 def _show(cluster: LocalCluster) -> None:
@@ -144,6 +148,6 @@ def _say(line: str) -> None:
 
 
 if __name__ == "__main__":
-    # As Ctrl-C: what `up` has started so far is ended.
+    # Like Ctrl-C: `up` then ends the servers that it has started so far.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -3,11 +3,12 @@
 import json
 import os
 import shutil
+import signal
 import tempfile
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from local_cluster import zookeeper_topics
@@ -24,20 +25,23 @@ from local_cluster.machine.ports import accepts_connections, free_port
 from local_cluster.machine.processes import Guard, ProcessId
 from local_cluster.records import produce_records
 
+_NOT_UP = "This cluster does not run. Nothing was done. Use it in a `with` block, or call start()."
 STATE_FILE = "cluster.json"
 STATE_VERSION = 1
 WAIT_SECONDS = 90
 
 
 class LocalCluster:
-    """ZooKeeper and brokers, started by `with`; everything ends with the block or with this Python, however it ends.
+    """ZooKeeper and brokers, started by `with`. All of it ends with the block, or with this Python however that ends.
 
-    Brokers have ids from 1 and racks `rack-0`, `rack-1`, … in turn (`racks=0`: none). `one_jvm` is fast; without it
-    each server has a JVM and `kill_broker` works. `folder` (default: a temporary one, removed at the end) must be empty
-    or new and stays. `broker_config` overrides server.properties; `{data}` in a value is that broker's folder, so
-    `{"log.dirs": "{data}/a,{data}/b"}` gives two; `{id}` is its id, `{port}` the one that `bootstrap_servers` names,
-    where `listeners` are others. A `detached` cluster has separate JVMs and outlives this process. `zookeepers` beyond
-    1 are an ensemble, of separate JVMs that end with this process.
+    - Brokers have ids from 1. `racks` is the number of racks; brokers get `rack-0`, `rack-1`, … in turn (0: no racks).
+    - `one_jvm` starts fast. Without it each server has a JVM, and `kill_broker` works.
+    - `folder` must be new or empty, and stays. By default it is a temporary one, which is removed at the end.
+    - `broker_config` overrides server.properties. In its values `{data}` is that broker's folder and `{id}` its id.
+      `{port}` is the port that `bootstrap_servers` names, for brokers with other `listeners`.
+      So `{"log.dirs": "{data}/a,{data}/b"}` gives each broker two log dirs.
+    - A `detached` cluster has separate JVMs and outlives this process.
+    - More than one of `zookeepers` is an ensemble. It needs separate JVMs, which end with this process.
     """
 
     def __init__(
@@ -55,13 +59,13 @@ class LocalCluster:
     ) -> None:
         if brokers < 1 or racks < 0:
             raise LocalClusterError(
-                f"A cluster of {brokers} brokers in {racks} racks cannot be. Nothing was started. "
-                "Ask for at least 1 broker, and 0 racks or more."
+                f"A cluster cannot have {brokers} brokers in {racks} racks. Nothing was started. "
+                "Ask for at least 1 broker, and for 0 racks or more."
             )
         if zookeepers < 1 or (zookeepers > 1 and (one_jvm or detached)):
             raise LocalClusterError(
-                f"{zookeepers} ZooKeepers {'share no JVM and outlive no process' if zookeepers > 1 else 'cannot be'}. "
-                "Nothing was started. Ask for 1, or for one_jvm=False without detached."
+                f"A cluster cannot have {zookeepers} ZooKeepers with {one_jvm=} and {detached=}. Nothing was started. "
+                "Ask for 1 ZooKeeper, or for more with one_jvm=False and without detached."
             )
         self.version = version
         self.brokers: dict[int, str | None] = {}
@@ -71,16 +75,15 @@ class LocalCluster:
         self._detached = detached
         self._folder_given = folder
         self._broker_config = {key: str(value) for key, value in (broker_config or {}).items()}
-        self._own_config: dict[int, dict[str, str]] = {}  # of brokers that were added
+        self._own_config: dict[int, dict[str, str]] = {}  # of added brokers, by id
         self._progress = progress
         self._ports: dict[int, int] = {}
         self._zookeepers = zookeepers
         self._zookeeper_ports: dict[int, int] = {}
-        self._ensemble: dict[int, Peer] = {}  # none where there is one ZooKeeper
+        self._ensemble: dict[int, Peer] = {}  # empty if there is one ZooKeeper
         self._folder: Path | None = None
         self._guard: Guard | None = None
         self._layout_made: Layout | None = None
-        self._runtime: Runtime | None = None
 
     @classmethod
     def attach(cls, folder: Path, progress: Progress = quiet) -> Self:
@@ -101,14 +104,12 @@ class LocalCluster:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     @property
     def zookeeper(self) -> str:
-        """`host:port`, of each server of an ensemble, stopped ones too."""
+        """`host:port` of every server, stopped ones too."""
         return ",".join(f"127.0.0.1:{port}" for port in self._zookeeper_ports.values())
 
     @property
@@ -120,7 +121,7 @@ class LocalCluster:
     def folder(self) -> Path:
         """Where data and logs are, while the cluster is up."""
         if self._folder is None:
-            raise LocalClusterError("This cluster is not up. Use it in a `with` block, or call start().")
+            raise LocalClusterError(_NOT_UP)
         return self._folder
 
     def zookeeper_is_running(self) -> bool:
@@ -134,9 +135,11 @@ class LocalCluster:
     def start(self) -> Self:
         """Start everything and return when every broker is registered and there is a controller."""
         if self._layout_made is not None:
-            raise LocalClusterError(f"This cluster is up already, in {self.folder}.")
-        # Before anything is made or started: what may be missing, and what may take a while.
-        runtime = self._find_runtime()
+            raise LocalClusterError(
+                f"This cluster already runs, in {self.folder}. Nothing was started. Call close() first."
+            )
+        # Before anything is made or started, because this may fail and may take a while.
+        runtime = self._runtime
         try:
             self._start(runtime)
         except BaseException:
@@ -145,7 +148,7 @@ class LocalCluster:
         return self
 
     def close(self) -> None:
-        """End every process and remove the temporary folder; a folder that was given stays."""
+        """End every process and remove the temporary folder. A given folder stays."""
         layout, self._layout_made = self._layout_made, None
         guard, self._guard = self._guard, None
         try:
@@ -159,9 +162,9 @@ class LocalCluster:
             self._folder = None
 
     def add_broker(self, rack: str | None = None, config: Mapping[str, str | int] | None = None) -> int:
-        """Start a broker that holds nothing, with the next id, in the next rack if none is named; gives the id.
+        """Start an empty broker with the next id, in `rack` or else in the next rack; returns the id.
 
-        `config` is for its server.properties alone, over the cluster's `broker_config`.
+        `config` is for its server.properties alone and overrides the cluster's `broker_config`.
         """
         broker = max(self.brokers) + 1
         self._own_config[broker] = {key: str(value) for key, value in (config or {}).items()}
@@ -177,16 +180,16 @@ class LocalCluster:
             self._wait(f"broker {broker} has left ZooKeeper", lambda: self._has_left(client, broker))
 
     def kill_broker(self, broker: int) -> None:
-        """kill -9. Its registration stays until its session ends (`zookeeper.session.timeout.ms`, 4 s)."""
+        """kill -9. The broker stays registered until its session ends (`zookeeper.session.timeout.ms`, 4 s)."""
         self._check_broker(broker, running=True)
-        self._layout.kill_broker(broker)
+        self._layout.signal_broker(broker, signal.SIGKILL)
 
     def start_broker(self, *brokers: int) -> None:
-        """Start those that were stopped or killed, with their data; returns when they are registered."""
+        """Start brokers that were stopped or killed, with their data; returns when they are registered."""
         for broker in brokers:
             self._check_broker(broker, running=False)
         with zookeeper_topics.open_client(self.zookeeper) as client:
-            # A broker whose old registration is still there gives up (KafkaZkClient.CheckedEphemeral).
+            # A broker gives up if its old registration is still there (KafkaZkClient.CheckedEphemeral).
             self._wait(
                 f"the old registrations of brokers {brokers} end",
                 lambda: zookeeper_topics.read_registered(client).isdisjoint(brokers),
@@ -194,26 +197,26 @@ class LocalCluster:
         self._start_brokers(brokers)
 
     def freeze_broker(self, broker: int) -> None:
-        """SIGSTOP: it does nothing more, and stays registered until its session ends. Ended by `thaw_broker`."""
+        """SIGSTOP: the broker stands still and stays registered until its session ends. `thaw_broker` ends that."""
         self._check_broker(broker, running=True)
-        self._layout.freeze_broker(broker)
+        self._layout.signal_broker(broker, signal.SIGSTOP)
 
     def thaw_broker(self, broker: int) -> None:
-        """SIGCONT: it goes on where it stood."""
+        """SIGCONT: the broker goes on where it stopped."""
         self._check_broker(broker, running=True)
-        self._layout.thaw_broker(broker)
+        self._layout.signal_broker(broker, signal.SIGCONT)
 
     def kill_zookeeper(self, server: int = 1) -> None:
         """kill -9 one server, by its number from 1."""
-        self._layout.kill_zookeeper(server)
+        self._layout.signal_zookeeper(server, signal.SIGKILL)
 
     def freeze_zookeeper(self, server: int = 1) -> None:
-        """SIGSTOP one server, by its number from 1. Ended by `thaw_zookeeper`."""
-        self._layout.freeze_zookeeper(server)
+        """SIGSTOP one server, by its number from 1. `thaw_zookeeper` ends that."""
+        self._layout.signal_zookeeper(server, signal.SIGSTOP)
 
     def thaw_zookeeper(self, server: int = 1) -> None:
-        """SIGCONT: it goes on where it stood."""
-        self._layout.thaw_zookeeper(server)
+        """SIGCONT: the server goes on where it stopped."""
+        self._layout.signal_zookeeper(server, signal.SIGCONT)
 
     def start_zookeeper(self, *servers: int) -> None:
         """Start servers that were killed, with their data; returns when they take connections."""
@@ -225,9 +228,9 @@ class LocalCluster:
     def create_topic(
         self, topic: str, replicas: Mapping[int, Sequence[int]], config: Mapping[str, str | int] | None = None
     ) -> None:
-        """Create it with these replicas by partition, the preferred leader first.
+        """Create the topic with these replicas by partition, the preferred leader first.
 
-        Returns when all have a leader and every broker that runs has made its replicas and shows the topic to clients.
+        Returns when every partition has a leader, and every running broker has its replicas and shows the topic.
         """
         settings = {key: str(value) for key, value in (config or {}).items()}
         with zookeeper_topics.open_client(self.zookeeper) as client:
@@ -236,20 +239,20 @@ class LocalCluster:
                 f"every partition of topic {topic} has a leader",
                 lambda: not zookeeper_topics.read_leaderless(client, topic, replicas),
             )
-        self._wait(f"every broker knows topic {topic}", lambda: not self._unaware(topic))
+        running = [broker for broker in self.brokers if self.is_running(broker)]
+        self._wait(
+            f"every broker knows topic {topic}",
+            lambda: not zookeeper_topics.read_unaware(self.bootstrap_servers, topic, running),
+        )
 
     def produce(self, topic: str, size_bytes: Mapping[int, int]) -> None:
         """Write that many bytes to each partition in real records; returns when all replicas in sync have them."""
         produce_records(self.bootstrap_servers, topic, size_bytes)
 
-    def _unaware(self, topic: str) -> frozenset[int]:
-        running = [broker for broker in self.brokers if self.is_running(broker)]
-        return zookeeper_topics.read_unaware(self.bootstrap_servers, topic, running)
-
     @property
     def _layout(self) -> Layout:
         if self._layout_made is None:
-            raise LocalClusterError("This cluster is not up. Use it in a `with` block, or call start().")
+            raise LocalClusterError(_NOT_UP)
         return self._layout_made
 
     def _start(self, runtime: Runtime) -> None:
@@ -271,13 +274,12 @@ class LocalCluster:
         self._layout.start_zookeepers(self._zookeeper_ports, self._ensemble)
         self._start_brokers(sorted(self.brokers))
 
-    def _find_runtime(self) -> Runtime:
-        if self._runtime is None:
-            self._runtime = find_runtime(self.version, self._progress)
-        return self._runtime
+    @cached_property
+    def _runtime(self) -> Runtime:
+        return find_runtime(self.version, self._progress)
 
     def _make_separate_jvms(self, folder: Path, running: Mapping[str, ProcessId]) -> SeparateJvms:
-        layout = SeparateJvms(folder, self._find_runtime, self._guard, running=running)
+        layout = SeparateJvms(folder, lambda: self._runtime, self._guard, running=running)
         if self._detached:
             layout.on_change = lambda: self._write_state(folder, layout)
             self._write_state(folder, layout)
@@ -294,7 +296,7 @@ class LocalCluster:
             raise LocalClusterError(f"The folder {folder} cannot be used: {error}. Nothing was started.") from error
         if in_use:
             raise LocalClusterError(
-                f"The folder {folder} is not empty. It was left as it is and nothing was started. Name another folder"
+                f"The folder {folder} is not empty. It was not changed, and nothing was started. Name another folder"
                 + (", or end the cluster in it with `down`." if (folder / STATE_FILE).exists() else ".")
             )
         return folder
@@ -312,13 +314,8 @@ class LocalCluster:
         if rack is None and self._racks:
             rack = f"rack-{(broker - 1) % self._racks}"
         self.brokers[broker] = rack
-        self._ports[broker] = free_port(
-            {
-                *self._zookeeper_ports.values(),
-                *(p for peer in self._ensemble.values() for p in peer),
-                *self._ports.values(),
-            }
-        )
+        peers = (port for peer in self._ensemble.values() for port in peer)
+        self._ports[broker] = free_port({*self._zookeeper_ports.values(), *peers, *self._ports.values()})
 
     def _start_brokers(self, brokers: Collection[int]) -> None:
         properties = {
@@ -336,14 +333,10 @@ class LocalCluster:
         self._layout.start_brokers(properties)
         self._wait("ZooKeeper answers", self.zookeeper_is_running, brokers)
         with zookeeper_topics.open_client(self.zookeeper) as client:
-            self._wait(f"brokers {sorted(brokers)} are registered", lambda: self._has_joined(client, brokers), brokers)
-
-    @staticmethod
-    def _has_joined(client: Any, brokers: Collection[int]) -> bool:
-        return (
-            set(brokers) <= zookeeper_topics.read_registered(client)
-            and zookeeper_topics.read_controller(client) is not None
-        )
+            joined = f"brokers {sorted(brokers)} are registered"
+            self._wait(joined, lambda: zookeeper_topics.read_registered(client).issuperset(brokers), brokers)
+            controller = "there is a controller"
+            self._wait(controller, lambda: zookeeper_topics.read_controller(client) is not None, brokers)
 
     @staticmethod
     def _has_left(client: Any, broker: int) -> bool:
@@ -357,13 +350,15 @@ class LocalCluster:
             self._layout.check_alive(brokers)
             if time.monotonic() > give_up:
                 raise LocalClusterError(
-                    f"After {WAIT_SECONDS} s it does not hold that {what}. The logs are in {self.folder}."
+                    f"This has not come true within {WAIT_SECONDS} s: {what}. The logs are in {self.folder}."
                 )
             time.sleep(0.03)
 
     def _check_broker(self, broker: int, running: bool | None = None) -> None:
         if broker not in self.brokers:
-            raise LocalClusterError(f"There is no broker {broker}; there are {sorted(self.brokers)}. Nothing was done.")
+            raise LocalClusterError(
+                f"There is no broker {broker}. Nothing was done. The brokers are {sorted(self.brokers)}."
+            )
         if running is not None and self._layout.is_running(broker) != running:
             raise LocalClusterError(f"Broker {broker} {'does not run' if running else 'runs'}. Nothing was done.")
 
@@ -396,5 +391,8 @@ def _read_state(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise LocalClusterError(f"{path} cannot be read: {error}. Nothing was done.") from error
     if not isinstance(state, dict) or state.get("format_version") != STATE_VERSION:
-        raise LocalClusterError(f"{path} is not of format {STATE_VERSION}. Nothing was done.")
+        raise LocalClusterError(
+            f"{path} does not have format version {STATE_VERSION}. Nothing was done. "
+            "Use the version of this package that started the cluster."
+        )
     return state

@@ -1,5 +1,5 @@
-"""The one error of this package. Texts say what happened, to what, what was left as it was, and what to do."""
+"""The one error of this package. Its text says what happened, to which object, what was not changed, what to do."""
 
 
 class LocalClusterError(Exception):
-    """A local cluster, its jars or its Java runtime cannot be used as asked."""
+    """A request to a local cluster, its jars or its Java runtime that cannot be met."""

@@ -12,10 +12,10 @@ _TIMEOUT_SECONDS = 120
 
 
 def produce_records(bootstrap_servers: str, topic: str, size_bytes: Mapping[int, int]) -> None:
-    """Write that many bytes of values to each partition, acknowledged by all replicas in sync.
+    """Write so many bytes of values to each partition, acknowledged by all replicas in sync.
 
-    Values are the same pseudo-random bytes each time, which do not compress; a log is larger by Kafka's own few bytes
-    a record and batch.
+    Values are the same pseudo-random bytes each time, which do not compress. A log is a little larger: Kafka adds a few
+    bytes for each record and batch.
     """
     from confluent_kafka import Producer
 
@@ -67,9 +67,9 @@ def produce_records(bootstrap_servers: str, topic: str, size_bytes: Mapping[int,
 
 
 def _wait_until_known(producer: Any, topic: str, partitions: Collection[int]) -> None:
-    """Returns when brokers show the partitions to clients, which is a moment after they have a leader in ZooKeeper.
+    """Returns when brokers show the partitions to clients, a moment after these have a leader in ZooKeeper.
 
-    The client itself waits for a topic that it does not know, and gives up at once on a partition.
+    The client itself waits for an unknown topic, but gives up at once on an unknown partition.
     """
     give_up = time.monotonic() + _TIMEOUT_SECONDS
     while unknown := set(partitions) - set(producer.list_topics(topic, _TIMEOUT_SECONDS).topics[topic].partitions):

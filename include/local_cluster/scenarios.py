@@ -1,8 +1,8 @@
-"""Named situations with real topics and real data: the same for the same cluster, size and seed.
+"""Named situations with real topics and real data. The same cluster, size and seed give the same situation.
 
-`total_bytes` is what all replicas together take on disk, up to Kafka's own few bytes a record. Replicas of a partition
-are in different racks as far as there are racks. Each scenario gives the bytes it wrote: topic → partition → bytes of
-one replica.
+`total_bytes` is the disk space of all replicas together, without the few bytes that Kafka adds to each record.
+Replicas of a partition are in different racks as long as there are racks left. Each scenario returns the bytes that it
+wrote: topic → partition → bytes of one replica.
 """
 
 import random
@@ -21,7 +21,7 @@ _LEAST_BYTES = 1024
 
 
 def new_empty_brokers(cluster: LocalCluster, *, total_bytes: int = 200_000_000, seed: int = 0) -> SizeBytes:
-    """Skewed data, more of it and more leaders on the lower ids; then two more brokers, which hold nothing."""
+    """Skewed data, with more bytes and more leaders on brokers with lower ids; then two empty brokers are added."""
     brokers = sorted(cluster.brokers)
     likely = {broker: 0.6**index for index, broker in enumerate(brokers)}
     written = _fill(cluster, total_bytes, seed, leader_likely=likely, follower_likely=likely, spread=0.8)
@@ -31,14 +31,14 @@ def new_empty_brokers(cluster: LocalCluster, *, total_bytes: int = 200_000_000, 
 
 
 def one_broker_leads_all(cluster: LocalCluster, *, total_bytes: int = 50_000_000, seed: int = 0) -> SizeBytes:
-    """The first broker is the preferred leader, and the leader, of every partition."""
+    """The first broker is the preferred and the current leader of every partition."""
     first = min(cluster.brokers)
     even = dict.fromkeys(cluster.brokers, 1.0)
     return _fill(cluster, total_bytes, seed, leader_likely={first: 1.0}, follower_likely=even, spread=0.3)
 
 
 def broker_to_drain(cluster: LocalCluster, *, total_bytes: int = 50_000_000, seed: int = 0) -> SizeBytes:
-    """Even data and leaders; the broker with the highest id, like every other, has replicas and leads partitions."""
+    """Even data and leaders. Every broker, also that with the highest id, has replicas and leads partitions."""
     even = dict.fromkeys(cluster.brokers, 1.0)
     return _fill(cluster, total_bytes, seed, leader_likely=even, follower_likely=even, spread=0.3, in_turn=True)
 
@@ -67,7 +67,10 @@ def _fill(
     spread: float,
     in_turn: bool = False,
 ) -> SizeBytes:
-    """Topics whose sizes are log-normal with this sigma, placed by likelihood or, `in_turn`, as evenly as racks let."""
+    """Creates topics with log-normal sizes; `spread` is the sigma.
+
+    Brokers are drawn by likelihood. With `in_turn` replicas are as even as racks allow.
+    """
     rng = random.Random(seed)
     written: SizeBytes = {}
     held = dict.fromkeys(cluster.brokers, 0)
@@ -76,7 +79,8 @@ def _fill(
         sizes = _sizes(rng, partitions, int(total_bytes * share / replication_factor), spread)
         if min(sizes) < 1:
             raise LocalClusterError(
-                f"{total_bytes} bytes are too few for topic {topic} with {partitions} partitions. It was not created. "
+                f"{total_bytes} bytes are too few for topic {topic} with {partitions} partitions. "
+                f"The topic was not created. "
                 f"Ask for {_LEAST_BYTES * 1000} or more."
             )
         replicas: dict[int, Sequence[int]] = {}
@@ -105,7 +109,7 @@ def _sizes(rng: random.Random, count: int, total: int, spread: float) -> list[in
 def _place(
     rng: random.Random, racks: Mapping[int, str | None], leader: int, count: int, weights: Mapping[int, float]
 ) -> tuple[int, ...]:
-    """The leader, then others drawn by weight: from racks not used yet while there are any."""
+    """The leader, then others drawn by weight, from unused racks as long as there are any."""
     chosen = [leader]
     while len(chosen) < count:
         left = {broker: weights[broker] for broker in sorted(racks) if broker not in chosen}

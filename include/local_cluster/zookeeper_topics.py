@@ -1,4 +1,4 @@
-"""Topics made through ZooKeeper, as Kafka's own tools below 2.2 do it, and what ZooKeeper and brokers say of them."""
+"""Creates topics through ZooKeeper, as Kafka's own tools below 2.2 do, and reads their state."""
 
 import json
 import logging
@@ -8,7 +8,7 @@ from typing import Any
 
 from local_cluster.errors import LocalClusterError
 
-# kazoo warns about every refused connection; here the server is often not up yet.
+# kazoo warns about every refused connection. Here the server has often not started yet.
 _log = logging.getLogger("local_cluster.kazoo")
 _log.setLevel(logging.CRITICAL)
 
@@ -28,7 +28,7 @@ def open_client(zookeeper: str) -> Iterator[Any]:
         yield client
     except (KazooTimeoutError, KazooException) as error:
         raise LocalClusterError(
-            f"ZooKeeper {zookeeper} does not answer: {type(error).__name__} {error}. Is the cluster still up?"
+            f"ZooKeeper {zookeeper} does not answer: {type(error).__name__} {error}. Does the cluster still run?"
         ) from error
     finally:
         client.stop()
@@ -36,7 +36,7 @@ def open_client(zookeeper: str) -> Iterator[Any]:
 
 
 def read_registered(client: Any) -> frozenset[int]:
-    """The ids of the brokers that ZooKeeper knows as alive."""
+    """The ids of the registered brokers."""
     from kazoo.exceptions import NoNodeError
 
     try:
@@ -46,7 +46,7 @@ def read_registered(client: Any) -> frozenset[int]:
 
 
 def read_controller(client: Any) -> int | None:
-    """The broker that is the controller; None while there is none."""
+    """The controller's broker id; None while there is no controller."""
     from kazoo.exceptions import NoNodeError
 
     try:
@@ -58,7 +58,7 @@ def read_controller(client: Any) -> int | None:
 def write_topic(
     client: Any, topic: str, replicas: Mapping[int, Sequence[int]], config: Mapping[str, str], brokers: Collection[int]
 ) -> None:
-    """The two znodes that are a topic, its configuration first: the controller acts as soon as it sees the second."""
+    """Write a topic's two znodes. Its config comes first, because the controller acts as soon as it sees the second."""
     unknown = sorted({broker for ids in replicas.values() for broker in ids} - set(brokers))
     if unknown or not replicas or any(not ids or len(set(ids)) != len(ids) for ids in replicas.values()):
         raise LocalClusterError(
@@ -67,14 +67,15 @@ def write_topic(
             + f". The cluster has {sorted(brokers)}. The topic was not created."
         )
     if client.exists(f"/brokers/topics/{topic}"):
-        raise LocalClusterError(f"Topic {topic} is already there and was left as it is. Take another name.")
-    _put(client, f"/config/topics/{topic}", {"version": 1, "config": dict(config)})
+        raise LocalClusterError(f"Topic {topic} is already there. It was not changed. Choose another name.")
+    client.ensure_path(f"/config/topics/{topic}")
+    client.set(f"/config/topics/{topic}", _encode({"version": 1, "config": dict(config)}))
     partitions = {str(partition): list(ids) for partition, ids in replicas.items()}
     client.create(f"/brokers/topics/{topic}", _encode({"version": 1, "partitions": partitions}), makepath=True)
 
 
 def read_leaderless(client: Any, topic: str, partitions: Collection[int]) -> frozenset[int]:
-    """Those of the partitions that no broker leads yet."""
+    """The partitions that no broker leads yet."""
     from kazoo.exceptions import NoNodeError
 
     paths = {partition: f"/brokers/topics/{topic}/partitions/{partition}/state" for partition in partitions}
@@ -90,16 +91,16 @@ def read_leaderless(client: Any, topic: str, partitions: Collection[int]) -> fro
 
 
 def read_unaware(bootstrap_servers: str, topic: str, brokers: Collection[int]) -> frozenset[int]:
-    """Those of the brokers that do not show the topic, or do not answer: ZooKeeper has its leaders a moment earlier.
+    """The brokers that do not answer, or do not show the topic to clients. ZooKeeper has its leaders a moment earlier.
 
-    One that shows it has made its replicas too: the controller's LeaderAndIsr goes to a broker before UpdateMetadata.
+    A broker that shows the topic has its replicas too: the controller sends LeaderAndIsr before UpdateMetadata.
     """
     from confluent_kafka import KafkaException
     from confluent_kafka.admin import AdminClient, ConfigResource
 
     admin = AdminClient({"bootstrap.servers": bootstrap_servers, "broker.address.family": "v4", "log_level": 0})
     resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
-    # Of the requests that a client can send to one broker, this is refused by one that does not know the topic.
+    # A client can send this request to one named broker, and a broker that does not know the topic refuses it.
     asked = {
         broker: admin.describe_configs([resource], broker=broker, request_timeout=_REQUEST_SECONDS)[resource]
         for broker in brokers
@@ -111,13 +112,6 @@ def read_unaware(bootstrap_servers: str, topic: str, brokers: Collection[int]) -
         except KafkaException:
             unaware.add(broker)
     return frozenset(unaware)
-
-
-def _put(client: Any, path: str, value: object) -> None:
-    if client.exists(path):
-        client.set(path, _encode(value))
-    else:
-        client.create(path, _encode(value), makepath=True)
 
 
 def _encode(value: object) -> bytes:

@@ -1,4 +1,4 @@
-"""The class path of a Kafka version, from the cache; fetched once."""
+"""The class path of a Kafka version. Its jars come from the cache and are fetched once."""
 
 import fcntl
 import importlib.util
@@ -18,20 +18,20 @@ Progress = Callable[[str], None]
 
 
 def quiet(_line: str) -> None:
-    """Progress nobody wants to see."""
+    """A `Progress` that prints nothing."""
 
 
 def kafka_jars(version: str, progress: Progress = quiet) -> tuple[Path, ...]:
-    """Every jar that ZooKeeper and a broker of this version need, each with the sha256 of the project's lock file."""
+    """Every jar that ZooKeeper and a broker of this version need, checked against the project's lock file."""
     if version not in VERSIONS:
         raise LocalClusterError(
-            f"Kafka {version!r} is none of the versions with a lock file: {', '.join(VERSIONS)}. Nothing was started."
+            f"Kafka {version!r} has no lock file. Nothing was started. Choose one of {', '.join(VERSIONS)}."
         )
     return cached_jars(read_lock(lock_path(version)), cache_folder() / "jars" / version, progress)
 
 
 def tools_jars(version: str, progress: Progress = quiet) -> tuple[Path, ...]:
-    """What Kafka's own command line tools need beside `kafka_jars`: a jar since they have one of their own."""
+    """The jars that Kafka's own command line tools need beside `kafka_jars`; none in versions before 3.3."""
     if version not in TOOLS:
         return ()
     lock = f"tools-{version}"
@@ -39,11 +39,11 @@ def tools_jars(version: str, progress: Progress = quiet) -> tuple[Path, ...]:
 
 
 def spark_source_jars(progress: Progress = quiet) -> tuple[Path, ...]:
-    """What the Spark of the pyspark wheel reads Kafka with, for `spark-submit --jars`."""
+    """The jars with which the pyspark wheel's Spark reads Kafka, for `spark-submit --jars`."""
     spark = installed_version("pyspark")
     if spark not in SPARK_SOURCE:
         raise LocalClusterError(
-            f"Spark {spark} is none of those with a lock file for its Kafka source: {', '.join(SPARK_SOURCE)}. "
+            f"Spark {spark} has no lock file for its Kafka source. Only {', '.join(SPARK_SOURCE)} has one. "
             "Nothing was fetched. Add it to SPARK_SOURCE and make its lock (python -m local_cluster.jars.make_lock)."
         )
     lock = f"spark-{spark}"
@@ -51,7 +51,7 @@ def spark_source_jars(progress: Progress = quiet) -> tuple[Path, ...]:
 
 
 def cached_jars(jars: Sequence[Jar], folder: Path, progress: Progress = quiet) -> tuple[Path, ...]:
-    """The jars in `folder`; what is missing is fetched first. A jar with another sha256 is refused and left there."""
+    """The jars in `folder`, after fetching missing ones. Refuses a jar with another sha256, and leaves it there."""
     folder.mkdir(parents=True, exist_ok=True)
     if _missing(jars, folder):
         with _only_one(folder):
@@ -60,7 +60,7 @@ def cached_jars(jars: Sequence[Jar], folder: Path, progress: Progress = quiet) -
                 _fetch_into(missing, folder, progress)
     paths = tuple(folder / jar.file_name for jar in jars)
     for jar, path in zip(jars, paths, strict=True):
-        _check(jar, path, f"{path} was left as it is. Remove that file to have it fetched again.")
+        _check(jar, path, f"{path} was not changed. Remove that file, and the next start fetches it again.")
     return paths
 
 
@@ -75,7 +75,7 @@ def py4j_jar() -> Path:
     jars = sorted((Path(wheel.origin).parent / "jars").glob("py4j-*.jar")) if wheel and wheel.origin else []
     if not jars:
         raise LocalClusterError(
-            "py4j's jar is neither in the py4j nor in the pyspark wheel. Nothing was started. "
+            "Neither the py4j wheel nor the pyspark wheel has py4j's jar. Nothing was started. "
             "Install requirements.txt, or use one_jvm=False."
         )
     return jars[-1]
@@ -87,12 +87,12 @@ def _missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:
 
 def _fetch_into(jars: Sequence[Jar], folder: Path, progress: Progress) -> None:
     progress(f"Fetching {len(jars)} jars from Maven Central into {folder} (once) …")
-    # Beside the final place, so that each rename is atomic and a half-fetched jar is never found.
+    # On the same file system as the final place: each rename is atomic, so nobody finds a half-fetched jar.
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=folder.parent) as scratch:
         staging = Path(scratch)
         fetch(jars, staging)
         for jar in jars:
-            _check(jar, staging / jar.file_name, "It was not put into the cache, and nothing else was changed.")
+            _check(jar, staging / jar.file_name, "It was not put into the cache. Nothing was changed.")
         for jar in jars:
             os.replace(staging / jar.file_name, folder / jar.file_name)
 
@@ -101,14 +101,14 @@ def _check(jar: Jar, path: Path, remedy: str) -> None:
     found = sha256_of(path)
     if found != jar.sha256:
         raise LocalClusterError(
-            f"{jar.name} has sha256 {found}, the lock file says {jar.sha256}: it is not the jar this project was "
-            f"tested with, and was not used. {remedy}"
+            f"{jar.name} has sha256 {found}, but the lock file says {jar.sha256}. It is not the jar with which this "
+            f"project was tested, and was not used. {remedy}"
         )
 
 
 @contextmanager
 def _only_one(folder: Path) -> Iterator[None]:
-    """Held by one process at a time; let go by the kernel when that process ends, however it ends."""
+    """A lock that one process holds at a time. The kernel releases it when that process ends, however it ends."""
     with folder.with_name(folder.name + ".lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield

@@ -1,6 +1,6 @@
-"""Getting jars by name from Maven Central, with what is there: Ivy from the pyspark wheel, or Maven.
+"""Fetches jars by name from Maven Central, with Ivy from the pyspark wheel, or else with Maven.
 
-No address is written here: both tools know Maven Central, and Maven also reads the user's own settings and mirrors.
+No address is written here. Both tools know Maven Central, and Maven also reads the user's own settings and mirrors.
 """
 
 import importlib.util
@@ -25,8 +25,8 @@ _IVY_MODULE = """<ivy-module version="2.0">
   </dependencies>
 </ivy-module>
 """
-# The lock is the whole list and its hashes are checked here: no POM, no metadata and no checksum file is needed, which
-# makes 57 requests of 400 (13 s instead of 56 s for 3.9.2).
+# The lock is the whole list, and this package checks its hashes. So Ivy needs no POM, no metadata and no checksum file:
+# 57 requests instead of 400 (13 s instead of 56 s for 3.9.2).
 _IVY_SETTINGS = """<ivysettings>
   <settings defaultResolver="central"/>
   <resolvers>
@@ -45,7 +45,7 @@ _POM = """<project>
 
 
 def fetch(jars: Sequence[Jar], folder: Path) -> None:
-    """Put exactly these jars into `folder`, by their file names. Their content is not checked here."""
+    """Put exactly these jars into `folder`, by their file names. The caller checks their content."""
     failures = []
     for tool in (_fetch_with_ivy, _fetch_with_maven):
         try:
@@ -56,7 +56,7 @@ def fetch(jars: Sequence[Jar], folder: Path) -> None:
         missing = [jar.name for jar in jars if not (folder / jar.file_name).is_file()]
         if not missing:
             return
-        failures.append(f"{tool.__name__.removeprefix('_fetch_with_').capitalize()} did not bring {', '.join(missing)}")
+        failures.append(f"{tool.__name__.removeprefix('_fetch_with_').capitalize()} did not fetch {', '.join(missing)}")
     raise LocalClusterError(
         f"{len(jars)} jars could not be fetched from Maven Central. "
         + ". ".join(failures)
@@ -65,7 +65,7 @@ def fetch(jars: Sequence[Jar], folder: Path) -> None:
 
 
 def resolve(roots: Sequence[str]) -> tuple[Jar, ...]:
-    """Every jar that `roots` (`group:artifact:version`) depend on, with the sha256 of what was fetched; by Ivy."""
+    """Every jar that `roots` (`group:artifact:version`) depend on, resolved by Ivy, with the fetched jar's sha256."""
     with tempfile.TemporaryDirectory(prefix="local-cluster-") as scratch:
         folder = Path(scratch)
         lines = []
@@ -75,7 +75,7 @@ def resolve(roots: Sequence[str]) -> tuple[Jar, ...]:
                 f'    <dependency org="{group}" name="{artifact}" rev="{version}" conf="default-&gt;default"/>'
             )
         (folder / "ivy.xml").write_text(_IVY_MODULE.format(dependencies="\n".join(lines)), encoding="utf-8")
-        # Without `bundle` Ivy drops seven of Kafka's jars (jackson-module-scala, snappy, …) and says nothing.
+        # Without `bundle` Ivy silently leaves out seven of Kafka's jars (jackson-module-scala, snappy, …).
         _run_ivy(folder, "-types", "jar", "bundle", pattern="lib/[organisation]/[artifact]/[revision]/jar.[ext]")
         jars = []
         for path in (folder / "lib").glob("*/*/*/jar.jar"):
@@ -101,7 +101,7 @@ def _run_ivy(work: Path, *options: str, pattern: str) -> None:
     wheel = importlib.util.find_spec("pyspark")
     ivy = sorted((Path(wheel.origin).parent / "jars").glob("ivy-*.jar")) if wheel and wheel.origin else []
     if not ivy:
-        raise LocalClusterError("Ivy is not there: it comes with the pyspark wheel (requirements.txt)")
+        raise LocalClusterError("Ivy was not found. It comes with the pyspark wheel (requirements.txt)")
     # The user folder too: Ivy would otherwise leave ~/.ivy2 behind.
     command = [str(find_java()), f"-Divy.default.ivy.user.dir={work / 'user'}", "-cp", str(ivy[-1])]
     command += ["org.apache.ivy.Main", "-error", "-ivy", "ivy.xml", "-cache", str(work / "cache")]
@@ -111,7 +111,7 @@ def _run_ivy(work: Path, *options: str, pattern: str) -> None:
 def _fetch_with_maven(jars: Sequence[Jar], folder: Path) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise LocalClusterError("Maven is not there: no mvn on PATH")
+        raise LocalClusterError("Maven was not found: there is no mvn on PATH")
     with tempfile.TemporaryDirectory(prefix=".maven-", dir=folder) as scratch:
         lines = [
             f"    <dependency><groupId>{jar.group}</groupId><artifactId>{jar.artifact}</artifactId>"
@@ -138,7 +138,7 @@ def _run(tool: str, command: list[str], work: Path) -> None:
             check=False,
         )
     except subprocess.TimeoutExpired as error:
-        raise LocalClusterError(f"{tool} was not done after {FETCH_TIMEOUT_SECONDS} s and was ended") from error
+        raise LocalClusterError(f"{tool} did not end within {FETCH_TIMEOUT_SECONDS} s, and was killed") from error
     if done.returncode != 0:
         said = " ".join((done.stdout + " " + done.stderr).split())
         raise LocalClusterError(f"{tool} ended with {done.returncode}: {said[-600:] or 'it said nothing'}")

@@ -1,7 +1,7 @@
 """The jars of each Kafka version, by name and sha256.
 
-A lock file has one line a jar, `sha256  group:artifact:version`, sorted by name. It is the whole class path: nothing is
-resolved when a cluster starts. `make_lock` makes one.
+A lock file has one line for each jar, `sha256  group:artifact:version`, sorted by name. It is the whole class path:
+nothing is resolved when a cluster starts. `make_lock` writes lock files.
 """
 
 import hashlib
@@ -13,8 +13,8 @@ from local_cluster.errors import LocalClusterError
 
 DEFAULT_VERSION = "3.9.2"
 
-# What a version is resolved from. Kafka 2.0.1 asks for ZooKeeper 3.4, whose client cannot read the addresses of newer
-# Javas (UnresolvedAddressException); 3.5.9 talks to it.
+# The artifacts from which a version's jars are resolved. Kafka 2.0.1 asks for ZooKeeper 3.4, whose client cannot read
+# the addresses of newer Javas (UnresolvedAddressException). 3.5.9 works with 2.0.1.
 ROOTS: dict[str, tuple[str, ...]] = {
     "3.9.2": ("org.apache.kafka:kafka_2.13:3.9.2", "org.slf4j:slf4j-reload4j:1.7.36"),
     "2.8.2": ("org.apache.kafka:kafka_2.13:2.8.2", "org.slf4j:slf4j-reload4j:1.7.36"),
@@ -26,12 +26,12 @@ ROOTS: dict[str, tuple[str, ...]] = {
 }
 VERSIONS = tuple(ROOTS)
 
-# kafka-topics, kafka-reassign-partitions and others have a jar of their own since 3.3; below, they are in the core jar.
-# Alone, beside the jars of the same version: its dependencies beyond those serve Kafka Connect.
+# From 3.3 on, kafka-topics, kafka-reassign-partitions and others have a jar of their own. Before, they were in the core
+# jar. It is used beside the jars of the same version: its other dependencies serve Kafka Connect.
 TOOLS = {"3.9.2": "org.apache.kafka:kafka-tools:3.9.2"}
 
-# Spark's Kafka source and what of its dependencies Spark's own jars lack. The token provider has a release of its own
-# for each of Spark's, but mirrors of Maven Central exist that stop at 4.0.0; the source runs with that one.
+# Spark's Kafka source, and those of its dependencies that Spark's own jars lack. The token provider has a release for
+# each of Spark's, but some mirrors of Maven Central stop at 4.0.0. The source runs with that one.
 SPARK_SOURCE = {
     "4.2.0": (
         "org.apache.commons:commons-pool2:2.13.1",
@@ -81,7 +81,7 @@ def read_lock(path: Path) -> tuple[Jar, ...]:
         if found is None:
             raise LocalClusterError(
                 f"{path}, line {number} is not `sha256  group:artifact:version`: {line!r}. "
-                "Nothing was fetched. Put the file back as it is in the repository."
+                "Nothing was fetched. Restore the file from the repository."
             )
         jars.append(Jar(group=found[2], artifact=found[3], version=found[4], sha256=found[1]))
     return tuple(jars)

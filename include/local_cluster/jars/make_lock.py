@@ -1,6 +1,6 @@
-"""`python -m local_cluster.jars.make_lock VERSION` resolves the dependencies of `ROOTS` anew and prints a lock file.
+"""`python -m local_cluster.jars.make_lock VERSION` resolves the dependencies of `ROOTS` again and prints a lock file.
 
-`… tools-3.9.2` does so for Kafka's tools, `… spark-4.2.0` for what Spark reads Kafka with.
+`… tools-3.9.2` does so for Kafka's tools, `… spark-4.2.0` for Spark's Kafka source.
 """
 
 import sys
@@ -30,7 +30,7 @@ def main() -> None:
             fetch(wanted, Path(folder))
             jars = tuple(replace(jar, sha256=sha256_of(Path(folder) / jar.file_name)) for jar in wanted)
     else:
-        sys.exit(f"Kafka {version} is none of {', '.join((*VERSIONS, *ALONE))}. Nothing was resolved.")
+        sys.exit(f"{version} is unknown. Nothing was resolved. Choose one of {', '.join((*VERSIONS, *ALONE))}.")
     sys.stdout.write(write_lock(jars))
 
 

@@ -1,4 +1,4 @@
-"""The runtime of a Kafka version with its class archive: the classes that its servers load, already read once."""
+"""The runtime of a Kafka version, with a class archive: the classes that its servers load, already parsed by Java."""
 
 import fcntl
 import hashlib
@@ -20,20 +20,20 @@ from local_cluster.machine.processes import Guard
 
 
 def find_runtime(version: str, progress: Progress) -> Runtime:
-    """The runtime of a version, with its class archive; both are made at the first call and found afterwards."""
+    """The runtime of a version, with its class archive. The first call makes both, later calls find them."""
     runtime = Runtime(find_java(), (*kafka_jars(version, progress), py4j_jar()))
     try:
         archive = _class_archive(version, runtime, progress)
     except (LocalClusterError, OSError) as error:
-        progress(f"Starting will take longer: Java's class archive was not made. {error}")
+        progress(f"Starting will take longer: Java's class archive could not be made. {error}")
         return runtime
     return replace(runtime, options=(f"-XX:SharedArchiveFile={archive}",))
 
 
 def _class_archive(version: str, runtime: Runtime, progress: Progress) -> Path:
-    """Java's own archive (AppCDS) of the classes that ZooKeeper and a broker load: a third less work at each start.
+    """Java's archive (AppCDS) of the classes that ZooKeeper and a broker load. It saves a third of each start's work.
 
-    Java ignores an archive of another build or class path; both are in its name.
+    Java ignores an archive of another build or class path, so both are in its name.
     """
     said = subprocess.run(
         [str(runtime.java), "-version"], capture_output=True, text=True, timeout=60, check=False
@@ -54,7 +54,7 @@ def _class_archive(version: str, runtime: Runtime, progress: Progress) -> Path:
 
 
 def _train(runtime: Runtime, folder: Path, archive: Path) -> None:
-    """Start a ZooKeeper and a broker once; Java writes down what it loaded when it ends in the ordinary way."""
+    """Start a ZooKeeper and a broker once. Java writes the archive when it ends in the ordinary way."""
     draft = folder / "draft.jsa"
     guard = Guard([folder])
     try:
@@ -77,5 +77,5 @@ def _train(runtime: Runtime, folder: Path, archive: Path) -> None:
     finally:
         guard.close()
     if not draft.exists():
-        raise LocalClusterError("Java wrote no archive.")
+        raise LocalClusterError("Java ended without writing an archive.")
     shutil.move(draft, archive)

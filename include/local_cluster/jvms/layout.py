@@ -1,5 +1,6 @@
-"""How the servers are spread over JVMs, and what both ways can do."""
+"""What a way to spread the servers over JVMs must be able to do. `OneJvm` and `SeparateJvms` are the two ways."""
 
+import signal
 from collections.abc import Collection, Mapping
 from typing import Protocol
 
@@ -12,36 +13,24 @@ class Layout(Protocol):
     """ZooKeeper and brokers, by broker id. Nothing here waits for a registration in ZooKeeper."""
 
     def start_zookeepers(self, ports: Mapping[int, int], ensemble: Mapping[int, Peer]) -> None:
-        """Start these servers, client ports by number; `ensemble` has all servers, and none where there is but one."""
+        """Start these servers, given as {number: client port}. `ensemble` names all servers; it is empty for one."""
 
-    def kill_zookeeper(self, server: int) -> None:
-        """kill -9."""
-
-    def freeze_zookeeper(self, server: int) -> None:
-        """SIGSTOP: it keeps its connections and answers nothing."""
-
-    def thaw_zookeeper(self, server: int) -> None:
-        """SIGCONT."""
+    def signal_zookeeper(self, server: int, number: signal.Signals) -> None:
+        """Send a signal; SIGKILL returns when the process is gone."""
 
     def start_brokers(self, properties: Mapping[int, Properties]) -> None:
         """Start several at once."""
 
     def stop_broker(self, broker: int) -> None:
-        """A controlled shutdown: leaders are moved away first."""
+        """A controlled shutdown: the broker first hands over its leaders."""
 
-    def kill_broker(self, broker: int) -> None:
-        """kill -9."""
-
-    def freeze_broker(self, broker: int) -> None:
-        """SIGSTOP: it keeps its connections and answers nothing."""
-
-    def thaw_broker(self, broker: int) -> None:
-        """SIGCONT."""
+    def signal_broker(self, broker: int, number: signal.Signals) -> None:
+        """Send a signal; SIGKILL returns when the process is gone."""
 
     def is_running(self, broker: int) -> bool: ...
 
     def check_alive(self, brokers: Collection[int] = ()) -> None:
-        """Raises with the log's end when ZooKeeper or one of these brokers has ended by itself."""
+        """Raises, with the end of the log, if ZooKeeper or one of these brokers has ended by itself."""
 
     def close(self) -> None:
         """End everything at once."""

@@ -1,6 +1,5 @@
-"""ZooKeeper and all brokers in one JVM, driven by py4j: fast, small, and no broker of it can be killed."""
+"""ZooKeeper and all brokers in one JVM, driven by py4j. It starts fast and stays small; no broker can be killed."""
 
-import os
 import signal
 from collections.abc import Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -16,7 +15,7 @@ from local_cluster.machine.processes import Guard, Process, last_lines, start_pr
 
 
 class OneJvm:
-    """The layout that is fast; see `Layout`."""
+    """The fast layout; see `Layout`."""
 
     def __init__(self, folder: Path, runtime: Runtime, guard: Guard) -> None:
         self._folder = folder
@@ -24,11 +23,11 @@ class OneJvm:
         self._output = folder / "jvm.out"
         self._servers: dict[int, Any] = {}
         command = runtime.command("1g", folder, self._log, MAIN)
-        self._process: Process = start_process(command, self._output, guard, hold_stdin=True, env=os.environ)
+        self._process: Process = start_process(command, self._output, guard, hold_stdin=True)
         self._gateway: Any = open_gateway(self._output, self.check_alive)
 
     def start_zookeepers(self, ports: Mapping[int, int], ensemble: Mapping[int, Peer]) -> None:
-        """The only one: an ensemble needs JVMs of its own, as `LocalCluster` says before anything is started."""
+        """Start the only server. `LocalCluster` has refused an ensemble here: each of its servers needs a JVM."""
         (port,) = ports.values()
         data = self._folder / "zookeeper"
         data.mkdir(exist_ok=True)
@@ -40,7 +39,7 @@ class OneJvm:
         connections.startup(server)
 
     def start_brokers(self, properties: Mapping[int, Properties]) -> None:
-        # A py4j call blocks its thread, and each thread has a thread of its own in the JVM.
+        # A py4j call blocks its thread. py4j gives each Python thread its own thread in the JVM.
         with ThreadPoolExecutor(max_workers=len(properties)) as pool:
             servers = pool.map(self._start_broker, properties.values())
             self._servers.update(zip(properties, servers, strict=True))
@@ -50,23 +49,11 @@ class OneJvm:
         server.shutdown()
         server.awaitShutdown()
 
-    def kill_zookeeper(self, server: int) -> None:
-        raise _shared(f"ZooKeeper {server}", "killed")
+    def signal_zookeeper(self, server: int, number: signal.Signals) -> None:
+        raise _shared(f"ZooKeeper {server}", number)
 
-    def freeze_zookeeper(self, server: int) -> None:
-        raise _shared(f"ZooKeeper {server}", "frozen")
-
-    def thaw_zookeeper(self, server: int) -> None:
-        raise _shared(f"ZooKeeper {server}", "frozen")
-
-    def kill_broker(self, broker: int) -> None:
-        raise _shared(f"Broker {broker}", "killed", " stop_broker, or")
-
-    def freeze_broker(self, broker: int) -> None:
-        raise _shared(f"Broker {broker}", "frozen")
-
-    def thaw_broker(self, broker: int) -> None:
-        raise _shared(f"Broker {broker}", "frozen")
+    def signal_broker(self, broker: int, number: signal.Signals) -> None:
+        raise _shared(f"Broker {broker}", number)
 
     def is_running(self, broker: int) -> bool:
         return broker in self._servers and self._process.is_alive()
@@ -76,7 +63,7 @@ class OneJvm:
             raise LocalClusterError(f"The cluster's JVM ended by itself. {last_lines(self._log)} {self._say()}")
 
     def exit(self) -> None:
-        """End the JVM in the ordinary way, which takes longer than `close`."""
+        """Let the JVM end in the ordinary way, which takes longer than `close`."""
         self._gateway.close()
         assert self._process.stdin is not None
         self._process.stdin.close()
@@ -107,7 +94,7 @@ class OneJvm:
         return server
 
     def _new_server(self, config: Any) -> Any:
-        """A KafkaServer, whose constructor ends in (…, Option, Seq) in 2.0 and in (…, Option, boolean) later."""
+        """A KafkaServer. Its constructor ends in (…, Option, Seq) in 2.0 and in (…, Option, boolean) later."""
         jvm = self._gateway.jvm
         constructor = jvm.java.lang.Class.forName("kafka.server.KafkaServer").getConstructors()[0]
         arguments: list[Any] = []
@@ -129,8 +116,9 @@ class OneJvm:
         return constructor.newInstance(array)
 
 
-def _shared(what: str, done: str, otherwise: str = "") -> LocalClusterError:
+def _shared(server: str, number: signal.Signals) -> LocalClusterError:
+    done = "killed" if number is signal.SIGKILL else "frozen"
     return LocalClusterError(
-        f"{what} shares its JVM with the whole cluster and cannot be {done}; it still runs. "
-        f"Use{otherwise} LocalCluster(one_jvm=False)."
+        f"{server} shares its JVM with the whole cluster and cannot be {done}; it still runs. "
+        "Use LocalCluster(one_jvm=False)."
     )

@@ -1,4 +1,4 @@
-"""What every JVM of a cluster is started with: a Java, the class path and options."""
+"""The Java, class path and options that every JVM of a cluster shares."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

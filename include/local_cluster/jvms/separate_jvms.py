@@ -1,6 +1,5 @@
-"""ZooKeeper and every broker in a JVM of its own: one can be killed."""
+"""ZooKeeper and every broker in a JVM of its own, so that each can be killed."""
 
-import os
 import signal
 from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
@@ -15,7 +14,7 @@ ZOOKEEPER = "zookeeper"
 
 
 def zookeeper_name(server: int, ensemble: Collection[int]) -> str:
-    """The only one has no number."""
+    """The name of its process and files. A single server has no number."""
     return f"{ZOOKEEPER}-{server}" if ensemble else ZOOKEEPER
 
 
@@ -26,7 +25,7 @@ def broker_name(broker: int) -> str:
 class SeparateJvms:
     """The layout that can kill; see `Layout`. Without a guard the JVMs outlive this process.
 
-    `runtime` is asked for when something is started: ending a cluster must not need it.
+    `runtime` is called only when a server is started, because ending a cluster must not need it.
     """
 
     def __init__(
@@ -46,7 +45,7 @@ class SeparateJvms:
 
     @property
     def running(self) -> dict[str, ProcessId]:
-        """What was started and not stopped, by name."""
+        """The processes that were started and not stopped, by name."""
         return {name: process.identity for name, process in self._processes.items()}
 
     def start_zookeepers(self, ports: Mapping[int, int], ensemble: Mapping[int, Peer]) -> None:
@@ -61,14 +60,8 @@ class SeparateJvms:
             config.write_text(zookeeper_properties(data, port, ensemble), encoding="utf-8")
             self._start(name, "96m", "org.apache.zookeeper.server.quorum.QuorumPeerMain", config)
 
-    def kill_zookeeper(self, server: int) -> None:
-        self._end(zookeeper_name(server, self._ensemble), signal.SIGKILL)
-
-    def freeze_zookeeper(self, server: int) -> None:
-        self._processes[zookeeper_name(server, self._ensemble)].identity.send(signal.SIGSTOP)
-
-    def thaw_zookeeper(self, server: int) -> None:
-        self._processes[zookeeper_name(server, self._ensemble)].identity.send(signal.SIGCONT)
+    def signal_zookeeper(self, server: int, number: signal.Signals) -> None:
+        self._signal(zookeeper_name(server, self._ensemble), number)
 
     def start_brokers(self, properties: Mapping[int, Properties]) -> None:
         for broker, values in properties.items():
@@ -77,16 +70,10 @@ class SeparateJvms:
             self._start(name, "256m", "kafka.Kafka", config)
 
     def stop_broker(self, broker: int) -> None:
-        self._end(broker_name(broker), signal.SIGTERM)
+        self._signal(broker_name(broker), signal.SIGTERM)
 
-    def kill_broker(self, broker: int) -> None:
-        self._end(broker_name(broker), signal.SIGKILL)
-
-    def freeze_broker(self, broker: int) -> None:
-        self._processes[broker_name(broker)].identity.send(signal.SIGSTOP)
-
-    def thaw_broker(self, broker: int) -> None:
-        self._processes[broker_name(broker)].identity.send(signal.SIGCONT)
+    def signal_broker(self, broker: int, number: signal.Signals) -> None:
+        self._signal(broker_name(broker), number)
 
     def is_running(self, broker: int) -> bool:
         process = self._processes.get(broker_name(broker))
@@ -105,21 +92,24 @@ class SeparateJvms:
         for process in self._processes.values():
             process.identity.send(signal.SIGKILL)
         for name in list(self._processes):
-            self._end(name, signal.SIGKILL)
+            self._signal(name, signal.SIGKILL)
 
     def _start(self, name: str, heap: str, main_class: str, config: Path) -> None:
         log = self._folder / f"{name}.log"
         command = self._runtime().command(heap, self._folder, log, [main_class, str(config)])
         output = self._folder / f"{name}.out"
-        self._processes[name] = start_process(command, output, self._guard, env=os.environ)
+        self._processes[name] = start_process(command, output, self._guard)
         self.on_change()
 
-    def _end(self, name: str, number: signal.Signals) -> None:
+    def _signal(self, name: str, number: signal.Signals) -> None:
         process = self._processes[name]
+        if number in (signal.SIGSTOP, signal.SIGCONT):
+            process.identity.send(number)
+            return
         if not process.end(number):
             raise LocalClusterError(
                 f"{name} (pid {process.identity.pid}) still runs 30 s after {number.name}. "
-                f"It was left so. {last_lines(self._folder / f'{name}.log')}"
+                f"Nothing more was done to it. {last_lines(self._folder / f'{name}.log')}"
             )
         del self._processes[name]
         self.on_change()

@@ -1,15 +1,15 @@
-"""What ZooKeeper, the brokers and their JVMs are started with: small, fast to start, quick to notice a death."""
+"""Settings of ZooKeeper, the brokers and their JVMs. Servers stay small, start fast and notice a death quickly."""
 
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-# Serial GC and the first compiler only: a cluster lives for minutes, and starting is most of its work.
+# Serial GC and the first compiler only, because a cluster lives for minutes and starting is most of its work.
 JVM_OPTIONS = (
     "-XX:+UseSerialGC",
     "-XX:TieredStopAtLevel=1",
     "-XX:-UsePerfData",
-    # Each jar has the sha256 of the lock file: verifying their classes again takes a fifth of the start.
+    # Not needed, because each jar has the lock file's sha256. Verifying its classes again takes a fifth of the start.
     "-XX:+IgnoreUnrecognizedVMOptions",
     "-XX:+UnlockDiagnosticVMOptions",
     "-XX:-BytecodeVerificationRemote",
@@ -27,23 +27,23 @@ log4j.appender.file.layout.ConversionPattern=[%d] %p %m (%c)%n
 log4j.logger.org.apache.zookeeper=WARN
 log4j.logger.state.change.logger=WARN
 log4j.logger.kafka.server.KafkaConfig=WARN
-# Brokers in one JVM find their JMX names taken; each says so with a stack trace.
+# Brokers in one JVM share their JMX names. Each broker would log that with a stack trace.
 log4j.logger.com.yammer.metrics.reporting.JmxReporter=ERROR
 """
 
-# ZooKeeper gives sessions at least two ticks; brokers below ask for four seconds.
+# ZooKeeper's sessions last at least two ticks. The brokers below ask for four seconds.
 ZOOKEEPER_TICK_MS = 1000
 
 
 class Peer(NamedTuple):
-    """Where one server of a ZooKeeper ensemble is found by the others."""
+    """The ports by which one server of a ZooKeeper ensemble is known to the others."""
 
     port: int
     election_port: int
 
 
 def zookeeper_properties(folder: Path, port: int, ensemble: Mapping[int, Peer] | None = None) -> str:
-    """A zoo.cfg for one server on loopback; `ensemble` names every server, this one too."""
+    """A zoo.cfg for one server on loopback. `ensemble` names every server, also this one."""
     lines = [
         f"dataDir={folder}",
         f"clientPort={port}",
@@ -62,14 +62,14 @@ def zookeeper_properties(folder: Path, port: int, ensemble: Mapping[int, Peer] |
 def broker_properties(
     broker: int, *, rack: str | None, port: int, zookeeper: str, data: Path, brokers: int, overrides: Mapping[str, str]
 ) -> dict[str, str]:
-    """A broker's server.properties; in `overrides`, `{data}`, `{id}` and `{port}` stand for that broker's own."""
+    """A broker's server.properties. `{data}`, `{id}` and `{port}` in `overrides` are replaced by the broker's own."""
     replicas = str(min(3, brokers))
     properties = {
         "broker.id": str(broker),
         "listeners": f"PLAINTEXT://127.0.0.1:{port}",
         "zookeeper.connect": zookeeper,
         "log.dirs": str(data),
-        # Topics appear and leaders change only where a test or a tool does it.
+        # Only a test or a tool creates topics and changes leaders.
         "auto.create.topics.enable": "false",
         "auto.leader.rebalance.enable": "false",
         "offsets.topic.replication.factor": replicas,
@@ -85,8 +85,8 @@ def broker_properties(
         "zookeeper.session.timeout.ms": "4000",
         "zookeeper.connection.timeout.ms": "30000",
         "replica.lag.time.max.ms": "3000",
-        # A follower asks for a new partition only when its last question is answered, and waits after a leader that
-        # was not one yet: with the defaults of 500 ms and 1 s each new topic takes up to 1.5 s to acknowledge.
+        # A follower fetches a new partition only after the answer to its last fetch, and backs off from a broker that
+        # does not lead yet. With the defaults (500 ms and 1 s) a new topic takes up to 1.5 s to acknowledge.
         "replica.fetch.wait.max.ms": "100",
         "replica.fetch.backoff.ms": "100",
         "controlled.shutdown.retry.backoff.ms": "500",

@@ -1,4 +1,4 @@
-"""The folder that survives runs: jars, and the shim around a Java runtime that came as a wheel."""
+"""The folder that outlives runs. It holds jars, and the shim around a Java runtime from a wheel."""
 
 import os
 from pathlib import Path
@@ -9,7 +9,7 @@ CACHE_VARIABLE = "KAFKA_REBALANCE_CACHE"
 
 
 def cache_folder() -> Path:
-    """`$KAFKA_REBALANCE_CACHE`, else `kafka-rebalance` below the user's cache folder; made if it is missing."""
+    """`$KAFKA_REBALANCE_CACHE`, else `kafka-rebalance` below the user's cache folder. Makes it if it is missing."""
     override = os.environ.get(CACHE_VARIABLE)
     if override:
         folder = Path(override).expanduser().absolute()
@@ -20,6 +20,6 @@ def cache_folder() -> Path:
     except OSError as error:
         raise LocalClusterError(
             f"The cache folder {folder} cannot be made: {error}. Nothing was fetched. "
-            f"Set {CACHE_VARIABLE} to a folder that can be written."
+            f"Set {CACHE_VARIABLE} to a folder that you can write."
         ) from error
     return folder

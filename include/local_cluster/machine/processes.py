@@ -1,4 +1,4 @@
-"""Processes that are ended for certain, and are never mistaken for others."""
+"""Processes that end for certain, and whose ids are never mistaken for another process's."""
 
 import contextlib
 import os
@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -16,7 +16,7 @@ from local_cluster.errors import LocalClusterError
 
 @dataclass(frozen=True, slots=True)
 class ProcessId:
-    """A process for as long as it lives: a pid alone is given to another process one day."""
+    """One process, also after its pid was given to another one: the start time tells them apart."""
 
     pid: int
     started: str
@@ -25,18 +25,18 @@ class ProcessId:
         return read_start(self.pid) == self.started
 
     def send(self, number: signal.Signals) -> None:
-        """Signal it, if it is still there."""
+        """Signal the process, if it still runs."""
         if self.is_alive():
             with contextlib.suppress(ProcessLookupError):
                 os.kill(self.pid, number)
 
 
 def read_start(pid: int) -> str | None:
-    """When the process started, in the kernel's own words; None when there is none, or only its remains."""
+    """The process's start time as the kernel writes it; None if it is gone or a zombie."""
     stat = Path(f"/proc/{pid}/stat")
     if Path("/proc/self/stat").exists():
         try:
-            # The name in parentheses may hold spaces. Then: state first, start time 20th (proc(5), fields 3 and 22).
+            # The name in parentheses may hold spaces. Then come the state, … the start time (proc(5), fields 3 and 22).
             fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         except OSError:
             return None
@@ -48,7 +48,7 @@ def read_start(pid: int) -> str | None:
 
 
 class Guard:
-    """Ends everything started `under` it, and removes `folders`, when this Python process ends or calls `close`."""
+    """Ends all processes of its group, and removes `folders`, when this Python process ends or calls `close`."""
 
     def __init__(self, folders: Sequence[Path]) -> None:
         self._process = subprocess.Popen(
@@ -82,7 +82,7 @@ class Process:
         return self._child.poll() is None if self._child else self.identity.is_alive()
 
     def end(self, number: signal.Signals, timeout_seconds: float = 30) -> bool:
-        """Signal it and wait until it is gone; False when it is still there after that time."""
+        """Signal the process and wait until it is gone; False if it still runs after that time."""
         if self._child is None:
             self.identity.send(number)
         elif self._child.poll() is None:
@@ -90,7 +90,7 @@ class Process:
         return self.wait(timeout_seconds)
 
     def wait(self, timeout_seconds: float = 30) -> bool:
-        """False when it is still there after that time."""
+        """False if the process still runs after that time."""
         give_up = time.monotonic() + timeout_seconds
         while self.is_alive():
             if time.monotonic() > give_up:
@@ -99,10 +99,8 @@ class Process:
         return True
 
 
-def start_process(
-    command: Sequence[str], output: Path, guard: Guard | None, *, hold_stdin: bool = False, env: Mapping[str, str]
-) -> Process:
-    """Start it with everything it says in `output`: under a guard, else in a session of its own that outlives us."""
+def start_process(command: Sequence[str], output: Path, guard: Guard | None, *, hold_stdin: bool = False) -> Process:
+    """Start a process that writes to `output`, in the guard's group or else in a session that outlives us."""
     with os.fdopen(os.open(output, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600), "ab") as file:
         try:
             child = subprocess.Popen(
@@ -110,7 +108,6 @@ def start_process(
                 stdin=subprocess.PIPE if hold_stdin else subprocess.DEVNULL,
                 stdout=file,
                 stderr=file,
-                env=dict(env),
                 start_new_session=guard is None,
                 process_group=None if guard is None else guard.group,
             )
@@ -119,7 +116,7 @@ def start_process(
     started = read_start(child.pid)
     if started is None:
         child.wait()
-        raise LocalClusterError(f"{command[0]} ended at once. {last_lines(output)}")
+        raise LocalClusterError(f"{command[0]} ended immediately. {last_lines(output)}")
     return Process(ProcessId(child.pid, started), child)
 
 

@@ -23,7 +23,7 @@ def test_where_no_cluster_is_there_is_nothing_to_do(
 
 
 @pytest.mark.parametrize(
-    ("content", "reason"), [("{", "cannot be read"), ('{"format_version": 99}', "not of format 1")]
+    ("content", "reason"), [("{", "cannot be read"), ('{"format_version": 99}', "does not have format version 1")]
 )
 def test_a_state_file_that_cannot_be_used_is_left_alone(
     content: str, reason: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -14,12 +14,12 @@ from local_cluster.machine.processes import Guard, ProcessId, last_lines, read_s
 from support.waiting import wait
 
 PARENT = """
-import os, sys
+import sys
 from pathlib import Path
 from local_cluster.machine.processes import Guard, start_process
 folder = Path(sys.argv[1])
 guard = Guard([folder])
-child = start_process(["sleep", "600"], folder / "out", guard, env=os.environ)
+child = start_process(["sleep", "600"], folder / "out", guard)
 print(child.identity.pid, child.identity.started, flush=True)
 sys.stdin.read()
 """
@@ -60,13 +60,13 @@ def test_a_pid_given_to_another_process_is_not_signalled(sleeper: subprocess.Pop
 
 def test_closing_a_guard_leaves_no_process_of_its_group(tmp_path: Path) -> None:
     guard = Guard([])
-    child = start_process(["sleep", "600"], tmp_path / "out", guard, env=os.environ)
+    child = start_process(["sleep", "600"], tmp_path / "out", guard)
     guard.close()
     wait("the process has ended", lambda: not child.is_alive(), 20)
 
 
 def test_without_a_guard_a_process_is_in_a_session_of_its_own(tmp_path: Path) -> None:
-    child = start_process(["sleep", "600"], tmp_path / "out", None, env=os.environ)
+    child = start_process(["sleep", "600"], tmp_path / "out", None)
     try:
         assert os.getsid(child.identity.pid) == child.identity.pid
     finally:
@@ -75,7 +75,7 @@ def test_without_a_guard_a_process_is_in_a_session_of_its_own(tmp_path: Path) ->
 
 def test_a_program_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(LocalClusterError, match="no-such-java could not be started"):
-        start_process(["no-such-java"], tmp_path / "out", None, env=os.environ)
+        start_process(["no-such-java"], tmp_path / "out", None)
 
 
 def test_the_telling_lines_of_a_log_are_shown(tmp_path: Path) -> None:
