@@ -19,6 +19,7 @@ from airflow.sdk.exceptions import TaskDeferred
 from bench.execution_cluster import Entry, Lists
 from bench.execution_triggerer import Triggerer
 from faults import product
+from faults.processes import airflow_environment
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.planning.tables.result_tables import read_candidate
@@ -35,21 +36,8 @@ POLICY = (
 
 
 def set_up_airflow(folder: Path, cluster: LocalCluster, partitions_per_batch: int) -> None:
-    """The environment of this process and of those it starts: connection, policy, and a folder for runs."""
-    policies = folder / "policies"
-    policies.mkdir(parents=True)
-    (policies / f"{product.CONNECTION}.yaml").write_text(POLICY.format(partitions=partitions_per_batch))
-    connection = {
-        "conn_type": "kafka_zookeeper",
-        "host": cluster.zookeeper,
-        "extra": {"bootstrap_servers": cluster.bootstrap_servers},
-    }
-    os.environ |= {
-        f"AIRFLOW_CONN_{product.CONNECTION.upper()}": json.dumps(connection),
-        "AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE": "false",  # there is no database that could say so
-        "AIRFLOW__KAFKA_REBALANCE__RUNS_URL": str(folder / "runs"),
-        "AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER": str(policies),
-    }
+    """Sets the environment of this process and of those that it starts: connection, policy and runs folder."""
+    os.environ |= airflow_environment(folder, cluster, POLICY.format(partitions=partitions_per_batch))
 
 
 class Ours:

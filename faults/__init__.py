@@ -1,1 +1,1 @@
-"""Real faults on real brokers while an approved plan is executed: `python -m faults`, see docs/reliability.md."""
+"""`python -m faults`: real faults on real brokers while an approved plan runs. See docs/reliability.md."""

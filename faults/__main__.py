@@ -1,4 +1,4 @@
-"""`python -m faults`: the fault matrix, a line a case, and the tables in docs/reliability.md."""
+"""`python -m faults`: runs the fault matrix, one line for each case, and writes the tables of docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 from faults.cases import Case, matrix
 from faults.cluster import running
-from faults.processes import ROOT, Processes
+from faults.processes import ROOT
 from faults.report import write_tables
 from faults.run import Result, airflow, run_case
 from local_cluster.jars.locked_jars import VERSIONS
@@ -23,9 +23,9 @@ RESULTS = ROOT / ".faults" / "results.jsonl"
 
 
 def run_version(version: str, cases: Iterable[Case], folder: Path, give_up: float) -> Iterable[Result]:
-    """The cases of one version on one cluster; on a new one after a case that left it in disorder.
+    """Runs the cases of one version on one cluster. After a case that failed it starts a new cluster.
 
-    Ends early, between cases, when `give_up` (time.monotonic()) has come.
+    Begins no case after `give_up` (time.monotonic()).
     """
     left = list(cases)
     number = 0
@@ -35,26 +35,29 @@ def run_version(version: str, cases: Iterable[Case], folder: Path, give_up: floa
         with running(version, place / "cluster") as cluster, airflow(place / "airflow", cluster) as environment:
             while left and time.monotonic() < give_up:
                 case = left.pop(0)
-                case_folder = place / case.topic
-                case_folder.mkdir()
-                try:
-                    result = run_case(cluster, Processes(case_folder, environment), case, case_folder)
-                except Exception as broken:
-                    result = Result(case.name, case.seed, problems=[f"{type(broken).__name__}: {broken}"])
+                result = run_case(cluster, environment, case, place / case.topic)
                 yield result
                 if not result.passed:
                     break
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Gives the exit code: 0 where every case passed that was run, else 1."""
+    """Returns the exit code: 0 if every case that ran has passed, else 1."""
     parser = argparse.ArgumentParser(prog="python -m faults", description=__doc__.splitlines()[0])
     parser.add_argument("--versions", nargs="+", default=VERSIONS, choices=VERSIONS)
-    parser.add_argument("--only", nargs="+", default=(), metavar="PART", help="of names like 3.9.2/target/mid-copy")
+    parser.add_argument(
+        "--only",
+        nargs="+",
+        default=(),
+        metavar="PART",
+        help="run the cases with one of these parts in their name, such as 3.9.2/target/mid-copy",
+    )
     parser.add_argument("--seed", type=int, default=6)
-    parser.add_argument("--resume", action="store_true", help="leave out what has passed since the last full start")
-    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after that time")
-    parser.add_argument("--keep", type=Path, help="a folder in which clusters and logs stay")
+    parser.add_argument(
+        "--resume", action="store_true", help="leave out cases that have passed since the last start without --resume"
+    )
+    parser.add_argument("--minutes", type=float, default=float("inf"), help="begin no case after so many minutes")
+    parser.add_argument("--keep", type=Path, help="keep clusters and logs in this folder")
     asked = parser.parse_args(arguments)
     give_up = time.monotonic() + asked.minutes * 60
     if not asked.resume:
@@ -85,13 +88,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def read_results() -> list[Result]:
-    """What earlier starts have noted; the last of a case counts."""
+    """The results that earlier starts have noted. If a case has several, the last one counts."""
     if not RESULTS.exists():
         return []
     return [Result(**json.loads(line)) for line in RESULTS.read_text(encoding="utf-8").splitlines()]
 
 
 if __name__ == "__main__":
-    # As Ctrl-C: what was started is ended, and its folder goes.
+    # Like Ctrl-C: ends all that was started, and removes its folder.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

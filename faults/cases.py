@@ -1,4 +1,4 @@
-"""The matrix as data: which fault strikes when, on which version of Kafka, and how its run has to end."""
+"""The matrix as data: which fault strikes when, on which version of Kafka, and how its run must end."""
 
 from __future__ import annotations
 
@@ -11,36 +11,36 @@ from local_cluster.jars.locked_jars import VERSIONS
 
 
 class Fault(StrEnum):
-    """What happens. Every kill is a kill -9."""
+    """The fault. `KINDS` says in words what happens. Every kill is a kill -9."""
 
-    TARGET = "target"  # the broker that receives the copies is killed, and started again
-    LEADER = "leader"  # a broker that copies are read from
+    TARGET = "target"  # the broker that receives the copies
+    LEADER = "leader"  # a broker from which copies are read
     CONTROLLER = "controller"
-    ZOOKEEPER = "zookeeper"  # every server of the ensemble, started again three seconds later
-    ZOOKEEPER_ONE = "zookeeper-one"  # the leader of the ensemble's three
-    RACK = "rack"  # all brokers of the target's rack, an old leader among them
-    FROZEN = "frozen"  # SIGSTOP of the target: registered, and answering nothing
+    ZOOKEEPER = "zookeeper"  # every server of the ensemble
+    ZOOKEEPER_ONE = "zookeeper-one"  # the leader of the ensemble
+    RACK = "rack"  # one of its brokers leads partitions that move away
+    FROZEN = "frozen"  # the target stays registered and answers nothing
     WORKER = "worker"  # the process that runs our tasks
     TRIGGERER = "triggerer"  # the process that follows a batch
-    EVERYTHING = "everything"  # all brokers, all of ZooKeeper and our processes at once
-    SLOW_ZOOKEEPER = "slow-zookeeper"  # SIGSTOP of every server for seconds, again and again
-    FULL_DISK = "full-disk"  # of the target
-    FAILED_LOG_DIR = "failed-log-dir"  # one of two on the target, which lives on
+    EVERYTHING = "everything"
+    SLOW_ZOOKEEPER = "slow-zookeeper"
+    FULL_DISK = "full-disk"
+    FAILED_LOG_DIR = "failed-log-dir"  # the target itself goes on
     TOPIC_DELETED = "topic-deleted"
     TOPIC_RECREATED = "topic-recreated"
     TOPIC_EXPANDED = "topic-expanded"
-    THROTTLE_LIFTED = "throttle-lifted"  # what somebody's `kafka-reassign-partitions --verify` does
-    FOLDER_LOST = "folder-lost"  # the run's
+    THROTTLE_LIFTED = "throttle-lifted"  # as `kafka-reassign-partitions --verify` does it
+    FOLDER_LOST = "folder-lost"
     LEASE_LOST = "lease-lost"
     LEASE_DAMAGED = "lease-damaged"
     STORAGE_READ_ONLY = "storage-read-only"
     STORAGE_FULL = "storage-full"
-    CLOCK_AHEAD = "clock-ahead"  # our processes', by a day
+    CLOCK_AHEAD = "clock-ahead"
     CLOCK_BEHIND = "clock-behind"
 
 
 class Moment(StrEnum):
-    """When it strikes."""
+    """When the fault strikes."""
 
     BEFORE = "before"  # approved, and nothing written yet
     SUBMIT = "submit"  # the reassignment znode has just been created
@@ -51,8 +51,8 @@ class Moment(StrEnum):
 class Ending(StrEnum):
     """How a run may end."""
 
-    AS_APPROVED = "as-approved"  # at once, or when it is cleared once the cause is gone
-    TOLD = "told"  # failed, for a reason that it tells; who follows its advice finds nothing left behind
+    AS_APPROVED = "as-approved"  # at once, or after a clear once the cause is gone
+    TOLD = "told"  # it fails and says why; whoever follows its advice finds no throttle, lock or request left
 
 
 KILLED = (Moment.SUBMIT, Moment.MID_COPY, Moment.END)
@@ -60,12 +60,12 @@ KILLED = (Moment.SUBMIT, Moment.MID_COPY, Moment.END)
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """One fault in words, when it strikes, and what it has to come to."""
+    """One fault in words, when it strikes, and how the run must end."""
 
     text: str
     moments: tuple[Moment, ...] = (Moment.MID_COPY,)
     ending: Ending = Ending.AS_APPROVED
-    told: str = ""  # a pattern that the run's own words have to match
+    told: str = ""  # a pattern that must match something that the run says
 
 
 KINDS = {
@@ -117,7 +117,7 @@ class Case:
 
     @property
     def is_kill(self) -> bool:
-        """Whether it is of the matrix of everything that may be killed, at each moment."""
+        """Whether the case belongs to the matrix of kills, which strike at each moment."""
         return self.kind.moments == KILLED
 
     @property
@@ -125,12 +125,12 @@ class Case:
         return KINDS[self.fault]
 
     def random(self) -> random.Random:
-        """The case's own numbers, whatever ran before it."""
+        """Random numbers that depend on the case alone, not on earlier cases."""
         return random.Random(f"{self.seed}/{self.name}")
 
 
 def matrix(versions: Collection[str] = VERSIONS, only: Collection[str] = (), seed: int = 6) -> Iterator[Case]:
-    """All cases of these versions, one version after the other. `only`: parts of names, one of which must be in it."""
+    """All cases of these versions, by version. `only` keeps the cases with one of these parts in their name."""
     for version in versions:
         for fault, kind in KINDS.items():
             for moment in kind.moments:

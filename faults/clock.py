@@ -1,4 +1,4 @@
-"""A clock that is wrong, in one of our own processes."""
+"""A wrong clock in one of our own processes."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import sys
 import time
 from datetime import datetime, tzinfo
 
-CLOCK_VARIABLE = "FAULTS_CLOCK_SECONDS"  # by how much a process of ours is ahead
+CLOCK_VARIABLE = "FAULTS_CLOCK_SECONDS"  # by how much our process's clock is ahead
 
 
 def shift_clock(seconds: int) -> None:
-    """Of this process, as far as our own code reads it: `time.time`, and the `datetime` that our modules have."""
+    """Shifts this process's clock for our own code: `time.time`, and the `datetime` that our modules have imported."""
     if not seconds:
         return
     true_time = time.time

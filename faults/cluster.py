@@ -1,4 +1,4 @@
-"""One cluster a version for all of its cases: three ZooKeepers and four brokers in three racks, each a JVM."""
+"""The cluster for all cases of one version: three ZooKeepers and four brokers in three racks, each in its own JVM."""
 
 from __future__ import annotations
 
@@ -22,41 +22,41 @@ from local_cluster import LocalCluster
 BROKERS, ZOOKEEPERS = (1, 2, 3, 4), (1, 2, 3)
 TARGET, RACK = 4, (1, 4)
 BEFORE = {0: (1, 2, 3), 1: (2, 3, 1), 2: (3, 1, 2), 3: (1, 3, 2)}
-AFTER = {0: (4, 2, 3), 1: (3, 2, 4), 2: (3, 4, 2), 3: (4, 3, 2)}  # approved: 4 takes the place of 1
-BULK_BYTES = 3_000_000  # of a partition, before the load
-RATE = 2_000_000  # bytes per second of the throttle: the copies take about six seconds
-PRIOR_ENTITY = "brokers/2"  # was throttled by somebody before the run, and must be so again afterwards
+AFTER = {0: (4, 2, 3), 1: (3, 2, 4), 2: (3, 4, 2), 3: (4, 3, 2)}  # the approved lists: 4 replaces 1
+BULK_BYTES = 3_000_000  # in each partition, before the load
+RATE = 2_000_000  # the throttle's bytes per second: the copies take about six seconds
+PRIOR_ENTITY = "brokers/2"  # somebody else has throttled it before the run, and its throttle must come back
 PRIOR = {"leader.replication.throttled.rate": "77000000"}
 SESSION_SECONDS = 6
-_quiet = logging.getLogger("faults.kazoo")  # lost connections are what is tested
+_quiet = logging.getLogger("faults.kazoo")  # lost connections are expected here
 _quiet.setLevel(logging.CRITICAL)
 REASSIGN, LOCK = "/admin/reassign_partitions", "/kafka_rebalance/run"
 WAIT_SECONDS = 90
-DISK_BYTES = 400_000_000  # of the target, where it has a file system of its own; a deleted topic stays for a minute
+DISK_BYTES = 400_000_000  # of the target's own file system; a deleted topic stays on it for a minute
 CONFIG = {
     "zookeeper.session.timeout.ms": SESSION_SECONDS * 1000,
     "replica.lag.time.max.ms": 3000,
     "min.insync.replicas": 2,
     "default.replication.factor": 3,
-    "replica.high.watermark.checkpoint.interval.ms": 500,  # a log dir that is gone is noticed when it is written
+    "replica.high.watermark.checkpoint.interval.ms": 500,  # a broker notices a lost log dir when it writes to it
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Truth:
-    """What ZooKeeper holds, read by nothing of the product."""
+    """The state in ZooKeeper, read without any code of the product."""
 
     replicas: Mapping[int, tuple[int, ...]]
     isr: Mapping[int, frozenset[int]]
     leaders: Mapping[int, int]
-    marked: bool  # adding_replicas or removing_replicas name anything
+    marked: bool  # adding_replicas or removing_replicas are not empty
     reassigning: bool
     throttles: Mapping[str, Mapping[str, str]]
     locked: bool
 
     @property
     def as_approved(self) -> bool:
-        """Replicas in order, all of them and nobody else in sync, led by the first, and nothing in motion."""
+        """Approved lists in order, in sync without any other replica, led by the first; nothing in motion."""
         return (
             self.is_placed
             and all(self.isr[partition] == set(after) for partition, after in AFTER.items())
@@ -65,14 +65,14 @@ class Truth:
 
     @property
     def is_placed(self) -> bool:
-        """Replicas in order, and nothing in motion; whoever is in sync."""
+        """Approved lists in order, and nothing in motion. The ISR may be incomplete."""
         placed = all(self.replicas.get(partition) == after for partition, after in AFTER.items())
         return placed and not (self.marked or self.reassigning)
 
 
 @contextmanager
 def running(version: str, folder: Path) -> Iterator[FaultCluster]:
-    """The cluster of one version, with one broker throttled by somebody else. Each broker has two log dirs."""
+    """Starts the cluster of one version. Each broker has two log dirs; somebody else has throttled one broker."""
     disks = folder.with_name(f"{folder.name}-disks")
     config = CONFIG | {"log.dirs": f"{disks}/{{id}}/a,{disks}/{{id}}/b"}
     with (
@@ -81,7 +81,7 @@ def running(version: str, folder: Path) -> Iterator[FaultCluster]:
             version, brokers=4, racks=3, zookeepers=3, one_jvm=False, folder=folder, broker_config=config
         ) as local,
     ):
-        # A session that outlives the faults: what we watch with must not be what fails.
+        # A session that outlives the faults, because they must not end our watching.
         client = KazooClient(local.zookeeper, timeout=30, logger=_quiet)
         client.start(timeout=30)
         try:
@@ -95,7 +95,7 @@ def running(version: str, folder: Path) -> Iterator[FaultCluster]:
 
 
 class FaultCluster:
-    """What cases do to the cluster, and read of it."""
+    """Reads and changes the cluster for the cases."""
 
     def __init__(self, local: LocalCluster, client: KazooClient, disks: Path) -> None:
         self.local, self.client, self.disks = local, client, disks
@@ -117,7 +117,7 @@ class FaultCluster:
         self.wait(f"topic {topic} is gone", lambda: not any(self.client.exists(path) for path in paths))
 
     def add_partitions(self, topic: str, added: Mapping[int, tuple[int, ...]]) -> None:
-        """Writes the topic's znode with everything else that it holds, unless somebody writes it meanwhile."""
+        """Adds partitions to the topic's znode and keeps its other content. Tries again if somebody else writes it."""
         path = f"/brokers/topics/{topic}"
         while True:
             content, stat = self.client.get(path)
@@ -128,7 +128,7 @@ class FaultCluster:
                 return
 
     def remove_rates(self) -> None:
-        """The throttle's rates of every broker that is registered."""
+        """Removes the throttle's rates of every registered broker."""
         for broker in sorted(self.registered()):
             config = (self._json(f"/config/brokers/{broker}") or {}).get("config", {})
             self.configure(f"brokers/{broker}", {k: v for k, v in config.items() if not k.endswith("throttled.rate")})
@@ -137,7 +137,7 @@ class FaultCluster:
         self.configure(PRIOR_ENTITY, PRIOR)
 
     def configure(self, entity: str, config: Mapping[str, str]) -> None:
-        """Sets an entity's whole config and tells the brokers."""
+        """Sets an entity's whole config and notifies the brokers."""
         data = json.dumps({"version": 1, "config": dict(config)}).encode()
         self.client.ensure_path(f"/config/{entity}")
         self.client.set(f"/config/{entity}", data)
@@ -145,14 +145,14 @@ class FaultCluster:
         self.client.create("/config/changes/config_change_", change, sequence=True)
 
     def disk(self, broker: int) -> Path:
-        """What its log dirs lie on; the target's is a file system of its own where that may be mounted."""
+        """The folder of the broker's log dirs. The target's is its own file system, if this machine may mount one."""
         return self.disks / str(broker)
 
     def log_dirs(self, broker: int) -> tuple[Path, Path]:
         return self.disk(broker) / "a", self.disk(broker) / "b"
 
     def pid(self, broker: int) -> int:
-        """Of the broker's JVM, which is started with a file of that name."""
+        """The pid of the broker's JVM, which has its properties file on its command line."""
         name = str(self.local.folder / f"broker-{broker}.properties").encode()
         for process in Path("/proc").glob("[0-9]*"):
             with contextlib.suppress(OSError):
@@ -161,13 +161,13 @@ class FaultCluster:
         raise RuntimeError(f"broker {broker} does not run")
 
     def restart(self, broker: int) -> None:
-        """Ends it, if it has not ended itself, and starts it with its data."""
+        """Kills the broker if it still runs, and starts it with its data."""
         if self.local.is_running(broker):
             self.local.kill_broker(broker)
         self.local.start_broker(broker)
 
     def elect_controller(self) -> None:
-        """Makes the controller stand down, for any broker to follow it."""
+        """Deletes `/controller`, so that some broker becomes the next controller."""
         with contextlib.suppress(NoNodeError):
             self.client.delete("/controller")
         self.wait("there is a controller", lambda: self.controller() is not None)
@@ -180,15 +180,15 @@ class FaultCluster:
         return None if document is None else int(document["brokerid"])
 
     def move_controller(self, away_from: int) -> None:
-        """Makes another broker the controller."""
+        """Elects until another broker is the controller."""
         for _ in range(20):
             if self.controller() not in (None, away_from):
                 return
             self.elect_controller()
-        raise RuntimeError(f"broker {away_from} stays the controller")
+        raise RuntimeError(f"broker {away_from} is still the controller after 20 elections")
 
     def zookeeper_leader(self) -> int:
-        """The server that leads the ensemble, by its own word (`srvr`)."""
+        """The server that says that it leads the ensemble (`srvr`)."""
         for server, port in enumerate(self.local.zookeeper.split(","), 1):
             host, _, number = port.partition(":")
             try:
@@ -201,7 +201,7 @@ class FaultCluster:
         raise RuntimeError("no ZooKeeper says that it leads")
 
     def bytes_on(self, broker: int, topic: str) -> int:
-        """Bytes of the topic's segments in a broker's folder."""
+        """Bytes of the topic's segments in the broker's log dirs."""
         found = 0
         for folder in self.disk(broker).glob(f"?/{topic}-[0-9]"):
             with contextlib.suppress(OSError):
@@ -209,12 +209,12 @@ class FaultCluster:
         return found
 
     def reassignment(self) -> int | None:
-        """The zxid that created the reassignment znode, None where there is none."""
+        """The zxid that created the reassignment znode; None if there is none."""
         stat = self.client.exists(REASSIGN)
         return stat.czxid if stat else None
 
     def is_locked(self) -> bool:
-        """Whether a run of ours has the cluster."""
+        """Whether a run holds the cluster."""
         return self.client.exists(LOCK) is not None
 
     def isr(self, topic: str, partition: int) -> frozenset[int]:
@@ -223,7 +223,7 @@ class FaultCluster:
 
     def read(self, topic: str) -> Truth:
         document = self._json(f"/brokers/topics/{topic}") or {"partitions": {}}
-        partitions = {*BEFORE, *map(int, document["partitions"])}  # somebody may have added some
+        partitions = {*BEFORE, *map(int, document["partitions"])}  # somebody may have added partitions
         states = {p: self._json(f"/brokers/topics/{topic}/partitions/{p}/state") or {} for p in partitions}
         return Truth(
             replicas={int(p): tuple(replicas) for p, replicas in document["partitions"].items()},
@@ -236,7 +236,7 @@ class FaultCluster:
         )
 
     def settled(self, topic: str) -> Truth:
-        """The same, waiting for a ZooKeeper that is away."""
+        """Like `read`, but waits while ZooKeeper does not answer."""
         give_up = time.monotonic() + WAIT_SECONDS
         while True:
             try:
@@ -247,7 +247,7 @@ class FaultCluster:
                 time.sleep(0.1)
 
     def throttles(self) -> dict[str, dict[str, str]]:
-        """Every config key that throttles replication, by entity."""
+        """{entity: {key: value}} of every config key that throttles replication."""
         found = {}
         for kind in ("brokers", "topics"):
             for name in self.client.get_children(f"/config/{kind}"):
@@ -257,7 +257,7 @@ class FaultCluster:
         return found
 
     def healthy(self, topic: str) -> bool:
-        """Whether all brokers are there and every replica of the topic is in sync."""
+        """Whether all brokers are registered and every replica of the topic is in sync."""
         truth = self.read(topic)
         return self.registered() == set(BROKERS) and all(truth.isr[p] == set(r) for p, r in truth.replicas.items())
 
@@ -265,7 +265,7 @@ class FaultCluster:
         give_up = time.monotonic() + seconds
         while not holds():
             if time.monotonic() > give_up:
-                raise TimeoutError(f"after {seconds:.0f} s it does not hold that {what}")
+                raise TimeoutError(f"this has not come true within {seconds:.0f} s: {what}")
             time.sleep(0.05)
 
     def _json(self, path: str) -> Any:

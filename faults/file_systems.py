@@ -1,4 +1,4 @@
-"""Small file systems of their own, so that a disk can be full, and storage read-only, for those alone who use it."""
+"""Small separate file systems. A test can fill one, or make it read-only, without harm to others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 
 @contextmanager
 def own_file_system(folder: Path, size_bytes: int) -> Iterator[bool]:
-    """Makes the folder, with a tmpfs in it where this process may mount one; gives whether it has."""
+    """Makes the folder, and mounts a tmpfs on it if this process may; yields whether it did."""
     folder.mkdir(parents=True)
     command = ["mount", "-t", "tmpfs", "-o", f"size={size_bytes}", "tmpfs", str(folder)]
     try:
@@ -21,5 +21,5 @@ def own_file_system(folder: Path, size_bytes: int) -> Iterator[bool]:
         yield mounted
     finally:
         if mounted:
-            # Lazily: whoever has a file open keeps it until it ends.
+            # Lazily: a process with an open file keeps that file until it ends.
             subprocess.run(["umount", "-l", str(folder)], capture_output=True, check=False)

@@ -1,4 +1,4 @@
-"""What is wrong with an end, by ZooKeeper and the records alone: the run's own word is what is judged."""
+"""Judges how a run has ended, by ZooKeeper and the records alone. What the run says is compared with them."""
 
 from __future__ import annotations
 
@@ -6,38 +6,26 @@ import json
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from faults import load
 from faults.cases import Case, Ending, Fault
 from faults.cluster import AFTER, BEFORE, FaultCluster, Truth
 from faults.strike import Strike
 
+if TYPE_CHECKING:
+    from faults.run import Run
+
 Throttles = Mapping[str, Mapping[str, str]]
-# What no run may say: an error of Python's own, without what was done to the cluster and what to do.
+# An error of Python's own, which says neither what was done to the cluster nor what to do. No run may end with one.
 RAW = re.compile(r"^\w+: (OSError|(FileNotFound|Permission|Key|Type|Value|Attribute|JSONDecode)Error)\b")
 
 
-class Ended(Protocol):
-    """A run that has ended: its folder, what ZooKeeper held before and behind its verification, and what it said."""
-
-    @property
-    def case(self) -> Case: ...
-    @property
-    def folder(self) -> Path: ...
-    @property
-    def truths(self) -> tuple[Truth, Truth] | None: ...
-    @property
-    def kills(self) -> int: ...
-    @property
-    def errors(self) -> list[str]: ...
-
-
-def judge_end(run: Ended, strike: Strike, state: str, before: Throttles) -> list[str]:
-    """What is wrong with the end that the run says it has come to."""
+def judge_end(run: Run, strike: Strike, state: str, before: Throttles) -> list[str]:
+    """Findings about an end that the run calls `state`. `before`: the throttles before the run."""
     problems = judge_strike(run, strike)
     if run.truths is None:
-        return [*problems, f"nothing was verified: {run.errors[-1] if run.errors else 'without a word'}"]
+        return [*problems, f"nothing was verified: {run.errors[-1] if run.errors else 'no error says why'}"]
     wanted = _throttles_wanted(run.case, before)
     passed = _verified(run.folder)
     truths = [truth.as_approved and truth.throttles in wanted for truth in run.truths]
@@ -45,22 +33,22 @@ def judge_end(run: Ended, strike: Strike, state: str, before: Throttles) -> list
         problems.append(f"verification.json says passed={passed}, ZooKeeper does not: {run.truths[1]}")
     now = run.truths[1]
     if state == "success":
-        # Who was killed as the copies ended is in sync until its session ends, perhaps just behind the verification.
+        # A broker that is killed as the copies end stays in the ISR until its session ends, perhaps after `verify`.
         if not any(truth.as_approved for truth in run.truths):
-            problems.append(f"the run says success, and the end is not the approved one: {now}")
+            problems.append(f"the run says success, but the end is not the approved one: {now}")
         if now.throttles not in wanted:
-            problems.append(f"the run says success, and throttles are {now.throttles}, were {before}")
+            problems.append(f"the run says success, but throttles are {now.throttles}, were {before}")
         if now.locked:
-            problems.append("the run says success, and the cluster is still locked")
+            problems.append("the run says success, but the cluster is still locked")
         if run.case.kind.ending is Ending.TOLD:
-            problems.append("the run says success, and its topic or its folder was gone")
+            problems.append("the run says success, but its topic or its folder was gone")
     elif not run.errors:
-        problems.append("the run failed without a word")
+        problems.append("the run failed and did not say why")
     return problems
 
 
-def judge_strike(run: Ended, strike: Strike) -> list[str]:
-    """What makes the case none: a fault that was not made, or that was not mended; and a second request."""
+def judge_strike(run: Run, strike: Strike) -> list[str]:
+    """Findings about the fault itself: it was not made, or not healed. Also a second request."""
     problems = [strike.problem] if strike.problem else []
     if strike.struck_at is None:
         problems.append("the fault was not made: the run was over before its moment came")
@@ -71,8 +59,8 @@ def judge_strike(run: Ended, strike: Strike) -> list[str]:
     return problems
 
 
-def judge_words(run: Ended, told: str) -> list[str]:
-    """`told`: all that the run has said, in errors, logs and notes."""
+def judge_words(run: Run, told: str) -> list[str]:
+    """Findings about what the run said. `told` is all of that: errors, logs and notes."""
     problems = [f"an error of Python's own: {error[:200]}" for error in run.errors if RAW.match(error)]
     wanted = run.case.kind.told
     if wanted and not re.search(wanted, told):
@@ -81,7 +69,7 @@ def judge_words(run: Ended, told: str) -> list[str]:
 
 
 def judge_rest(now: Truth, before: Throttles) -> list[str]:
-    """What a run that could not succeed has left behind, once its advice was followed and the custodian was there."""
+    """What a run that could not succeed has left, after somebody followed its advice and the janitor has looked."""
     problems = []
     if now.throttles != before:
         problems.append(f"throttles are {now.throttles}, were {before}")
@@ -95,13 +83,15 @@ def judge_rest(now: Truth, before: Throttles) -> list[str]:
 
 
 def judge_records(cluster: FaultCluster, case: Case, journal: Path, seen: load.LoadResult) -> tuple[int, list[str]]:
-    """How many acknowledged records are not there, and what is wrong with the rest."""
+    """The number of lost acknowledged records, and the findings about all records."""
     found, acknowledged, lost = _records(cluster, case.topic, journal)
     problems = []
     if lost:
         problems.append(f"{len(lost)} of {len(acknowledged)} acknowledged records are lost, first {lost[0]}")
     if len(acknowledged) != seen.acknowledged:
-        problems.append(f"{len(acknowledged)} acknowledgements were noted, {seen.acknowledged} counted")
+        problems.append(
+            f"{len(acknowledged)} acknowledgements are in the journal, but {seen.acknowledged} were counted"
+        )
     damaged = sum(number is None for number in found.values()) + seen.damaged
     if damaged:
         problems.append(f"{damaged} records came back with a wrong checksum")
@@ -111,7 +101,7 @@ def judge_records(cluster: FaultCluster, case: Case, journal: Path, seen: load.L
 
 
 def missing_records(cluster: FaultCluster, topic: str, journal: Path) -> tuple[int, list[load.Acknowledged]]:
-    """How many records were acknowledged, and those of them that are not there."""
+    """The number of acknowledged records, and those of them that are lost."""
     _, acknowledged, lost = _records(cluster, topic, journal)
     return len(acknowledged), lost
 
@@ -126,12 +116,12 @@ def _records(
 
 
 def _throttles_wanted(case: Case, before: Throttles) -> tuple[Throttles, ...]:
-    """Where somebody has lifted every throttle, nobody has to put back what was there before."""
+    """If somebody lifted every throttle, the run need not put back the earlier ones."""
     return (before, {}) if case.fault is Fault.THROTTLE_LIFTED else (before,)
 
 
 def _verified(folder: Path) -> Any:
-    """None where nobody has written whether it passed."""
+    """Whether the verification passed; None if there is none."""
     try:
         return json.loads((folder / "verification.json").read_text(encoding="utf-8"))["passed"]
     except FileNotFoundError:

@@ -1,7 +1,7 @@
-"""Records with checksums, written and read while a case runs, and read back when it is over.
+"""Writes and reads records with checksums while a case runs, and reads them back at its end.
 
-A record's value is its number, bytes that follow from the number, and the CRC of both. What a broker acknowledged
-(acks=all) is noted by partition, offset and number: exactly that must be there at the end.
+A record's value is its number, bytes derived from the number, and the CRC of both. A journal notes partition, offset
+and number of each acknowledged record (acks=all). Exactly these records must be there at the end.
 """
 
 from __future__ import annotations
@@ -15,14 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-BULK_BYTES, STEADY_BYTES = 4_096, 1_024  # of a record's value
+BULK_BYTES, STEADY_BYTES = 4_096, 1_024  # in a record's value
 STEADY_PAUSE_SECONDS = 0.01
 READ_SECONDS = 60
 _HEAD, _TAIL = struct.Struct(">Q"), struct.Struct(">I")
 
 
 class Acknowledged(NamedTuple):
-    """One record that all replicas in sync have confirmed."""
+    """One record that all replicas in sync have acknowledged."""
 
     partition: int
     offset: int
@@ -31,17 +31,17 @@ class Acknowledged(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LoadResult:
-    """What the process that wrote and read has seen; `longest_gap_seconds` is between two acknowledgements."""
+    """What the writing and reading process has seen. `longest_gap_seconds` is between two acknowledgements."""
 
     acknowledged: int
-    refused: int  # given up by the client, so nobody was promised anything
+    refused: int  # records that the client gave up: nobody acknowledged them
     longest_gap_seconds: float
     consumed: int
-    damaged: int  # read with a wrong checksum
+    damaged: int  # records that were read with a wrong checksum
 
 
 def encode(number: int, size: int) -> bytes:
-    """A value of `size` bytes that can be told from every other."""
+    """A value of `size` bytes that differs from every other value."""
     head = _HEAD.pack(number)
     seed = zlib.crc32(head)
     body = (_HEAD.pack(seed * 2_654_435_761 % (1 << 64)) * (size // 8 + 1))[: size - len(head) - _TAIL.size]
@@ -49,7 +49,7 @@ def encode(number: int, size: int) -> bytes:
 
 
 def decode(value: bytes | None) -> int | None:
-    """The record's number; None where it is not what was written."""
+    """The record's number; None if the value is not as written."""
     if value is None or len(value) < _HEAD.size + _TAIL.size:
         return None
     content, tail = value[: -_TAIL.size], value[-_TAIL.size :]
@@ -59,9 +59,9 @@ def decode(value: bytes | None) -> int | None:
 def write_and_read(
     bootstrap_servers: str, topic: str, partitions: int, bulk_bytes: int, journal: str, connection: Any
 ) -> None:
-    """A process of its own: `bulk_bytes` a partition at once, then a steady load until it is told to stop.
+    """A process: writes `bulk_bytes` to each partition, then a steady load until any message comes.
 
-    Sends "ready" once the bulk is acknowledged, and a LoadResult when it was told to stop by any message.
+    Sends "ready" when the bulk is acknowledged, and a LoadResult at the end.
     """
     stop = threading.Event()
     seen = {"consumed": 0, "damaged": 0}
@@ -86,11 +86,9 @@ def read_journal(journal: Path) -> list[Acknowledged]:
 
 
 def read_back(bootstrap_servers: str, topic: str, partitions: int) -> dict[tuple[int, int], int | None]:
-    """The number of the record at each partition and offset, of all there are; None where its checksum is wrong."""
-    found = {}
-    for message in _records(bootstrap_servers, topic, partitions, until_end=True):
-        found[message.partition(), message.offset()] = decode(message.value())
-    return found
+    """{(partition, offset): the record's number} of all records; the number is None if the checksum is wrong."""
+    messages = _records(bootstrap_servers, topic, partitions, until_end=True)
+    return {(message.partition(), message.offset()): decode(message.value()) for message in messages}
 
 
 class _Writer:
@@ -109,7 +107,7 @@ class _Writer:
                 "linger.ms": 5,
                 "broker.address.family": "v4",
                 "message.timeout.ms": 120_000,
-                # A leader of 2.0 whose replica was moved away does not answer who waits for it (seen): 30 s by default.
+                # A leader of 2.0 whose replica was moved away never answers a waiting client (seen). Default: 30 s.
                 "request.timeout.ms": 5_000,
                 "reconnect.backoff.max.ms": 500,
                 "topic.metadata.refresh.interval.ms": 1_000,
@@ -160,7 +158,7 @@ class _Writer:
 
 
 def _follow(bootstrap_servers: str, topic: str, partitions: int, stop: threading.Event, seen: dict[str, int]) -> None:
-    """Reads what is written, as a consumer of the topic would, and counts."""
+    """Reads and counts the records, as a consumer of the topic would."""
     for message in _records(bootstrap_servers, topic, partitions, stop=stop):
         seen["consumed"] += 1
         seen["damaged"] += decode(message.value()) is None
@@ -169,7 +167,7 @@ def _follow(bootstrap_servers: str, topic: str, partitions: int, stop: threading
 def _records(
     bootstrap_servers: str, topic: str, partitions: int, *, until_end: bool = False, stop: threading.Event | None = None
 ) -> Iterator[Any]:
-    """Every record from the beginning; up to the end of each partition, or until `stop`."""
+    """Every record from the beginning, to the end of each partition or until `stop`."""
     from confluent_kafka import OFFSET_BEGINNING, Consumer, KafkaError, KafkaException, TopicPartition
 
     consumer = Consumer(

@@ -1,4 +1,4 @@
-"""What an operator does meanwhile: nothing, but for what the run itself asks for."""
+"""An operator who does only what the run itself asks for."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ ELECT = re.compile(r"(?i)another controller|controller election|broker that is c
 
 
 class Operator:
-    """Restarts the brokers that the run names, one after the other, each once. `did` tells it, for the case's line.
+    """Restarts the brokers that the run names, one after the other, each once. `did` says so in the case's line.
 
-    On 2.8.2 a controller that dies or stands while it owes leaders the answer to AlterIsr leaves them waiting for it: a
-    leader asks no other controller, and its partition's copy stays out of the ISR until the broker is restarted.
+    On 2.8.2 a controller may die or stand still while it owes leaders the answer to AlterIsr. Such a leader asks no
+    other controller, and its partition's copy stays out of the ISR until somebody restarts the leader.
     """
 
     def __init__(self, cluster: FaultCluster) -> None:
@@ -28,7 +28,7 @@ class Operator:
         self._restarted: list[int] = []
 
     def look(self, run_folder: Path) -> None:
-        """Acts on progress.json, once all brokers are there again."""
+        """Does what progress.json asks for, when all brokers are registered again."""
         file = run_folder / "progress.json"
         if not file.exists():
             return
@@ -42,17 +42,17 @@ class Operator:
         self.cluster.local.start_broker(leader)
 
     def clear_request(self, advice: str) -> str:
-        """What is wrong, or empty. A request of which the controller has lost sight ends with another controller.
+        """Elects another controller for a request that the controller ignores; returns what is wrong, or "".
 
-        `advice`: what the run has said in its errors and on its page; an operator does this only where it says so.
+        `advice` is what the run said in its errors and on its page. The operator elects only if it says so.
         """
         try:
             if self.cluster.reassignment() is None or self.cluster.registered() != set(BROKERS):
                 return ""
         except KazooException:
-            return ""  # ZooKeeper is away: this can wait
+            return ""  # ZooKeeper does not answer: this can wait
         if not ELECT.search(advice):
-            return "the request stays, and the run does not say that another controller clears it"
+            return "the request stays, but the run does not say that another controller clears it"
         self.did = "another controller elected, as the run asked"
         self.cluster.elect_controller()
         try:
@@ -63,7 +63,7 @@ class Operator:
 
 
 def leaders_to_restart(progress: Mapping[str, Any]) -> tuple[int, ...]:
-    """The leaders that keep a whole copy out of the ISR, where the run calls the copy late."""
+    """The leaders of copies that the run calls late, if such a copy has all its bytes and is still out of the ISR."""
     whole = [
         one["leader"]
         for one in progress.get("partitions", ())

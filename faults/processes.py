@@ -1,4 +1,4 @@
-"""Our own processes: forked from a server that has imported everything once, so that each starts in milliseconds."""
+"""Our own processes. A server that has imported everything once forks them, so that each starts in milliseconds."""
 
 from __future__ import annotations
 
@@ -13,12 +13,31 @@ from pathlib import Path
 from typing import Any
 
 from faults.clock import CLOCK_VARIABLE
+from local_cluster import LocalCluster
 
 ROOT = Path(__file__).parents[1]
+CONNECTION = "kafka_faults"
+
+
+def airflow_environment(folder: Path, cluster: LocalCluster, policy: str) -> dict[str, str]:
+    """The Airflow settings of our processes. Writes the policy below `folder`, where the runs' folder is too."""
+    (folder / "policies").mkdir(parents=True)
+    (folder / "policies" / f"{CONNECTION}.yaml").write_text(policy, encoding="utf-8")
+    connection = {
+        "conn_type": "kafka_zookeeper",
+        "host": cluster.zookeeper,
+        "extra": {"bootstrap_servers": cluster.bootstrap_servers},
+    }
+    return {
+        f"AIRFLOW_CONN_{CONNECTION.upper()}": json.dumps(connection),
+        "AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE": "false",  # our processes have no database to read it from
+        "AIRFLOW__KAFKA_REBALANCE__RUNS_URL": str(folder / "runs"),
+        "AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER": str(folder / "policies"),
+    }
 
 
 class Step:
-    """One process of ours that runs a step."""
+    """One process that runs a step."""
 
     def __init__(self, process: Any, outcome: Path) -> None:
         self._process, self._outcome = process, outcome
@@ -28,7 +47,7 @@ class Step:
         self._process.kill()
 
     def wait(self, seconds: float = 180, meanwhile: Callable[[], None] = lambda: None) -> dict[str, Any] | None:
-        """What it came to; None where it was killed before it could say. `meanwhile` is called every second."""
+        """The step's outcome; None if the process was killed before it wrote one. Calls `meanwhile` every second."""
         give_up = time.monotonic() + seconds
         while self._process.is_alive() and (left := give_up - time.monotonic()) > 0:
             self._process.join(min(1, left))
@@ -41,7 +60,7 @@ class Step:
 
 
 class Processes:
-    """Starts them. `environment` is set in each; `folder` takes their logs and outcomes."""
+    """Starts processes with this environment. Their logs and outcomes go into `folder`."""
 
     def __init__(self, folder: Path, environment: Mapping[str, str]) -> None:
         self.folder, self._environment = folder, dict(environment)
@@ -59,11 +78,11 @@ class Processes:
                 os.environ["PYTHONPATH"] = path
 
     def shift_clock(self, seconds: int) -> None:
-        """Of every process that is started from now on."""
+        """Shift the clock of every process that starts from now on."""
         self._environment[CLOCK_VARIABLE] = str(seconds)
 
     def start(self, step: str, state: Mapping[str, Any], killed: Mapping[str, Any] | None = None) -> Step:
-        """A step of `product.STEPS`; `killed`: after how many of its writes, and how long after, it is killed."""
+        """Start a step of `product.STEPS`. `killed` says after how many writes, and how long after, it is killed."""
         outcome = self.folder / f"{next(self._numbers):02}-{step}.json"
         arguments = (step, dict(state), str(outcome), dict(self._environment), killed)
         process = self.context.Process(target=_run, args=arguments, daemon=True)
@@ -71,7 +90,7 @@ class Processes:
         return Step(process, outcome)
 
     def call(self, step: str, state: Mapping[str, Any]) -> Any:
-        """The step's value. Raises RuntimeError with its own words where it failed."""
+        """The step's value. Raises RuntimeError with the step's trace if it failed."""
         outcome = self.start(step, state).wait()
         if outcome is None or outcome["state"] != "done":
             raise RuntimeError(f"{step} failed before the fault: {(outcome or {}).get('trace')}")
@@ -79,7 +98,7 @@ class Processes:
 
 
 def _run(*arguments: Any) -> None:
-    """In the new process, where it has been imported already; here it would take seconds."""
+    # Imported here, in the new process, which has the module already. In the parent the import would take seconds.
     from faults import product
 
     product.run(*arguments)

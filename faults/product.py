@@ -1,8 +1,8 @@
-"""What Airflow's worker and triggerer would run, one function a process.
+"""The steps that Airflow's worker and triggerer would run, one function for each process.
 
-The tasks' own functions, operators and triggers are called; only what Airflow itself does around them is replaced:
+The functions call the tasks' own functions, operators and triggers. They replace only what Airflow does around them:
 XCom, the answer to the approval, and the messages between worker, scheduler and triggerer, which are files here.
-This module is imported once, by the server that the processes are forked from: importing Airflow takes seconds.
+The server that forks the processes imports this module once, because importing Airflow takes seconds.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-# The clients and rooms that tasks import when they run: read once, here.
+# Tasks import these clients and rooms when they run. The server imports them once, here.
 import confluent_kafka.admin  # noqa: F401
 import kafka.admin  # noqa: F401
 from airflow.sdk.exceptions import AirflowFailException, TaskDeferred
@@ -30,6 +30,7 @@ from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
 import kafka_rebalance.steps.run.cluster_snapshot
 from faults.clock import CLOCK_VARIABLE, shift_clock
+from faults.processes import CONNECTION
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
@@ -48,7 +49,6 @@ from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperato
 from kafka_rebalance.workflow.operators.reassign import ReassignOperator
 from kafka_rebalance.workflow.run_step import run_step
 
-CONNECTION = "kafka_faults"
 DAG = Path(__file__).parents[1] / "dags" / "kafka_rebalance_dag.py"
 POLL_SECONDS = 0.3
 STALL_SECONDS = 120.0
@@ -57,13 +57,13 @@ JANITORS_RUN = SimpleNamespace(
     dag_id="kafka_throttle_janitor", run_id="now", triggering_user_name=None, run_type="scheduled"
 )
 
-State = dict[str, Any]  # run_id, params; then decision
+State = dict[str, Any]  # run_id and params, later also decision
 
 
 def run(
     step: str, state: State, outcome: str, environment: Mapping[str, str], killed: Mapping[str, Any] | None
 ) -> None:
-    """A process: one step, whose outcome is written to a file as a whole or, where it is killed, not at all."""
+    """Runs one step in its own process. Writes the whole outcome to a file, or nothing if the process is killed."""
     os.environ.update(environment)
     path = Path(outcome)
     logging.basicConfig(filename=path.with_suffix(".log"), level=logging.INFO, force=True)
@@ -87,19 +87,19 @@ def _outcome(call: Callable[[], Any]) -> dict[str, Any]:
         return {"state": "deferred", "trigger": path, "arguments": arguments, "method": deferred.method_name}
     except AirflowFailException as final:
         return {"state": "failed", "error": str(final), "trace": traceback.format_exc()}
-    except BaseException as error:  # what Airflow would try again
+    except BaseException as error:  # Airflow would try the task again
         return {"state": "retry", "error": f"{type(error).__name__}: {error}", "trace": traceback.format_exc()}
 
 
 def _as_xcom(value: Any) -> Any:
-    """Airflow hands a task's value on as JSON: TypeError where it is none, which fails the task and kills nothing."""
+    """The value as JSON, as Airflow hands it on. If it is no JSON, TypeError fails the task, not the process."""
     return json.loads(json.dumps(value))
 
 
 def _kill_later(seconds: float, writes: int = 0) -> None:
-    """kill -9 of this process so long after its n-th write was handed to ZooKeeper's client, answered or not.
+    """kill -9 this process `seconds` after it hands its n-th write to ZooKeeper's client, answered or not.
 
-    A transaction is one write. Without writes: so long after now.
+    n is `writes`; a transaction is one write. Without `writes` the time counts from now.
     """
     from kazoo.client import KazooClient, TransactionRequest
 
@@ -135,7 +135,7 @@ def _dag_run(state: State) -> Any:
 
 
 def read_retries(state: State) -> dict[str, int]:
-    """How often the Dag tries each task again."""
+    """{task id: retries} of the Dag."""
     spec = importlib.util.spec_from_file_location("kafka_rebalance_dag", DAG)
     assert spec is not None
     assert spec.loader is not None
@@ -145,12 +145,12 @@ def read_retries(state: State) -> dict[str, int]:
 
 
 def approve_plan(state: State) -> dict[str, Any]:
-    """Snapshot, planning, what `render_report` leaves but for its pages, and approval; returns the decision.
+    """Takes the snapshot, plans, writes the files of `render_report` without its pages, and approves.
 
-    The approved candidate is the plan that was given.
+    Returns the decision. The approved candidate is the given plan.
     """
     xcom: dict[str, Any] = {}
-    # A storm is looked for elsewhere; here it would cost two seconds a case.
+    # Other tests look for election storms. Here that look would cost two seconds in each case.
     kafka_rebalance.steps.run.cluster_snapshot.STORM_PAUSE_SECONDS = 0.1
     params = {"kafka_conn_id": CONNECTION, **state["params"]}
     run_step(take_snapshot, _dag_run(state), params, ti=SimpleNamespace(xcom_push=xcom.__setitem__))
@@ -199,7 +199,7 @@ def _context(state: State) -> Any:
 
 
 def follow(state: State) -> dict[str, Any]:
-    """The triggerer: the trigger's own loop, until it fires; returns the event's payload."""
+    """Runs the trigger as the triggerer does, until it fires; returns the event's payload."""
     module, _, name = state["trigger"].rpartition(".")
     trigger = getattr(importlib.import_module(module), name)(**state["arguments"])
 
@@ -212,7 +212,7 @@ def follow(state: State) -> dict[str, Any]:
 
 
 def tend(state: State) -> dict[str, Any]:
-    """One look of the janitor, to whom Airflow says that the run has failed."""
+    """One look of the janitor. Airflow tells it that the run has failed."""
     RuntimeTaskInstance.get_dagrun_state = staticmethod(lambda dag_id, run_id: "failed")  # type: ignore[method-assign]
     look_after_cluster.WATCH_SECONDS = 0
     given: dict[str, Any] = {"kafka_conn_id": CONNECTION, "clean": [], "break_lock": None}

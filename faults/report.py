@@ -1,4 +1,4 @@
-"""The tables of docs/reliability.md."""
+"""Writes the tables of docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ RULE = "---|---:|---:|---:|---|---:|"
 
 
 def write_tables(results: Collection[Result], page: Path = PAGE) -> Path:
-    """Replaces the matrix of kills and the table of strikes, each where it has a result; returns the page."""
+    """Replaces the tables of kills and of strikes, if they have a result; returns the page."""
     by_name = {result.case: result for result in results}
     for kills, (begin, end) in ((True, (BEGIN, END)), (False, (STRIKES_BEGIN, STRIKES_END))):
         cases = [case for case in matrix() if case.is_kill is kills]
@@ -38,7 +38,7 @@ def _table(cases: Sequence[Case], by_name: Mapping[str, Result]) -> list[str]:
 
 
 def write_soak(cases: Sequence[Case], results: Sequence[Result], page: Path = PAGE) -> Path:
-    """Replaces the soak's table likewise. The last result is that of all records, read again at the end."""
+    """Replaces the soak's table. The last result is about all records, read again at the end."""
     by_name = {result.case: result for result in results}
     lines = [f"| | fault | moment | {' | '.join(COLUMNS)} |", f"|---:|---|---|{RULE}"]
     for number, case in enumerate(cases, 1):

@@ -1,4 +1,4 @@
-"""One case: an approved plan is executed as the Dag would, a fault strikes, and what came of it is judged."""
+"""One case: it executes an approved plan as the Dag would, strikes with a fault, and judges the end."""
 
 from __future__ import annotations
 
@@ -16,14 +16,13 @@ from faults.cluster import AFTER, BEFORE, BULK_BYTES, RATE, FaultCluster, Truth
 from faults.file_systems import own_file_system
 from faults.judge import Throttles, judge_end, judge_records, judge_rest, judge_strike, judge_words
 from faults.operator import Operator
-from faults.processes import Processes, Step
+from faults.processes import Processes, Step, airflow_environment
 from faults.strike import Strike
 
 STORAGE_BYTES = 200_000_000
-TENDINGS = 20  # looks of the custodian, RETRY_SECONDS apart
-STAY_SECONDS = 60.0  # the Dag's own
-RETRY_SECONDS = 2.0  # the Dag's own pauses are longer; the number of retries is the Dag's
-CONNECTION = "kafka_faults"
+TENDINGS = 20  # looks of the janitor, RETRY_SECONDS apart
+STAY_SECONDS = 60.0  # as in the Dag
+RETRY_SECONDS = 2.0  # the Dag's pauses are longer; the number of retries is the Dag's
 POLICY = "approvers: [uma]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 100000000\n"
 
 
@@ -31,12 +30,12 @@ _retries: dict[str, int] = {}
 
 
 class TaskFailedError(Exception):
-    """A task failed for good; the text is its last error."""
+    """A task has failed and has no retry left; the text is its last error."""
 
 
 @dataclass(slots=True)
 class Result:
-    """What a case came to. `problems` says what was wrong with the product; none is a pass."""
+    """The result of a case. It passed if `problems`, the findings about the product, is empty."""
 
     case: str
     seed: int
@@ -48,10 +47,10 @@ class Result:
     lost: int = 0
     longest_gap_seconds: float = 0.0
     consumed: int = 0
-    state: str = ""  # of the run, when it first ended
-    cleared: bool = False  # failed, said why, and succeeded once the cause was gone and it was cleared
-    operator: str = ""  # what the run asked of an operator, and one did
-    errors: list[str] = field(default_factory=list)  # of tasks, those that a retry mended too
+    state: str = ""  # the run's, when it first ended
+    cleared: bool = False  # the run failed, said why, and succeeded when it was cleared after the cause was gone
+    operator: str = ""  # what an operator did because the run asked for it
+    errors: list[str] = field(default_factory=list)  # errors of tasks, also those that a retry overcame
 
     def line(self) -> str:
         end = self.state + (", then cleared" if self.cleared else "")
@@ -69,33 +68,21 @@ class Result:
 
 @contextmanager
 def airflow(folder: Path, cluster: FaultCluster) -> Iterator[dict[str, str]]:
-    """The environment of our processes: connection, policy, and storage for runs on a file system of its own."""
-    (folder / "policies").mkdir(parents=True)
-    (folder / "policies" / f"{CONNECTION}.yaml").write_text(POLICY, encoding="utf-8")
-    connection = {
-        "conn_type": "kafka_zookeeper",
-        "host": cluster.local.zookeeper,
-        "extra": {"bootstrap_servers": cluster.local.bootstrap_servers},
-    }
-    environment = {
-        f"AIRFLOW_CONN_{CONNECTION.upper()}": json.dumps(connection),
-        "AIRFLOW_VAR_KAFKA_REBALANCE_FREEZE": "false",  # there is no database that could say so
-        "AIRFLOW__KAFKA_REBALANCE__RUNS_URL": str(folder / "runs"),
-        "AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER": str(folder / "policies"),
-    }
+    """The environment of our processes. The runs' folder is a file system of its own."""
+    environment = airflow_environment(folder, cluster.local, POLICY)
     with own_file_system(folder / "runs", STORAGE_BYTES):
         yield environment
 
 
 def dag_retries(processes: Processes) -> Mapping[str, int]:
-    """How often the Dag tries each task again; read once."""
+    """{task id: retries} of the Dag, read once."""
     if not _retries:
         _retries.update(processes.call("read_retries", {}))
     return _retries
 
 
 class Run:
-    """The tasks after the approval, in the Dag's order, each in a process that may be killed."""
+    """Runs the tasks after the approval in the Dag's order, each in a process that a fault may kill."""
 
     def __init__(self, cluster: FaultCluster, processes: Processes, case: Case, records: Load) -> None:
         self.cluster, self.processes, self.case, self._records = cluster, processes, case, records
@@ -104,10 +91,10 @@ class Run:
         self.truths: tuple[Truth, Truth] | None = None
         self._random = case.random()
         self._following: Step | None = None  # the triggerer
-        self._moving: Step | None = None  # the worker that has requested a batch, or is about to
+        self._moving: Step | None = None  # the worker, while it runs `reassign`
         self.operator = Operator(cluster)
         self._retries = dag_retries(processes)
-        # A worker that may be killed follows the batch itself; otherwise each batch has its triggerer.
+        # If the fault kills the worker, the worker follows the batch itself. Otherwise a triggerer follows each batch.
         stay = STAY_SECONDS if case.fault is Fault.WORKER else 0
         self._state: dict[str, Any] = {"run_id": case.topic, "bytes_per_second": RATE, "stay_seconds": stay}
         self._to_kill = self._kills_planned()
@@ -117,7 +104,7 @@ class Run:
         return Path(self._state["decision"]["run_folder"])
 
     def approve(self) -> None:
-        """Plans what is wanted, and approves it."""
+        """Plans the reassignment to `AFTER` and approves it."""
         partitions = [
             {"topic": self.case.topic, "partition": p, "replicas": list(replicas)} for p, replicas in AFTER.items()
         ]
@@ -126,37 +113,38 @@ class Run:
         self._state["decision"] = self.processes.call("approve_plan", self._state)
 
     def execute(self) -> str:
-        """From `hold_throttle` to `record`; the state of the Dag run."""
-        try:
-            self._task("hold_throttle")
-        except TaskFailedError:
+        """Runs `hold_throttle` to `record`, also when somebody clears them; returns the state of the Dag run."""
+        if not self._succeeds("hold_throttle"):
             return "failed"  # Airflow runs no teardown after a setup that failed
-        return self._from_reassign()
-
-    def clear(self) -> str:
-        """What an operator does once the cause is gone: clears the failed tasks with what follows them."""
+        moved = True
         try:
-            self._task("hold_throttle")
+            self._reassign()
+            self._task("elect_leaders")
         except TaskFailedError:
-            return "failed"
-        return self._from_reassign()
+            moved = False
+        released = self._succeeds("release_throttle")
+        before = self.cluster.settled(self.case.topic)
+        verified = self._succeeds("verify")
+        self.truths = before, self.cluster.settled(self.case.topic)
+        recorded = self._succeeds("record")
+        return "success" if moved and released and verified and recorded else "failed"
 
     def advice(self) -> str:
-        """What the run has said to people: in its errors, and by what its page shows of its progress.
+        """What the run tells people, in its errors and in the progress on its page.
 
-        Without the topic's name, which tells the fault.
+        The topic's name is left out, because it names the fault.
         """
         notes = self.folder / "progress.json"
         said = [*self.errors, *([notes.read_text(encoding="utf-8")] if notes.exists() else [])]
         return "\n".join(said).replace(self.case.topic, "the topic")
 
     def told(self) -> str:
-        """That, and the logs of its processes."""
+        """The advice, and the logs of the run's processes."""
         logs = "\n".join(log.read_text() for log in self.processes.folder.glob("*.log"))
         return "\n".join([self.advice(), logs.replace(self.case.topic, "the topic")])
 
     def tend(self) -> None:
-        """The custodian's looks, until it has nothing more to put back. Airflow says that the run has failed."""
+        """The janitor's looks, until it has nothing more to put back. Airflow tells it that the run has failed."""
         for _ in range(TENDINGS):
             outcome = self.processes.start("tend", self._state).wait()
             if outcome is None or outcome["state"] != "done":
@@ -172,9 +160,9 @@ class Run:
         self._records.stop()
 
     def kill(self) -> None:
-        """Our triggerer, as soon as there is one; or the worker that follows the batch.
+        """kill -9 of our triggerer, as soon as there is one, or of the worker that follows the batch.
 
-        At submit it dies of its own writes: `_kills_planned`.
+        At submit the worker kills itself after one of its writes: `_kills_planned`.
         """
         if (self.case.fault, self.case.moment) == (Fault.WORKER, Moment.SUBMIT):
             return
@@ -189,28 +177,12 @@ class Run:
             return self._moving
         return self._following if self.case.fault is Fault.TRIGGERER else self._following or self._moving
 
-    def _from_reassign(self) -> str:
-        failed = False
+    def _succeeds(self, task: str) -> bool:
         try:
-            self._reassign()
-            self._task("elect_leaders")
+            self._task(task)
         except TaskFailedError:
-            failed = True
-        try:
-            self._task("release_throttle")
-        except TaskFailedError:
-            failed = True
-        before = self.cluster.settled(self.case.topic)
-        try:
-            self._task("verify")
-        except TaskFailedError:
-            failed = True
-        self.truths = before, self.cluster.settled(self.case.topic)
-        try:
-            self._task("record")
-        except TaskFailedError:
-            failed = True
-        return "failed" if failed else "success"
+            return False
+        return True
 
     def _task(self, task: str) -> None:
         for left in range(self._retries[task], -1, -1):
@@ -220,7 +192,7 @@ class Run:
             self._failed(task, outcome, left)
 
     def _reassign(self) -> None:
-        """Deferred and resumed until it is done. A retry begins anew, as Airflow's does."""
+        """Defers and resumes `reassign` until it is done. A retry begins from the start, as in Airflow."""
         for left in range(self._retries["reassign"], -1, -1):
             outcome = self._attempt("reassign", {})
             while outcome is not None and outcome["state"] == "deferred":
@@ -235,7 +207,7 @@ class Run:
             self._failed("reassign", outcome, left)
 
     def _follow(self, deferred: Mapping[str, Any]) -> dict[str, Any]:
-        """The trigger, in a triggerer; in another one when that was killed."""
+        """Runs the trigger in a triggerer, and in another one if that was killed."""
         while True:
             self._following = self.processes.start("follow", self._state | dict(deferred))
             followed = self._following.wait(meanwhile=lambda: self.operator.look(self.folder))
@@ -253,7 +225,7 @@ class Run:
         return outcome
 
     def _failed(self, task: str, outcome: Mapping[str, Any] | None, left: int) -> None:
-        """Notes it and waits for the retry. Raises TaskFailedError where there is none."""
+        """Notes the error and waits for the retry. Raises TaskFailedError if there is none."""
         text = f"{task}: {'killed' if outcome is None else outcome['error']}"
         self.errors.append(text)
         self.operator.clear_request(text)
@@ -262,7 +234,7 @@ class Run:
         time.sleep(RETRY_SECONDS)
 
     def _kills_planned(self) -> dict[str, dict[str, Any]]:
-        """Where the worker dies: after which write of which step."""
+        """{step: after which write, and how long after, the worker dies}."""
         if self.case.fault is not Fault.WORKER:
             return {}
         short = self._random.uniform(0, 0.02)
@@ -278,8 +250,8 @@ class Run:
 class Load:
     """The process that writes and reads records while a case runs."""
 
-    def __init__(self, cluster: FaultCluster, processes: Processes, case: Case, folder: Path) -> None:
-        self.journal = folder / "acknowledged.txt"
+    def __init__(self, cluster: FaultCluster, processes: Processes, case: Case) -> None:
+        self.journal = processes.folder / "acknowledged.txt"
         self._ours, theirs = processes.context.Pipe()
         arguments = (cluster.local.bootstrap_servers, case.topic, len(BEFORE), BULK_BYTES, str(self.journal), theirs)
         self._writer = processes.context.Process(target=load.write_and_read, args=arguments, daemon=True)
@@ -291,7 +263,7 @@ class Load:
         self._receive()
 
     def stop(self) -> load.LoadResult:
-        """What it has seen; at the second call the same."""
+        """What the process has seen. A second call returns the same."""
         if self._seen is None:
             self._ours.send("stop")
             self._seen = self._receive()
@@ -304,23 +276,36 @@ class Load:
     def _receive(self) -> Any:
         if not self._ours.poll(150):
             code = self._writer.exitcode
-            raise TimeoutError(f"the process that writes records does not answer (exit code {code})")
+            raise TimeoutError(f"the process that writes records has not answered for 150 s (exit code {code})")
         return self._ours.recv()
 
 
 def loses_its_topic(case: Case) -> bool:
-    """Whether somebody deletes the topic, so that no record of it has to be there afterwards."""
+    """Whether somebody deletes the topic, so that its records may be gone afterwards."""
     return case.fault in {Fault.TOPIC_DELETED, Fault.TOPIC_RECREATED}
 
 
 def run_case(
-    cluster: FaultCluster, processes: Processes, case: Case, folder: Path, *, keep_topic: bool = False
+    cluster: FaultCluster, environment: Mapping[str, str], case: Case, folder: Path, *, keep_topic: bool = False
 ) -> Result:
-    """Runs and judges one case. The cluster is as before when it returns, or `problems` says what is not."""
+    """Runs and judges one case in `folder`, which it makes. An error of this code becomes a problem of the case."""
+    folder.mkdir()
     result = Result(case.name, case.seed)
+    try:
+        _run_and_judge(cluster, Processes(folder, environment), case, result, keep_topic=keep_topic)
+    except Exception as broken:
+        return Result(case.name, case.seed, problems=[f"{type(broken).__name__}: {broken}"])
+    result.passed = not result.problems
+    return result
+
+
+def _run_and_judge(
+    cluster: FaultCluster, processes: Processes, case: Case, result: Result, *, keep_topic: bool
+) -> None:
+    """Fills in the result. Afterwards the cluster is as before, or `problems` says what is not."""
     before = cluster.throttles()
     cluster.make_topic(case.topic)
-    records = Load(cluster, processes, case, folder)
+    records = Load(cluster, processes, case)
     try:
         records.start()
         run = Run(cluster, processes, case, records)
@@ -352,21 +337,19 @@ def run_case(
             cluster.delete_topic(case.topic)
     finally:
         records.kill()
-    result.passed = not result.problems
-    return result
 
 
 def _end_as_approved(run: Run, strike: Strike, result: Result, before: Throttles) -> list[str]:
-    """At once, or when an operator clears it once the cause is gone."""
+    """The run must succeed, at once or when somebody clears it after the cause is gone."""
     cluster, topic = run.cluster, run.case.topic
     if run.truths is None and run.case.moment is Moment.BEFORE:  # refused before anything was written
         problems = [*judge_strike(run, strike), *judge_rest(cluster.settled(topic), before)]
     else:
         problems = judge_end(run, strike, result.state, before)
-    cluster.wait("the cluster is whole again", lambda: cluster.healthy(topic))
+    cluster.wait("all brokers and replicas are in sync again", lambda: cluster.healthy(topic))
     if result.state != "success":
-        result.cleared = run.clear() == "success"
-        problems += [] if result.cleared else [f"it did not succeed when it was cleared: {run.errors[-1]}"]
+        result.cleared = run.execute() == "success"
+        problems += [] if result.cleared else [f"the run did not succeed when it was cleared: {run.errors[-1]}"]
         problems += judge_end(run, strike, "success" if result.cleared else "failed", before)
     whole = cluster.settled(topic)
     if not whole.is_placed:
@@ -375,12 +358,12 @@ def _end_as_approved(run: Run, strike: Strike, result: Result, before: Throttles
 
 
 def _end_told(run: Run, strike: Strike, state: str, before: Throttles) -> list[str]:
-    """The run cannot succeed. It says why; an operator does what it says, and the custodian puts back what is left."""
+    """The run cannot succeed and must say why. An operator does what it says; the janitor puts back the rest."""
     cluster, topic = run.cluster, run.case.topic
     problems = judge_strike(run, strike)
     if state == "success":
-        problems.append("the run says success, and its topic or its folder was gone")
+        problems.append("the run says success, but its topic or its folder was gone")
     problems += [problem] if (problem := run.operator.clear_request(run.advice())) else []
-    cluster.wait("the cluster is whole again", lambda: cluster.healthy(topic))
+    cluster.wait("all brokers and replicas are in sync again", lambda: cluster.healthy(topic))
     run.tend()
     return [*problems, *judge_rest(cluster.settled(topic), before)]

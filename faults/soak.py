@@ -1,6 +1,6 @@
-"""`python -m faults.soak`: one rebalance after the other on one cluster, a drawn fault in each, all topics stay.
+"""`python -m faults.soak`: runs rebalances one after the other on one cluster, each with a drawn fault.
 
-At the end every record that was acknowledged in any of them is looked for again.
+All topics stay. At the end it reads again every record that was acknowledged in any of the rebalances.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from faults.cases import KINDS, Case
 from faults.cluster import FaultCluster, running
 from faults.judge import missing_records
-from faults.processes import ROOT, Processes
+from faults.processes import ROOT
 from faults.report import write_soak
 from faults.run import Result, airflow, loses_its_topic, run_case
 from local_cluster.jars.locked_jars import DEFAULT_VERSION, VERSIONS
@@ -26,23 +26,19 @@ REBALANCES = 12
 
 
 def drawn(version: str, seed: int, count: int) -> tuple[Case, ...]:
-    """Faults with their moments, none twice."""
+    """Random faults with their moments, none of them twice."""
     every = [(fault, moment) for fault, kind in KINDS.items() for moment in kind.moments]
     chosen = random.Random(f"soak/{seed}").sample(every, count)
     return tuple(Case(version, fault, moment, seed) for fault, moment in chosen)
 
 
 def soak(cases: Sequence[Case], folder: Path) -> Iterator[Result]:
-    """Each case's result as it ends, and last what became of all records. A case that fails is the last one."""
+    """Each case's result when it ends, then the result for all records. No case runs after one that failed."""
     with running(cases[0].version, folder / "cluster") as cluster, airflow(folder / "airflow", cluster) as environment:
         journals: dict[str, Path] = {}
         for case in cases:
             place = folder / case.topic
-            place.mkdir()
-            try:
-                result = run_case(cluster, Processes(place, environment), case, place, keep_topic=True)
-            except Exception as broken:
-                result = Result(case.name, case.seed, problems=[f"{type(broken).__name__}: {broken}"])
+            result = run_case(cluster, environment, case, place, keep_topic=True)
             yield result
             if not result.passed:
                 break
@@ -63,7 +59,7 @@ def _all_records(cluster: FaultCluster, journals: dict[str, Path], first: Case) 
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Gives the exit code: 0 where every rebalance passed, else 1."""
+    """Returns the exit code: 0 if every rebalance passed, else 1."""
     parser = argparse.ArgumentParser(prog="python -m faults.soak", description=__doc__.splitlines()[0])
     parser.add_argument("--version", default=DEFAULT_VERSION, choices=VERSIONS)
     parser.add_argument("--seed", type=int, default=6)
@@ -81,6 +77,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    # As Ctrl-C: what was started is ended, and its folder goes.
+    # Like Ctrl-C: ends all that was started, and removes its folder.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -1,28 +1,32 @@
-"""The moment at which a fault strikes, and its healing."""
+"""Watches for the moment of a fault, strikes and heals."""
 
 from __future__ import annotations
 
 import threading
 import time
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
 from kazoo.exceptions import KazooException
 
 from faults.cases import Case, Fault, Moment
-from faults.cluster import AFTER, BULK_BYTES, TARGET, FaultCluster
+from faults.cluster import AFTER, BULK_BYTES, RACK, TARGET, ZOOKEEPERS, FaultCluster
 from faults.strikes import clocks, disks, servers, storage, topics
-from faults.strikes.scene import Ours, Scene, Struck
+from faults.strikes.scene import Scene, Struck
+
+if TYPE_CHECKING:
+    from faults.run import Run
 
 LOOK_SECONDS = 0.02
-MID_COPY = 0.4  # of the bytes that the target is to hold
+MID_COPY = 0.4  # share of the bytes that the target receives
 
 STRIKES: Mapping[Fault, Callable[[Scene], Struck]] = {
-    Fault.TARGET: servers.kill_target,
-    Fault.LEADER: servers.kill_leader,
-    Fault.CONTROLLER: servers.kill_controller,
-    Fault.ZOOKEEPER: servers.kill_zookeepers,
-    Fault.ZOOKEEPER_ONE: servers.kill_zookeepers_leader,
-    Fault.RACK: servers.kill_rack,
+    Fault.TARGET: lambda scene: servers.kill_brokers(scene, TARGET),
+    Fault.LEADER: lambda scene: servers.kill_brokers(scene, scene.leader),
+    Fault.CONTROLLER: lambda scene: servers.kill_brokers(scene, scene.cluster.controller() or 1),
+    Fault.ZOOKEEPER: lambda scene: servers.kill_zookeepers(scene, *ZOOKEEPERS),
+    Fault.ZOOKEEPER_ONE: lambda scene: servers.kill_zookeepers(scene, scene.cluster.zookeeper_leader()),
+    Fault.RACK: lambda scene: servers.kill_brokers(scene, *RACK),
     Fault.FROZEN: servers.freeze_target,
     Fault.WORKER: servers.kill_ours,
     Fault.TRIGGERER: servers.kill_ours,
@@ -39,18 +43,18 @@ STRIKES: Mapping[Fault, Callable[[Scene], Struck]] = {
     Fault.LEASE_DAMAGED: storage.damage_lease,
     Fault.STORAGE_READ_ONLY: storage.make_read_only,
     Fault.STORAGE_FULL: storage.fill_storage,
-    Fault.CLOCK_AHEAD: clocks.ahead,
-    Fault.CLOCK_BEHIND: clocks.behind,
+    Fault.CLOCK_AHEAD: lambda scene: clocks.shift(scene, clocks.DAY_SECONDS),
+    Fault.CLOCK_BEHIND: lambda scene: clocks.shift(scene, -clocks.DAY_SECONDS),
 }
 
 
 class Strike(threading.Thread):
-    """Watches for the moment, strikes, and heals.
+    """Strikes once, at the case's moment, and heals.
 
-    `requests` are the zxids that created the reassignment znode, as seen by looking fifty times a second.
+    `requests` are the zxids that created the reassignment znode, as far as fifty looks a second see them.
     """
 
-    def __init__(self, cluster: FaultCluster, case: Case, ours: Ours) -> None:
+    def __init__(self, cluster: FaultCluster, case: Case, ours: Run) -> None:
         super().__init__(daemon=True)
         self.cluster, self.case = cluster, case
         self.struck_at: float | None = None  # time.monotonic()
@@ -61,10 +65,10 @@ class Strike(threading.Thread):
         if case.fault is Fault.CONTROLLER:
             cluster.move_controller(away_from=TARGET)
         leader = self._random.choice([broker for broker in (1, 2, 3) if broker != cluster.controller()])
-        self._scene = Scene(cluster, case, ours, self._random, leader)
+        self._scene = Scene(cluster, case, ours, leader)
 
     def end(self) -> None:
-        """The run is over: stop watching, and wait until everything that was struck runs again."""
+        """Stops watching, because the run is over, and waits until the damage is healed."""
         self._over.set()
         self.join(180)
 
@@ -80,7 +84,7 @@ class Strike(threading.Thread):
                     healing = threading.Thread(target=self._heal, args=(self.strike(),), daemon=True)
                     healing.start()
             except KazooException:
-                pass  # ZooKeeper is what was struck
+                pass  # the fault has struck ZooKeeper
             except Exception as failed:
                 self.problem = f"the fault could not be made: {type(failed).__name__}: {failed}"
                 return
@@ -89,7 +93,7 @@ class Strike(threading.Thread):
             healing.join()
 
     def strike(self) -> Struck:
-        """At once."""
+        """Strikes immediately."""
         self.struck_at = time.monotonic()
         struck = STRIKES[self.case.fault](self._scene)
         self.what = struck.what
@@ -105,15 +109,15 @@ class Strike(threading.Thread):
         return not requested or any(TARGET in self.cluster.isr(self.case.topic, partition) for partition in AFTER)
 
     def _while_writing(self) -> bool:
-        """ZooKeeper is struck at submit while we write: from the lock over the throttles to the request."""
+        """Whether the fault strikes while the run writes lock, throttles and request: ZooKeeper's faults at submit."""
         return self.case.moment is Moment.SUBMIT and self.case.fault in {Fault.ZOOKEEPER, Fault.ZOOKEEPER_ONE}
 
     def _latest(self) -> float:
-        """Seconds after the moment."""
+        """The most seconds after the moment at which the fault strikes."""
         return 1.0 if self._while_writing() else 0.2
 
     def _heal(self, struck: Struck) -> None:
         try:
             struck.heal()
         except Exception as failed:
-            self.problem = f"what was struck was not made whole again: {failed}"
+            self.problem = f"the damage could not be healed: {failed}"

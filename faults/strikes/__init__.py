@@ -1,1 +1,1 @@
-"""What each fault does to the cluster, to storage or to us, and how it heals: one function a fault."""
+"""What each fault does to the cluster, to storage or to our processes, and how it heals."""

@@ -1,4 +1,4 @@
-"""Disks of the target broker: full, or one of them gone while the broker lives."""
+"""Fills the target broker's disk, or takes away one of its log dirs while the broker lives."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from faults.cluster import TARGET
 from faults.strikes.scene import Scene, Struck, later
 
 FULL_SECONDS = 5.0
-# A follower has to say within 15 seconds that the log dir is gone.
+# The follower must say within 15 seconds that the log dir is gone.
 FAILED_SECONDS = 20.0
 
 
 def fill_disk(scene: Scene) -> Struck:
-    """Of the target, on a file system of its own; without one, no file of that process may grow any more.
+    """Fills the target's own file system. If it has none, forbids the broker's process to let any file grow.
 
-    Both log dirs fail with the first write, and a broker without a log dir ends itself.
+    Both log dirs fail at the next write, and a broker without a log dir ends itself.
     """
     cluster = scene.cluster
     disk = cluster.disk(TARGET)
@@ -37,7 +37,7 @@ def fill_disk(scene: Scene) -> Struck:
 
 
 def fail_log_dir(scene: Scene) -> Struck:
-    """One of two, that with most replicas of the topic: it is moved away, so that the next checkpoint fails."""
+    """Moves away the log dir with most replicas of the topic, so that the broker's next checkpoint there fails."""
     cluster = scene.cluster
     log_dir = max(cluster.log_dirs(TARGET), key=lambda one: len(list(one.glob(f"{scene.case.topic}-[0-9]"))))
     aside = log_dir.with_name(f"{log_dir.name}.aside")
@@ -51,7 +51,7 @@ def fail_log_dir(scene: Scene) -> Struck:
 
 
 def fill(filler: Path) -> None:
-    """Takes all the room that its file system has."""
+    """Fills the file until its file system has no room."""
     with contextlib.suppress(OSError), filler.open("wb", buffering=0) as file:
         for size in (1 << 20, 1 << 12, 1):
             with contextlib.suppress(OSError):

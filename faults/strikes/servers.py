@@ -1,40 +1,16 @@
-"""Brokers, ZooKeeper and processes of ours that are killed or stopped."""
+"""Kills or stops brokers, ZooKeeper servers and our own processes."""
 
 from __future__ import annotations
 
 import time
 
-from faults.cluster import BROKERS, RACK, SESSION_SECONDS, TARGET, ZOOKEEPERS
+from faults.cluster import BROKERS, SESSION_SECONDS, TARGET, ZOOKEEPERS
 from faults.strikes.scene import Scene, Struck, later
 
 OUTAGE_SECONDS = 3.0  # of ZooKeeper
-FROZEN_SECONDS = SESSION_SECONDS + 3.0  # first registered and answering nothing, then its session ends too
-# Shorter than the brokers' sessions: what is tested is that nothing answers, again and again.
+FROZEN_SECONDS = SESSION_SECONDS + 3.0  # the broker is first registered without answering, then its session ends too
+# Shorter than the brokers' sessions, so that ZooKeeper does not answer again and again but no session ends.
 STOPPED_SECONDS, RUNNING_SECONDS, STOPS = 2.5, 1.0, 5
-
-
-def kill_target(scene: Scene) -> Struck:
-    return _kill(scene, TARGET)
-
-
-def kill_leader(scene: Scene) -> Struck:
-    return _kill(scene, scene.leader)
-
-
-def kill_controller(scene: Scene) -> Struck:
-    return _kill(scene, scene.cluster.controller() or 1)
-
-
-def kill_rack(scene: Scene) -> Struck:
-    return _kill(scene, *RACK)
-
-
-def kill_zookeepers(scene: Scene) -> Struck:
-    return _kill_zookeepers(scene, *ZOOKEEPERS)
-
-
-def kill_zookeepers_leader(scene: Scene) -> Struck:
-    return _kill_zookeepers(scene, scene.cluster.zookeeper_leader())
 
 
 def kill_ours(scene: Scene) -> Struck:
@@ -66,7 +42,7 @@ def freeze_target(scene: Scene) -> Struck:
         time.sleep(FROZEN_SECONDS - 2)
         cluster.local.thaw_broker(TARGET)
         if not registered:
-            raise RuntimeError(f"broker {TARGET} was to be registered while it was frozen, and was not")
+            raise RuntimeError(f"broker {TARGET} was not registered while it was frozen, as this case needs")
 
     return Struck(f"broker {TARGET} frozen for {FROZEN_SECONDS:.0f} s", thaw)
 
@@ -86,7 +62,7 @@ def slow_zookeeper(scene: Scene) -> Struck:
     return Struck(f"ZooKeeper stopped {STOPS} times for {STOPPED_SECONDS} s", stop_and_go)
 
 
-def _kill_zookeepers(scene: Scene, *servers: int) -> Struck:
+def kill_zookeepers(scene: Scene, *servers: int) -> Struck:
     local = scene.cluster.local
     for server in servers:
         local.kill_zookeeper(server)
@@ -94,7 +70,7 @@ def _kill_zookeepers(scene: Scene, *servers: int) -> Struck:
     return Struck(what, later(OUTAGE_SECONDS, lambda: local.start_zookeeper(*servers)))
 
 
-def _kill(scene: Scene, *brokers: int) -> Struck:
+def kill_brokers(scene: Scene, *brokers: int) -> Struck:
     local = scene.cluster.local
     for broker in brokers:
         local.kill_broker(broker)

@@ -1,4 +1,4 @@
-"""Our own files: the run's folder, the lease, and the storage that holds them."""
+"""Damages our own files: the run's folder, the lease, and the storage that holds them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def lose_lease(scene: Scene) -> Struck:
 
 
 def damage_lease(scene: Scene) -> Struck:
-    """The latest generation of every lease."""
+    """Cuts short the latest file of every lease."""
     for cluster in (_root(scene) / "leases").iterdir():
         max(cluster.glob("*.json")).write_bytes(b'{"format_version": ')
     return Struck("lease damaged")
@@ -36,14 +36,14 @@ def make_read_only(scene: Scene) -> Struck:
 
 def fill_storage(scene: Scene) -> Struck:
     if not _root(scene).is_mount():
-        raise RuntimeError(f"{_root(scene)} is no file system of its own, so it was not filled")
+        raise RuntimeError(f"{_root(scene)} is not a separate file system, so it was not filled")
     filler = _root(scene) / ".filler"
     fill(filler)
     return Struck("storage full", later(OUTAGE_SECONDS, filler.unlink))
 
 
 def _root(scene: Scene) -> Path:
-    """`runs_url`: below it are connection, run and attempt."""
+    """`runs_url`. The run's folder is connection / run / attempt below it."""
     return scene.ours.folder.parents[2]
 
 

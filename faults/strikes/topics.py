@@ -1,11 +1,11 @@
-"""What somebody else does to the topic and to throttles while its copies are under way."""
+"""Changes that somebody else makes to the topic and to throttles while copies are under way."""
 
 from __future__ import annotations
 
 from faults.cluster import BEFORE, TARGET
 from faults.strikes.scene import Scene, Struck, later
 
-STOPPED_SECONDS = 20.0  # a follower has to say within 15 that the throttle is lifted
+STOPPED_SECONDS = 20.0  # the follower must say within 15 seconds that somebody lifted the throttle
 NEW_PARTITIONS = {4: (1, 2, 3), 5: (2, 3, 1)}
 
 
@@ -16,7 +16,7 @@ def delete(scene: Scene) -> Struck:
 
 
 def recreate(scene: Scene) -> Struck:
-    """2.0 deletes a topic only when its reassignment has ended, so it comes again only then."""
+    """Creates the topic again once it is gone. 2.0 deletes a topic only when its reassignment has ended."""
     scene.ours.stop_load()
     scene.cluster.request_deletion(scene.case.topic)
 
@@ -28,15 +28,15 @@ def recreate(scene: Scene) -> Struck:
 
 
 def expand(scene: Scene) -> Struck:
-    """As the tool of 2.0 does it, by the topic's znode: the API refuses it while a topic is reassigned."""
+    """Adds partitions in the topic's znode, as the tool of 2.0 does. The API refuses it during a reassignment."""
     scene.cluster.add_partitions(scene.case.topic, NEW_PARTITIONS)
     return Struck(f"topic expanded by {len(NEW_PARTITIONS)} partitions")
 
 
 def lift_throttle(scene: Scene) -> Struck:
-    """What `--verify` of a file that is done does from 2.6 on, written here: the rates of every live broker go.
+    """Removes the rates of every live broker, as `--verify` of a finished reassignment does from 2.6 on.
 
-    The target is stopped meanwhile: without a throttle its copies would end before anybody looks.
+    The target stands still meanwhile, because without a throttle its copies would end before anybody looks.
     """
     scene.cluster.remove_rates()
     scene.cluster.local.freeze_broker(TARGET)

@@ -221,7 +221,7 @@ def test_a_cluster_goes_up_loses_a_broker_to_a_kill_regains_it_with_its_data_and
     try:
         up = run_command("up", "--version", "2.0.1", "--brokers", "2", "--racks", "2", *where)
         assert up.returncode == 0, up.stderr
-        assert re.search(r"Up after [\d.]+ s", up.stdout)
+        assert re.search(r"runs after [\d.]+ s", up.stdout)
         processes = read_processes(tmp_path / "cluster")
         assert len(processes) == 3
 

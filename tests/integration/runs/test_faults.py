@@ -15,7 +15,7 @@ import pytest
 
 from faults.cases import Case, Fault, Moment
 from faults.cluster import FaultCluster, running
-from faults.processes import ROOT, Processes
+from faults.processes import ROOT
 from faults.run import airflow, run_case
 from local_cluster.machine.processes import read_start
 from support.waiting import wait
@@ -51,7 +51,7 @@ def test_nothing_acknowledged_is_lost_and_the_run_says_what_is_true(
     struck: Struck, tmp_path: Path, fault: Fault, moment: Moment
 ) -> None:
     case = Case(VERSION, fault, moment, seed=6)
-    result = run_case(struck.cluster, Processes(tmp_path, struck.environment), case, tmp_path)
+    result = run_case(struck.cluster, struck.environment, case, tmp_path / "case")
     assert result.problems == [], result.line()
     assert result.state == "success", result.line()
 

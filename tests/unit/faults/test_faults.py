@@ -181,7 +181,7 @@ def test_an_operator_elects_another_controller_only_where_the_run_says_so() -> N
         return operator.clear_request(advice), operator.did
 
     assert looked("Wait for its end") == (
-        "the request stays, and the run does not say that another controller clears it",
+        "the request stays, but the run does not say that another controller clears it",
         "",
     )
     assert looked("Only another controller clears it") == ("", "another controller elected, as the run asked")
