@@ -1,7 +1,7 @@
-"""Seeded clusters in the planner's tables: `python -m bench.clusters M drain FOLDER --seed 2` writes a snapshot.
+"""Seeded clusters as the planner's tables: `python -m bench.clusters M drain FOLDER --seed 2` writes a snapshot.
 
-Sizes and rates are log-normal over topics and again within them, a few topics have most of the partitions, and Kafka's
-own assignment has aged: leaders swapped, replicas wandered, a few lists against the rack rule.
+Sizes and rates are log-normal over topics, and again within each topic. A few topics have most of the partitions.
+Kafka's own assignment has aged: some leaders are swapped, some replicas moved, a few lists break the rack rule.
 """
 
 from __future__ import annotations
@@ -21,31 +21,31 @@ from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-SCENARIOS = ("add", "drain", "skew")  # 15 % of the brokers are new and empty; 2 % are to be emptied; neither
+SCENARIOS = ("add", "drain", "skew")  # 15 % of the brokers are new and empty; 2 % must be emptied; neither
 FIRST_BROKER = 1001
 REPLICAS = 3
-DISK_BYTES, IN_BYTES_PER_SECOND = 4e12, 1e8  # of all replicas on a mean broker
+DISK_BYTES, IN_BYTES_PER_SECOND = 4e12, 1e8  # sum over the replicas on a mean broker
 NIC_BYTES_PER_SECOND = 1.25e9
-LARGEST_SHARE = 0.08  # of a mean broker's load, that one partition may have
-TOPIC_SIZES = np.array([1, 3, 6, 12, 24, 48, 96, 192, 384])  # partitions; the larger, the rarer
-CONSUMERS = (0, 1, 1, 2, 3, 5)  # how often a topic is read
-SWAPPED, WANDERED, BROKEN = 0.10, 0.15, 0.005  # shares of partitions
+LARGEST_SHARE = 0.08  # of a mean broker's load: the most for one partition
+TOPIC_SIZES = np.array([1, 3, 6, 12, 24, 48, 96, 192, 384])  # partitions; larger topics are rarer
+CONSUMERS = (0, 1, 1, 2, 3, 5)  # consumer groups of a topic
+SWAPPED, WANDERED, BROKEN = 0.10, 0.15, 0.005  # shares of all partitions
 
 
 @dataclass(frozen=True, slots=True)
 class Size:
-    """How large a cluster is."""
+    """The size of a cluster."""
 
     brokers: int
     racks: int
     partitions: int
-    partitions_per_topic: int  # about, on average
+    partitions_per_topic: int  # on average, approximately
     factor_two: float = 0.0  # share of topics with two replicas instead of three
     disk_filled: float = 0.55  # share of a mean broker's disk
 
 
 SIZES = {
-    # Emptied brokers of S leave one broker with all of its rack, which has to have room for that.
+    # If S is drained, one broker takes all replicas of its rack, and needs room for them.
     "S": Size(6, 3, 500, 12, factor_two=0.1, disk_filled=0.4),
     "M": Size(60, 3, 20_000, 40),
     "L": Size(300, 6, 150_000, 60),
@@ -62,7 +62,7 @@ class Cluster:
 
 
 def make_cluster(size: Size, scenario: str, seed: int) -> Cluster:
-    """The same arguments give the same cluster."""
+    """A cluster. The same arguments give the same cluster."""
     rng = np.random.default_rng([seed, size.brokers, SCENARIOS.index(scenario)])
     rack = np.arange(size.brokers) % size.racks
     state = _states(rng, scenario, size.brokers)
@@ -111,7 +111,7 @@ def make_cluster(size: Size, scenario: str, seed: int) -> Cluster:
 
 
 def _states(rng: np.random.Generator, scenario: str, brokers: int) -> NDArray[np.str_]:
-    """[broker] As in the column `state`."""
+    """[broker] The column `state`."""
     state = np.full(brokers, "keep", dtype="<U5")
     if scenario == "add":
         state[brokers - max(1, round(0.15 * brokers)) :] = "new"
@@ -121,7 +121,7 @@ def _states(rng: np.random.Generator, scenario: str, brokers: int) -> NDArray[np
 
 
 def _topic_sizes(rng: np.random.Generator, size: Size) -> Ints:
-    """[topic] Partitions, drawn until the cluster is full; no topic has more than a quarter of all."""
+    """[topic] Random numbers of partitions, until the cluster is full. No topic has more than a quarter of all."""
     rarity = TOPIC_SIZES**-0.75 / (TOPIC_SIZES**-0.75).sum()
     stretch = size.partitions_per_topic / (TOPIC_SIZES * rarity).sum()
     counts: list[int] = []
@@ -134,7 +134,7 @@ def _topic_sizes(rng: np.random.Generator, size: Size) -> Ints:
 
 
 def _weights(rng: np.random.Generator, topic: Ints, factor: Ints, brokers: int) -> tuple[Ints, Floats, Floats]:
-    """[partition row] Bytes on disk, bytes in and bytes out a second. What is stored is the rate times a retention."""
+    """[partition row] Bytes on disk (the rate times a retention), bytes in per second, bytes out per second."""
     topics, rows = int(topic[-1]) + 1, len(topic)
     rate = rng.lognormal(0, 1.7, topics)[topic] * rng.lognormal(0, 0.45, rows)
     stored = rate * rng.lognormal(0, 1.0, topics)[topic] * rng.lognormal(0, 0.25, rows)
@@ -145,14 +145,14 @@ def _weights(rng: np.random.Generator, topic: Ints, factor: Ints, brokers: int) 
 
 
 def _scaled(values: Floats, factor: Ints, brokers: int, mean: float) -> Floats:
-    """The values so that all replicas make `mean` a broker, none of them more than the largest share."""
-    for _ in range(20):  # what is cut off the largest goes to all the others
+    """The values, scaled so that brokers hold `mean` on average. No value is above the largest share."""
+    for _ in range(20):  # each round spreads over all others what the last one cut off the largest
         values = np.minimum(values * (mean * brokers / (values * factor).sum()), LARGEST_SHARE * mean)
     return values
 
 
 def _assigned(rng: np.random.Generator, counts: Ints, factor: Ints, rack: Ints, old: Ints) -> Ints:
-    """[partition row, position] Each topic as Kafka assigns a new one to the brokers that were there."""
+    """[partition row, position] Each topic as Kafka assigns a new topic to the old brokers."""
     racks = {int(broker): f"rack-{rack[broker]}" for broker in old}
     replicas = np.full((int(counts.sum()), REPLICAS), -1)
     first = 0
@@ -165,11 +165,11 @@ def _assigned(rng: np.random.Generator, counts: Ints, factor: Ints, rack: Ints, 
 
 
 def _aged(rng: np.random.Generator, replicas: Ints, rack: Ints, old: Ints) -> Ints:
-    """The lists some years later. A list that wanders stays within its racks; a broken one has a rack twice, or may."""
+    """The lists some years later. Moved replicas stay in their racks; a broken list may have a rack twice."""
     aged, rows = replicas.copy(), len(replicas)
     swapped = np.flatnonzero(rng.random(rows) < SWAPPED)
     aged[swapped, :2] = aged[swapped, 1::-1]
-    liked = rng.lognormal(0, 0.5, len(rack))  # some brokers got more than others, as after years of repairs by hand
+    liked = rng.lognormal(0, 0.5, len(rack))  # some brokers got more than others, as after years of manual repairs
     factor = (aged >= 0).sum(axis=1)
     wandered = np.flatnonzero(rng.random(rows) < WANDERED)
     position = rng.integers(factor[wandered])
@@ -186,7 +186,7 @@ def _aged(rng: np.random.Generator, replicas: Ints, rack: Ints, old: Ints) -> In
 
 
 def write_cluster(folder: Path, name: str, scenario: str, seed: int) -> None:
-    """A cluster of the named size, as the snapshot's two tables."""
+    """Writes the snapshot's two tables of a cluster of the named size."""
     made = make_cluster(SIZES[name], scenario, seed)
     folder.mkdir(parents=True, exist_ok=True)
     write_snapshot(folder, made.brokers, made.partitions)

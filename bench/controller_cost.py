@@ -1,9 +1,9 @@
-"""How long a batch keeps the controller at work, by the size of the topic znode it rewrites: `make bench-controller`.
+"""How long a batch keeps the controller busy, by the size of the topic's znode: `make bench-controller`.
 
-Three real brokers and one topic. A few of its partitions move; the others lie on brokers that do not exist, so that
-they are nobody's work but the controller's. *Taken up* is when it has written the topic once for each of them, *done*
-when it has deleted the request. Seconds a MiB are of the cost as the planner counts it, beyond the smallest topic;
-`model.rules.CONTROLLER_BYTES_PER_BATCH` comes from these figures.
+There are three real brokers and one topic. A few of its partitions move. The others are on brokers that do not exist,
+so that only the controller works for them. *Taken up* is when the controller has written the topic once for each moved
+partition, *done* when it has deleted the request. Seconds per MiB use the cost as the planner counts it, beyond the
+smallest topic. `model.rules.CONTROLLER_BYTES_PER_BATCH` comes from these figures.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ WAIT_SECONDS = 120
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    topic_bytes: int  # of the znode, before the batch
+    topic_bytes: int  # the znode's, before the batch
     taken_up_seconds: float
     done_seconds: float
 
@@ -45,7 +45,7 @@ def measure(client: KazooClient, topic: str, partitions: int, moved: int) -> Mea
     entries = [{"topic": topic, "partition": number, "replicas": [2, 3]} for number in range(moved)]
     began = time.monotonic()
     client.create(REASSIGN, _compact({"version": 1, "partitions": entries}))
-    # The request is one event of the controller, in which it writes the topic once for each partition.
+    # The controller handles the request as one event, and writes the topic once for each partition in it.
     _wait(lambda: client.exists(path).version >= before.version + moved)
     taken_up = time.monotonic()
     _wait(lambda: client.exists(REASSIGN) is None)
@@ -60,14 +60,14 @@ def _wait(holds: Callable[[], bool]) -> None:
     give_up = time.monotonic() + WAIT_SECONDS
     while not holds():
         if time.monotonic() > give_up:
-            raise SystemExit(f"Not after {WAIT_SECONDS} s. The cluster is ended.")
+            raise SystemExit(f"The controller was not done after {WAIT_SECONDS} s. The cluster has ended.")
         time.sleep(0.005)
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--versions", nargs="+", default=VERSIONS, choices=VERSIONS)
-    parser.add_argument("--partitions", nargs="+", type=int, default=[1_000, 5_000, 10_000], help="of the topic")
+    parser.add_argument("--partitions", nargs="+", type=int, default=[1_000, 5_000, 10_000], help="in the topic")
     parser.add_argument("--moved", type=int, default=50, help="partitions in the batch")
     asked = parser.parse_args()
     print("Kafka   partitions  topic KiB  cost MiB  taken up s  done s  s a MiB")
@@ -95,6 +95,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # As Ctrl-C: what was started is ended, and its folder goes.
+    # Like Ctrl-C: ends all that was started, and removes its folder.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

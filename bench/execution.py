@@ -1,8 +1,9 @@
-"""What execution costs: `make bench-execution`, into docs/benchmarks.md.
+"""What execution costs: `make bench-execution` writes it into docs/benchmarks.md.
 
-First thousands of empty partitions in one plan, through the product, and between its batches the same kind of batches
-bare: written as soon as the one before has gone, and nothing else. Then produce and fetch latencies of a steady load,
-while nothing moves and while data moves with and without throttle. Every cluster is three real brokers on this machine.
+First it moves thousands of empty partitions in one plan with the product. Between the product's batches it writes the
+same kind of batches bare: each as soon as the one before has gone, and nothing else. Then it measures produce and fetch
+latencies of a steady load, while nothing moves and while data moves with and without throttle. Every cluster is three
+real brokers on this machine.
 """
 
 from __future__ import annotations
@@ -23,26 +24,26 @@ from bench.pages import PAGE, with_section
 
 DOCS = Path(__file__).parents[1] / "docs"
 SECTION = "bench-execution"
-BARE_EVERY = 4  # of our batches, one bare batch
+BARE_EVERY = 4  # product batches for each bare batch
 WARM_UP, TRIPS = 4, 4
-NO_THROTTLE = 100_000_000  # bytes per second; there are no bytes
+NO_THROTTLE = 100_000_000  # bytes per second; the partitions are empty
 BULK, MOVED_PARTITIONS, MOVED_BYTES, THROTTLE = "bulk", 6, 300_000_000, 5_000_000
 LOAD, LOAD_PARTITIONS, QUIET_SECONDS, REST_SECONDS = "load", 6, 20.0, 10.0
 
 
 @dataclass(frozen=True, slots=True)
 class Costs:
-    """Of one plan. Seconds and bytes."""
+    """The costs of one plan, in seconds and bytes."""
 
     partitions: int
     batches: int
     ours_seconds: float
     bare_partitions: int
-    bare: tuple[float, ...]  # of each bare batch
+    bare: tuple[float, ...]  # seconds of each bare batch
     hold_seconds: float
-    first_write_seconds: float  # from the approval, within `hold_seconds`
-    first_request_seconds: float  # from the approval, with `hold_seconds`
-    trips: tuple[float, ...]  # of each batch that the triggerer followed
+    first_write_seconds: float  # from the approval, a part of `hold_seconds`
+    first_request_seconds: float  # from the approval, including `hold_seconds`
+    trips: tuple[float, ...]  # seconds of each batch that the triggerer followed
     memory: dict[str, int]
 
     @property
@@ -180,7 +181,7 @@ def main() -> None:
     parser.add_argument("--version", default="3.9.2")
     parser.add_argument("--partitions", type=int, default=10_000)
     parser.add_argument("--topics", type=int, default=50)
-    parser.add_argument("--per-batch", type=int, default=250, help="partitions a batch at most, as the policy says")
+    parser.add_argument("--per-batch", type=int, default=250, help="most partitions in a batch, for the policy")
     parser.add_argument("--only", choices=("batches", "load"))
     parser.add_argument("--print-only", action="store_true", help="leave docs/ as it is")
     asked = parser.parse_args()
@@ -197,6 +198,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # As Ctrl-C: what was started is ended, and its folder goes.
+    # Like Ctrl-C: ends all that was started, and removes its folder.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

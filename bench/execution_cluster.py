@@ -1,4 +1,4 @@
-"""Thousands of empty partitions on three real brokers, and the same batches written bare: no product in here."""
+"""Thousands of empty partitions on three real brokers, and bare batches of them, without any code of the product."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Lists = Mapping[Entry, tuple[int, ...]]
 
 @contextmanager
 def started(version: str) -> Iterator[tuple[LocalCluster, KazooClient]]:
-    """Three brokers, each a JVM, and a client of their ZooKeeper."""
+    """Three brokers, each in its own JVM, and a client of their ZooKeeper."""
     logging.getLogger("kazoo").setLevel(logging.CRITICAL)
     with LocalCluster(version, brokers=BROKERS, racks=0, one_jvm=False) as cluster:
         client = KazooClient(hosts=cluster.zookeeper, timeout=30)
@@ -36,7 +36,7 @@ def started(version: str) -> Iterator[tuple[LocalCluster, KazooClient]]:
 
 
 def make_topics(cluster: LocalCluster, partitions: int, topics: int) -> tuple[Lists, Lists]:
-    """Creates topics of one replica and no record; returns their lists, and those with every replica elsewhere."""
+    """Creates empty topics of one replica; returns their lists, and the lists with every replica on another broker."""
     before: dict[Entry, tuple[int, ...]] = {}
     for number in range(topics):
         topic, each = f"empty-{number:03}", len(range(number, partitions, topics))
@@ -47,10 +47,10 @@ def make_topics(cluster: LocalCluster, partitions: int, topics: int) -> tuple[Li
 
 
 class Bare:
-    """Batches like ours on topics of their own, without anything around them, each taken between two of ours."""
+    """Batches like the product's, on their own topics and with nothing around them. Each runs between two of those."""
 
     def __init__(self, client: KazooClient, cluster: LocalCluster, batches: Sequence[Sequence[Entry]]) -> None:
-        """Makes the topics, of as many partitions as these batches have of ours."""
+        """Creates topics with as many partitions as these batches have."""
         self._client = client
         numbers = {entry: number for topic in _by_topic(batches) for number, entry in enumerate(topic)}
         self._lists = {(f"bare-{topic}", n): (n % BROKERS + 1,) for (topic, _), n in numbers.items()}
@@ -61,12 +61,12 @@ class Bare:
         self.seconds: list[float] = []  # of each batch
 
     def warm_up(self, batches: int) -> None:
-        """Moves the first of them, and does not count that."""
+        """Moves the first batches and does not count them."""
         for number in range(batches):
             self._move(number % len(self._batches))
 
     def batch(self) -> None:
-        """Moves the next one."""
+        """Moves the next batch."""
         self.seconds.append(self._move(len(self.seconds) % len(self._batches)))
 
     @property
@@ -74,7 +74,7 @@ class Bare:
         return sum(len(self._batches[number % len(self._batches)]) for number in range(len(self.seconds)))
 
     def _move(self, number: int) -> float:
-        """Seconds from the request until the controller has deleted it, which it does when all of it is in place."""
+        """Moves a batch; returns its seconds."""
         target = {entry: elsewhere(self._lists[entry]) for entry in self._batches[number]}
         began, ended = move(self._client, target)
         self._lists |= target
@@ -87,13 +87,13 @@ def elsewhere(replicas: Sequence[int]) -> tuple[int, ...]:
 
 
 def move(client: KazooClient, lists: Lists) -> tuple[float, float]:
-    """When it was requested, and when the controller had deleted the request, as it does when all is in place."""
+    """The times of the request and of its deletion. The controller deletes it when all partitions are in place."""
     entries = [{"topic": topic, "partition": p, "replicas": list(replicas)} for (topic, p), replicas in lists.items()]
     began = time.monotonic()
     client.create(REASSIGN, json.dumps({"version": 1, "partitions": entries}).encode())
     while client.exists(REASSIGN) is not None:
         if time.monotonic() > began + WAIT_SECONDS:
-            raise SystemExit(f"A batch has not ended within {WAIT_SECONDS} s. The cluster is ended.")
+            raise SystemExit(f"A batch has not ended within {WAIT_SECONDS} s. The cluster has ended.")
         time.sleep(POLL_SECONDS)
     ended = time.monotonic()
     check_lists(client, lists)
@@ -109,7 +109,7 @@ def _by_topic(batches: Sequence[Sequence[Entry]]) -> list[list[Entry]]:
 
 
 def check_lists(client: KazooClient, lists: Lists) -> None:
-    """Ends the benchmark unless every partition is where it should be, in sync and led."""
+    """Ends the benchmark unless every partition is in place, in sync and led."""
     for topic in sorted({topic for topic, _ in lists}):
         document = json.loads(client.get(f"/brokers/topics/{topic}")[0])
         now = {(topic, int(p)): tuple(replicas) for p, replicas in document["partitions"].items()}
@@ -122,22 +122,22 @@ def check_lists(client: KazooClient, lists: Lists) -> None:
             if now[e] != r or set(states[e]["isr"]) != set(r) or states[e]["leader"] not in r
         ]
         if wrong:
-            raise SystemExit(f"{len(wrong)} partitions of {topic} are not in place, such as {wrong[0]}.")
+            raise SystemExit(f"{len(wrong)} partitions of {topic} are not in place, for example {wrong[0]}.")
 
 
 class Created:
-    """When a znode was created first, from now on: the lock, a run's first write, or the request for a batch."""
+    """The time at which a znode is created: the lock, which is a run's first write, or a batch's request."""
 
     def __init__(self, client: KazooClient, path: str = REASSIGN) -> None:
         self._client, self._path = client, path
         self.at: float | None = None
         if client.exists(path, watch=self._seen) is not None:
-            raise SystemExit(f"{path} is there already.")
+            raise SystemExit(f"The znode {path} already exists, so its creation cannot be measured.")
 
     def _seen(self, event: object) -> None:
         self.at = time.monotonic()
 
     def later_than(self, began: float) -> float:
         if self.at is None:
-            raise SystemExit(f"{self._path} was not created.")
+            raise SystemExit(f"The znode {self._path} was not created.")
         return self.at - began

@@ -1,7 +1,7 @@
-"""Produce and fetch latencies of a steady load, while nothing moves and while data does.
+"""Produce and fetch latencies of a steady load, while nothing moves and while data moves.
 
 The load is a process of its own: a producer at a fixed rate with acks=all, and a consumer of the same topic. A record
-carries the time at which it was given to the producer; that clock is the same in every process of a machine.
+carries the time at which the producer got it. All processes of a machine share that clock.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ _STAMP = struct.Struct(">d")
 
 @dataclass(frozen=True, slots=True)
 class Latencies:
-    """Milliseconds at the 50th and 99th percentile, over the records of a window."""
+    """The 50th and 99th percentile in milliseconds, over the records of a window."""
 
     records: int
     produced: tuple[float, float]  # until acknowledged by all replicas in sync
-    fetched: tuple[float, float]  # until a consumer has it
+    fetched: tuple[float, float]  # until a consumer has the record
 
 
 class Load:
-    """The process that writes and reads. `stop` gives what it has seen."""
+    """The process that writes and reads. `stop` returns what it has seen."""
 
     def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:
         context = multiprocessing.get_context("spawn")
@@ -44,7 +44,7 @@ class Load:
         self._process.start()
 
     def wait_until_steady(self) -> None:
-        """Returns when records are written and read."""
+        """Waits until records are written and read."""
         if not self._connection.poll(START_SECONDS):
             raise SystemExit(f"The load has not begun within {START_SECONDS} s.")
         self._connection.recv()
@@ -58,7 +58,7 @@ class Load:
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """[sent at, milliseconds, ...] of each record that was acknowledged, and of each that was read."""
+    """[sent at, milliseconds, ...] of acknowledged records and of read records."""
 
     acknowledged: array[float]
     fetched: array[float]
@@ -90,7 +90,7 @@ def load(bootstrap_servers: str, topic: str, partitions: int) -> Iterator[Load]:
 
 
 def write_and_read(bootstrap_servers: str, topic: str, partitions: int, connection: Connection) -> None:
-    """The process. Its own pauses would be taken for Kafka's, so that it collects no garbage."""
+    """The process. It collects no garbage, because its own pauses would look like Kafka's."""
     from confluent_kafka import Producer
 
     gc.disable()
@@ -130,7 +130,7 @@ def write_and_read(bootstrap_servers: str, topic: str, partitions: int, connecti
             steady = True
             connection.send("steady")
     producer.flush(30)
-    time.sleep(0.5)  # what was acknowledged last is read as well
+    time.sleep(0.5)  # so that the reader also gets the last acknowledged records
     stop.set()
     reader.join(30)
     connection.send(Seen(acknowledged, fetched, refused))
@@ -162,7 +162,7 @@ def _read(bootstrap_servers: str, topic: str, partitions: int, stop: threading.E
 
 
 def table(found: Mapping[str, tuple[Latencies, str]]) -> Iterator[str]:
-    """One line a window; `found` also says what moved in it. The ratio is to the first window."""
+    """One line for each window; `found` also says what moved in it. The ratio is to the first window."""
     quiet = next(iter(found.values()))[0]
     yield "| while | moved | records | produce p50 ms | p99 ms | ÷ quiet | fetch p50 ms | p99 ms | ÷ quiet |"
     yield "|---|---|---:|---:|---:|---:|---:|---:|---:|"

@@ -1,7 +1,7 @@
-"""The Dag's own tasks from plan to verification, as a worker would run them, and a triggerer in a process of its own.
+"""Runs the Dag's own tasks from plan to verification as a worker would, with a triggerer in a process of its own.
 
-Replaced is what Airflow does around them: XCom, the answer to the approval, and the messages between worker, scheduler
-and triggerer. What those cost is not in the figures.
+It replaces what Airflow does around them: XCom, the answer to the approval, and the messages between worker, scheduler
+and triggerer. The figures do not include the cost of these.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from kafka_rebalance.workflow.operators.reassign import ReassignOperator
 from local_cluster import LocalCluster
 
 KNOWN_SECONDS = 120
-Call = Callable[[Any], None]  # of a method of the operator, with Airflow's context
+Call = Callable[[Any], None]  # a method of the operator, called with Airflow's context
 POLICY = (
     "approvers: [uma]\nmax_bytes_share: 1.0\nmax_throttle_bytes_per_second: 100000000\ncopies_per_broker: 100000\n"
     "leader_changes_per_batch: 100000\npartitions_per_batch: {partitions}\n"
@@ -41,7 +41,7 @@ def set_up_airflow(folder: Path, cluster: LocalCluster, partitions_per_batch: in
 
 
 class Ours:
-    """One run. Steps are called in order."""
+    """One run. The caller calls its steps in order."""
 
     def __init__(self, run_id: str, lists: Lists, bytes_per_second: int) -> None:
         plan = [{"topic": topic, "partition": p, "replicas": list(replicas)} for (topic, p), replicas in lists.items()]
@@ -53,14 +53,14 @@ class Ours:
                 "plan": json.dumps({"version": 1, "partitions": plan}),
                 "candidates": ["leaders_only"],
                 "throttle_bytes_per_second": bytes_per_second,
-                # Empty copies load no broker, so that partitions alone limit a batch.
+                # Empty copies load no broker, so only the number of partitions limits a batch.
                 "copies_per_broker": 100_000,
             },
         }
         self.memory: Mapping[str, int] = {}
 
     def approve(self) -> None:
-        """Plans and approves. Brokers may not know yet of partitions that ZooKeeper has: that is tried again."""
+        """Plans and approves. Tries again while brokers do not know all partitions that ZooKeeper has."""
         give_up = time.monotonic() + KNOWN_SECONDS
         while "decision" not in self.state:
             try:
@@ -76,7 +76,7 @@ class Ours:
 
     @property
     def batches(self) -> list[list[Entry]]:
-        """What each batch moves."""
+        """The partitions of each batch."""
         return [
             [tuple(move.topic_partition) for move in batch.moves]
             for batch in read_candidate(self.folder, "given").batches
@@ -86,9 +86,9 @@ class Ours:
         product.STEPS["hold_throttle"](self.state)
 
     def reassign(self, between: Callable[[], None] = lambda: None) -> float:
-        """The task `reassign` to its end; its seconds, but for those of `between`, called before each batch.
+        """Runs the task `reassign` to its end; returns its seconds without those of `between`.
 
-        The worker follows the batches, and the triggerer goes on with one that takes it too long.
+        `between` is called before each batch. The worker follows a batch, and the triggerer takes over a long one.
         """
         advance, elsewhere = request_batch.Visit.advance, 0.0
 
@@ -111,7 +111,7 @@ class Ours:
             request_batch.Visit.advance = advance  # type: ignore[method-assign]
 
     def reassign_by_triggers(self, trips: int) -> list[float]:
-        """The first batches, each followed by the triggerer, which tells its memory; seconds of each."""
+        """Runs the first `trips` batches, which the triggerer follows, and notes its memory; returns their seconds."""
         operator = self._operator(stay_seconds=0)
         seconds: list[float] = []
         next_call: Call | None = operator.execute
@@ -124,7 +124,7 @@ class Ours:
         return seconds
 
     def _go_on(self, call: Call, triggerer: Triggerer, operator: ReassignOperator) -> Call | None:
-        """The task until it defers and its trigger has fired; how it then resumes, None where it has ended."""
+        """Runs the task until it defers and its trigger fires. Returns the call that resumes it, None at its end."""
         try:
             call(self._context)
         except TaskDeferred as deferred:
@@ -147,7 +147,7 @@ class Ours:
         product.STEPS["release_throttle"](self.state)
 
     def finish(self) -> None:
-        """Elections, release and verification, which raises where the end is not as approved."""
+        """Elects, releases and verifies. Ends the benchmark if the end is not as approved."""
         for step in ("elect_leaders", "release_throttle", "verify"):
             product.STEPS[step](self.state)
         if not json_files.read_json(self.folder, json_files.VERIFICATION)["passed"]:

@@ -1,7 +1,7 @@
-"""A process that runs our triggers, one after the other, as Airflow's triggerer would, and counts its memory.
+"""A process that runs our triggers one after the other, as Airflow's triggerer would, and counts its memory.
 
-`python -m bench.execution_triggerer` reads triggers from stdin, a line each, and answers with their events; at the end
-of stdin with its memory. At first it holds Airflow alone: what a trigger needs is imported when the first one comes.
+`python -m bench.execution_triggerer` reads triggers from stdin, one on each line, and answers with their events. At the
+end of stdin it answers with its memory. At first it has imported Airflow alone; the first trigger imports its modules.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any, Self
 
 
 class Triggerer:
-    """The process, as the side that defers sees it."""
+    """The process, as its parent sees it."""
 
     def __init__(self) -> None:
         command = [sys.executable, "-m", __name__]
@@ -32,7 +32,7 @@ class Triggerer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """Ends it. Bytes of memory: `before` the first trigger was imported, `loaded` with it, and `most` since."""
+        """Ends the process. Bytes of memory: `before` the first trigger's import, `loaded` with it, `most` since."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         try:
@@ -58,7 +58,7 @@ class Triggerer:
 
 
 def _memory(name: str) -> int:
-    """Bytes that this process holds (`VmRSS`), or has held at most (`VmHWM`)."""
+    """Bytes of memory of this process: now (`VmRSS`) or at its peak (`VmHWM`)."""
     found = re.search(rf"^{name}:\s+(\d+) kB", Path("/proc/self/status").read_text(encoding="utf-8"), re.MULTILINE)
     assert found is not None
     return int(found[1]) * 1024

@@ -1,7 +1,7 @@
-"""Runs a command and prints what it took as JSON: `python bench/measured.py python -m kafka_rebalance.planning ...`.
+"""Runs a command and prints its time and memory as JSON: `python bench/measured.py COMMAND ARGUMENT …`.
 
-A process of its own, and a small one: Linux counts what a process held before it became the command as the command's
-peak, so memory that the measuring side holds would be taken for the command's.
+This is a small process of its own for a reason. Linux adds the memory that a process held before it became the command
+to the command's peak, so memory of a large measuring process would count for the command.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ def main() -> int:
     process = os.posix_spawnp(sys.argv[1], sys.argv[1:], os.environ)
     _, status, used = os.wait4(process, 0)
     seconds = time.perf_counter() - began
-    unit = 1 if sys.platform == "darwin" else 1024  # of ru_maxrss, in bytes
+    unit = 1 if sys.platform == "darwin" else 1024  # bytes in a unit of ru_maxrss
     taken = {"seconds": seconds, "cpu_seconds": used.ru_utime + used.ru_stime, "peak_bytes": used.ru_maxrss * unit}
     print(json.dumps(taken))
     return os.waitstatus_to_exitcode(status)

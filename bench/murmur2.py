@@ -1,8 +1,8 @@
-"""How fast keys are hashed, in one run: `make bench-murmur2`. Prints the table of docs/benchmarks.md.
+"""How fast keys are hashed: `make bench-murmur2` prints the table of docs/benchmarks.md.
 
-A plain loop, the vectorised function, and what the keys job does with it in Spark: keys wait in Spark's memory as they
-do there, go to Python through Arrow, are hashed and counted by partition for several numbers of partitions. Spark's
-processes are held to as many cores as the master's name says, JVM and Python together.
+It measures a plain loop, the vectorised function, and the keys job's use of it in Spark. There keys are in Spark's
+memory, go to Python through Arrow, and are hashed and counted by partition for several numbers of partitions. Spark's
+JVM and Python processes together may use only as many cores as the master's name says.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ TARGET = 1_000_000
 
 
 def keys_of(count: int) -> list[bytes]:
-    """As the Spark job makes them: 12 to 22 bytes."""
+    """Keys of 12 to 22 bytes, the same as in Spark."""
     return [b"customer-%d-%d" % (number % 9, number * 7919) for number in range(count)]
 
 
 def seconds(work: Callable[[], object], times: int) -> float:
-    """The shortest of several runs, after one that does not count."""
+    """The time of the fastest of several runs, after one warm-up."""
     work()
     taken = []
     for _ in range(times):
@@ -61,7 +61,7 @@ def vectorised(count: int, times: int) -> float:
 
 
 def in_spark(cores: int, count: int, times: int) -> dict[str, float]:
-    """Keys a second and core in a session of this process: hashed alone, and hashed and counted as the job does."""
+    """Keys per second and core in a session of this process: only hashed, and hashed and counted as the job does."""
     from pyspark.sql import functions as sql
 
     from kafka_rebalance.spark.job_driver import open_session
@@ -100,7 +100,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--keys", type=int, default=4_000_000, help="for the vectorised function and for Spark")
     parser.add_argument("--plain-keys", type=int, default=200_000, help="for the plain loop")
-    parser.add_argument("--times", type=int, default=5, help="runs of each, of which the fastest counts")
+    parser.add_argument("--times", type=int, default=5, help="runs of each; the fastest counts")
     parser.add_argument("--spark", type=int, metavar="CORES", help=argparse.SUPPRESS)
     asked = parser.parse_args()
     if asked.spark:
@@ -131,7 +131,7 @@ def main() -> None:
         print(f"| {name} | {rate:,.0f} | {rate / loop:,.1f} |")
     slowest = min(rate for name, rate in rows if name.endswith("hashed"))
     print()
-    print(f"In Spark murmur2 goes through at least {slowest:,.0f} keys a second and core; wanted are {TARGET:,}.")
+    print(f"In Spark murmur2 hashes at least {slowest:,.0f} keys a second and core. The target is {TARGET:,}.")
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The measured plans as tables and a picture in docs/benchmarks.md, between the markers of the command that ran."""
+"""Writes the measured plans as tables and a picture into docs/benchmarks.md, between the markers of the command."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE = "benchmarks.md"
 HEADS = ("replicas", "disk", "bytes in", "leaders", "leader bytes out")  # METRICS, for people
 # Okabe and Ito's colours; the shapes differ too.
 _LOOKS = {0.10: ("#b35900", "o"), 0.02: ("#0067a8", "D")}
-_WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 5.0, 0.34, 1.1  # narrow: text stays readable at a phone's width
+_WIDTH_INCHES, _ROW_INCHES, _FRAME_INCHES = 5.0, 0.34, 1.1  # narrow, so that text is readable on a phone
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ class Row:
 
 
 def _over(moved_bytes: int, bound: int | None) -> float | None:
-    """None where nothing is known to be needed."""
+    """None without a bound, or if it is 0."""
     return moved_bytes / bound if bound else None
 
 
@@ -65,9 +65,9 @@ def _ratio(value: float | None) -> str:
 
 
 def write_page(docs: Path, name: str, rows: Sequence[Row]) -> tuple[Path, ...]:
-    """Puts tables and picture between `<!-- name -->` and `<!-- /name -->`; returns the files it wrote.
+    """Puts tables and picture between `<!-- name -->` and `<!-- /name -->`; returns the written files.
 
-    Raises ValueError where the page has no such place; nothing is written then.
+    Raises ValueError if the page has no such place, and then writes nothing.
     """
     picture = docs / ("benchmarks-planner.png" if name == "bench" else "benchmarks-planner-xl.png")
     alternative = "Bytes over the bound and seconds of the search; the figures are in the tables"
@@ -78,24 +78,24 @@ def write_page(docs: Path, name: str, rows: Sequence[Row]) -> tuple[Path, ...]:
 
 
 def with_section(page: Path, name: str, lines: Sequence[str]) -> str:
-    """The page with these lines between `<!-- name -->` and `<!-- /name -->`; ValueError where it has no such place."""
+    """The page with these lines between `<!-- name -->` and `<!-- /name -->`. ValueError if it has no such place."""
     begin, end = f"<!-- {name} -->", f"<!-- /{name} -->"
     text = page.read_text(encoding="utf-8")
     if not re.search(f"{begin}.*{end}", text, flags=re.DOTALL):
-        raise ValueError(f"{page} has no {begin} with an {end} after it. Nothing was written. Put them back.")
+        raise ValueError(f"{page} has no {begin} with {end} after it. Nothing was written. Restore both markers.")
     content = "\n".join([begin, *lines, end])
     return re.sub(f"{begin}.*{end}", lambda _: content, text, flags=re.DOTALL)
 
 
 def _groups(rows: Sequence[Row]) -> Iterator[tuple[str, list[Row]]]:
-    """The rows that differ in their seed alone, and what they share."""
+    """Rows that differ only in their seed, with the name that they share."""
     for key in dict.fromkeys((row.size, row.scenario, row.tolerance) for row in rows):
         same = [row for row in rows if (row.size, row.scenario, row.tolerance) == key]
         yield f"{key[0]} {key[1]} | {key[2]:.0%}", same
 
 
 def tables(rows: Sequence[Row]) -> Iterator[str]:
-    """Two tables, one line for each size, scenario and tolerance: the worst of its seeds in every column."""
+    """Two tables, with a line for each size, scenario and tolerance. Every column has the worst of the seeds."""
     yield ""
     yield "| cluster | ε | seeds | TB | ÷ simple bound | ÷ LP bound | makespan ÷ bound | search s | peak MiB |"
     yield "|---|---:|---:|---:|---:|---:|---:|---:|---:|"
@@ -128,7 +128,7 @@ def _worst(rows: Sequence[Row], figure: Callable[[Row], float | None]) -> str:
 
 
 def _band(rows: Sequence[Row], metric: str) -> str:
-    """Least and most, in bold where that is outside ε and the largest partition does not excuse it."""
+    """Least and most, in bold if they are outside ε and the largest partition does not excuse that."""
     spreads = [(row.score.spreads[metric], row.tolerance) for row in rows]
     least, most = min(spread.least for spread, _ in spreads), max(spread.most for spread, _ in spreads)
     text = f"{least:.3f}–{most:.3f}"
@@ -139,7 +139,7 @@ def _band(rows: Sequence[Row], metric: str) -> str:
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """Every plan as a point: above, bytes over the bound; below, seconds."""
+    """Draws every plan as a point: bytes over the bound above, seconds below."""
     import matplotlib as mpl
 
     mpl.use("Agg")
@@ -152,14 +152,14 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         _points(bytes_axis, names, rows, lambda row: row.over_relaxed or row.over_simple)
         bytes_axis.set_title("Bytes copied ÷ what no plan stays below")
         bytes_axis.axvline(1, color="#3a3f45", linewidth=1)
-        bytes_axis.set_xlim(right=max(1.1, bytes_axis.get_xlim()[1]))  # so that a thousandth does not look like much
+        bytes_axis.set_xlim(right=max(1.1, bytes_axis.get_xlim()[1]))  # so that 0.001 does not look large
         _points(time_axis, names, rows, lambda row: row.search_seconds)
         time_axis.set_title("Seconds of the search")
         least, most = time_axis.dataLim.intervalx
         if most > 10 * least:
             time_axis.set_xscale("log")
         else:
-            time_axis.set_xlim(left=0)  # less than a decade: a log axis has one name or none
+            time_axis.set_xlim(left=0)  # below one decade a log axis has at most one label
         time_axis.xaxis.set_major_formatter(lambda value, _: f"{value:g}")
         figure.legend(*bytes_axis.get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
         figure.savefig(path, dpi=160, metadata={"Software": None})

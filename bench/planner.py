@@ -1,9 +1,8 @@
-"""How good and how fast the candidate `balanced` is, over sizes, scenarios, seeds and tolerances.
+"""Quality and speed of the candidate `balanced`, over sizes, scenarios, seeds and tolerances.
 
 `python -m bench.planner S M L` (`make bench`) and `python -m bench.planner XL` (`make bench-xl`) print a line for each
-plan and write tables and a picture into `docs/`. Every plan is a process of its own, one after the other, so that its
-time and memory are its own. What a plan amounts to is said by `bench.scoring`, which reads the tables and knows
-nothing of the planner.
+plan and write tables and a picture into `docs/`. Plans run one after the other, each in its own process, so that time
+and memory are those of the plan. `bench.scoring` scores a plan from its tables, without any code of the planner.
 """
 
 from __future__ import annotations
@@ -51,7 +50,7 @@ class Case:
 
 
 def cases(sizes: Sequence[str], seeds: Sequence[int] | None, folder: Path) -> Iterator[Case]:
-    """Smallest first. Each cluster is written when its first case is due, and stays for the others."""
+    """The cases, smallest first. Writes each cluster before its first case, and keeps it for the others."""
     for size in sizes:
         for scenario in SCENARIOS:
             for seed in seeds or SEEDS[size]:
@@ -61,9 +60,9 @@ def cases(sizes: Sequence[str], seeds: Sequence[int] | None, folder: Path) -> It
 
 
 def planned(case: Case, out: Path) -> dict[str, Any]:
-    """Makes the plan in a process of its own; returns what it took, the search's own `search_seconds`, and `status`.
+    """Plans in a process of its own; returns its time and memory, `search_seconds` of the search, and `status`.
 
-    Raises SystemExit with the planner's words where it makes none.
+    Raises SystemExit with the planner's error if it makes no plan.
     """
     out.mkdir(parents=True)
     settings = {"job": "balance", "tolerance": case.tolerance, "candidates": [CANDIDATE]}
@@ -86,7 +85,7 @@ def planned(case: Case, out: Path) -> dict[str, Any]:
 
 
 def relaxed_bytes(case: Case, cluster: Cluster) -> int | None:
-    """The bytes that no plan stays below, by the linear program; None where its solver is not installed."""
+    """The linear program's lower bound on a plan's bytes; None if its solver is not installed."""
     problem = prepare(case.snapshot, Settings(tolerance=case.tolerance))
     order = [cluster.brokers[broker] for broker in problem.brokers.tolist()]
     shares = np.stack([reachable(cluster, metric)[order] for metric in REPLICA_METRICS], axis=1)
@@ -119,7 +118,7 @@ def measured(case: Case, cluster: Cluster, out: Path) -> Row:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m bench.planner", description=__doc__.splitlines()[0])
     parser.add_argument("sizes", nargs="+", choices=SIZES)
-    parser.add_argument("--seeds", nargs="+", type=int, help=f"for every size; else {SEEDS}")
+    parser.add_argument("--seeds", nargs="+", type=int, help=f"the seeds for every size (default: {SEEDS})")
     parser.add_argument("--print-only", action="store_true", help="leave docs/ as it is")
     asked = parser.parse_args(arguments)
     began, rows = time.monotonic(), []
@@ -135,6 +134,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 
 if __name__ == "__main__":
-    # As Ctrl-C: what was started is ended, and its folder goes.
+    # Like Ctrl-C: ends all that was started, and removes its folder.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

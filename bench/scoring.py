@@ -1,4 +1,4 @@
-"""What an assignment amounts to, computed from the tables alone: nothing here knows the planner's code.
+"""Scores an assignment from the tables alone, without any code of the planner.
 
 So a mistake of the planner in its own loads, bytes or batches shows as a difference.
 """
@@ -28,8 +28,8 @@ class Cluster:
 
     brokers: dict[int, int]  # {id: index}
     racks: Ints  # [broker]
-    staying: Bools  # [broker] not to be emptied
-    capacity: dict[str, Floats]  # {metric: [broker] what the broker's share is in proportion to}
+    staying: Bools  # [broker] True unless the broker is drained
+    capacity: dict[str, Floats]  # {metric: [broker] capacity, to which the broker's share is proportional}
     rows: dict[tuple[str, int], int]  # {(topic, partition): row}
     topic: Ints  # [row]
     replicas: Ints  # [row, position]
@@ -40,7 +40,7 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moves:
-    """One candidate of the table `moves`, row by row."""
+    """One candidate of the table `moves`, by row."""
 
     keys: Sequence[tuple[str, int]]
     before: Sequence[Sequence[int]]  # broker ids
@@ -50,29 +50,29 @@ class Moves:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """One metric over the brokers that stay, each against the share that racks and capacities let it have."""
+    """One metric over the brokers that stay, relative to the share that racks and capacities allow."""
 
     most: float
     least: float
     cv: float
-    grain: float  # of the largest partition, against the smallest share: no plan is finer
+    grain: float  # the largest partition over the smallest share: no plan can be finer
 
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """An assignment, and what it takes to get there from the snapshot."""
+    """The score of an assignment, and of the moves to it from the snapshot."""
 
     spreads: Mapping[str, Spread]  # by METRICS
     rack_violations: int  # replicas in a rack that has one of the same partition
     invalid_lists: int  # lists with a broker twice, unknown, or of another length than before
     left_on_drained: int  # replicas
-    crowding: float  # share of replicas that are beyond ceil(topic's replicas / brokers) + 1 of their topic on a broker
+    crowding: float  # share of replicas above ceil(topic's replicas / brokers) + 1 of one topic on one broker
     moved_bytes: int
     leader_changes: int
 
     @property
     def violations(self) -> int:
-        """What must not be in any plan."""
+        """The number of findings that no plan may have."""
         return self.rack_violations + self.invalid_lists + self.left_on_drained
 
 
@@ -118,7 +118,7 @@ def _lists(lists: Sequence[Sequence[int]], index: Mapping[int, int]) -> Ints:
 
 
 def moved(cluster: Cluster, moves: Moves) -> Ints:
-    """[row, position] The lists when all moves are done. Raises ValueError where a move starts from another list."""
+    """[row, position] The lists after all moves. Raises ValueError if a move starts from another list."""
     after, before = _lists(moves.after, cluster.brokers), _lists(moves.before, cluster.brokers)
     width = max(after.shape[1], before.shape[1], cluster.replicas.shape[1])
     result, after, before = (
@@ -135,7 +135,7 @@ def moved(cluster: Cluster, moves: Moves) -> Ints:
 
 
 def score(cluster: Cluster, replicas: Ints) -> Score:
-    """An assignment of the same partitions, [row, position] of broker indices."""
+    """The score of these lists, [row, position] of broker indices, for the same partitions."""
     before = np.pad(
         cluster.replicas, ((0, 0), (0, replicas.shape[1] - cluster.replicas.shape[1])), constant_values=NOWHERE
     )
@@ -157,14 +157,14 @@ def score(cluster: Cluster, replicas: Ints) -> Score:
 
 
 def _distinct(replicas: Ints) -> Bools:
-    """[row] Whether no broker is in a list twice."""
+    """[row] Whether each broker is in the list at most once."""
     ordered = np.sort(np.where(replicas >= 0, replicas, -1 - np.arange(replicas.shape[1])), axis=1)
     distinct: Bools = (ordered[:, 1:] != ordered[:, :-1]).all(axis=1)
     return distinct
 
 
 def weights(cluster: Cluster, replicas: Ints) -> dict[str, Floats]:
-    """{metric: [row] what one replica weighs, or for leaders what leading does}."""
+    """{metric: [row] load of one replica, or for leader metrics the load of leading}."""
     copies = (replicas != NOWHERE).sum(axis=1)
     ones = np.ones(len(replicas))
     sent = cluster.bytes_out + (copies - 1) * cluster.bytes_in  # to consumers and to followers
@@ -196,10 +196,10 @@ def _spreads(cluster: Cluster, replicas: Ints) -> dict[str, Spread]:
 
 
 def reachable(cluster: Cluster, metric: str) -> Floats:
-    """[broker] The load of the most even assignment of the snapshot's replicas, if they could be cut into pieces.
+    """[broker] The load in the most even assignment of the snapshot's replicas, if replicas could be cut into pieces.
 
-    By capacity, except where racks forbid it: a partition with as many replicas as there are racks has one in each,
-    and none has two in a rack. Leaders can be on any of a partition's brokers, so racks bind none of them.
+    Loads are proportional to capacity, as far as racks allow. A partition with as many replicas as there are racks has
+    one in each, and no partition has two in a rack. Any broker of a partition can lead it: racks do not bind leaders.
     """
     weight = weights(cluster, cluster.replicas)[metric]
     capacity = np.where(cluster.staying, cluster.capacity[metric], 0.0)
@@ -213,7 +213,7 @@ def reachable(cluster: Cluster, metric: str) -> Floats:
     must = float((weight * (copies >= racks)).sum())
     may = float((weight * np.maximum(1, copies - racks + 1)).sum())
     low, high = 0.0, total / by_rack[by_rack > 0].min()
-    for _ in range(100):  # the one level at which all racks together hold the total
+    for _ in range(100):  # finds the level at which all racks together hold the total
         level = (low + high) / 2
         held = np.where(by_rack > 0, np.clip(level * by_rack, must, may), 0.0)
         low, high = (level, high) if held.sum() < total else (low, level)
@@ -230,9 +230,9 @@ def _crowding(cluster: Cluster, replicas: Ints) -> float:
 
 
 def simple_bound(cluster: Cluster, tolerance: float) -> int:
-    """Bytes that any plan copies whose disks end within `tolerance` of their reachable share.
+    """The least bytes of any plan whose disks end within `tolerance` of their reachable share.
 
-    What brokers have above it has to leave them, and what they have below it has to come.
+    Bytes above that band must leave a broker, and bytes missing below it must come.
     """
     load, share = loads(cluster, cluster.replicas)["disk"], reachable(cluster, "disk")
     leaving = load[~cluster.staying].sum() + np.maximum(0, load - (1 + tolerance) * share)[cluster.staying].sum()
@@ -240,9 +240,9 @@ def simple_bound(cluster: Cluster, tolerance: float) -> int:
 
 
 def makespan_ratio(cluster: Cluster, moves: Moves) -> float:
-    """How long the batches last, one after the other, over what no order of the copies can beat; 1 without copies.
+    """The time of all batches one after the other, over the least time of any order of the copies; 1 without copies.
 
-    A batch lasts as long as its busiest broker's bytes in or out; every broker has the same rate. Leaders send.
+    A batch lasts as long as the bytes in or out of its busiest broker. All brokers have the same rate. Leaders send.
     """
     brokers = len(cluster.racks)
     traffic = np.zeros((max(moves.batch, default=0) + 1, 2 * brokers))  # bytes in by broker, then bytes out

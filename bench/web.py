@@ -1,7 +1,7 @@
-"""What the pages cost at 1,000 brokers and 150,000 moves: `make bench-web`, into docs/benchmarks.md.
+"""What the pages cost at 1,000 brokers and 150,000 moves: `make bench-web` writes it into docs/benchmarks.md.
 
-A synthetic run is served by Airflow's own api-server and looked at with headless Chromium, on one machine. The first
-view is that of a server that has shown other pages, and nothing of this run.
+Airflow's own api-server serves a synthetic run, and headless Chromium on the same machine looks at it. Before the first
+view the server has shown other pages, and nothing of this run.
 """
 
 from __future__ import annotations
@@ -33,10 +33,10 @@ DOCS = Path(__file__).parents[1] / "docs"
 SECTION = "bench-web"
 PATIENCE_SECONDS = 120
 VIEWS, REFRESHES = 3, 5
-WARM_UP_SECONDS = 15  # the api-server imports the web app at its first request, and then what draws
+WARM_UP_SECONDS = 15  # the api-server imports the web app at its first request, and then the plotting library
 USER = "vera"
 
-# Until the answer is in the page and painted.
+# The time until the answer is in the page and painted.
 _TIMED = """
 const done = arguments[arguments.length - 1], began = performance.now();
 document.addEventListener("shown", () => requestAnimationFrame(() => setTimeout(() => {
@@ -57,7 +57,7 @@ const page = performance.getEntriesByType("navigation")[0];
 const paint = performance.getEntriesByName("first-contentful-paint")[0];
 return [paint.startTime / 1000, page.decodedBodySize];
 """
-SEARCHES = (  # what is asked, and how
+SEARCHES = (  # (name, JavaScript)
     ("open the moves", "moves.open = true;"),
     ("search a topic", 'ask({ q: "topic-00042" });'),
     ("search a partition", 'ask({ q: "topic-00042-7" });'),
@@ -77,7 +77,7 @@ SEARCHES = (  # what is asked, and how
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """One thing that a reader waits for: seconds, and bytes of the answer."""
+    """One wait of a reader: its seconds, and the bytes of the answer."""
 
     what: str
     seconds: float
@@ -88,7 +88,7 @@ class Look:
 
 
 def table(looks: list[Look], written: dict[str, float]) -> Iterator[str]:
-    """Lines for docs/: what was asked, and what it took."""
+    """The table's lines for docs/."""
     yield ""
     yield "| | seconds | kB of the answer |"
     yield "|---|---:|---:|"
@@ -125,7 +125,7 @@ def log_in(browser: Chrome, url: str) -> None:
 
 
 def look_at(browser: Chrome, url: str) -> Iterator[Look]:
-    """The page, several times, its searches, and the answer that keeps it up to date."""
+    """Times the page several times, its searches, and its refresh."""
     for number in range(VIEWS):
         browser.get(url)
         seconds, size = WebDriverWait(browser, PATIENCE_SECONDS).until(_painted)
@@ -186,6 +186,6 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    # As Ctrl-C: what was started is ended, and its folder goes.
+    # Like Ctrl-C: ends all that was started, and removes its folder.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     main()

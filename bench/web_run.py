@@ -1,7 +1,7 @@
-"""A run of 1,000 brokers and 150,000 moves under way: its folder as our own writers leave it, and its rows in Airflow.
+"""A run under way with 1,000 brokers and 150,000 moves: its folder, by our own writers, and its rows in Airflow.
 
-The lists are drawn, not searched: which moves they are makes no difference to a page. What follows from them is the
-planner's own: reasons, batches, scores, loads and disks.
+The lists are random, without a search, because a page costs the same with any moves. The planner computes the rest from
+them: reasons, batches, scores, loads and disks.
 """
 
 from __future__ import annotations
@@ -31,10 +31,10 @@ from kafka_rebalance.planning.write_results import write_results
 from kafka_rebalance.report.plots.broker_loads import BROKERS_SHOWN
 
 SIZE = Size(brokers=1000, racks=10, partitions=150_000, partitions_per_topic=12)
-SHARES = {"light": 0.2, "balanced": 1.0}  # of the partitions, that move a replica
+SHARES = {"light": 0.2, "balanced": 1.0}  # of the partitions: those that move a replica
 DAG, CONNECTION, NONCE = "kafka_rebalance", "large", "0123456789abcdef0123456789abcdef"
 CHOSEN = "balanced"
-POLICY = {  # what a cluster of this size would allow
+POLICY = {  # a usual one for a cluster of this size
     "approvers": ["uma"],
     "max_bytes_share": 1.0,
     "max_bytes": 10**18,
@@ -48,7 +48,7 @@ def _bytes(made: Cluster) -> int:
 
 
 class LargeRun:
-    """The run's folder; `seconds` is what each step of writing it took."""
+    """The run's folder. `seconds` has the time of each step of writing it."""
 
     def __init__(self, root: Path) -> None:
         self.run_id = f"manual__2026-05-03T14:31:58+00:00_{uuid.uuid4().hex[:8]}"
@@ -56,7 +56,7 @@ class LargeRun:
         self.seconds: dict[str, float] = {}
 
     def write(self) -> None:
-        """Snapshot, plan, and what a reassignment has noted half-way."""
+        """Writes the snapshot, the plan, and the notes of a reassignment that is half done."""
         snapshot = self.folder / json_files.SNAPSHOT_FOLDER
         snapshot.mkdir(parents=True)
         made = make_cluster(SIZE, "add", seed=1)
@@ -106,7 +106,7 @@ class LargeRun:
             self.seconds[name] = time.monotonic() - began
 
     def _execute(self, plan: DescribedCandidate, policy: Policy) -> None:
-        """Approved, half of the batches done, one under way."""
+        """Writes the files of an approved run: half of the batches are done, one is under way."""
         candidate = plan.candidate
         half, now = len(candidate.batches) // 2, datetime.now(UTC).isoformat(timespec="seconds")
         decision = {
@@ -172,7 +172,7 @@ class LargeRun:
             json_files.write_json(self.folder, name, content)
 
     def record(self) -> None:
-        """The run's rows in the database of this process's Airflow: running, and where its folder is."""
+        """Adds the run to the database of this process's Airflow: its state, and the name of its folder."""
         from airflow.models.dagrun import DagRun
         from airflow.models.taskinstance import TaskInstance
         from airflow.models.xcom import XComModel
@@ -197,7 +197,7 @@ class LargeRun:
 
 
 def moved(problem: Problem, rng: np.random.Generator, share: float) -> Ints:
-    """[partition row, position] The lists, in that share of rows with one replica on another broker of its rack."""
+    """[partition row, position] The lists. In `share` of the rows one replica is on another broker of its rack."""
     replicas = problem.replicas.copy()
     rows = rng.permutation(len(replicas))[: round(share * len(replicas))]
     position = rng.integers(replication(replicas)[rows])

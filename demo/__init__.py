@@ -1,1 +1,1 @@
-"""The whole product on one machine: real ZooKeeper and brokers, real Airflow, one rebalance to its verification."""
+"""The whole product on one machine: real ZooKeeper, brokers and Airflow, and one rebalance up to its verification."""

@@ -1,7 +1,7 @@
-"""`make demo`: a skewed cluster, two empty brokers, one approved rebalance, and what came of it.
+"""`make demo`: one approved rebalance of a skewed cluster with two empty brokers, and its result.
 
-`APPROVE=ui` waits for a person in the browser (the default on a terminal), `APPROVE=auto` lets a second user approve
-the recommended candidate through the API. `KEEP=1` leaves everything running until Ctrl-C, and the folder afterwards.
+`APPROVE=ui` waits for a person in the browser (the default on a terminal). With `APPROVE=auto` a second user approves
+the recommended candidate through the API. `KEEP=1` leaves everything running until Ctrl-C, and keeps the folder.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from local_cluster import LocalCluster
 from local_cluster.scenarios import SCENARIOS
 
 CONNECTION = "kafka_demo"
-DATA_BYTES = 480_000_000  # of all replicas together: more than 200 MB of data, twice or three times
+DATA_BYTES = 480_000_000  # of all replicas together: more than 200 MB of data with two or three replicas
 THROTTLE = 40_000_000
 REQUESTER, APPROVER = "olive", "uma"
 POLICY = f"""\
 approvers: [{APPROVER}]
-max_bytes_share: 0.60        # two empty brokers of six: a third of the data has to move
+max_bytes_share: 0.60        # two of six brokers are empty, so a third of the data must move
 max_throttle_bytes_per_second: {THROTTLE}
 """
 WAIT_FOR_A_PERSON_SECONDS = 3600
@@ -42,34 +42,27 @@ WAIT_FOR_A_PERSON_SECONDS = 3600
 def main() -> int:
     approve = os.environ.get("APPROVE") or ("ui" if sys.stdin.isatty() else "auto")
     if approve not in ("ui", "auto"):
-        print(f"APPROVE={approve} is neither ui nor auto. Nothing was started.", file=sys.stderr)
+        print(f"APPROVE={approve} is unknown. Nothing was started. Use ui or auto.", file=sys.stderr)
         return 2
     keep = os.environ.get("KEEP") == "1"
     folder = Path(tempfile.mkdtemp(prefix="kafka-rebalance-demo-"))
     try:
         with ExitStack() as stack:
-            run = _rebalance(stack, folder, approve)
+            airflow, state = _rebalance(stack, folder, approve)
             if keep:
-                print(f"\nKept: Airflow at {run.client.base_url}, files in {folder}. Ctrl-C ends it.")
+                print(f"\nStill running: Airflow at {airflow.url}. Files are in {folder}. Ctrl-C ends it.")
                 _wait_for_interrupt()
-        return 0 if run.state_at_end == "success" else 1
+        return 0 if state == "success" else 1
     except KeyboardInterrupt:
-        print("\nInterrupted; everything was ended.", file=sys.stderr)
+        print("\nInterrupted. All processes have ended.", file=sys.stderr)
         return 130
     finally:
         if not keep:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-class _EndedRun:
-    """A run and the state it ended in, which outlives the Airflow that ran it."""
-
-    def __init__(self, run: DagRun, state: str) -> None:
-        self.client = run.client
-        self.state_at_end = state
-
-
-def _rebalance(stack: ExitStack, folder: Path, approve: str) -> _EndedRun:
+def _rebalance(stack: ExitStack, folder: Path, approve: str) -> tuple[LocalAirflow, str]:
+    """The Airflow that ran the rebalance, and the state in which the run ended."""
     with step("starting ZooKeeper and 4 brokers in 3 racks (Kafka 3.9.2)"):
         cluster = stack.enter_context(LocalCluster(version="3.9.2", brokers=4, racks=3, folder=folder / "kafka"))
     airflow = LocalAirflow(
@@ -89,7 +82,7 @@ def _rebalance(stack: ExitStack, folder: Path, approve: str) -> _EndedRun:
         SCENARIOS["new_empty_brokers"](cluster, total_bytes=DATA_BYTES)
         starting.result()
     requester, approver = airflow.login(REQUESTER), airflow.login(APPROVER)
-    with step("waiting for the Dag to be read"):
+    with step("waiting until Airflow has read the Dag"):
         wait_for_dag(requester, "kafka_rebalance")
     run = trigger(
         requester,
@@ -100,25 +93,25 @@ def _rebalance(stack: ExitStack, folder: Path, approve: str) -> _EndedRun:
     print(f"  {airflow.url}{run.page}   user {REQUESTER}, password {REQUESTER}")
     with step("snapshot and plan (PySpark)") as tick:
         request = run.wait_for_request(each_poll=lambda: tick(_active(run)))
-    print("  " + request["subject"])
+    print(f"  {request['subject']}")
     _approve(run, run.seen_by(approver), request, approve, airflow.url)
     begun = time.monotonic()
     with step("moving replicas") as tick:
         state = run.wait_for_end(timeout=600, each_poll=lambda: tick(_progress(run) or _active(run)))
     _tell(run, state, time.monotonic() - begun)
-    return _EndedRun(run, state)
+    return airflow, state
 
 
 def _approve(run: DagRun, approver: DagRun, request: dict[str, Any], approve: str, url: str) -> None:
     options = request["options"]
     if approve == "ui":
-        print(f"\nWaits for your approval: {url}{run.page}/tasks/approve/required_actions")
-        print(f"  log in as {APPROVER}, password {APPROVER}; {REQUESTER} started the run and may not approve it")
+        print(f"\nThe run waits for your approval: {url}{run.page}/tasks/approve/required_actions")
+        print(f"  Log in as {APPROVER}, password {APPROVER}. {REQUESTER} started the run and may not approve it.")
         print(f"  options: {', '.join(options)}")
         run.wait(
             lambda: run.tasks().get("approve") != "awaiting_input",
             timeout=WAIT_FOR_A_PERSON_SECONDS,
-            what="the approval is answered",
+            what="somebody answers the approval",
         )
         return
     choice = recommended_option(options, _read(run.folder() / "proposals.json") or {})
@@ -128,7 +121,7 @@ def _approve(run: DagRun, approver: DagRun, request: dict[str, Any], approve: st
 
 
 def recommended_option(options: Sequence[str], proposals: Mapping[str, Any]) -> str:
-    """The request's option for the recommended candidate; Reject where none is recommended."""
+    """The request's option for the recommended candidate, or Reject if none is recommended."""
     best = proposals.get("recommended")
     return next((option for option in options if best and option.startswith(f"{best} · ")), REJECT)
 
@@ -138,15 +131,13 @@ def _tell(run: DagRun, state: str, seconds: float) -> None:
     decision = _read(folder / "decision.json") or {}
     choice = decision.get("choice")
     if choice in (None, REJECT):
-        print(
-            f"\nThe run ended as {state} without a move: the answer was {choice}. Nothing was written to the cluster."
-        )
+        print(f"\nThe run ended as {state}. The answer was {choice}. Nothing was written to the cluster.")
         return
     print("\nBrokers before and after")
     print(broker_table(folder, choice))
     print("\nWhat moved")
     print("\n".join(move_lines(folder, choice)))
-    print(f"\nApproval to verified end: {seconds:.0f} s; the run ended as {state}")
+    print(f"\nThe run ended as {state}, {seconds:.0f} s after the approval")
     verification = _read(folder / "verification.json")
     print("\nVerification")
     print("\n".join(check_lines(verification)) if verification else "  not verified")
@@ -157,7 +148,7 @@ def _tell(run: DagRun, state: str, seconds: float) -> None:
 
 
 def _active(run: DagRun) -> str:
-    """Which tasks are at work now."""
+    """The tasks that are at work now."""
     busy = [task for task, state in run.tasks().items() if state in ("running", "queued", "deferred", "up_for_retry")]
     return ", ".join(busy)
 
@@ -184,7 +175,7 @@ def _read(path: Path) -> dict[str, Any] | None:
 
 @contextmanager
 def step(text: str) -> Iterator[Callable[[str], None]]:
-    """Says what is done, what it is at when that changes, and how long it took."""
+    """Prints a step, what it is doing whenever that changes, and its time. Yields the function that is told what."""
     print(f"{text} …", flush=True)
     begun, last = time.monotonic(), ""
 
@@ -207,6 +198,6 @@ def _wait_for_interrupt() -> None:
 
 
 if __name__ == "__main__":
-    # As Ctrl-C: what was started is ended, and its folder goes.
+    # Like Ctrl-C: ends all that was started, and removes its folder.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     sys.exit(main())

@@ -1,8 +1,8 @@
-"""Ends every process of one local Airflow, also when the process that started it was killed.
+"""Ends every process of one local Airflow, also if the process that started it was killed.
 
-A guard is a process of its own, `python -m demo.guard MARK`. It reads process groups, one a line, and acts when its
-input ends, which it does however its parent ends. Airflow's daemons are found by their groups; what they start in
-sessions of their own (Spark drivers, for one) carries the mark in its environment. Nothing else is touched.
+A guard is a process of its own, `python -m demo.guard MARK`. It reads process groups, one on each line, until its input
+ends; the input ends however the parent ends. Then it ends Airflow's daemons, which it finds by these groups. It also
+ends what they start in other sessions, such as Spark drivers: these carry the mark in their environment.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 MARK_VARIABLE = "KAFKA_REBALANCE_LOCAL_MARK"
@@ -21,7 +21,7 @@ GRACE_SECONDS = 10.0
 
 
 class Guard:
-    """The guard's parent's side."""
+    """The guard, as its parent sees it."""
 
     def __init__(self, mark: str) -> None:
         environment = {key: value for key, value in os.environ.items() if key != MARK_VARIABLE}
@@ -33,20 +33,20 @@ class Guard:
         )
 
     def add_group(self, group: int) -> None:
-        """Puts one process group, which has to lead a session of its own, into the guard's care."""
+        """Adds a process group, which must lead a session of its own."""
         assert self._process.stdin is not None
         self._process.stdin.write(f"{group}\n".encode())
         self._process.stdin.flush()
 
     def end_all(self) -> None:
-        """Returns when everything in the guard's care has ended."""
+        """Returns when all these groups and all marked processes have ended."""
         assert self._process.stdin is not None
         self._process.stdin.close()
         self._process.wait(4 * GRACE_SECONDS)
 
 
 def end_all(groups: Collection[int], mark: str) -> None:
-    """SIGINT first, on which Airflow's daemons end in order; SIGKILL for what is left after a while."""
+    """Sends SIGINT, on which Airflow's daemons end in order, and later SIGKILL to the processes that are left."""
     for number in (signal.SIGINT, signal.SIGKILL):
         deadline = time.monotonic() + GRACE_SECONDS
         for group in groups:
@@ -60,26 +60,23 @@ def end_all(groups: Collection[int], mark: str) -> None:
 
 
 def _marked(mark: str) -> list[int]:
-    """Ids of the processes that carry the mark."""
+    """The ids of the processes that carry the mark."""
     wanted = f"{MARK_VARIABLE}={mark}".encode()
-    found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdecimal():
-            with contextlib.suppress(OSError):  # it ended meanwhile, or is not ours
-                if wanted in (folder / "environ").read_bytes().split(b"\0"):
-                    found.append(int(folder.name))
-    return found
+    return [process for process, environ in _read_processes("environ") if wanted in environ.split(b"\0")]
 
 
 def _is_alive(group: int) -> bool:
-    """Whether the group has a process that is not just waiting to be reaped."""
+    """Whether the group has a process that is not a zombie."""
+    stats = (stat.rpartition(b")")[2].split() for _, stat in _read_processes("stat"))
+    return any(int(fields[2]) == group and fields[0] not in b"ZX" for fields in stats)
+
+
+def _read_processes(file: str) -> Iterator[tuple[int, bytes]]:
+    """(id, content of that file in /proc) of each process that this user may read."""
     for folder in Path("/proc").iterdir():
         if folder.name.isdecimal():
-            with contextlib.suppress(OSError):
-                fields = (folder / "stat").read_text().rpartition(")")[2].split()
-                if int(fields[2]) == group and fields[0] not in "ZX":
-                    return True
-    return False
+            with contextlib.suppress(OSError):  # it has ended meanwhile, or belongs to another user
+                yield int(folder.name), (folder / file).read_bytes()
 
 
 if __name__ == "__main__":

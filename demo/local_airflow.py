@@ -1,4 +1,4 @@
-"""Airflow's four processes on this machine, for the demo, the end-to-end tests and a benchmark."""
+"""Runs Airflow's four processes on this machine, for the demo, the end-to-end tests and a benchmark."""
 
 from __future__ import annotations
 
@@ -21,12 +21,13 @@ from local_cluster.machine.java import SHORT_JOBS, java_home
 REPOSITORY = Path(__file__).resolve().parents[1]
 PROCESSES = ("api-server", "scheduler", "dag-processor", "triggerer")
 DATABASE_SECONDS = 60
-SUPERVISOR_INTERVAL_SECONDS = 1  # after which a task's supervisor looks whether its process has ended; Airflow's is 5
+SUPERVISOR_INTERVAL_SECONDS = 1  # a task's supervisor looks so often whether its process has ended; Airflow: every 5 s
 USERS = {"admin": "admin", "olive": "op", "uma": "user", "vera": "viewer"}  # name: role; passwords are the names
 
 
-# Two tasks every minute would take a part of two cores from what is shown; a policy of this Airflow pauses that Dag.
-# The scheduler forks a process for every task, and each would import these anew: half of what a short one computes.
+# A policy of this Airflow pauses the janitor, because two tasks every minute would slow the demo on two cores.
+# The scheduler forks a process for each task. It imports modules for all of them, because these imports are half of a
+# short task's work.
 LOCAL_SETTINGS = """\
 import sys
 
@@ -49,7 +50,7 @@ if "scheduler" in sys.argv:
 
 
 class LocalAirflow:
-    """SQLite, LocalExecutor, the Simple auth manager and free ports. Everything ends with it, however it ends."""
+    """Airflow with SQLite, LocalExecutor, the Simple auth manager and free ports. All its processes end with ours."""
 
     def __init__(
         self,
@@ -81,7 +82,7 @@ class LocalAirflow:
             "AIRFLOW__CORE__SIMPLE_AUTH_MANAGER_PASSWORDS_FILE": str(home / "passwords.json"),
             "AIRFLOW__CORE__EXECUTION_API_SERVER_URL": f"{self.url}/execution/",
             "AIRFLOW__DATABASE__LOAD_DEFAULT_CONNECTIONS": "False",
-            # Where many tasks begin at once a writer waits its turn for longer than SQLite's 5 seconds.
+            # When many tasks begin together, a writer waits for the database longer than SQLite's 5 seconds.
             "AIRFLOW__DATABASE__SQL_ALCHEMY_CONN": f"sqlite:///{home / 'airflow.db'}?timeout={DATABASE_SECONDS}",
             "AIRFLOW__API_AUTH__JWT_SECRET": secrets.token_hex(64),
             "AIRFLOW__API__SECRET_KEY": secrets.token_hex(32),
@@ -95,7 +96,7 @@ class LocalAirflow:
             "AIRFLOW__WORKERS__MIN_HEARTBEAT_INTERVAL": str(SUPERVISOR_INTERVAL_SECONDS),
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
             "AIRFLOW__SCHEDULER__TRIGGER_TIMEOUT_CHECK_INTERVAL": "5",
-            # No Dag changes here, and Airflow would read all of them again every 30 seconds.
+            # Dags do not change here. By default Airflow reads all of them again every 30 seconds.
             "AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL": "600",
             "AIRFLOW__KAFKA_REBALANCE__RUNS_URL": str(self.runs),
             "AIRFLOW__KAFKA_REBALANCE__POLICIES_FOLDER": str(home / "policies"),
@@ -113,13 +114,13 @@ class LocalAirflow:
         }
 
     def write_policy(self, connection_id: str, text: str) -> None:
-        """The policy file of one cluster, in this Airflow's own folder."""
+        """Writes one cluster's policy file into this Airflow's folder."""
         folder = self.home / "policies"
         folder.mkdir(parents=True, exist_ok=True)
         (folder / f"{connection_id}.yaml").write_text(text)
 
     def start(self, *, timeout: float = 180.0) -> Self:
-        """Migrates the database, starts the processes and waits until all of them report health."""
+        """Migrates the database, starts the processes and waits until all of them are healthy."""
         self.home.mkdir(parents=True, exist_ok=True)
         self.runs.mkdir(exist_ok=True)
         (self.home / "passwords.json").write_text(json.dumps({name: name for name in USERS}))
@@ -167,7 +168,7 @@ class LocalAirflow:
                 pass
             time.sleep(0.5)
         raise TimeoutError(
-            f"Airflow is not healthy after {timeout:.0f} s: waiting for {waiting}; logs are in {self.home}"
+            f"Airflow is not healthy after {timeout:.0f} s: {waiting} is missing. Logs are in {self.home}"
         )
 
     def login(self, user: str) -> httpx.Client:
@@ -186,7 +187,7 @@ class LocalAirflow:
         return client
 
     def stop(self) -> None:
-        """Ends everything that carries this Airflow's mark: processes, workers, Spark drivers."""
+        """Ends all of this Airflow's processes: daemons, workers, Spark drivers."""
         for client in self._clients:
             client.close()
         if self._guard is not None:
@@ -206,7 +207,7 @@ class LocalAirflow:
 
 
 def _free_ports(count: int) -> list[int]:
-    """Free ports, all held open together so that they differ."""
+    """Free ports, which are held open together so that they differ."""
     sockets = [socket.socket() for _ in range(count)]
     try:
         for held in sockets:

@@ -1,4 +1,4 @@
-"""One Dag run seen through Airflow's public API: start it, answer its approval, follow it to its end."""
+"""Starts one Dag run through Airflow's public API, answers its approval and follows it to its end."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ class DagRun:
         return _get(self.client, f"{self.path}/taskInstances/{task_id}/xcomEntries/{key}")["value"]
 
     def folder(self, task_id: str = "snapshot") -> Path:
-        """Where the run keeps its files (a local folder here), as its first task says."""
+        """The run's folder, as its first task says. Here it is a local folder."""
         return Path(self.xcom(task_id, "run_folder"))
 
     def log(self, task_id: str, try_number: int = 1) -> str:
-        """The texts of a task's log, a line each."""
+        """The messages of a task's log, one on each line."""
         content = _get(self.client, f"{self.path}/taskInstances/{task_id}/logs/{try_number}")["content"]
         return "\n".join(_log_line(entry) for entry in content)
 
     def failures(self) -> str:
-        """Each failed task with the end of its log, and what Airflow noted of the run; else every task's state."""
+        """Each failed task with the end of its log, and Airflow's events of the run. Without failures, all states."""
         tasks = self.tasks()
         failed = [task for task, state in tasks.items() if state == "failed"]
         if not failed:
@@ -73,7 +73,7 @@ class DagRun:
         return "\n".join(said)
 
     def request(self, task: str = "approve") -> dict[str, Any]:
-        """The approval request: options, subject, body, who may answer."""
+        """The approval request: options, subject, body, and who may answer."""
         return _get(self.client, f"{self.path}/taskInstances/{task}/-1/hitlDetails")
 
     def answer(
@@ -84,7 +84,7 @@ class DagRun:
         note: str | None = None,
         task: str = "approve",
     ) -> httpx.Response:
-        """Answers the request as this client's user; the reply may be a refusal. Some requests ask for no throttle."""
+        """Answers the request as this client's user. The reply may be a refusal. Some requests ask for no throttle."""
         throttle = {} if throttle_bytes_per_second is None else {"throttle_bytes_per_second": throttle_bytes_per_second}
         form = {**throttle, "note": note}
         return self.client.patch(
@@ -95,7 +95,7 @@ class DagRun:
     def wait(
         self, condition: Callable[[], Any], *, timeout: float, what: str, each_poll: Callable[[], object] | None = None
     ) -> Any:
-        """The condition's first true value. Raises TimeoutError, or RuntimeError where the run failed before it."""
+        """The condition's first true value. Raises TimeoutError after `timeout` seconds."""
         deadline = time.monotonic() + timeout
         while True:
             found = condition()
@@ -104,13 +104,13 @@ class DagRun:
             if each_poll is not None:
                 each_poll()
             if time.monotonic() > deadline:
-                raise TimeoutError(f"{what}: not after {timeout:.0f} s; tasks are {self.tasks()}")
+                raise TimeoutError(f"This has not come true within {timeout:.0f} s: {what}. Tasks: {self.tasks()}")
             time.sleep(POLL_SECONDS)
 
     def wait_for_request(
         self, *, timeout: float = 180, each_poll: Callable[[], object] | None = None, task: str = "approve"
     ) -> dict[str, Any]:
-        """The approval request, as soon as the run waits for an answer."""
+        """The approval request, as soon as the run waits for an answer. Raises RuntimeError if the run fails before."""
 
         def waiting() -> bool:
             tasks = self.tasks()
@@ -119,11 +119,11 @@ class DagRun:
             return tasks.get(task) == "awaiting_input"
 
         self.wait(waiting, timeout=timeout, what=f"{self.run_id} waits for approval", each_poll=each_poll)
-        # Airflow 3.3.2 fails a task that is answered before its scheduler has heard that the parked task's process has
-        # ended: "success" then meets a task that is queued again. The supervisor may see that end one interval late.
+        # Airflow 3.3.2 fails a task that somebody answers before the scheduler knows that the parked task's process has
+        # ended: its "success" then meets a task that is queued again. The supervisor may see that one interval late.
         parked = self._scheduler_heartbeat()
         settled = lambda: (self._scheduler_heartbeat() - parked).total_seconds() > HEARD_AFTER_SECONDS  # noqa: E731
-        self.wait(settled, timeout=60, what="the scheduler has heard that the approval is parked")
+        self.wait(settled, timeout=60, what="the scheduler knows that the approval is parked")
         return self.request(task)
 
     def _scheduler_heartbeat(self) -> datetime:
@@ -137,18 +137,18 @@ class DagRun:
 
 
 def wait_for_dag(client: httpx.Client, dag_id: str, *, timeout: float = 120) -> None:
-    """Returns when the Dag processor has brought the Dag in; unpauses it."""
+    """Waits until the Dag processor has read the Dag, and unpauses it."""
     deadline = time.monotonic() + timeout
     while client.get(f"/api/v2/dags/{dag_id}").status_code != httpx.codes.OK:
         if time.monotonic() > deadline:
             errors = client.get("/api/v2/importErrors").text
-            raise TimeoutError(f"Dag {dag_id} is not there after {timeout:.0f} s; import errors: {errors}")
+            raise TimeoutError(f"Airflow has not read Dag {dag_id} within {timeout:.0f} s. Import errors: {errors}")
         time.sleep(POLL_SECONDS)
     client.patch(f"/api/v2/dags/{dag_id}", json={"is_paused": False}).raise_for_status()
 
 
 def trigger(client: httpx.Client, dag_id: str, conf: Mapping[str, Any]) -> DagRun:
-    """Starts a run with these params. Raises with Airflow's own text where it refuses them."""
+    """Starts a run with these params. Raises RuntimeError with Airflow's text if it refuses them."""
     reply = client.post(f"/api/v2/dags/{dag_id}/dagRuns", json={"logical_date": None, "conf": dict(conf)})
     if reply.is_error:
         raise RuntimeError(f"Airflow did not start {dag_id}: {reply.status_code} {reply.text}")
@@ -156,7 +156,7 @@ def trigger(client: httpx.Client, dag_id: str, conf: Mapping[str, Any]) -> DagRu
 
 
 def _log_line(entry: str | dict[str, Any]) -> str:
-    """The event of one structured entry, with the error it carries."""
+    """The event of one structured entry, with its error."""
     if isinstance(entry, str):
         return entry
     errors = [f"{error['exc_type']}: {error['exc_value']}" for error in entry.get("error_detail") or []]

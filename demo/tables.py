@@ -1,4 +1,4 @@
-"""The demo's closing tables, out of the run's folder."""
+"""The tables that the demo prints at its end, from the run's folder."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def broker_table(folder: Path, candidate: str) -> str:
 
 
 def move_lines(folder: Path, candidate: str, most: int = 8) -> Iterator[str]:
-    """The largest moves with their reasons, and what is not listed."""
+    """The largest moves with their reasons, and the number of the others."""
     moves = [row for row in pq.read_table(folder / "moves").to_pylist() if row["candidate"] == candidate]
     moves.sort(key=lambda row: -row["bytes"])
     total = sum(row["bytes"] for row in moves)
@@ -43,7 +43,7 @@ def move_lines(folder: Path, candidate: str, most: int = 8) -> Iterator[str]:
 
 
 def check_lines(verification: Mapping[str, Any]) -> Iterator[str]:
-    """One line a kind of check; every one that failed in full."""
+    """A line for each kind of check, and one for each check that failed."""
     passed, total = Counter[str](), Counter[str]()
     for check in verification["checks"]:
         total[check["name"]] += 1
