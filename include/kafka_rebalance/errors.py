@@ -1,67 +1,61 @@
-"""Every error of this package, one tree.
+"""Every error of this package, in one tree.
 
 RebalanceError
-├── InputError                a person's input: nothing was read from or written to a cluster because of it
-│   ├── SettingsError         settings of a run, or params of a Dag
-│   ├── PolicyError           the cluster's policy file, or a request beyond what it allows
-│   ├── ConnectionSettingsError   the Airflow connection of the cluster
-│   └── ThrottleRateError     a rate outside the policy, or at which a copy could never end
-├── KafkaRuleError            a rule of Kafka itself; carries Kafka's own message
-├── ArtifactError             a file of the run's folder: missing, unreadable, of another version or digest
-│   ├── FormatVersionError    a file whose format has changed since this version
-│   └── RunFolderError        the run's folder itself: not writable, not shared, outside its root
-│       └── StorageError      storage did not do what was asked of it, perhaps for this moment only
-├── ReadError                 the cluster could not be read: never the same as "nothing is there"
-│   └── CorruptZnodeError     a znode whose content is not what Kafka writes
-├── ClusterNotReadyError      the cluster was read, and is in a condition in which we do not plan or write
+├── InputError                a person's input cannot be used; nothing on a cluster was read or written because of it
+│   ├── SettingsError         settings of a run or params of a Dag: unknown, of the wrong type, or out of range
+│   ├── PolicyError           the policy file of the cluster is missing or wrong, or a request goes beyond it
+│   ├── ConnectionSettingsError   the Airflow connection lacks something, or holds something that cannot be used
+│   └── ThrottleRateError     a rate is outside the policy's range, or so low that a copy would never end
+├── KafkaRuleError            a rule of Kafka itself is broken; the error carries Kafka's own message
+├── ArtifactError             a file of the run's folder is missing, unreadable, or of another version or digest
+│   ├── FormatVersionError    a file has a major format version that this code does not know
+│   └── RunFolderError        the run's folder cannot be written, is not shared, or lies outside its root
+│       └── StorageError      storage did not read, write or list a file; a retry may succeed
+├── ReadError                 the cluster could not be read, so nobody knows what is there
+│   └── CorruptZnodeError     a znode was read, but its content is not what Kafka writes
+├── ClusterNotReadyError      the cluster is in a condition in which we do not plan or write
 │   └── FrozenError           people have frozen the cluster
-├── PlanningError             no plan can satisfy what was asked, with the numbers that make it impossible
-├── ApprovalError             an answer that must not count: other digest, wrong person
-│   └── ApprovalExpiredError  a request that nobody has answered in time
+├── PlanningError             no plan can satisfy the request; the error gives the figures
+├── ApprovalError             an answer does not count: it has another digest, or comes from the wrong person
+│   └── ApprovalExpiredError  nobody answered a request in time
 ├── StaleProposalError        the cluster is no longer the one that was approved
-├── LockHeldError             another run holds this cluster
-├── WriteError                a write to ZooKeeper was refused or its outcome is unknown
-│   ├── LockLostError         another worker has taken over, so this one writes nothing more
-│   └── ConfigChangedError    somebody else has changed a config since the decision to change it
-├── NothingToDoError          there is nothing of what was asked for; nothing is wrong, and what follows is skipped
-├── ExecutionError            a reassignment that does not go on
-│   ├── RefusedError          the controller dropped what was requested, or somebody else changed it
-│   └── StoppedError          people, or the time they gave, want no further batch
-├── ThrottleError             a throttle that could not be set, read back or put back
-│   └── UnwatchedError        copies are in flight under a throttle, and nobody follows them
+├── LockHeldError             another run holds the lock of this cluster
+├── WriteError                ZooKeeper refused a write, or the outcome of a write is unknown
+│   ├── LockLostError         another worker has taken over; this one writes nothing more and undoes nothing
+│   └── ConfigChangedError    somebody else changed a config after we decided to change it
+├── NothingToDoError          there is nothing to do; this is no failure, and the following tasks are skipped
+├── ExecutionError            a reassignment does not go on
+│   ├── RefusedError          the controller dropped a request, or somebody changed it; asking again does not help
+│   └── StoppedError          people asked for no further batch, or their time is over
+├── ThrottleError             a throttle could not be set, read back or put back
+│   └── UnwatchedError        copies are in flight under a throttle of ours, and nobody follows them
 └── VerificationError         the end is not the approved one
-    └── NotInSyncError        it is, but for a replica that is not in sync at this moment
+    └── NotInSyncError        the approved replicas are in place, but one of them is not in sync at this moment
 
-Texts say what happened, to which object, what was or was not changed, and what to do.
+An error says what happened, to which object, what was or was not changed, and what to do.
 """
 
 
-class RebalanceError(Exception):
-    """Base of all errors of this package."""
+class RebalanceError(Exception): ...
 
 
-class InputError(RebalanceError):
-    """What a person gave cannot be used."""
+class InputError(RebalanceError): ...
 
 
-class SettingsError(InputError):
-    """Settings of a run are unknown, of the wrong type or out of range."""
+class SettingsError(InputError): ...
 
 
-class PolicyError(InputError):
-    """The policy is missing or wrong, or a request goes beyond it."""
+class PolicyError(InputError): ...
 
 
-class ConnectionSettingsError(InputError):
-    """The Airflow connection lacks something or holds something that cannot be used."""
+class ConnectionSettingsError(InputError): ...
 
 
-class ThrottleRateError(InputError):
-    """A throttle's rate is outside the policy's range, or too low for a copy ever to end."""
+class ThrottleRateError(InputError): ...
 
 
 class KafkaRuleError(RebalanceError):
-    """A rule of Kafka is broken; `kafka_message` is Kafka's own text, `str()` adds what to do."""
+    """`kafka_message` is Kafka's own text; `str()` adds what to do."""
 
     def __init__(self, kafka_message: str, remedy: str = "") -> None:
         stop = "" if kafka_message.endswith(".") else "."
@@ -69,97 +63,73 @@ class KafkaRuleError(RebalanceError):
         self.kafka_message = kafka_message
 
 
-class ArtifactError(RebalanceError):
-    """A file of the run's folder cannot be used."""
+class ArtifactError(RebalanceError): ...
 
 
-class FormatVersionError(ArtifactError):
-    """A file has a major version that this code does not know."""
+class FormatVersionError(ArtifactError): ...
 
 
-class RunFolderError(ArtifactError):
-    """The run's folder cannot be written, is not shared, or lies outside its root."""
+class RunFolderError(ArtifactError): ...
 
 
-class StorageError(RunFolderError):
-    """Storage did not read, write or list a file: what is there is unknown, and a retry may find it."""
+class StorageError(RunFolderError): ...
 
 
-class ReadError(RebalanceError):
-    """Something on the cluster could not be read. Whether it exists is unknown."""
+class ReadError(RebalanceError): ...
 
 
-class CorruptZnodeError(ReadError):
-    """A znode was read, but its content is not what Kafka writes there."""
+class CorruptZnodeError(ReadError): ...
 
 
-class ClusterNotReadyError(RebalanceError):
-    """The cluster is in a condition in which nothing is planned or written."""
+class ClusterNotReadyError(RebalanceError): ...
 
 
-class FrozenError(ClusterNotReadyError):
-    """The freeze switch is on for this cluster: nothing is written."""
+class FrozenError(ClusterNotReadyError): ...
 
 
-class PlanningError(RebalanceError):
-    """No plan can satisfy what was asked."""
+class PlanningError(RebalanceError): ...
 
 
-class ApprovalError(RebalanceError):
-    """An answer to an approval request that must not count."""
+class ApprovalError(RebalanceError): ...
 
 
-class ApprovalExpiredError(ApprovalError):
-    """Nobody has answered an approval request in time."""
+class ApprovalExpiredError(ApprovalError): ...
 
 
-class StaleProposalError(RebalanceError):
-    """The cluster is no longer the one that was approved."""
+class StaleProposalError(RebalanceError): ...
 
 
-class LockHeldError(RebalanceError):
-    """Another run holds this cluster's lock."""
+class LockHeldError(RebalanceError): ...
 
 
-class WriteError(RebalanceError):
-    """A write to ZooKeeper was refused, or its outcome is unknown."""
+class WriteError(RebalanceError): ...
 
 
-class LockLostError(WriteError):
-    """Another worker has taken over since this one began: it writes nothing more, and takes nothing back."""
+class LockLostError(WriteError): ...
 
 
-class ConfigChangedError(WriteError):
-    """Somebody else has changed a config since the decision to change it."""
+class ConfigChangedError(WriteError): ...
 
 
-class NothingToDoError(RebalanceError):
-    """There is nothing to do: the step ends, and what would follow it is skipped. It is no failure."""
+class NothingToDoError(RebalanceError): ...
 
 
-class ExecutionError(RebalanceError):
-    """A reassignment was refused by the controller or does not make progress."""
+class ExecutionError(RebalanceError): ...
 
 
-class RefusedError(ExecutionError):
-    """Partitions of a batch will not reach the approved replicas: asking again would not help."""
+class RefusedError(ExecutionError): ...
 
 
-class StoppedError(ExecutionError):
-    """No further batch was requested, as people asked."""
+class StoppedError(ExecutionError): ...
 
 
-class ThrottleError(RebalanceError):
-    """A throttle could not be set, confirmed or put back."""
+class ThrottleError(RebalanceError): ...
 
 
-class UnwatchedError(ThrottleError):
-    """Copies are in flight under a throttle of ours, and nobody follows them."""
+class UnwatchedError(ThrottleError): ...
 
 
-class VerificationError(RebalanceError):
-    """The cluster's end condition is not the approved one."""
+class VerificationError(RebalanceError): ...
 
 
-class NotInSyncError(VerificationError):
-    """The approved replicas are in place, and one of them is not in sync now, as while its broker is restarted."""
+class NotInSyncError(VerificationError): ...
