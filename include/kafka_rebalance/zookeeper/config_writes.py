@@ -20,14 +20,14 @@ from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.cluster_lock import Fence
 from kafka_rebalance.zookeeper.reader import read_assignments
 from kafka_rebalance.zookeeper.znode_writes import acl_like, add_checks, commit, repeat
-from kafka_rebalance.zookeeper.znodes import (
+from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.znodes.entity_configs import (
     decode_config,
-    decode_controller,
     encode_config,
     encode_config_change,
-    paths,
     throttle_problem,
 )
+from kafka_rebalance.zookeeper.znodes.registrations import decode_controller
 
 
 def merge_config(

@@ -15,12 +15,9 @@ from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.znode_writes import add_checks, commit, repeat
-from kafka_rebalance.zookeeper.znodes import (
-    decode_controller,
-    decode_controller_epoch,
-    decode_reassignment,
-    paths,
-)
+from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassignment
+from kafka_rebalance.zookeeper.znodes.registrations import decode_controller, decode_controller_epoch
 
 
 def plan_election(client: KazooClient) -> tuple[ElectionPlan, ClusterView] | None:

@@ -14,16 +14,11 @@ from kafka_rebalance.model.cluster_view import BatchView, BrokerRegistration, Cl
 from kafka_rebalance.model.partition import PartitionState, PartitionView, TopicAssignment, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, exists, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.settled_controller import read_controller
-from kafka_rebalance.zookeeper.znodes import (
-    decode_broker,
-    decode_cluster_id,
-    decode_config,
-    decode_election,
-    decode_partition_state,
-    decode_reassignment,
-    decode_topic,
-    paths,
-)
+from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.znodes.controller_requests import decode_election, decode_reassignment
+from kafka_rebalance.zookeeper.znodes.entity_configs import decode_config
+from kafka_rebalance.zookeeper.znodes.registrations import decode_broker, decode_cluster_id
+from kafka_rebalance.zookeeper.znodes.topic_assignment import decode_partition_state, decode_topic
 
 K = TypeVar("K")
 

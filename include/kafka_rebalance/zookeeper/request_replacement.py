@@ -26,11 +26,8 @@ from kafka_rebalance.model.replica_list import replica_list_problem
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.znode_writes import acl_like, commit, repeat
-from kafka_rebalance.zookeeper.znodes import (
-    decode_reassignment,
-    encode_reassignment,
-    paths,
-)
+from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassignment, encode_reassignment
 
 
 def ask_for_original_lists(

@@ -9,7 +9,8 @@ from kazoo.client import KazooClient
 from kafka_rebalance.errors import ClusterNotReadyError
 from kafka_rebalance.model.cluster_view import Controller, SettledController
 from kafka_rebalance.zookeeper.client import read_znodes, sync
-from kafka_rebalance.zookeeper.znodes import decode_controller, decode_controller_epoch, paths
+from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.znodes.registrations import decode_controller, decode_controller_epoch
 
 EPOCHS_OF_A_STORM = 3  # an ordinary failover between two reads adds one
 

@@ -31,16 +31,15 @@ from kafka_rebalance.zookeeper.cluster_lock import Fence
 from kafka_rebalance.zookeeper.config_writes import add_config
 from kafka_rebalance.zookeeper.writer import Outcome
 from kafka_rebalance.zookeeper.znode_writes import acl_like, add_checks, commit, repeat
-from kafka_rebalance.zookeeper.znodes import (
-    decode_config,
-    decode_controller,
+from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassignment
+from kafka_rebalance.zookeeper.znodes.entity_configs import decode_config, encode_config
+from kafka_rebalance.zookeeper.znodes.registrations import decode_controller
+from kafka_rebalance.zookeeper.znodes.topic_assignment import (
     decode_partition_state,
-    decode_reassignment,
     decode_topic,
     encode_added_partitions,
-    encode_config,
     encode_topic,
-    paths,
 )
 
 

@@ -29,12 +29,12 @@ from kafka_rebalance.zookeeper.client import LOST, exists, read_znodes, sync
 from kafka_rebalance.zookeeper.cluster_lock import Fence
 from kafka_rebalance.zookeeper.reader import read_batch_view
 from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS, acl_like, add_checks, commit, create_znode
-from kafka_rebalance.zookeeper.znodes import (
+from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.znodes.controller_requests import (
     decode_election,
     decode_reassignment,
     encode_election,
     encode_reassignment,
-    paths,
 )
 
 CHECK_BYTES = 17  # a check in a transaction, beside its path: type, flag, error, the path's length, version

@@ -25,7 +25,8 @@ from kafka_rebalance.zookeeper.reader import read_cluster_view
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.topic_writes import create_topic, delete_topic, read_unfinished
 from kafka_rebalance.zookeeper.writer import create_election
-from kafka_rebalance.zookeeper.znodes import decode_controller, paths
+from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.znodes.registrations import decode_controller
 from local_cluster import LocalCluster
 from support import waiting
 

@@ -18,7 +18,8 @@ from kafka_rebalance.model.connection import ZooKeeperConnection
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_batch_view
-from kafka_rebalance.zookeeper.znodes import encode_election, encode_reassignment, paths
+from kafka_rebalance.zookeeper.znodes import paths
+from kafka_rebalance.zookeeper.znodes.controller_requests import encode_election, encode_reassignment
 from local_cluster import LocalCluster
 from support.kafka.small_clusters import move
 from support.waiting import wait

@@ -24,7 +24,7 @@ from kafka_rebalance.steps.cancel.stop_run import stop_run
 from kafka_rebalance.steps.cancel.verify import verify
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.run_step import run_step
-from kafka_rebalance.zookeeper.znodes import encode_reassignment
+from kafka_rebalance.zookeeper.znodes.controller_requests import encode_reassignment
 from support.kafka.cancelled_moves import cancel_by_api, fail_over
 from support.runs.asked_run import AskedRun
 from support.runs.rebalance_run import CONNECTION

@@ -18,7 +18,7 @@ from kafka_rebalance.execution.move_stage import (
     traits_of,
 )
 from kafka_rebalance.model.partition import PartitionState, PartitionView
-from kafka_rebalance.zookeeper.znodes import decode_topic
+from kafka_rebalance.zookeeper.znodes.topic_assignment import decode_topic
 from support.kafka.controller_steps import steps
 from support.kafka.small_clusters import move, partition, view
 

@@ -12,7 +12,7 @@ from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.report.requests.controller_election import approval_body, approval_subject
 from kafka_rebalance.steps.cancel import elect_controller as election
 from kafka_rebalance.steps.run.stop_requests import read_control
-from kafka_rebalance.zookeeper.znodes import encode_reassignment
+from kafka_rebalance.zookeeper.znodes.controller_requests import encode_reassignment
 from support.runs.cancel_run import CancelRun, begin, cancellable_cluster, lost_request
 from support.runs.simulated_cluster import SimulatedCluster, SimulatedRun, approved_run, freeze
 from support.zookeeper.fake_zookeeper import REASSIGN, put_topic

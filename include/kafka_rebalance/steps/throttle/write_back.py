@@ -22,7 +22,7 @@ from kafka_rebalance.steps.throttle.entity_configs import read_configs
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.config_writes import merge_config
 from kafka_rebalance.zookeeper.reader import read_cluster_view
-from kafka_rebalance.zookeeper.znodes import throttle_problem
+from kafka_rebalance.zookeeper.znodes.entity_configs import throttle_problem
 
 log = logging.getLogger(__name__)
 
