@@ -17,10 +17,11 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, Generic, NoReturn, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from kafka_rebalance.documents.storage import Folder, read_bytes, write_whole
 from kafka_rebalance.errors import ArtifactError, FormatVersionError
+from kafka_rebalance.kafka.jackson import refuse_constant
 from kafka_rebalance.model.digests import digest_of
 
 FORMAT_VERSION = 1
@@ -161,7 +162,7 @@ def read_json(folder: Folder, name: str) -> dict[str, Any]:
     except FileNotFoundError as missing:
         raise ArtifactError(f"{name} is not in the run's folder {folder}. Run the task that writes it.") from missing
     try:
-        document = json.loads(text, parse_constant=_no_constant)
+        document = json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as bad:
         raise ArtifactError(f"{folder / name} is not JSON ({bad}). Clear the task that wrote it.") from bad
     if not isinstance(document, dict):
@@ -178,11 +179,6 @@ def read_json_if_there(folder: Folder, name: str) -> dict[str, Any] | None:
         if isinstance(unreadable.__cause__, FileNotFoundError):
             return None
         raise
-
-
-def _no_constant(name: str) -> NoReturn:
-    """NaN and Infinity are not JSON, though Python's parser takes them."""
-    raise ValueError(f"{name} is not JSON")
 
 
 def check_format_version(version: object, where: str) -> None:

@@ -125,7 +125,8 @@ def _double(text: str) -> OtherNumber:
     return OtherNumber(format_double(float(text)))
 
 
-def _refuse_constant(constant: str) -> NoReturn:
+def refuse_constant(constant: str) -> NoReturn:
+    """For `json`: Python's parser accepts NaN and Infinity, but neither JSON nor Jackson does."""
     raise ValueError(f"{constant} is not JSON")
 
 
@@ -133,4 +134,4 @@ def _wrong(kafka_message: str) -> KafkaRuleError:
     return KafkaRuleError(kafka_message, "Nothing was written. Correct the text.")
 
 
-_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_double, parse_constant=_refuse_constant)
+_DECODER = json.JSONDecoder(parse_int=_integer, parse_float=_double, parse_constant=refuse_constant)

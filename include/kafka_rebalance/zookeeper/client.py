@@ -1,4 +1,4 @@
-"""A connection to ZooKeeper, and reads through it that survive a lost connection."""
+"""The connection to ZooKeeper, and reads that survive a lost connection."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from kazoo.security import ACL
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import ZooKeeperConnection
 
-# The outcome of a request in flight is unknown after these; kazoo reconnects by itself meanwhile.
+# After these, the outcome of a request is unknown; kazoo reconnects by itself.
 LOST = (ConnectionLoss, SessionExpiredError, OperationTimeoutError, KazooTimeoutError)
-START_SECONDS = 30.0  # as Kafka's tools wait for a connection (TopicCommand, 30000 ms)
+START_SECONDS = 30.0  # Kafka's tools also wait so long for a connection (TopicCommand, 30000 ms)
 REPLY_SECONDS = 30.0
-WINDOW = 2_000  # requests in flight: enough to hide the round trips, few enough to stay below server throttling
+WINDOW = 2_000  # requests in flight: enough to hide the round trips, few enough not to be throttled by the server
 
 T = TypeVar("T")
 Znode = tuple[bytes | None, ZnodeStat]
@@ -38,8 +38,7 @@ Znode = tuple[bytes | None, ZnodeStat]
 @contextmanager
 def open_client(connection: ZooKeeperConnection) -> Iterator[KazooClient]:
     """A started client, closed at the end. Raises ReadError naming the hosts, never a secret."""
-    # kazoo logs requests at debug level, and each lost connection as a warning with a traceback; what matters of
-    # that comes back as our own errors.
+    # kazoo logs every request, and each lost connection with a traceback. Our own errors say what matters of that.
     quiet = logging.getLogger("kazoo")
     if quiet.level < logging.CRITICAL:
         quiet.setLevel(logging.CRITICAL)
@@ -52,7 +51,7 @@ def open_client(connection: ZooKeeperConnection) -> Iterator[KazooClient]:
             **connection.tls_options,
         )
     except (TypeError, ValueError, KazooException) as bad:
-        # The text of the cause is left out: it may quote an option's value.
+        # The cause's text stays out, because it may quote an option's value.
         raise ReadError(
             f"ZooKeeper {hosts}: the connection's options cannot be used ({type(bad).__name__}). "
             "Correct hosts, SASL and TLS options of the Airflow connection."
@@ -68,7 +67,7 @@ def _start(client: KazooClient, connection: ZooKeeperConnection) -> None:
     failure = None
     try:
         client.start(timeout=START_SECONDS)
-        # A wrong password or a missing client certificate does not raise at start(); the first read does.
+        # A wrong password or a missing client certificate raises at the first read, not at start().
         root = client.exists_async("/").get(timeout=START_SECONDS)
     except Exception as failed:  # kazoo lets socket, ssl and SASL errors through
         failure = type(failed).__name__
@@ -93,41 +92,40 @@ def _close(client: KazooClient) -> None:
 
 
 def _with_retry(call: Callable[[], T]) -> T:
-    """The call's result, repeated while the connection is lost. For reads and other calls that may be repeated."""
+    """The result of a call that may be repeated; it is repeated while the connection is lost."""
+
+    def once() -> T:
+        try:
+            return call()
+        except KazooTimeoutError as slow:
+            raise OperationTimeoutError(str(slow)) from slow
+
     try:
-        return KazooRetry(max_tries=5, max_delay=5.0, deadline=REPLY_SECONDS)(_lost_as_retry, call)
+        return KazooRetry(max_tries=5, max_delay=5.0, deadline=REPLY_SECONDS)(once)
     except RetryFailedError as failed:
         raise ConnectionLoss("no answer from ZooKeeper") from failed
 
 
-def _lost_as_retry(call: Callable[[], T]) -> T:
-    try:
-        return call()
-    except KazooTimeoutError as slow:
-        raise OperationTimeoutError(str(slow)) from slow
-
-
 def read_znodes(client: KazooClient, paths: Iterable[str]) -> dict[str, Znode | None]:
-    """Content and stat by path, None where the znode does not exist. Raises ReadError for everything else.
+    """Content and stat by path; None if the znode does not exist. Raises ReadError for everything else.
 
-    Pipelined: `WINDOW` requests are in flight at once instead of one round trip each.
+    Up to `WINDOW` requests are in flight at once.
     """
     return _pipelined(client, client.get_async, paths)
 
 
 def read_children(client: KazooClient, path: str) -> list[str]:
-    """The children's names, sorted; none where the parent does not exist. Raises ReadError."""
-    children = _pipelined(client, client.get_children_async, [path])[path]
-    return sorted(children or [])
+    """The children's names, sorted; none if the parent does not exist. Raises ReadError."""
+    return sorted(_pipelined(client, client.get_children_async, [path])[path] or [])
 
 
 def exists(client: KazooClient, path: str) -> bool:
-    """Whether the znode is there. Raises ReadError."""
+    """Whether the znode exists. Raises ReadError."""
     return _pipelined(client, client.exists_async, [path])[path] is not None
 
 
 def read_acl(client: KazooClient, path: str) -> list[ACL]:
-    """The znode's ACL; empty where it does not exist. Raises ReadError."""
+    """The znode's ACL; empty if the znode does not exist. Raises ReadError."""
     answer = _pipelined(client, client.get_acls_async, [path])[path]
     return list(answer[0]) if answer else []
 
@@ -142,7 +140,7 @@ def _pipelined(client: KazooClient, request: Callable[[str], Any], paths: Iterab
         except NoAuthError as refused:
             raise ReadError(
                 f"{_span(window)}: this client may not read it. "
-                "Use a user that Kafka's ACLs let read, or run zookeeper-security-migration."
+                "Use a user that the znodes' ACLs let read, or run zookeeper-security-migration."
             ) from refused
         except (KazooException, ConnectionClosedError) as failed:
             raise ReadError(
@@ -172,7 +170,7 @@ def _hosts(client: KazooClient) -> str:
 
 
 def sync(client: KazooClient) -> None:
-    """Makes the server we talk to as new as the leader, so that a decision rests on nothing stale."""
+    """Makes our server as new as ZooKeeper's leader, so that no decision rests on old data."""
     try:
         _with_retry(lambda: client.sync_async("/").get(timeout=REPLY_SECONDS))
     except (KazooException, ConnectionClosedError) as failed:

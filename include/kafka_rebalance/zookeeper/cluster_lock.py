@@ -1,20 +1,19 @@
-"""The lock of a cluster: one run at a time moves its partitions, whichever Airflow it belongs to.
+"""The lock of a cluster: one run at a time moves its partitions, whichever Airflow the run belongs to.
 
-A persistent znode, created exclusively: it outlives the worker, so that a run killed half-way still holds the
-cluster until its own resumption, its teardown or the janitor releases it.
+The lock is a persistent znode, created exclusively. It outlives the worker: a killed run holds the cluster until its
+own resumption, its teardown or the janitor releases it.
 
-Its parent's version is the fence. It grows whenever somebody takes the cluster, is about to make a request or makes it,
-changes a lease or begins to put a throttle back; and each of these writes, and every config of a throttle, is made in
-one transaction with a check of it.
-So whoever was frozen while another went on writes nothing when it wakes. The version of the lock's own znode would not
-do: a lock that was given back and taken again begins at 0, as the first one did.
+The version of the lock's parent is the fence. It rises whenever somebody takes the cluster, is about to make a request
+or makes it, changes a lease, or begins to put a throttle back. Each of these writes, and every config of a throttle, is
+one transaction with a check of the fence. So a worker that was frozen while another went on writes nothing when it
+wakes. The version of the lock itself would not do: a lock that was released and taken again begins at 0.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 
 from kazoo.client import KazooClient
@@ -25,21 +24,24 @@ from kazoo.security import ACL, OPEN_ACL_UNSAFE, READ_ACL_UNSAFE, make_acl
 from kafka_rebalance.errors import LockHeldError, LockLostError, ReadError, WriteError
 from kafka_rebalance.model.same_airflow import is_same_run
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
-from kafka_rebalance.zookeeper.znode_writes import acl_like, commit, create_znode, repeat, set_znode
+from kafka_rebalance.zookeeper.znode_writes import acl_like, commit, create_znode, repeat
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.json_fields import compact_json, parse_object, parse_text, parse_version
 
 
 @dataclass(frozen=True, slots=True)
 class Fence:
-    """What must be as it was when this was read, or nothing is written.
+    """What must still be as it was when this was read; otherwise nothing is written.
 
-    `versions`: {path: version}. `generation` is a text of sixteen digits, a hyphen and ten: each raise makes a later
-    one, also where somebody has deleted the parent, since zxids only grow. Empty where nobody ever held the cluster.
+    `versions`: {path: version}. `generation` is sixteen digits, a hyphen and ten digits. Each raise makes a later one,
+    even if somebody deletes the parent, because zxids only grow. It is empty if nobody ever held the cluster.
     """
 
     versions: Mapping[str, int] = field(default_factory=dict)
     generation: str = ""
+
+
+NO_FENCE = Fence()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,11 +55,11 @@ class LockOwner:
 
     @property
     def name(self) -> str:
-        """`dag/run of airflow`: how it is named to people, and how an operator names it to break its lock."""
+        """`dag/run of airflow`, as people read it, and as an operator names the run to break its lock."""
         return f"{self.run} of {self.owner}"
 
     def is_same_run(self, other: LockOwner) -> bool:
-        """By the Airflow's mark, whatever its address is now."""
+        """An Airflow is known by its mark, whatever its address is now."""
         return is_same_run(self.run, self.owner, other.run, other.owner)
 
 
@@ -71,31 +73,23 @@ def decode_lock(data: bytes | None) -> LockOwner:
 
 
 def encode_lock(owner: LockOwner) -> bytes:
-    """Raises WriteError where a field that names the owner is empty."""
+    """Raises WriteError if a field that names the owner is empty."""
     if not (owner.run and owner.digest and owner.owner):
         raise WriteError(f"{paths.RUN_LOCK} was not written: run, digest and owner must all be named, not {owner}.")
-    return compact_json(
-        {
-            "version": 1,
-            "run": owner.run,
-            "digest": owner.digest,
-            "owner": owner.owner,
-            "acquired_at": owner.acquired_at,
-        }
-    )
+    return compact_json({"version": 1, **asdict(owner)})
 
 
 def read(client: KazooClient) -> LockOwner | None:
-    """Who holds the cluster, None where nobody does. Raises ReadError, CorruptZnodeError."""
+    """Who holds the cluster; None if nobody does. Raises ReadError, CorruptZnodeError."""
     _, znode = _read_znodes(client)
     return None if znode is None else decode_lock(znode[0])
 
 
 def acquire(client: KazooClient, owner: LockOwner) -> Fence:
-    """Takes the lock, and returns the fence for what is written under it. By the run that holds it already it may be
-    taken again, also with a newer digest; what others do for that run is fenced off by it.
+    """Takes the lock, and returns the fence for what is written under it.
 
-    Raises LockHeldError naming the holder, WriteError where the outcome stays unknown.
+    The run that holds the lock may take it again, also with a newer digest. That fences off other workers of the run.
+    Raises LockHeldError naming the holder, WriteError if the outcome stays unknown.
     """
     data = encode_lock(owner)
 
@@ -107,24 +101,20 @@ def acquire(client: KazooClient, owner: LockOwner) -> Fence:
             transaction.create(paths.RUN_LOCK, data, acl=own_acl(client))
             held = 0
         else:
-            holder = decode_lock(znode[0])
-            if not holder.is_same_run(owner):
-                raise LockHeldError(_held_by(holder, "Nothing was written."))
-            held = int(znode[1].version)
+            holder, held = _held(znode, owner, "Nothing was written.")
             if holder.digest != owner.digest:
                 transaction.set_data(paths.RUN_LOCK, data, held)
                 held += 1
         commit(client, paths.RUN_LOCK, transaction)
-        return _fence(parent.czxid, int(parent.version) + 1, held)
+        return _fence(parent, held, raised=1)
 
     return repeat(paths.RUN_LOCK, attempt)
 
 
 def raise_held(client: KazooClient, owner: LockOwner) -> Fence:
-    """A new fence for writes that must not be made without the lock: who has begun to put this run's throttle back
-    before, and does not know of what comes now, goes no further.
+    """A new fence for writes that need the lock. It stops a worker that has begun to put this run's throttle back.
 
-    Raises LockHeldError unless this run holds the cluster, with the digest it was approved with, and WriteError.
+    Raises LockHeldError unless this run holds the cluster with the digest that was approved, and WriteError.
     """
 
     def attempt() -> Fence:
@@ -134,38 +124,33 @@ def raise_held(client: KazooClient, owner: LockOwner) -> Fence:
                 f"Run {owner.run} does not hold the cluster any more ({paths.RUN_LOCK} is gone). No further move was "
                 "requested. Clear hold_throttle with what follows it."
             )
-        holder = decode_lock(znode[0])
-        if not holder.is_same_run(owner) or holder.digest != owner.digest:
-            raise LockHeldError(_held_by(holder, "No further move was requested."))
-        held = int(znode[1].version)
+        consequence = "No further move was requested."
+        holder, held = _held(znode, owner, consequence)
+        if holder.digest != owner.digest:
+            raise _held_by(holder, consequence)
         transaction = client.transaction()
         transaction.set_data(paths.RUN_LOCK_PARENT, b"", parent.version)
         transaction.check(paths.RUN_LOCK, held)
         commit(client, paths.RUN_LOCK, transaction)
-        return _fence(parent.czxid, int(parent.version) + 1, held)
+        return _fence(parent, held, raised=1)
 
     return repeat(paths.RUN_LOCK, attempt)
 
 
 def read_own_fence(client: KazooClient, owner: LockOwner) -> Fence:
-    """The fence as it stands, for a run that may have given the lock back already. Raises LockHeldError where another
-    run holds the cluster.
+    """The fence as it stands, for a run that may have released the lock already.
+
+    Raises LockHeldError if another run holds the cluster.
     """
     parent, znode = _read_znodes(client)
-    if parent is None:
-        return Fence()
-    if znode is None:
-        return _fence(parent.czxid, int(parent.version))
-    holder = decode_lock(znode[0])
-    if not holder.is_same_run(owner):
-        raise LockHeldError(_held_by(holder, "No leader was elected."))
-    return _fence(parent.czxid, int(parent.version), int(znode[1].version))
+    if parent is None or znode is None:
+        return _fence(parent)
+    return _fence(parent, _held(znode, owner, "No leader was elected.")[1])
 
 
 def read_fence(client: KazooClient) -> Fence:
-    """The fence as it stands, for somebody who does not hold the lock; empty where nobody ever did."""
-    parent, _ = _read_znodes(client)
-    return Fence() if parent is None else _fence(parent.czxid, int(parent.version))
+    """The fence as it stands, for somebody who does not hold the lock; empty if nobody ever did."""
+    return _fence(_read_znodes(client)[0])
 
 
 def read_time_of_fence(client: KazooClient) -> datetime:
@@ -177,35 +162,34 @@ def read_time_of_fence(client: KazooClient) -> datetime:
 
 
 def raise_fence(client: KazooClient) -> Fence:
-    """A new fence: what anybody has begun before is not written any more. Raises WriteError."""
+    """A new fence: nobody can finish a write that was begun before. Raises WriteError."""
 
     def attempt() -> Fence:
         parent, _ = _read_or_create(client)
-        set_znode(client, paths.RUN_LOCK_PARENT, b"", parent.version)
-        return _fence(parent.czxid, int(parent.version) + 1)
+        transaction = client.transaction()
+        transaction.set_data(paths.RUN_LOCK_PARENT, b"", parent.version)
+        commit(client, paths.RUN_LOCK_PARENT, transaction)
+        return _fence(parent, raised=1)
 
     return repeat(paths.RUN_LOCK_PARENT, attempt)
 
 
 def release(client: KazooClient, owner: LockOwner, *, fence: Fence | None = None) -> bool:
-    """Gives the lock back; False where nobody held it. Raises LockHeldError where another run does, and LockLostError
-    where the run has taken it again since `fence` was read.
+    """Releases the lock; False if nobody held it.
+
+    Raises LockHeldError if another run holds it, and LockLostError if this run took it again since `fence` was read.
     """
 
     def attempt() -> bool:
         parent, znode = _read_znodes(client)
         if znode is None or parent is None:
             return False
-        holder = decode_lock(znode[0])
-        if not holder.is_same_run(owner):
-            raise LockHeldError(_held_by(holder, f"It was not released for run {owner.run}."))
+        holder, held = _held(znode, owner, f"It was not released for run {owner.run}.")
         if fence is not None and fence.versions.get(paths.RUN_LOCK_PARENT) != parent.version:
-            raise LockLostError(
-                f"{paths.RUN_LOCK} was not given back: somebody has gone on with run {holder.name} meanwhile."
-            )
+            raise LockLostError(f"{paths.RUN_LOCK} was not released: somebody has gone on with run {holder.name}.")
         transaction = client.transaction()
         transaction.check(paths.RUN_LOCK_PARENT, parent.version)
-        transaction.delete(paths.RUN_LOCK, znode[1].version)
+        transaction.delete(paths.RUN_LOCK, held)
         commit(client, paths.RUN_LOCK, transaction)
         return True
 
@@ -213,7 +197,7 @@ def release(client: KazooClient, owner: LockOwner, *, fence: Fence | None = None
 
 
 def _read_znodes(client: KazooClient) -> tuple[ZnodeStat | None, Znode | None]:
-    """(the parent's stat, the lock). The parent first: a lock that is taken between the two fails its check."""
+    """(the parent's stat, the lock). The parent comes first: a lock that is taken between the two fails its check."""
     sync(client)
     found = read_znodes(client, [paths.RUN_LOCK_PARENT, paths.RUN_LOCK])
     parent = found[paths.RUN_LOCK_PARENT]
@@ -226,27 +210,38 @@ def _read_or_create(client: KazooClient) -> tuple[ZnodeStat, Znode | None]:
         with suppress(NodeExistsError):
             create_znode(client, paths.RUN_LOCK_PARENT, b"", own_acl(client))
         parent, znode = _read_znodes(client)
-    if parent is None:  # somebody deletes it: the next attempt makes it again
+    if parent is None:  # somebody has deleted it again: the next attempt creates it
         raise NoNodeError(paths.RUN_LOCK_PARENT)
     return parent, znode
 
 
-def _fence(czxid: int, version: int, held: int | None = None) -> Fence:
+def _fence(parent: ZnodeStat | None, held: int | None = None, *, raised: int = 0) -> Fence:
+    if parent is None:
+        return NO_FENCE
+    version = int(parent.version) + raised
     versions = {paths.RUN_LOCK_PARENT: version, **({} if held is None else {paths.RUN_LOCK: held})}
-    return Fence(versions, f"{czxid:016x}-{version:010d}")
+    return Fence(versions, f"{parent.czxid:016x}-{version:010d}")
 
 
-def _held_by(holder: LockOwner, consequence: str) -> str:
+def _held(znode: Znode, owner: LockOwner, consequence: str) -> tuple[LockOwner, int]:
+    """(the lock's content, its version). Raises LockHeldError if it is another run's."""
+    holder = decode_lock(znode[0])
+    if not holder.is_same_run(owner):
+        raise _held_by(holder, consequence)
+    return holder, int(znode[1].version)
+
+
+def _held_by(holder: LockOwner, consequence: str) -> LockHeldError:
     since = f" since {holder.acquired_at}" if holder.acquired_at else ""
-    return (
+    return LockHeldError(
         f"The cluster is held by run {holder.name}{since} ({paths.RUN_LOCK}). {consequence} "
-        "Wait until that run has ended; if it is gone, the Dag kafka_throttle_janitor releases what it held, and where "
-        f"it cannot know, an operator does with its param break_lock '{holder.name}'."
+        "Wait until that run has ended. If it is gone, the Dag kafka_throttle_janitor releases what it held. If that "
+        f"Dag cannot know whether the run is gone, start it with the param break_lock '{holder.name}'."
     )
 
 
 def own_acl(client: KazooClient) -> list[ACL]:
-    """Of the znodes that are this program's own."""
+    """The ACL for the znodes that are this program's own."""
     # As Kafka does with zookeeper.set.acl: all for the authenticated creator, reading for everybody.
     if acl_like(client, paths.DELETE_TOPICS) == list(OPEN_ACL_UNSAFE):
         return list(OPEN_ACL_UNSAFE)

@@ -1,6 +1,6 @@
-"""The deletion of `/controller`, for another controller to read a request anew that the present one has lost sight of.
+"""Deletes `/controller`, so that another controller reads a request that the present one ignores.
 
-Nothing else is written. The deletion is conditional on the cluster, the request and the controller that were shown.
+Nothing else is written. The deletion happens only if cluster, request and controller are still those that were shown.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from kafka_rebalance.errors import WriteError
 from kafka_rebalance.execution.cancel.cancel_fates import check_consent
 from kafka_rebalance.execution.stuck_request import ElectionPlan, EntryState, entry_states
 from kafka_rebalance.model.cluster_view import ClusterView
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import Znode, read_znodes, sync
 from kafka_rebalance.zookeeper.reader import read_cluster_view
@@ -21,60 +22,55 @@ from kafka_rebalance.zookeeper.znodes.registrations import decode_controller, de
 
 
 def plan_election(client: KazooClient) -> tuple[ElectionPlan, ClusterView] | None:
-    """The election of another controller over what is requested now, and the cluster; None where nothing is requested.
+    """The plan to elect another controller for the present request, and the cluster; None if nothing is requested.
 
-    Raises WriteError where there is no controller, or one of a KRaft quorum.
+    Raises WriteError if there is no controller, or if it is a KRaft controller.
     """
     holder = cluster_lock.read(client)
     sync(client)
-    found = read_znodes(client, _ELECTION)  # before the view, as above
+    found = read_znodes(client, _ELECTION)  # before the view: a later change shows in the request's version
     request = found[paths.REASSIGN_PARTITIONS]
     if request is None:
         return None
-    broker, epoch = _controller(found)
+    controller, broker, epoch = _controller(found)
     view = _view_of(client, request)
-    states = entry_states(view)
-    asked = view.reassignments or {}
-    controller = found[paths.CONTROLLER]
-    assert controller is not None  # `_controller` has raised
     plan = ElectionPlan(
         view.cluster_id,
         broker,
         epoch,
         controller[1].czxid,
         request[1].czxid,
-        {tp: (replicas, states[tp]) for tp, replicas in asked.items()},
+        _requested(view),
         "" if holder is None else holder.name,
     )
     return plan, view
 
 
 def delete_controller(client: KazooClient, plan: ElectionPlan, consent: str) -> bool:
-    """Deletes `/controller`, so that the brokers elect another one; False where the plan's controller is not there any
-    more: then nothing is deleted.
+    """Deletes `/controller`, so that the brokers elect another one; False if the plan's controller is gone already.
 
-    Raises ApprovalError without the plan's consent, and WriteError, with nothing deleted, where cluster, request or the
-    state of a requested partition are not those of the plan, a partition is moving, or another run holds the cluster.
+    Raises ApprovalError without the plan's consent. Raises WriteError, and deletes nothing, if cluster, request or the
+    state of a requested partition differ from the plan, if a partition is moving, or if another run holds the cluster.
     """
     check_consent(plan, consent)
 
     def attempt() -> bool:
-        # First: whoever takes the cluster after this has raised the fence, and nothing is deleted.
+        # Read first: if somebody takes the cluster after this, the fence has risen and nothing is deleted.
         fence = cluster_lock.read_fence(client)
         holder = cluster_lock.read(client)
         found = read_znodes(client, _ELECTION)
-        controller = found[paths.CONTROLLER]
-        if controller is None or controller[1].czxid != plan.controller_czxid:
+        now = found[paths.CONTROLLER]
+        if now is None or now[1].czxid != plan.controller_czxid:
             return False
-        broker, epoch = _controller(found)
+        controller, broker, epoch = _controller(found)
         if (broker, epoch) != (plan.broker, plan.epoch):
             return False
         if holder is not None and holder.name != plan.holder:
             raise _not_elected(f"the cluster is now held by run {holder.name}")
         request, epoch_znode = found[paths.REASSIGN_PARTITIONS], found[paths.CONTROLLER_EPOCH]
-        assert epoch_znode is not None  # `_controller` has raised
+        assert epoch_znode is not None  # otherwise `_controller` has raised
         if request is None or request[1].czxid != plan.request_czxid:
-            raise _not_elected(f"{paths.REASSIGN_PARTITIONS} is gone, or another one than was shown")
+            raise _not_elected(f"{paths.REASSIGN_PARTITIONS} is gone, or is not the one that was shown")
         _check_as_shown(plan, _view_of(client, request))
         transaction = client.transaction()
         add_checks(transaction, fence.versions)
@@ -94,26 +90,30 @@ def _view_of(client: KazooClient, request: Znode) -> ClusterView:
     return read_cluster_view(client, {tp.topic for tp in decode_reassignment(request[0])})
 
 
-def _controller(found: dict[str, Znode | None]) -> tuple[int, int]:
-    """(broker, epoch)"""
+def _requested(view: ClusterView) -> dict[TopicPartition, tuple[tuple[int, ...], EntryState]]:
+    states = entry_states(view)
+    return {tp: (replicas, states[tp]) for tp, replicas in (view.reassignments or {}).items()}
+
+
+def _controller(found: dict[str, Znode | None]) -> tuple[Znode, int, int]:
+    """(znode, broker, epoch)"""
     controller, epoch = found[paths.CONTROLLER], found[paths.CONTROLLER_EPOCH]
     if controller is None or epoch is None:
-        raise _not_elected("there is none now, so the brokers are electing one")
+        raise _not_elected("there is no controller now, so the brokers are electing one")
     decoded = decode_controller(controller[0], decode_controller_epoch(epoch[0]))
     if decoded.kraft_epoch >= 0:
         raise _not_elected(f"a KRaft controller owns the cluster (epoch {decoded.kraft_epoch})")
-    return decoded.broker, decoded.epoch
+    return controller, decoded.broker, decoded.epoch
 
 
 def _check_as_shown(plan: ElectionPlan, view: ClusterView) -> None:
     if view.cluster_id != plan.cluster_id:
-        raise _not_elected(f"this is cluster {view.cluster_id}, approved was the election on {plan.cluster_id}")
-    states = entry_states(view)
-    now = {tp: (replicas, states[tp]) for tp, replicas in (view.reassignments or {}).items()}
+        raise _not_elected(f"this is cluster {view.cluster_id}, but the approval is for cluster {plan.cluster_id}")
+    now = _requested(view)
     if now != dict(plan.requested):
         changed = sorted(tp for tp in now.keys() | plan.requested.keys() if now.get(tp) != plan.requested.get(tp))
         raise _not_elected(f"{changed[0]} is no longer as it was shown")
-    if moving := sorted(tp for tp, state in states.items() if state is EntryState.MOVING):
+    if moving := sorted(tp for tp, (_, state) in now.items() if state is EntryState.MOVING):
         raise _not_elected(f"{moving[0]} is moving")
 
 

@@ -1,11 +1,10 @@
-"""The throttle's lease as the cluster itself has it, beside the lock: `/kafka_rebalance/lease`.
+"""The throttle's lease in the cluster's own ZooKeeper, beside the lock: `/kafka_rebalance/lease`.
 
-What puts a throttle back must not be lost with a folder. So the lease is recorded in the ZooKeeper that holds the
-throttle, before the first config is changed and under the same fence. Of two records the one of the later generation
-stays.
+A run needs the lease to put the throttle back, so the lease must not be lost with a folder. It is recorded before the
+first config changes, under the same fence. Of two records, the one with the later generation stays.
 
-The record is compressed: the lists of a plan of 100,000 partitions are some megabytes. What does not fit into the znode
-is in parts beside it, `/kafka_rebalance/lease-<generation>-<number>`, which are written before it.
+The record is compressed, because the lists of a plan of 100,000 partitions take some megabytes. Parts that do not fit
+into the znode are beside it, in `/kafka_rebalance/lease-<generation>-<number>`, and are written before it.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS, add_checks, commit,
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.json_fields import compact_json, parse_object, parse_text, parse_version
 
-PART_BYTES = 512 * 1024  # below jute.maxbuffer (1 MiB) also as base64 in the znode's JSON
+PART_BYTES = 512 * 1024  # as base64 in the znode's JSON, this still fits into jute.maxbuffer (1 MiB)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +47,7 @@ class _Head:
 
 
 def read(client: KazooClient) -> LeaseRecord | None:
-    """The cluster's record; None where there is none. Raises ReadError, and CorruptZnodeError for a damaged one."""
+    """The cluster's record; None if there is none. Raises ReadError, and CorruptZnodeError for a damaged one."""
     for _ in range(ATTEMPTS):
         sync(client)
         znode = read_znodes(client, [paths.LEASE])[paths.LEASE]
@@ -60,15 +59,14 @@ def read(client: KazooClient) -> LeaseRecord | None:
         found = [part[0] or b"" for name in names if (part := parts[name]) is not None]
         if len(found) == head.parts:
             return LeaseRecord(head.generation, _join(head, found))
-        # A later record was written between the two reads, and took the parts of this one away.
-    raise CorruptZnodeError(f"{paths.LEASE}: parts of the lease are gone. Nothing was changed.")
+        # A later record was written between the two reads, and its writer removed these parts.
+    raise _damaged("parts of the lease are gone")
 
 
-def write(client: KazooClient, record: LeaseRecord, *, run: str, fence: Fence | None) -> None:
-    """Makes it the cluster's record unless there is a later one. `run`: for people who look at the znode.
+def write(client: KazooClient, record: LeaseRecord, *, run: str, fence: Fence) -> None:
+    """Makes this the cluster's record unless there is a later one. `run` is for people who look at the znode.
 
-    `fence`: nothing is written once somebody has taken the cluster, requested moves, changed the lease or begun to put
-    the throttle back; LockLostError then. A damaged record is replaced. Raises WriteError.
+    Raises LockLostError, and writes nothing, if the `fence` has risen. Replaces a damaged record. Raises WriteError.
     """
     packed = zlib.compress(record.text, 9)
     first, *more = [packed[at : at + PART_BYTES] for at in range(0, len(packed), PART_BYTES)]
@@ -82,12 +80,12 @@ def write(client: KazooClient, record: LeaseRecord, *, run: str, fence: Fence | 
             "lease": base64.b64encode(first).decode(),
         }
     )
-    checks = fence.versions if fence else {}
+    checks = fence.versions
 
     def attempt() -> None:
         sync(client)
         found = read_znodes(client, [paths.LEASE, *checks])
-        if any((stat := found[path]) is None or stat[1].version != version for path, version in checks.items()):
+        if any((now := found[path]) is None or now[1].version != version for path, version in checks.items()):
             raise LockLostError(
                 "The throttle's lease was not recorded: another worker has taken the cluster, requested moves or put "
                 "throttles back since this one began. No config was changed. Clear this task if the run is to go on."
@@ -125,26 +123,27 @@ def _write_parts(client: KazooClient, generation: str, parts: Sequence[bytes], c
     for number, part in enumerate(parts, 1):
         path = paths.lease_part_path(generation, number)
         transaction = client.transaction()
-        for checked, version in checks.items():
-            transaction.check(checked, version)
+        add_checks(transaction, checks)
         transaction.create(path, part, acl=own_acl(client))
-        with suppress(NodeExistsError):  # by our own attempt, whose answer was lost: a generation is written once
+        with suppress(
+            NodeExistsError
+        ):  # our own attempt made it, and its answer was lost: a generation is written once
             commit(client, path, transaction)
 
 
 def _remove_parts_before(client: KazooClient, generation: str | None) -> None:
-    """What of earlier records is left, also of those whose writer was killed; None: of all."""
+    """Removes the parts of earlier records, also if their writer was killed. None: removes the parts of all records."""
     for name in read_children(client, paths.RUN_LOCK_PARENT):
         path = f"{paths.RUN_LOCK_PARENT}/{name}"
         if path.startswith(paths.LEASE_PART_PREFIX) and (
             generation is None or path < paths.lease_part_path(generation, 0)
         ):
-            with suppress(NoNodeError, BadVersionError):  # somebody else removes it
+            with suppress(NoNodeError, BadVersionError):  # somebody else is removing it
                 delete_znode(client, path, 0)
 
 
 def _generation(znode: Znode) -> str:
-    """Earlier than every other where the record is damaged."""
+    """The record's generation. A damaged record counts as earlier than every other."""
     try:
         return _decode(znode[0]).generation
     except CorruptZnodeError:
@@ -157,19 +156,23 @@ def _decode(data: bytes | None) -> _Head:
     texts = {name: parse_text(paths.LEASE, name, fields.get(name)) for name in ("generation", "digest", "lease")}
     parts = fields.get("parts")
     if type(parts) is not int or not 0 <= parts < 1000:
-        raise CorruptZnodeError(f"{paths.LEASE}: parts is {parts!r}, not a number of parts. Nothing was changed.")
+        raise _damaged(f"parts is {parts!r}, not a number of parts")
     try:
         first = base64.b64decode(texts["lease"], validate=True)
     except (ValueError, binascii.Error) as bad:
-        raise CorruptZnodeError(f"{paths.LEASE}: the lease is not base64 ({bad}). Nothing was changed.") from bad
+        raise _damaged(f"the lease is not base64 ({bad})") from bad
     return _Head(texts["generation"], parts, texts["digest"], first)
 
 
 def _join(head: _Head, parts: Sequence[bytes]) -> bytes:
     packed = b"".join((head.first, *parts))
     if hashlib.sha256(packed).hexdigest() != head.digest:
-        raise CorruptZnodeError(f"{paths.LEASE}: the lease does not have its digest. Nothing was changed.")
+        raise _damaged("the lease does not match its digest")
     try:
         return zlib.decompress(packed)
     except zlib.error as bad:
-        raise CorruptZnodeError(f"{paths.LEASE}: the lease cannot be unpacked ({bad}). Nothing was changed.") from bad
+        raise _damaged(f"the lease cannot be unpacked ({bad})") from bad
+
+
+def _damaged(wrong: str) -> CorruptZnodeError:
+    return CorruptZnodeError(f"{paths.LEASE}: {wrong}. Nothing was changed.")

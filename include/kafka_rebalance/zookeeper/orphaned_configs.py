@@ -1,4 +1,4 @@
-"""Configs of topics that do not exist: what a creation that broke off leaves behind (AdminUtils writes them first)."""
+"""Configs of topics that do not exist. A creation that broke off leaves them behind (AdminUtils writes them first)."""
 
 from __future__ import annotations
 
@@ -16,20 +16,18 @@ def read_orphaned_configs(client: KazooClient) -> dict[str, int]:
     """{topic: zxid of the config's last change} of every config without its topic. Raises ReadError."""
     sync(client)
     configured = read_children(client, TOPIC_CONFIGS)
-    # After the configs: a topic is made after its config, and its config goes before the topic is gone.
+    # The topics are read last: Kafka creates a topic after its config, and deletes it after its config.
     lone = sorted(set(configured) - set(read_children(client, paths.TOPICS)))
-    znodes = read_znodes(client, [paths.config_path(f"topics/{topic}") for topic in lone])
-    return {
-        topic: znode[1].mzxid for topic in lone if (znode := znodes[paths.config_path(f"topics/{topic}")]) is not None
-    }
+    znodes = read_znodes(client, [f"{TOPIC_CONFIGS}/{topic}" for topic in lone])
+    return {topic: znode[1].mzxid for topic in lone if (znode := znodes[f"{TOPIC_CONFIGS}/{topic}"]) is not None}
 
 
 def delete_orphaned_config(client: KazooClient, topic: str, changed: int) -> bool:
-    """Deletes the config that was last changed at this zxid; False where it is gone already.
+    """Deletes the config that was last changed at this zxid; False if it is gone already.
 
-    Raises WriteError where the topic exists or the config was changed since: somebody is creating it.
+    Raises WriteError if the topic exists or its config has changed since: somebody is creating it.
     """
-    path = paths.config_path(f"topics/{topic}")
+    path = f"{TOPIC_CONFIGS}/{topic}"
 
     def attempt() -> bool:
         sync(client)

@@ -1,4 +1,4 @@
-"""Reads the cluster from ZooKeeper: one view of it, and dynamic configs."""
+"""Reads the cluster and its dynamic configs from ZooKeeper."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from kafka_rebalance.errors import ReadError
 from kafka_rebalance.kafka.java_text import INT_MAX
 from kafka_rebalance.model.cluster_view import BatchView, BrokerRegistration, ClusterView
 from kafka_rebalance.model.partition import PartitionState, PartitionView, TopicAssignment, TopicPartition
-from kafka_rebalance.zookeeper.client import Znode, exists, read_children, read_znodes, sync
+from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
 from kafka_rebalance.zookeeper.settled_controller import read_controller
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.controller_requests import decode_election, decode_reassignment
@@ -31,19 +31,18 @@ def read_cluster_view(
     *,
     known: Mapping[TopicPartition, PartitionState | None] | None = None,
 ) -> ClusterView:
-    """The cluster as ZooKeeper has it now, all topics or those named; a topic that does not exist is absent.
+    """The cluster as ZooKeeper has it now, with all topics or those named; a topic that does not exist is absent.
 
-    The states of partitions in `known` are taken from there and not read. Raises ReadError where something cannot be
-    read, CorruptZnodeError where it is not what Kafka writes.
+    The states of partitions in `known` come from there and are not read. Raises ReadError, CorruptZnodeError.
     """
     sync(client)
-    # Before the topics: where it is gone, topics and states read afterwards are those after the reassignment.
+    # Read before the topics: if the request is gone, the topics and states show the end of the reassignment.
     elected = read_controller(client)
     requested = read_znodes(client, [paths.REASSIGN_PARTITIONS, paths.PREFERRED_ELECTION, paths.CLUSTER_ID])
     cluster_id = requested[paths.CLUSTER_ID]
     if cluster_id is None:
         raise ReadError(
-            f"{paths.CLUSTER_ID} does not exist: no ZooKeeper-mode Kafka below {client.chroot or '/'}. "
+            f"{paths.CLUSTER_ID} does not exist: there is no ZooKeeper-mode Kafka below {client.chroot or '/'}. "
             "Nothing was written. Correct the chroot in the Airflow connection."
         )
     reassignment, election = requested[paths.REASSIGN_PARTITIONS], requested[paths.PREFERRED_ELECTION]
@@ -66,10 +65,10 @@ def read_cluster_view(
 def _gone_since(
     client: KazooClient, request: Znode | None
 ) -> tuple[frozenset[TopicPartition], frozenset[TopicPartition]]:
-    """(what it asks of partitions that are gone, those of them whose topic was made again since)"""
-    asked = decode_reassignment(request[0]) if request is not None else {}
-    if request is None or not asked:
+    """(requested partitions that are gone, those of them whose topic was created again since)"""
+    if request is None:
         return frozenset(), frozenset()
+    asked = decode_reassignment(request[0])
     topics = _read_topics(client, {tp.topic for tp in asked})
     gone, again = set(), set()
     for tp in asked:
@@ -85,9 +84,9 @@ def _gone_since(
 
 
 def read_batch_view(client: KazooClient, partitions: Collection[TopicPartition]) -> BatchView:
-    """These partitions as ZooKeeper has them now; one that does not exist is absent. For following a batch.
+    """These partitions as ZooKeeper has them now, for following a batch; one that does not exist is absent.
 
-    Reads each of their topics and states once, and seven things more. Raises ReadError, CorruptZnodeError.
+    Reads each of their topics and states once, and seven znodes more. Raises ReadError, CorruptZnodeError.
     """
     sync(client)
     # Before the topics, as in `read_cluster_view`.
@@ -104,11 +103,6 @@ def read_batch_view(client: KazooClient, partitions: Collection[TopicPartition])
     )
 
 
-def is_reassignment_requested(client: KazooClient) -> bool:
-    """Whether the controller still has a request; one small read. Raises ReadError."""
-    return exists(client, paths.REASSIGN_PARTITIONS)
-
-
 def _read_broker_ids(client: KazooClient) -> list[int]:
     names = read_children(client, paths.BROKER_IDS)
     wrong = [name for name in names if not (name.isascii() and name.isdigit() and int(name[:11]) <= INT_MAX)]
@@ -120,9 +114,11 @@ def _read_broker_ids(client: KazooClient) -> list[int]:
 def _read_brokers(client: KazooClient) -> dict[int, BrokerRegistration]:
     ids = _read_broker_ids(client)
     znodes = read_znodes(client, map(paths.broker_path, ids))
-    # A broker that left between listing and reading is no longer registered: the znode is ephemeral.
-    found = {broker: znode for broker in ids if (znode := znodes[paths.broker_path(broker)]) is not None}
-    return {broker: decode_broker(broker, data, stat.czxid) for broker, (data, stat) in found.items()}
+    return {
+        broker: decode_broker(broker, znode[0], znode[1].czxid)
+        for broker in ids
+        if (znode := znodes[paths.broker_path(broker)]) is not None  # the broker may have left since it was listed
+    }
 
 
 def _read_partitions(
@@ -131,46 +127,40 @@ def _read_partitions(
     only: Collection[TopicPartition] | None = None,
     known: Mapping[TopicPartition, PartitionState | None] = MappingProxyType({}),
 ) -> dict[TopicPartition, PartitionView]:
-    """All partitions of the topics, or those of them that are in `only`; states as in `known`, where they are."""
+    """All partitions of the topics, or only those in `only`. States in `known` are not read."""
     found = _read_topics(client, topics)
-    listed = [
-        topic_partition
-        for topic, (assignment, _) in found.items()
-        for partition in assignment.partitions
-        if (topic_partition := TopicPartition(topic, partition)) and (only is None or topic_partition in only)
-    ]
+    listed = [TopicPartition(topic, one) for topic, (assignment, _) in found.items() for one in assignment.partitions]
+    listed = [tp for tp in listed if only is None or tp in only]
     states = {**known, **_read_states(client, [tp for tp in listed if tp not in known])}
-    # A missing state is either a partition the controller has not initialised or one of a topic deleted meanwhile.
-    doubtful = {topic_partition.topic for topic_partition in listed if states[topic_partition] is None}
+    # If a state is missing, the controller has not initialised the partition, or the topic was deleted meanwhile.
+    doubtful = {tp.topic for tp in listed if states[tp] is None}
     remaining = read_znodes(client, map(paths.topic_path, sorted(doubtful)))
     deleted = {
         topic
         for topic in doubtful
         if (now := remaining[paths.topic_path(topic)]) is None or now[1].czxid != found[topic][1][1].czxid
     }
-    return {
-        topic_partition: _view(topic_partition, *found[topic_partition.topic], states[topic_partition])
-        for topic_partition in listed
-        if topic_partition.topic not in deleted
-    }
+    return {tp: _view(tp, *found[tp.topic], states[tp]) for tp in listed if tp.topic not in deleted}
 
 
 def _read_topics(client: KazooClient, topics: Iterable[str]) -> dict[str, tuple[TopicAssignment, Znode]]:
     names = sorted(set(topics))
     znodes = read_znodes(client, map(paths.topic_path, names))
-    found = {topic: znode for topic in names if (znode := znodes[paths.topic_path(topic)]) is not None}
-    return {topic: (decode_topic(znode[0], topic), znode) for topic, znode in found.items()}
+    return {
+        topic: (decode_topic(znode[0], topic), znode)
+        for topic in names
+        if (znode := znodes[paths.topic_path(topic)]) is not None
+    }
 
 
 def _read_states(
     client: KazooClient, partitions: Collection[TopicPartition]
 ) -> dict[TopicPartition, PartitionState | None]:
     znodes = read_znodes(client, map(paths.state_path, partitions))
-    states: dict[TopicPartition, PartitionState | None] = {}
-    for topic_partition in partitions:
-        znode = znodes[paths.state_path(topic_partition)]
-        states[topic_partition] = None if znode is None else decode_partition_state(znode[0], topic_partition)
-    return states
+    return {
+        tp: None if (znode := znodes[paths.state_path(tp)]) is None else decode_partition_state(znode[0], tp)
+        for tp in partitions
+    }
 
 
 def _view(
@@ -190,17 +180,17 @@ def _view(
 
 
 def read_assignments(client: KazooClient, topics: Collection[str]) -> dict[str, TopicAssignment]:
-    """The assignments alone, without partition states. Topics that do not exist are absent."""
+    """The assignments without partition states. Topics that do not exist are absent."""
     return {topic: assignment for topic, (assignment, _) in _read_topics(client, topics).items()}
 
 
 def read_topic_configs(client: KazooClient, topics: Iterable[str]) -> dict[str, dict[str, str]]:
-    """The configs set on each topic, without defaults. Raises ReadError."""
+    """The configs that are set on each topic, without defaults. Raises ReadError."""
     return _read_configs(client, {topic: f"topics/{topic}" for topic in topics})
 
 
 def read_broker_configs(client: KazooClient, brokers: Iterable[int]) -> dict[int, dict[str, str]]:
-    """The configs set dynamically on each broker, and as broker -1 those for all brokers. Raises ReadError."""
+    """The dynamic configs of each broker, and as broker -1 those of all brokers. Raises ReadError."""
     entities = {broker: f"brokers/{broker}" for broker in brokers}
     return _read_configs(client, {**entities, DEFAULT_BROKER: f"brokers/{paths.DEFAULT_ENTITY}"})
 
@@ -208,8 +198,7 @@ def read_broker_configs(client: KazooClient, brokers: Iterable[int]) -> dict[int
 def _read_configs(client: KazooClient, entities: Mapping[K, str]) -> dict[K, dict[str, str]]:
     sync(client)
     znodes = read_znodes(client, map(paths.config_path, entities.values()))
-    configs: dict[K, dict[str, str]] = {}
-    for key, entity in entities.items():
-        znode = znodes[paths.config_path(entity)]
-        configs[key] = {} if znode is None else decode_config(znode[0], entity)
-    return configs
+    return {
+        key: {} if (znode := znodes[paths.config_path(entity)]) is None else decode_config(znode[0], entity)
+        for key, entity in entities.items()
+    }

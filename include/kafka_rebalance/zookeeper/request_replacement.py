@@ -1,8 +1,8 @@
-"""The one place that deletes `/admin/reassign_partitions`, and `/controller` with it, to cancel below 2.4.
+"""Deletes `/admin/reassign_partitions` and `/controller` to cancel below 2.4; no other code deletes the request.
 
-Both deletions and the request for the original lists are one ZooKeeper transaction, conditional on everything that was
-looked at before: request, controller epoch, and each partition's list and in-sync replicas. So there is no moment at
-which the request is gone and the controller is not, nor one in which another request could slip in between.
+Both deletions and the request for the original lists are one ZooKeeper transaction. It succeeds only if everything is
+as it was read: the request, the controller's epoch, and each partition's list and in-sync replicas. So the request is
+never gone while the controller is still there, and no other request can come in between.
 """
 
 from __future__ import annotations
@@ -33,23 +33,22 @@ from kafka_rebalance.zookeeper.znodes.controller_requests import decode_reassign
 def ask_for_original_lists(
     client: KazooClient, plan: CancelPlan, consent: str, asked: Collection[int] | None = None
 ) -> tuple[Move, ...]:
-    """Takes the plan's moves in flight back, and returns them; none where nothing is in flight. `asked`: see
-    `plan_cancel`.
+    """Takes back the plan's moves in flight, and returns them. `asked`: see `plan_cancel`.
 
     Deletes `/admin/reassign_partitions`, creates it with the original lists, and deletes `/controller`. Raises
-    ApprovalError without the plan's consent, and WriteError, with nothing written, where the plan is one for 2.4+, the
-    request names anything that is not the plan's, or a partition must not be taken back as it is now.
+    ApprovalError without the plan's consent. Raises WriteError, and writes nothing, if the plan is for 2.4 or later, if
+    the request names anything that is not the plan's, or if a partition cannot go back from its present state.
     """
     if plan.way is not CancelWay.ZNODE:
         raise WriteError(
-            f"{paths.REASSIGN_PARTITIONS} is only replaced below 2.4; from 2.4 on Kafka's API cancels. Nothing was "
-            "written."
+            f"{paths.REASSIGN_PARTITIONS} was not replaced: that cancels only below Kafka 2.4. From 2.4 on, Kafka's "
+            "API cancels. Nothing was written."
         )
     check_consent(plan, consent)
     topics = {move.topic_partition.topic for move in plan.moves}
 
     def attempt() -> tuple[Move, ...]:
-        # Before the view: a znode that changes between the two reads has another version, and nothing is written.
+        # Read before the view: if a znode changes between the two reads, its version differs and nothing is written.
         found = _read(client, plan.moves)
         view = read_cluster_view(client, topics)
         _check_cluster(plan, view)
@@ -59,9 +58,9 @@ def ask_for_original_lists(
             raise _refused(f"{step.move.topic_partition} {step.note}")
         if not back:
             return ()
-        # A request for some of the partitions would leave the interim lists of the others for good.
+        # A request for only some of the partitions would leave the others on their interim lists for good.
         for step in has_fate(steps, Fate.ENDING, Fate.RETURNING):
-            raise _refused(f"{step.move.topic_partition} {step.note or 'is on its way back already'}")
+            raise _refused(f"{step.move.topic_partition} {step.note or 'is going back already'}")
         data = encode_reassignment({move.topic_partition: move.before for move in back})
         for move in back:
             problem = replica_list_problem(move.before, view.brokers)
@@ -75,7 +74,6 @@ def ask_for_original_lists(
 
 
 def _read(client: KazooClient, moves: Sequence[Move]) -> dict[str, Znode | None]:
-    """What the transaction depends on."""
     sync(client)
     partitions = [move.topic_partition for move in moves]
     topics = dict.fromkeys(paths.topic_path(tp.topic) for tp in partitions)
@@ -85,21 +83,19 @@ def _read(client: KazooClient, moves: Sequence[Move]) -> dict[str, Znode | None]
 
 def _check_cluster(plan: CancelPlan, view: ClusterView) -> None:
     if view.cluster_id != plan.cluster_id:
-        raise _refused(f"this is cluster {view.cluster_id}, the plan is of {plan.cluster_id}")
+        raise _refused(f"this is cluster {view.cluster_id}, but the plan is for cluster {plan.cluster_id}")
     marked = [tp for tp, partition in view.partitions.items() if partition.in_motion]
     if marked:
-        raise _refused(f"{min(marked)} shows that the controller is of 2.4 or later")
+        raise _refused(f"{min(marked)} shows that the controller runs Kafka 2.4 or later")
 
 
 def _check_request(znode: Znode | None, back: Sequence[Move]) -> None:
-    if znode is None:  # somebody deleted it: the controller goes on from memory, which its successor does not have
+    if znode is None:  # somebody deleted it: the controller goes on from its memory, but its successor cannot
         return
     ours = {move.topic_partition: move.after for move in back}
     for topic_partition, replicas in sorted(decode_reassignment(znode[0]).items()):
         if ours.get(topic_partition) != replicas:
-            raise _refused(
-                f"it also asks for {topic_partition} on {list(replicas)}, which is not in flight for this run"
-            )
+            raise _refused(f"it also asks for {topic_partition} on {list(replicas)}, which is no move of this run")
 
 
 def _replace(client: KazooClient, found: dict[str, Znode | None], back: Sequence[Move], data: bytes) -> None:
@@ -108,7 +104,7 @@ def _replace(client: KazooClient, found: dict[str, Znode | None], back: Sequence
         raise _refused(f"there is no controller ({paths.CONTROLLER} is absent), so one is being elected")
     request = found[paths.REASSIGN_PARTITIONS]
     transaction = client.transaction()
-    # The epoch is set at each election: its version says that the controller is the one that was there.
+    # Each election sets the epoch. So its version shows that the controller is still the same.
     transaction.check(paths.CONTROLLER_EPOCH, epoch[1].version)
     topics = dict.fromkeys(paths.topic_path(move.topic_partition.topic) for move in back)
     for path in (*topics, *(paths.state_path(move.topic_partition) for move in back)):

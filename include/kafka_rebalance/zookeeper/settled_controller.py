@@ -1,4 +1,4 @@
-"""Whether a cluster has a controller that can be relied on: one that lives, and that two reads in a row agree on."""
+"""Whether a cluster has a settled controller: the broker is alive, and two reads in a row find the same controller."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from kafka_rebalance.zookeeper.client import read_znodes, sync
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.registrations import decode_controller, decode_controller_epoch
 
-EPOCHS_OF_A_STORM = 3  # an ordinary failover between two reads adds one
+EPOCHS_OF_A_STORM = 3  # an ordinary failover between the two reads adds one
 
 
 def check_controller_stable(client: KazooClient, pause: Callable[[], None]) -> SettledController:
     """The live controller, read twice with `pause` between. Raises ClusterNotReadyError, ReadError.
 
-    A znode that no controller can take over with makes every broker resign in turn: tens of epochs a second, while
-    nothing that is requested happens. A KRaft controller owns the cluster during a migration (3.4+).
+    If one znode stops every new controller, all brokers resign in turn, tens of times a second, and serve no request.
+    During a migration (3.4+), a KRaft controller owns the cluster.
     """
     before = _read_live_controller(client)
     pause()
@@ -28,8 +28,8 @@ def check_controller_stable(client: KazooClient, pause: Callable[[], None]) -> S
     if grown > EPOCHS_OF_A_STORM:
         raise ClusterNotReadyError(
             f"The controller epoch grew from {before.epoch} to {after.epoch} between two reads: brokers resign as "
-            "controller one after the other. Nothing was written. Look for the exception in the controllers' logs; "
-            "usually one znode holds what Kafka cannot read."
+            "controller one after the other. Nothing was written. Look for the exception in the controllers' logs. "
+            "Usually, Kafka cannot read one znode."
         )
     return SettledController(after, (before.epoch, after.epoch))
 
@@ -49,7 +49,7 @@ def _read_live_controller(client: KazooClient) -> Controller:
             "ZooKeeper. Nothing was written. Reassign through the Kafka API instead."
         )
     registration = read_znodes(client, [paths.broker_path(controller.broker)])[paths.broker_path(controller.broker)]
-    # Both znodes are ephemeral: of one session, or the broker that was elected is not the one that is registered.
+    # Both znodes are ephemeral. If their sessions differ, another process has registered as this broker.
     if registration is None or registration[1].ephemeralOwner != session:
         raise ClusterNotReadyError(
             f"{paths.CONTROLLER} names broker {controller.broker}, which is not registered in its session. "

@@ -1,12 +1,12 @@
-"""The writes of topics: creation, more partitions, configs, deletion. What belongs together is one transaction.
+"""Writes topics: creation, more partitions, configs, deletion. Writes that belong together are one transaction.
 
-Kafka's own tool writes a new topic's config and assignment one after the other (AdminZkClient): a crash leaves a
-config without topic, two creators can mix theirs. Here both happen or neither, and so do a change of configs and the
-notification of it.
+Kafka's own tool writes a new topic's config and assignment one after the other (AdminZkClient). So a crash leaves a
+config without a topic, and two creators can mix theirs. Here both happen or neither. The same holds for a change of
+configs and its notification.
 
-Every function may be called again after it failed, and finds out what its earlier attempt did. A change that is not
-the one that was approved is refused with StaleProposalError, a broken rule of Kafka with KafkaRuleError, and what
-would harm the cluster, or whose outcome stays unknown, with WriteError.
+Every function may be called again after it failed, and finds out what its earlier attempt did. All raise
+StaleProposalError if the topic is not the approved one, KafkaRuleError if Kafka would refuse the change, and WriteError
+if it would harm the cluster or its outcome stays unknown.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from kafka_rebalance.kafka.topics import (
 )
 from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync
-from kafka_rebalance.zookeeper.cluster_lock import Fence
+from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence
 from kafka_rebalance.zookeeper.config_writes import add_config
 from kafka_rebalance.zookeeper.writer import Outcome
 from kafka_rebalance.zookeeper.znode_writes import acl_like, add_checks, commit, repeat
@@ -45,15 +45,13 @@ from kafka_rebalance.zookeeper.znodes.topic_assignment import (
 
 @dataclass(frozen=True, slots=True)
 class Created:
-    """How a topic came to be there."""
-
     outcome: Outcome
-    orphaned_config: Mapping[str, str] | None = None  # replaced: a tool's crash had left it without a topic
+    orphaned_config: Mapping[str, str] | None = None  # a tool's crash had left it without a topic; it was replaced
 
 
 @dataclass(frozen=True, slots=True)
 class Deletion:
-    """How far a deletion is. It is finished when assignment, config and marker of the topic are all gone."""
+    """How far a deletion is. It ends when assignment, config and marker of the topic are all gone."""
 
     marked: bool
     topic_left: bool
@@ -62,14 +60,18 @@ class Deletion:
 
 @dataclass(frozen=True, slots=True)
 class _Now:
-    """The znodes of one topic, and what is requested of the controller with it."""
+    """The znodes of one topic, and whether the controller is to delete or to reassign it."""
 
     topic: str
     znode: Znode | None
     assignment: TopicAssignment | None
-    config: Znode | None
+    config_znode: Znode | None
     is_marked: bool
     is_reassigned: bool
+
+    @property
+    def config(self) -> dict[str, str]:
+        return {} if self.config_znode is None else decode_config(self.config_znode[0], f"topics/{self.topic}")
 
 
 def create_topic(
@@ -83,37 +85,37 @@ def create_topic(
 ) -> Created:
     """Creates a topic with exactly this assignment and these configs, both in one step.
 
-    `assignment`: broker ids by partition, the preferred leader first. `version`: Kafka's, decides what it accepts as
-    config and what it writes. `registered`: the brokers that are registered now. A topic that is there already with
-    the same assignment and configs is an earlier attempt of ours. A config that is there without its topic is
-    replaced, and told. Success says that the topic was requested; `read_unfinished` tells when its partitions are led.
+    `assignment`: broker ids by partition, the preferred leader first. `version`: Kafka's version, which decides which
+    configs are valid and what is written. `registered`: the brokers that are registered now.
 
-    Raises KafkaRuleError for what Kafka refuses, a topic of that name included; WriteError.
+    If the topic exists with the same assignment and configs, an earlier attempt of ours created it. A config without a
+    topic is replaced and returned. Success means that the topic was requested. `read_unfinished` tells when its
+    partitions are led. Raises KafkaRuleError also if a topic of that name exists.
     """
     others = [name for name in read_children(client, paths.TOPICS) if name != topic]
     check_new_topic(topic, assignment, configs, existing=others, version=version)
     check_assigned_brokers(assignment, registered)
     data, config_data = encode_topic(topic, assignment, version=version), encode_config(configs)
     wanted = {partition: tuple(replicas) for partition, replicas in assignment.items()}
-    orphan: Mapping[str, str] | None = None  # kept for an attempt that finds what the one before it has made
+    orphan: Mapping[str, str] | None = None  # kept for an attempt that finds the topic of the attempt before it
 
     def attempt() -> Created:
         nonlocal orphan
         now = _read(client, topic)
         if now.is_marked:
-            raise WriteError(_text(topic, "a topic of that name is being deleted", "Wait until its deletion has ended"))
+            raise _refused(topic, "a topic of that name is being deleted", "Wait until its deletion has ended")
         if now.assignment is not None:
-            if now.assignment.partitions == wanted and _config_of(now) == configs and now.config is not None:
+            if now.assignment.partitions == wanted and now.config == configs and now.config_znode is not None:
                 return Created(Outcome.ALREADY_THERE, orphan)
             raise KafkaRuleError(f"Topic '{topic}' already exists.", "Nothing was written. Take another name.")
         transaction = client.transaction()
         path = paths.config_path(f"topics/{topic}")
-        if now.config is None:
+        if now.config_znode is None:
             transaction.create(path, config_data, acl=acl_like(client, path.rpartition("/")[0]))
         else:
-            transaction.set_data(path, config_data, version=now.config[1].version)
+            transaction.set_data(path, config_data, version=now.config_znode[1].version)
         transaction.create(paths.topic_path(topic), data, acl=acl_like(client, paths.TOPICS))
-        orphan = None if now.config is None else _config_of(now)
+        orphan = None if now.config_znode is None else now.config
         commit(client, paths.topic_path(topic), transaction)
         return Created(Outcome.CREATED, orphan)
 
@@ -127,17 +129,14 @@ def write_more_partitions(
     *,
     expected: TopicIdentity,
     registered: Collection[int],
-    fence: Fence | None = None,
+    fence: Fence = NO_FENCE,
 ) -> None:
     """Adds exactly these partitions to the topic that `expected` identifies; every other field of it stays.
 
-    Writes the version of the znode that was read, so that it never undoes a change of the controller's. Where the
-    same partitions are there already, an earlier attempt was ours. `read_unfinished` tells when they are led, and
-    whether a controller that moved the topic at that moment has dropped them. `fence`: nothing is written once somebody
-    else has taken the cluster since, who may be about to move the topic.
-
-    Raises StaleProposalError where the topic is not the one, or not in the version, that `expected` says;
-    KafkaRuleError for what Kafka refuses; WriteError where it is being reassigned or deleted, or the list does not fit.
+    It replaces only the version of the znode that it read, so it never undoes a change by the controller. If the same
+    partitions exist, an earlier attempt of ours added them. Nothing is written if the `fence` has risen: whoever has
+    taken the cluster may be about to move the topic. `read_unfinished` tells when the partitions are led, and whether a
+    controller that was moving the topic has dropped them.
     """
     wanted = {partition: tuple(replicas) for partition, replicas in added.items()}
 
@@ -150,15 +149,14 @@ def write_more_partitions(
         _check_not_reassigned(now)
         if expected.znode_version not in (None, znode[1].version):
             raise StaleProposalError(
-                f"topic {topic}: its znode is at version {znode[1].version}, the snapshot read "
-                f"{expected.znode_version}: partitions were added or lists rewritten. Nothing was written. "
-                "Start a new Dag run."
+                f"topic {topic}: its znode has version {znode[1].version}, but had {expected.znode_version} in the "
+                "snapshot: partitions were added or lists rewritten. Nothing was written. Start a new Dag run."
             )
         check_more_partitions(topic, assignment.partitions, len(assignment.partitions) + len(wanted))
         check_added_replicas(topic, assignment.partitions, wanted, registered)
         data = encode_added_partitions(topic, znode[0], wanted)
         transaction = client.transaction()
-        add_checks(transaction, fence.versions if fence is not None else {})
+        add_checks(transaction, fence.versions)
         transaction.set_data(paths.topic_path(topic), data, znode[1].version)
         commit(client, paths.topic_path(topic), transaction)
 
@@ -173,14 +171,12 @@ def set_topic_configs(
     version: str,
     expected: TopicIdentity,
 ) -> None:
-    """Sets configs of a topic, keeps all others, and tells the brokers, in one step. None removes a key.
+    """Sets configs of the topic that `expected` identifies, and tells the brokers. None removes a key; others stay.
 
-    `version`: Kafka's, decides what it accepts; like its tool (AdminZkClient.changeTopicConfig) it looks at all configs
-    that the topic will have, so that what others left there may have to be removed first. Repeating it does no harm;
-    brokers are told even where nothing changes, which is the cure where another tool did not tell them.
-
-    Raises StaleProposalError where the topic is not the one that `expected` identifies, KafkaRuleError for what Kafka
-    refuses, WriteError.
+    `version`: Kafka's version, which decides which configs are valid. Like Kafka's tool
+    (AdminZkClient.changeTopicConfig) it checks all configs that the topic will have. So an invalid config that is there
+    already must be removed first. It may be repeated. Brokers are told even if nothing changes, in case another tool
+    did not tell them.
     """
     if not changes:
         raise WriteError(f"config of topic {topic}: no change is named. Nothing was written.")
@@ -191,24 +187,21 @@ def set_topic_configs(
         now = _read(client, topic)
         znode, _ = _check_identity(now, expected)
         _check_not_deleted(now)
-        config = _config_of(now)
-        merged = {key: value for key, value in {**config, **changes}.items() if value is not None}
-        check_topic_configs(merged, version=version, existing=config)
+        merged = {key: value for key, value in {**now.config, **changes}.items() if value is not None}
+        check_topic_configs(merged, version=version, existing=now.config)
         transaction = client.transaction()
-        # Kafka would give the config of a topic that goes away meanwhile to the next one of that name.
+        # If the topic were deleted meanwhile, Kafka would give this config to the next topic of that name.
         transaction.check(paths.topic_path(topic), znode[1].version)
-        add_config(client, transaction, entity, now.config, merged)
+        add_config(client, transaction, entity, now.config_znode, merged)
         commit(client, path, transaction)
 
     repeat(path, attempt)
 
 
-def delete_topic(client: KazooClient, topic: str, *, expected: TopicIdentity, fence: Fence | None = None) -> Outcome:
+def delete_topic(client: KazooClient, topic: str, *, expected: TopicIdentity, fence: Fence = NO_FENCE) -> Outcome:
     """Asks the controller to delete the topic that `expected` identifies. `read_deletion` tells when it is gone.
-    `fence` as in `add_partitions`.
 
-    ALREADY_THERE: it was marked, or is gone, by an earlier attempt. Raises KafkaRuleError for an internal topic,
-    StaleProposalError where the topic is another one, WriteError where it is being reassigned.
+    Nothing is written if the `fence` has risen. ALREADY_THERE: an earlier attempt has marked the topic, or it is gone.
     """
     check_deletable(topic)
     marker = paths.deletion_path(topic)
@@ -217,13 +210,12 @@ def delete_topic(client: KazooClient, topic: str, *, expected: TopicIdentity, fe
         now = _read(client, topic)
         if now.znode is None:
             return Outcome.ALREADY_THERE
-        znode, _ = _check_identity(now, expected)
+        _check_identity(now, expected)
         if now.is_marked:
             return Outcome.ALREADY_THERE
         _check_not_reassigned(now)
         transaction = client.transaction()
-        add_checks(transaction, fence.versions if fence is not None else {})
-        transaction.check(paths.topic_path(topic), znode[1].version)
+        add_checks(transaction, {**fence.versions, paths.topic_path(topic): now.znode[1].version})
         transaction.create(marker, b"", acl=acl_like(client, paths.DELETE_TOPICS))
         commit(client, marker, transaction)
         return Outcome.CREATED
@@ -232,23 +224,23 @@ def delete_topic(client: KazooClient, topic: str, *, expected: TopicIdentity, fe
 
 
 def read_deletion(client: KazooClient, topic: str, *, expected: TopicIdentity) -> Deletion:
-    """What is still there of the topic that `expected` identifies; another one of its name, made since, is not it.
+    """What is left of the topic that `expected` identifies, but not of a new topic of the same name.
 
-    Deletion waits while a replica is on a broker that is down. Raises ReadError, CorruptZnodeError.
+    A deletion waits while a replica is on a broker that is down. Raises ReadError, CorruptZnodeError.
     """
     now = _read(client, topic)
     if now.assignment is not None and _identity_problem(now, expected) is not None:
         return Deletion(marked=False, topic_left=False, config_left=False)
-    return Deletion(now.is_marked, topic_left=now.znode is not None, config_left=now.config is not None)
+    return Deletion(now.is_marked, topic_left=now.znode is not None, config_left=now.config_znode is not None)
 
 
 def read_unfinished(
     client: KazooClient, topic: str, partitions: Mapping[int, Sequence[int]], *, expected: TopicIdentity | None = None
 ) -> dict[int, str]:
-    """Which of these new partitions are not there yet, and why. Empty: each is stored as asked for, and led.
+    """Which of these new partitions are not ready, and why. Empty: each is stored as requested, and led.
 
-    `expected` identifies a topic that was expanded; None for one that was created. Raises StaleProposalError where it
-    was deleted and made again, ReadError, CorruptZnodeError.
+    `expected` identifies a topic that was expanded; None for one that was created. Raises StaleProposalError if it was
+    deleted and made again, ReadError, CorruptZnodeError.
     """
     now = _read(client, topic)
     if now.assignment is None:
@@ -272,12 +264,12 @@ def read_unfinished(
 
 
 def _read(client: KazooClient, topic: str) -> _Now:
-    """Raises ReadError, CorruptZnodeError; ClusterNotReadyError where a KRaft controller owns the cluster."""
+    """Raises ReadError, CorruptZnodeError; ClusterNotReadyError if a KRaft controller owns the cluster."""
     topic_path, config_path = paths.topic_path(topic), paths.config_path(f"topics/{topic}")
     marker = paths.deletion_path(topic)
     sync(client)
-    # In this order, and answered in it: a reassignment that is gone has ended in the topic's znode that is read after
-    # it; of a deletion the marker goes last, so without it no deletion that these znodes still tell of is under way.
+    # ZooKeeper answers in this order. If the reassignment is gone, the topic's znode, read after it, shows its end. The
+    # marker of a deletion goes last: if it is gone, no deletion of what these znodes show is under way.
     znodes = read_znodes(client, [paths.CONTROLLER, paths.REASSIGN_PARTITIONS, topic_path, config_path, marker])
     controller, requested, znode = (znodes[path] for path in (paths.CONTROLLER, paths.REASSIGN_PARTITIONS, topic_path))
     if controller is not None and decode_controller(controller[0], 0).kraft_epoch >= 0:
@@ -292,18 +284,14 @@ def _read(client: KazooClient, topic: str) -> _Now:
         topic=topic,
         znode=znode,
         assignment=assignment,
-        config=znodes[config_path],
+        config_znode=znodes[config_path],
         is_marked=znodes[marker] is not None,
         is_reassigned=in_motion or any(key.topic == topic for key in asked),
     )
 
 
-def _config_of(now: _Now) -> dict[str, str]:
-    return {} if now.config is None else decode_config(now.config[0], f"topics/{now.topic}")
-
-
 def _check_identity(now: _Now, expected: TopicIdentity) -> tuple[Znode, TopicAssignment]:
-    """The topic's znode and assignment. Raises StaleProposalError where it is not the topic of the snapshot."""
+    """The topic's znode and assignment. Raises StaleProposalError if it is not the topic of the snapshot."""
     problem = _identity_problem(now, expected)
     if problem is not None or now.znode is None or now.assignment is None:
         raise StaleProposalError(
@@ -313,11 +301,11 @@ def _check_identity(now: _Now, expected: TopicIdentity) -> tuple[Znode, TopicAss
 
 
 def _identity_problem(now: _Now, expected: TopicIdentity) -> str | None:
-    """Of the topic itself; `znode_version` tells of its lists, which do not concern every change."""
+    # `znode_version` takes no part: it also rises with the lists, which do not matter for every change.
     if now.znode is None or now.assignment is None:
         return "it was deleted"
     if expected.czxid is None and expected.topic_id is None:
-        return "the snapshot does not tell which topic it is"
+        return "the snapshot does not identify it"
     czxid, topic_id = now.znode[1].czxid, now.assignment.topic_id
     if expected.czxid not in (None, czxid):
         return f"it was deleted and made again (creation zxid {czxid}, approved {expected.czxid})"
@@ -328,16 +316,14 @@ def _identity_problem(now: _Now, expected: TopicIdentity) -> str | None:
 
 def _check_not_deleted(now: _Now) -> None:
     if now.is_marked:
-        raise WriteError(
-            _text(now.topic, "it is being deleted", "Start a new Dag run if a topic of that name is needed")
-        )
+        raise _refused(now.topic, "it is being deleted", "If you need a topic of that name, start a new Dag run")
 
 
 def _check_not_reassigned(now: _Now) -> None:
     if now.is_reassigned:
-        # The controller would write its own list of partitions over ours, or act on replicas of a topic that is gone.
-        raise WriteError(_text(now.topic, "it is being reassigned", "Wait until that has ended, then clear this task"))
+        # The controller would overwrite our list of partitions with its own, or act on replicas of a deleted topic.
+        raise _refused(now.topic, "it is being reassigned", "Wait until that has ended, then clear this task")
 
 
-def _text(subject: str, problem: str, remedy: str) -> str:
-    return f"{subject}: {problem}. Nothing was written. {remedy}."
+def _refused(topic: str, problem: str, remedy: str) -> WriteError:
+    return WriteError(f"topic {topic}: {problem}. Nothing was written. {remedy}.")

@@ -1,8 +1,8 @@
-"""The writes of a reassignment. With those of topics and configs they are all that we write of Kafka's znodes.
+"""Writes the requests of a reassignment. Besides them, we write only topics and configs into Kafka's znodes.
 
-Each write is checked here once more, whoever asks for it.
-Requests to the controller are created, never set and never deleted: the controller watches their creation alone.
-Every function may be called again after it failed; none leaves half of what it does in a harmful condition.
+Each write is checked once more here, whoever asks for it. Requests to the controller are created, never set and never
+deleted, because the controller watches only their creation. Every function may be called again after it failed. None
+leaves half of its work in a harmful condition.
 """
 
 from __future__ import annotations
@@ -14,11 +14,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, NodeExistsError, NoNodeError
 from kazoo.security import ACL
 
-from kafka_rebalance.errors import (
-    ApprovalError,
-    ReadError,
-    WriteError,
-)
+from kafka_rebalance.errors import ApprovalError, ReadError, WriteError
 from kafka_rebalance.execution.move_stage import Stage, stage_in
 from kafka_rebalance.kafka.znode_limits import JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.model.candidate import Batch, Move
@@ -26,9 +22,9 @@ from kafka_rebalance.model.cluster_view import AnyView
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.replica_list import replica_list_problem
 from kafka_rebalance.zookeeper.client import LOST, exists, read_znodes, sync
-from kafka_rebalance.zookeeper.cluster_lock import Fence
+from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence
 from kafka_rebalance.zookeeper.reader import read_batch_view
-from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS, acl_like, add_checks, commit, create_znode
+from kafka_rebalance.zookeeper.znode_writes import ATTEMPTS, acl_like, add_checks, commit
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.controller_requests import (
     decode_election,
@@ -37,15 +33,13 @@ from kafka_rebalance.zookeeper.znodes.controller_requests import (
     encode_reassignment,
 )
 
-CHECK_BYTES = 17  # a check in a transaction, beside its path: type, flag, error, the path's length, version
-REQUEST_MARGIN_BYTES = 4096  # the rest of a request's transaction: path, ACL, fence
+CHECK_BYTES = 17  # of a check in a transaction, without its path: type, flag, error, the path's length, version
+REQUEST_MARGIN_BYTES = 4096  # for the rest of a request's transaction: path, ACL, fence
 
 
 class Outcome(StrEnum):
-    """How a request came to be there."""
-
     CREATED = "created"
-    ALREADY_THERE = "already_there"  # by an earlier attempt of ours, or taken up by the controller since
+    ALREADY_THERE = "already_there"  # an earlier attempt of ours made it; the controller may have taken it up since
 
 
 def create_reassignment(
@@ -55,22 +49,22 @@ def create_reassignment(
     registered: Collection[int],
     *,
     view: AnyView | None = None,
-    fence: Fence | None = None,
+    fence: Fence = NO_FENCE,
 ) -> Outcome:
-    """Requests the batch's moves of the controller. `registered` are the brokers that are registered now.
+    """Requests the batch's moves from the controller. `registered` are the brokers that are registered now.
 
-    `view`: what the decision to request rests on; the request is made only if the batch's topics are still as it has
-    them. `fence`: and only if nobody has taken the cluster, or begun to put its throttle back, since it was read; it
-    is raised by the request. A worker that was frozen in between thus writes nothing.
+    The request is made only if the batch's topics are still as in `view`, on which the caller decided, and if the
+    `fence` has not risen since it was read. The request raises the fence. So a worker that was frozen in between writes
+    nothing.
 
-    Raises ApprovalError where the batch is not of the approved candidate, WriteError where its shape, a target
-    broker or its size forbids it, where another reassignment runs, or where the outcome stays unknown. Success says
-    that the request was made, not that it was honoured: the controller drops what it refuses without an error.
+    Raises ApprovalError if the batch is not of the approved candidate. Raises WriteError if its shape, a target broker
+    or its size forbids it, if another reassignment runs, or if the outcome stays unknown. Success means that the
+    request was made. The controller may still drop it, without an error.
     """
     if not approved_digest or batch.candidate_digest != approved_digest:
         raise ApprovalError(
-            f"Batch {batch.number} was cut from candidate {batch.candidate_digest[:12]}, approved is "
-            f"{approved_digest[:12]}. Nothing was written. Start a new Dag run and approve what it proposes."
+            f"Batch {batch.number} belongs to candidate {batch.candidate_digest[:12]}, but {approved_digest[:12]} was "
+            "approved. Nothing was written. Start a new Dag run and approve what it proposes."
         )
     targets = {move.topic_partition: move.after for move in batch.moves}
     if len(targets) < len(batch.moves):
@@ -81,7 +75,7 @@ def create_reassignment(
         if problem:
             raise WriteError(
                 f"{topic_partition}: {problem}; Kafka would wait for it for ever. Batch {batch.number} was not "
-                "written. Start the broker, or start a new Dag run to plan without it."
+                "written. Start the broker, or start a new Dag run that plans without it."
             )
 
     def is_ours(found: bytes | None) -> bool:
@@ -99,14 +93,14 @@ def create_reassignment(
         unchanged=_unchanged(client, targets, view, data),
         fence=fence,
         busy=(
-            "Another reassignment is running, not this run's. Nothing of batch "
+            "Another reassignment is running, which is not this run's. Nothing of batch "
             f"{batch.number} was written. Wait until it has ended, then clear this task."
         ),
     )
 
 
 def _taken_up(client: KazooClient, moves: Sequence[Move]) -> bool:
-    """Whether every one of these is done or in motion towards its target."""
+    """Whether each of these moves is done or in motion towards its target."""
     if not moves:
         return True
     view = read_batch_view(client, [move.topic_partition for move in moves])
@@ -117,10 +111,10 @@ def _taken_up(client: KazooClient, moves: Sequence[Move]) -> bool:
 def _unchanged(
     client: KazooClient, partitions: Iterable[TopicPartition], view: AnyView | None, request: bytes
 ) -> dict[str, int]:
-    """{path: version} of what a request rests on. The controller writes a topic's znode whenever it moves one of its
-    partitions, so a request that was made and ended meanwhile, or moves that somebody else began, show there.
+    """{path: version} of the topics' znodes, as many as fit beside the request.
 
-    Of a request of so many topics that their checks do not fit beside it, those that fit.
+    The controller writes a topic's znode whenever it moves one of its partitions. So these versions show a request that
+    was made and ended meanwhile, and moves that somebody else began.
     """
     known = {tp[0]: view.partitions.get(tp) for tp in sorted(partitions)} if view is not None else {}
     unchanged, room = {}, JUTE_MAXBUFFER_BYTES - len(request) - REQUEST_MARGIN_BYTES
@@ -133,13 +127,15 @@ def _unchanged(
 
 
 def create_election(
-    client: KazooClient, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence | None = None
+    client: KazooClient, partitions: Collection[TopicPartition], view: AnyView, *, fence: Fence = NO_FENCE
 ) -> Outcome:
-    """Requests that the preferred leaders of these partitions be elected. `view` is the cluster now. `fence`: the
-    request is made only if nobody has taken the cluster, or raised its fence, since it was read; it does not raise it.
+    """Requests the election of these partitions' preferred leaders. `view` is the cluster now.
 
-    Raises WriteError for a partition that does not exist (one blocks all elections until the next failover on 2.0),
-    that is being reassigned (its first replica is not its preferred leader meanwhile) or deleted.
+    The request is made only if the `fence` has not risen since it was read; the request does not raise it.
+
+    Raises WriteError for a partition that does not exist: on 2.0, one such partition blocks all elections until the
+    next failover. Raises it also for a partition that is being deleted, or reassigned: its first replica is not its
+    preferred leader meanwhile.
     """
     data = encode_election(partitions)
     for topic_partition in sorted(partitions):
@@ -152,9 +148,9 @@ def create_election(
         paths.PREFERRED_ELECTION,
         data,
         is_ours=lambda found: decode_election(found) == wanted,
-        was_consumed=lambda: False,  # electing again is harmless
-        unchanged={**_unchanged(client, wanted, view, data), **(fence.versions if fence else {})},
-        busy="Another preferred leader election is running. None was requested. Wait until it has ended and try again.",
+        was_consumed=lambda: False,  # to elect again is harmless
+        unchanged={**_unchanged(client, wanted, view, data), **fence.versions},
+        busy="Another preferred leader election is running. Ours was not requested. Wait until it has ended and retry.",
     )
 
 
@@ -177,13 +173,13 @@ def _request(
     is_ours: Callable[[bytes | None], bool],
     was_consumed: Callable[[], bool],
     unchanged: Mapping[str, int],
-    fence: Fence | None = None,
+    fence: Fence = NO_FENCE,
     busy: str,
 ) -> Outcome:
-    """Creates the znode, and finds out what happened where the connection was lost over it.
+    """Creates the znode, and finds out what happened if the connection was lost meanwhile.
 
-    `unchanged`: {path: version} of znodes that must be as they were read, or nothing is written. `fence`: the same,
-    and it is raised.
+    Nothing is written unless the znodes in `unchanged`, {path: version}, and in `fence` are as they were read. The
+    write raises the fence.
     """
     acl = acl_like(client, paths.DELETE_TOPICS)
     lost: Exception | None = None
@@ -193,7 +189,7 @@ def _request(
             if was_consumed() if found is None else is_ours(found[0]):
                 return Outcome.ALREADY_THERE
         try:
-            _create_if(client, path, data, acl, unchanged, fence.versions if fence else {})
+            _create_if(client, path, data, acl, unchanged, fence.versions)
             return Outcome.CREATED
         except NodeExistsError as there:
             found = _read_back(client, path, there)
@@ -201,18 +197,18 @@ def _request(
                 if is_ours(found[0]):
                     return Outcome.ALREADY_THERE
                 raise WriteError(f"{path} exists already. {busy}") from there
-            lost = there  # gone between the two: the controller consumed it
+            lost = there  # it is gone since: the controller has consumed it
         except BadVersionError as changed:
             if lost is not None:
-                break  # perhaps by our own request, of which there is no trace
+                break  # perhaps our own request changed it and left no other trace
             raise WriteError(
-                f"{path}: topics it was about, or the lock of the run, changed between reading and writing. "
+                f"{path}: topics of the request, or the lock of the run, changed between reading and writing. "
                 "Nothing was written. Clear this task: it reads again and goes on."
             ) from changed
         except NoNodeError as missing:
-            if (unchanged or fence) and exists(client, path.rpartition("/")[0]):
+            if exists(client, path.rpartition("/")[0]):
                 raise WriteError(
-                    f"{path}: a topic it was about, or the lock of the run, is gone. Nothing was written. Clear this "
+                    f"{path}: a topic of the request, or the lock of the run, is gone. Nothing was written. Clear this "
                     "task: it reads again and says which."
                 ) from missing
             raise WriteError(
@@ -222,7 +218,7 @@ def _request(
         except LOST as connection_lost:
             lost = connection_lost
     raise WriteError(
-        f"{path}: the connection was lost; whether the request was made is unknown. "
+        f"{path}: the connection was lost, so whether the request was made is unknown. "
         "Clear this task when ZooKeeper answers: it finds out and goes on."
     ) from lost
 
@@ -236,14 +232,11 @@ def _create_if(
     fence: Mapping[str, int],
 ) -> None:
     """One transaction, so that nothing can come between the check and the write."""
-    if not (unchanged or fence):
-        create_znode(client, path, data, acl)
-        return
     transaction = client.transaction()
     add_checks(transaction, unchanged)
     for checked, version in fence.items():
         if checked == paths.RUN_LOCK_PARENT:
-            # Raised: who began to lift a throttle before this request did not know of its copies.
+            # Raised, because a worker that began to lift a throttle before this request does not know of its copies.
             transaction.set_data(checked, b"", version)
         else:
             transaction.check(checked, version)
@@ -257,6 +250,6 @@ def _read_back(client: KazooClient, path: str, cause: Exception) -> tuple[bytes 
         return read_znodes(client, [path])[path]
     except ReadError as unreadable:
         raise WriteError(
-            f"{path}: whether the request was made is unknown ({type(cause).__name__}), and it cannot be read back. "
+            f"{path}: whether the request was made is unknown ({type(cause).__name__}), and ZooKeeper cannot be read. "
             "Clear this task when ZooKeeper answers: it finds out and goes on."
         ) from unreadable

@@ -23,7 +23,7 @@ from kafka_rebalance.zookeeper.reader import (
 )
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.writer import Outcome, create_election, create_reassignment
-from kafka_rebalance.zookeeper.znode_writes import check_size, create_znode
+from kafka_rebalance.zookeeper.znode_writes import check_fits, create_znode
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import SimulatedController, fake_cluster
 
@@ -295,7 +295,9 @@ def test_the_largest_request_that_is_let_through_is_one_that_zookeeper_takes(cli
 
 def fits(client, path: str, data: bytes, acl) -> bool:
     try:
-        check_size(client, path, data, acl)
+        transaction = client.transaction()
+        transaction.create(path, data, acl=acl)
+        check_fits(path, transaction)
     except WriteError:
         return False
     return True

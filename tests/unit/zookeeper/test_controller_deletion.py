@@ -143,8 +143,8 @@ def _kraft(fake: FakeZooKeeper) -> None:
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (_another_request, "is gone, or another one than was shown"),
-        (lambda fake: fake.delete(REASSIGN), "is gone, or another one than was shown"),
+        (_another_request, "is gone, or is not the one that was shown"),
+        (lambda fake: fake.delete(REASSIGN), "is gone, or is not the one that was shown"),
         (_more_requested, "orders-0 is no longer as it was shown"),
         (lambda fake: put_topic(fake, "gone", {0: (1, 2)}), "gone-0 is no longer as it was shown"),
         (_kraft, "a KRaft controller owns the cluster"),
@@ -215,7 +215,7 @@ def test_nothing_requested_and_no_controller() -> None:
     assert plan_election(made) is None
     made.create(REASSIGN, encode_reassignment({GONE: (3, 4)}))
     made.delete("/controller")
-    with pytest.raises(WriteError, match="there is none now"):
+    with pytest.raises(WriteError, match="there is no controller now"):
         plan_election(made)
 
 

@@ -73,7 +73,7 @@ def test_another_clusters_plan_and_a_plan_for_2_4_are_refused(fake):
     other = dataclasses.replace(PLAN, cluster_id="another")
     with pytest.raises(WriteError, match="this is cluster simulated-cluster-0001"):
         take_back(fake, other, other.consent)
-    with pytest.raises(WriteError, match=r"only replaced below 2\.4"):
+    with pytest.raises(WriteError, match=r"that cancels only below Kafka 2\.4"):
         take_back(fake, dataclasses.replace(PLAN, way=CancelWay.API), "")
     assert untouched(fake)
 
@@ -82,7 +82,7 @@ def test_a_controller_that_marks_its_moves_is_asked_through_the_api_and_never_li
     document = fake.json("/brokers/topics/orders")
     fake.put_json("/brokers/topics/orders", {**document, "adding_replicas": {"0": [3, 4]}})
     fake.writes.clear()
-    with pytest.raises(WriteError, match=r"controller is of 2\.4 or later"):
+    with pytest.raises(WriteError, match=r"controller runs Kafka 2\.4 or later"):
         take_back(fake)
     assert untouched(fake)
 
@@ -127,7 +127,7 @@ def test_one_partition_that_is_about_to_end_or_on_its_way_back_stops_all(fake):
     asked["partitions"][0]["replicas"] = [1, 2]
     fake.put_json(REASSIGN, asked)
     fake.writes.clear()
-    with pytest.raises(WriteError, match=r"orders-0 is on its way back already"):
+    with pytest.raises(WriteError, match=r"orders-0 is going back already"):
         take_back(fake)
     assert untouched(fake)
 

@@ -82,7 +82,7 @@ def test_partitions_that_somebody_else_added_are_not_ours(fake, stored):
     approved = identity(fake)
     expand(fake, stored)
     fake.writes.clear()
-    with pytest.raises(StaleProposalError, match="its znode is at version 1, the snapshot read 0"):
+    with pytest.raises(StaleProposalError, match="its znode has version 1, but had 0 in the snapshot"):
         expand(fake, {2: [3, 4], 3: [1, 4]}, expected=approved)
     assert fake.writes == []
 
@@ -167,7 +167,7 @@ def test_a_topic_of_another_id_is_not_changed(version, change):
 
 @pytest.mark.parametrize("change", ["expand", "configs", "delete"])
 def test_without_anything_that_identifies_the_topic_it_is_not_changed(fake, version, change):
-    with pytest.raises(StaleProposalError, match="the snapshot does not tell which topic it is"):
+    with pytest.raises(StaleProposalError, match="the snapshot does not identify it"):
         every_change(fake, TopicIdentity(0, None), version)[change]()
     assert fake.writes == []
 

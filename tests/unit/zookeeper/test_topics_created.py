@@ -161,7 +161,7 @@ def test_what_is_not_a_broker_id_never_reaches_zookeeper(empty, version, replica
 
 def test_a_topic_beyond_zookeepers_limit_is_refused_with_the_figures(empty, version):
     huge = {partition: [1, 2, 3, 4] for partition in range(60_000)}
-    with pytest.raises(WriteError, match=r"1,\d{3},\d{3} bytes, and ZooKeeper takes 1,048,511"):
+    with pytest.raises(WriteError, match=r"1,\d{3},\d{3} bytes, but ZooKeeper takes 1,048,511"):
         create(empty, version, assignment=huge)
     assert empty.writes == []
 
@@ -173,7 +173,7 @@ def test_config_and_assignment_count_together_towards_zookeepers_limit(empty, ve
     create(empty, version, topic="fits-1", assignment=half)
     create(empty, version, topic="fits-2", configs=pairs)
     empty.writes.clear()
-    with pytest.raises(WriteError, match="bytes, and ZooKeeper takes"):
+    with pytest.raises(WriteError, match="bytes, but ZooKeeper takes"):
         create(empty, version, assignment=half, configs=pairs)
     assert empty.writes == []
 

@@ -51,9 +51,9 @@ WRONG = [
     ({0: [True]}, "integers"),
     ({0: [-1]}, "integers"),
     ({0: [2**31]}, "beyond the largest"),
-    ({0: "12"}, "no list"),
-    ({0: None}, "no list"),
-    ({0: {1: 2}}, "no list"),
+    ({0: "12"}, "not a list"),
+    ({0: None}, "not a list"),
+    ({0: {1: 2}}, "not a list"),
 ]
 
 

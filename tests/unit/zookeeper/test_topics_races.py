@@ -111,7 +111,7 @@ def test_a_connection_that_stays_lost_is_an_unknown_outcome(change, version):
     name, path = WRITES[change]
     for _ in range(ATTEMPTS):
         fake.fail_next(name, path, took_effect=False)
-    with pytest.raises(WriteError, match=f"{path}: whether it was written is unknown"):
+    with pytest.raises(WriteError, match=f"{path}: the connection was lost, so whether it was written is unknown"):
         act(change, fake, version, expected)
 
 
@@ -243,6 +243,6 @@ def test_who_always_comes_second_gives_up_and_has_written_nothing(change, versio
         return original(name, path, do)
 
     fake._call = always_first
-    with pytest.raises(WriteError, match="it was not written, since somebody else changed it in 5 attempts"):
+    with pytest.raises(WriteError, match="because somebody else changed it during each of 5 attempts"):
         every_change(fake, approved, version)[change]()
     assert fake.writes == []

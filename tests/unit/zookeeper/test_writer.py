@@ -90,7 +90,7 @@ def test_a_batch_that_would_harm_the_cluster_is_not_written(fake, moves, said):
 
 def test_a_batch_beyond_zookeepers_limit_is_refused_with_the_figures(fake):
     moves = tuple(move(f"{'x' * 200}-{partition}", [1, 2], [3, 4]) for partition in range(5_000))
-    with pytest.raises(WriteError, match=r"1,\d{3},\d{3} bytes, and ZooKeeper takes 1,048,511") as refused:
+    with pytest.raises(WriteError, match=r"1,\d{3},\d{3} bytes, but ZooKeeper takes 1,048,511") as refused:
         create_reassignment(fake, Batch(1, moves, DIGEST), DIGEST, BROKERS)
     assert "smaller batches" in str(refused.value)
     assert fake.writes == []

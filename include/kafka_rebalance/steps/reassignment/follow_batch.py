@@ -40,8 +40,9 @@ from kafka_rebalance.steps.reassignment.throttle_watch import ThrottleWatch
 from kafka_rebalance.steps.run.stop_requests import read_control
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.throttle.lease_files import rate_in_force
-from kafka_rebalance.zookeeper.client import open_client
-from kafka_rebalance.zookeeper.reader import is_reassignment_requested, read_batch_view
+from kafka_rebalance.zookeeper.client import exists, open_client
+from kafka_rebalance.zookeeper.reader import read_batch_view
+from kafka_rebalance.zookeeper.znodes import paths
 
 SAMPLES_KEPT = 120  # the rate is taken over the last minute of them
 SIZES_SECONDS = 2.0  # a broker answers with every replica it holds, so it is asked less often than ZooKeeper
@@ -203,7 +204,7 @@ class BatchFollower:
         while (left := over - time.monotonic()) > 0:
             time.sleep(min(left, look_interval.SETTLING_SECONDS))
             try:
-                if self._requested and not is_reassignment_requested(self._zookeeper()):
+                if self._requested and not exists(self._zookeeper(), paths.REASSIGN_PARTITIONS):
                     return
             except ReadError:
                 return  # the next look says so

@@ -21,7 +21,7 @@ from kafka_rebalance.steps.deployment import Deployment
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.throttle import lease_files
 from kafka_rebalance.zookeeper import lease_record
-from kafka_rebalance.zookeeper.cluster_lock import Fence, LockOwner
+from kafka_rebalance.zookeeper.cluster_lock import NO_FENCE, Fence, LockOwner
 from kafka_rebalance.zookeeper.lease_record import LeaseRecord
 
 log = logging.getLogger(__name__)
@@ -85,7 +85,7 @@ class ClusterLease:
         if lease.released_at is not None:
             lease_files.write(self.deployment, lease)
             closed = replace(lease, wanted={}, prior={})  # nothing of it has to be put back any more
-            lease_record.write(self.client, _record_of(closed), run=lease.run, fence=None)
+            lease_record.write(self.client, _record_of(closed), run=lease.run, fence=NO_FENCE)
             return
         lease_record.write(self.client, _record_of(lease), run=lease.run, fence=fence)
         lease_files.write(self.deployment, lease)

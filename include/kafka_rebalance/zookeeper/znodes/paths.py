@@ -1,4 +1,4 @@
-"""Where the znodes are (Kafka's ZkData.scala). A chroot is part of the connect string, never of these paths."""
+"""The paths of the znodes (Kafka's ZkData.scala). A chroot is part of the connect string, never of these paths."""
 
 from __future__ import annotations
 
@@ -36,15 +36,15 @@ def state_path(topic_partition: TopicPartition) -> str:
 
 
 def deletion_path(topic: str) -> str:
-    """The mark by which the controller is asked to delete the topic."""
+    """The marker that asks the controller to delete the topic."""
     return f"{DELETE_TOPICS}/{topic}"
 
 
 def config_path(entity: str) -> str:
-    """Of `topics/T`, `brokers/N` or `brokers/<default>`."""
+    """`entity` is `topics/T`, `brokers/N` or `brokers/<default>`."""
     return f"{CONFIG}/{entity}"
 
 
 def lease_part_path(generation: str, number: int) -> str:
-    """What of a lease's record does not fit into `LEASE`; sorted by generation."""
+    """The znode for a part of a lease's record that does not fit into `LEASE`; paths sort by generation."""
     return f"{LEASE_PART_PREFIX}{generation}-{number:03d}"

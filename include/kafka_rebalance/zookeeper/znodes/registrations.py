@@ -1,4 +1,4 @@
-"""Znodes of the cluster itself: broker registrations, controller, controller epoch, cluster id."""
+"""The znodes of the cluster itself: broker registrations, controller, controller epoch, cluster id."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _PORT_MAX = 65535
 
 
 def decode_broker(broker_id: int, data: bytes | None, czxid: int | None = None) -> BrokerRegistration:
-    """`/brokers/ids/N`, versions 1 to 5 and later (BrokerIdZNode). Raises CorruptZnodeError.
+    """`/brokers/ids/N`, versions 1 to 5 and later (BrokerIdZNode).
 
-    `host` and `port` at top level are read in version 1 only: later they are null and -1 on a secured cluster.
+    Only version 1 is read by `host` and `port` at top level: later, they are null and -1 on a secured cluster.
     """
     path = paths.broker_path(broker_id)
     fields = parse_object(path, data)
@@ -65,7 +65,7 @@ def _endpoint(path: str, text: object, protocols: Mapping[str, object] | None) -
     if match is None:
         raise corrupt(path, f"an endpoint must read LISTENER://host:port, not {shortened(text)}")
     listener, host, port = match.groups()
-    # Before version 4 there is no map and the listener is named like its protocol.
+    # Before version 4 there is no map, and the name of the listener is that of its protocol.
     protocol = listener if protocols is None else protocols.get(listener)
     if protocol not in _PROTOCOLS:
         raise corrupt(path, f"listener {shortened(listener)} has the unknown security protocol {shortened(protocol)}")
@@ -82,28 +82,27 @@ def _port(path: str, value: object) -> int:
 def decode_controller(data: bytes | None, epoch: int) -> Controller:
     """`/controller`, versions 1 and 2 (ControllerZNode), with the number in `/controller_epoch`.
 
-    Raises CorruptZnodeError. Broker -1 means that there is no controller.
+    Broker -1 means that there is no controller.
     """
-    fields = parse_object(paths.CONTROLLER, data)
-    parse_version(paths.CONTROLLER, fields)
+    path = paths.CONTROLLER
+    fields = parse_object(path, data)
+    parse_version(path, fields)
     kraft_epoch = fields.get("kraftControllerEpoch")
     return Controller(
-        broker=json_integer(paths.CONTROLLER, "brokerid", fields.get("brokerid"), least=-1),
+        broker=json_integer(path, "brokerid", fields.get("brokerid"), least=-1),
         epoch=epoch,
-        since_ms=parse_milliseconds(paths.CONTROLLER, "timestamp", fields.get("timestamp")),
-        kraft_epoch=-1
-        if kraft_epoch is None
-        else json_integer(paths.CONTROLLER, "kraftControllerEpoch", kraft_epoch, least=-1),
+        since_ms=parse_milliseconds(path, "timestamp", fields.get("timestamp")),
+        kraft_epoch=json_integer(path, "kraftControllerEpoch", -1 if kraft_epoch is None else kraft_epoch, least=-1),
     )
 
 
 def decode_controller_epoch(data: bytes | None) -> int:
-    """`/controller_epoch`: a decimal number as text, not JSON. Raises CorruptZnodeError."""
+    """`/controller_epoch`: a decimal number as text, not JSON."""
     if not data or not re.fullmatch(rb"[0-9]{1,10}", data):
-        raise corrupt(paths.CONTROLLER_EPOCH, f"a decimal number is expected, not {shortened(data)}")
+        raise corrupt(paths.CONTROLLER_EPOCH, f"it must be a decimal number, not {shortened(data)}")
     return json_integer(paths.CONTROLLER_EPOCH, "the epoch", int(data))
 
 
 def decode_cluster_id(data: bytes | None) -> str:
-    """`/cluster/id` (ClusterIdZNode), whose version is a text. Raises CorruptZnodeError."""
+    """`/cluster/id` (ClusterIdZNode), whose version is a text."""
     return parse_text(paths.CLUSTER_ID, "id", parse_object(paths.CLUSTER_ID, data).get("id"))

@@ -1,19 +1,18 @@
-"""Znodes of topics: the assignment, and the state of each partition."""
+"""The znodes of topics: the assignment, and the state of each partition."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
 from kafka_rebalance.errors import WriteError
-from kafka_rebalance.kafka.java_text import INT_MAX
 from kafka_rebalance.kafka.versions import behaviour
 from kafka_rebalance.model.partition import PartitionState, TopicAssignment, TopicPartition
-from kafka_rebalance.model.replica_list import replica_list_problem
 from kafka_rebalance.zookeeper.znodes import paths
 from kafka_rebalance.zookeeper.znodes.json_fields import (
     compact_json,
     is_topic_name,
     json_integer,
+    list_problem,
     parse_brokers,
     parse_object,
     parse_object_field,
@@ -23,35 +22,34 @@ from kafka_rebalance.zookeeper.znodes.json_fields import (
     shortened,
 )
 
-# LeaderAndIsr.LeaderDuringDelete: no leader either.
-_LEADER_DURING_DELETE = -2
+_LEADER_DURING_DELETE = -2  # LeaderAndIsr.LeaderDuringDelete: no leader either
 
 
 def decode_topic(data: bytes | None, topic: str = "TOPIC") -> TopicAssignment:
     """`/brokers/topics/T`, versions 1 to 3 and later (TopicZNode), partitions in numeric order.
 
-    `topic` is for the error text. Raises CorruptZnodeError. Not enough to be written back: unknown fields are left
-    out, see `encode_added_partitions`.
+    `topic` is for the error text. Do not write the result back, since it lacks unknown fields: see
+    `encode_added_partitions`.
     """
     path = paths.topic_path(topic)
     fields = parse_object(path, data)
     parse_version(path, fields)
     topic_id = fields.get("topic_id")
     return TopicAssignment(
-        partitions=_replica_lists(path, "partitions", fields.get("partitions")),
-        adding=_moving(path, "adding_replicas", fields),
-        removing=_moving(path, "removing_replicas", fields),
+        partitions=_replica_lists(path, "partitions", fields, required=True),
+        adding=_replica_lists(path, "adding_replicas", fields),
+        removing=_replica_lists(path, "removing_replicas", fields),
         topic_id=None if topic_id is None else parse_text(path, "topic_id", topic_id),
         marks_moves="adding_replicas" in fields or "removing_replicas" in fields,
     )
 
 
-def _moving(path: str, name: str, fields: Mapping[str, object]) -> dict[int, tuple[int, ...]]:
+def _replica_lists(
+    path: str, name: str, fields: Mapping[str, object], *, required: bool = False
+) -> dict[int, tuple[int, ...]]:
     value = fields.get(name)
-    return {} if value is None else _replica_lists(path, name, value)
-
-
-def _replica_lists(path: str, name: str, value: object) -> dict[int, tuple[int, ...]]:
+    if value is None and not required:
+        return {}
     lists = {
         parse_partition_key(path, name, key): parse_brokers(path, f"{name}[{key[:20]}]", replicas)
         for key, replicas in parse_object_field(path, name, value).items()
@@ -62,26 +60,26 @@ def _replica_lists(path: str, name: str, value: object) -> dict[int, tuple[int, 
 def encode_topic(topic: str, partitions: Mapping[int, Sequence[int]], *, version: str) -> bytes:
     """The document for a new topic, as the tool of this Kafka version writes it (TopicZNode). Raises WriteError.
 
-    No topic id: the tool of 2.8 leaves it to the controller too, which knows whether the cluster uses ids.
-    Refuses anything but a legal name, partitions numbered from 0 without gaps, and lists of the same number of
-    distinct non-negative integers: Kafka stores what it is given, and then cannot serve it.
+    It has no topic id. The tool of 2.8 leaves the id to the controller too, which knows whether the cluster uses ids.
+    The name must be legal, partitions must count from 0 without gaps, and all lists must have the same number of
+    distinct non-negative integers. Kafka would store anything else, and then could not serve it.
     """
     _check_lists(topic, partitions)
     lengths = {len(replicas) for replicas in partitions.values()}
     if len(lengths) != 1:
         raise _refused(topic, f"its partitions have different numbers of replicas: {shortened(sorted(lengths))}")
-    document: dict[str, object] = {"partitions": _plain(partitions)}
     known = behaviour(version)
+    document: dict[str, object] = {"version": known.topic_znode_version, "partitions": _plain(partitions)}
     if known.marks_moves_in_topic_znode:
         document |= {"adding_replicas": {}, "removing_replicas": {}}
-    return compact_json({"version": known.topic_znode_version, **document})
+    return compact_json(document)
 
 
 def encode_added_partitions(topic: str, data: bytes | None, added: Mapping[int, Sequence[int]]) -> bytes:
     """The document in `data` with these partitions added; version, topic id and unknown fields stay as they are.
 
-    Raises WriteError where the whole would not be numbered from 0 without gaps, or a new list is none that Kafka can
-    serve or is not as long as that of partition 0; CorruptZnodeError where `data` is not what Kafka writes.
+    Raises WriteError if partitions would not count from 0 without gaps, if Kafka cannot serve a new list, or if a new
+    list is not as long as that of partition 0.
     """
     existing = decode_topic(data, topic).partitions
     again = sorted(existing.keys() & added.keys())
@@ -97,18 +95,12 @@ def encode_added_partitions(topic: str, data: bytes | None, added: Mapping[int, 
 
 
 def _check_lists(topic: object, partitions: Mapping[int, Sequence[int]]) -> None:
-    if not isinstance(topic, str) or not is_topic_name(topic):
+    if not is_topic_name(topic):
         raise WriteError(f"{shortened(topic)} is not a topic name. Nothing was written.")
     if not partitions or set(map(type, partitions)) != {int} or set(partitions) != set(range(len(partitions))):
         raise _refused(topic, f"its partitions must be numbered from 0 without gaps, not {shortened(list(partitions))}")
     for partition, replicas in partitions.items():
-        if not isinstance(replicas, list | tuple):
-            raise _refused(
-                topic, f"the replicas of partition {partition} are no list of broker ids: {shortened(replicas)}"
-            )
-        problem = replica_list_problem(replicas)
-        if problem is None and max(replicas) > INT_MAX:
-            problem = f"broker {max(replicas)} is beyond the largest broker id"
+        problem = list_problem(replicas)
         if problem is not None:
             raise _refused(topic, f"partition {partition}: {problem} (replicas {shortened(replicas)})")
 
@@ -124,8 +116,7 @@ def _plain(partitions: Mapping[int, Sequence[int]]) -> dict[str, list[int]]:
 def decode_partition_state(data: bytes | None, topic_partition: TopicPartition | None = None) -> PartitionState:
     """`/brokers/topics/T/partitions/P/state` (TopicPartitionStateZNode); the ISR is in no particular order.
 
-    `topic_partition` is for the error text. Raises CorruptZnodeError. `leader_recovery_state` (3.2+) is accepted and
-    not carried: it concerns the brokers alone.
+    `topic_partition` is for the error text. `leader_recovery_state` (3.2+) is passed over: only brokers need it.
     """
     path = paths.state_path(topic_partition or TopicPartition("TOPIC", 0))
     fields = parse_object(path, data)
