@@ -1,1 +1,1 @@
-"""What runs leave for later ones: the ledger's tables, and what they tell about the next."""
+"""What runs leave for later ones: the ledger's tables, and the time estimate that comes from them."""

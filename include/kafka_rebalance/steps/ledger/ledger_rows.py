@@ -1,7 +1,7 @@
-"""What was measured, proposed, decided and reached, kept over runs: Parquet tables by cluster and day below `runs_url`.
+"""The ledger: what runs measured, proposed, decided and reached, in Parquet tables by cluster and day below `runs_url`.
 
-Each run adds files of its own and never rewrites another's, so that any number of runs may write at once. Spark makes
-one file of the many of a day that is over (`spark.ledger_job`).
+Each run adds files of its own and never rewrites another's, so any number of runs may write at once. When a day is
+over, Spark merges its many files into one (`spark.ledger_job`).
 """
 
 from __future__ import annotations
@@ -30,18 +30,26 @@ log = logging.getLogger(__name__)
 
 LEDGER = "ledger"
 _DAY = "day="
-_LISTINGS = 3  # of a day in which files go while it is read
+_LISTINGS = 3  # of one day, while compaction removes its files
 
 
 class Found(NamedTuple):
-    """What a table has of a cluster."""
+    """What a table holds about one cluster."""
 
-    rows: list[dict[str, Any]]  # newest first, by the table's columns
-    unreadable: tuple[str, ...]  # files that gave no row since they cannot be read, `day=<date>/<file>`
+    rows: list[dict[str, Any]]  # newest first, with the table's columns
+    unreadable: tuple[str, ...]  # files that cannot be read and gave no row: `day=<date>/<file>`
+
+
+class Columns(NamedTuple):
+    """The same in Arrow, for tables with a row for each partition."""
+
+    table: pa.Table  # in any order
+    files: int  # that gave rows
+    unreadable: tuple[str, ...]
 
 
 def folder_of(deployment: Deployment, table: str, connection_id: str) -> RunFolder:
-    """Where a cluster's rows of a table are, by day."""
+    """The folder of a cluster's rows in a table, with one folder for each day."""
     return deployment.runs_root / LEDGER / table / f"cluster={file_name(connection_id)}"
 
 
@@ -56,21 +64,20 @@ def append(
     """Adds one file of rows to a table; returns its path.
 
     `ledger/<table>/cluster=<connection>/day=<date>/<run>.parquet`: the path gives cluster and day.
-    The same run and table again replace the file: a cleared task counts once.
+    The same run replaces its own file, so a cleared task counts once.
     """
-    schema = TABLES[table]
     folder = folder_of(deployment, table, connection_id) / f"{_DAY}{observed_at:%Y-%m-%d}"
     make_folder(folder)
     content = [{"observed_at": observed_at, **row} for row in rows]
     buffer = io.BytesIO()
-    pq.write_table(pa.Table.from_pylist(content, schema=schema), buffer, compression="zstd")
+    pq.write_table(pa.Table.from_pylist(content, schema=TABLES[table]), buffer, compression="zstd")
     path = folder / f"{file_name(run_id)}.parquet"
     write_whole(path, buffer.getvalue())
     return path
 
 
 def locate(inputs: StepInputs) -> None:
-    """Tells the steps behind where the ledger and the package for Spark are. NothingToDoError: there is no ledger."""
+    """Tells the next tasks where the ledger and the package for Spark are. NothingToDoError: there is no ledger."""
     place = inputs.deployment.runs_root / LEDGER
     if not names_in(place):
         raise NothingToDoError("There is no ledger yet")
@@ -79,18 +86,11 @@ def locate(inputs: StepInputs) -> None:
 
 
 def check_located(inputs: StepInputs, submit: SparkArguments) -> None:
-    """Raises RunFolderError unless Spark is given this ledger and our own package, which XComs name."""
+    """Raises RunFolderError unless the XComs give Spark this ledger and our own package."""
     place = inputs.deployment.runs_root / LEDGER
-    same = list(submit.application_args) == ["--ledger", str(place)] and submit.py_files == str(place / PACKAGE_ZIP)
-    check_submitted(same)
-
-
-class Columns(NamedTuple):
-    """What a table has of a cluster, in Arrow: for tables with a row a partition."""
-
-    table: pa.Table  # by the table's columns, in any order
-    files: int  # that gave rows
-    unreadable: tuple[str, ...]
+    check_submitted(
+        list(submit.application_args) == ["--ledger", str(place)] and submit.py_files == str(place / PACKAGE_ZIP)
+    )
 
 
 def read_columns(
@@ -112,33 +112,19 @@ def read_columns(
 
 
 def read(deployment: Deployment, table: str, connection_id: str, days: float, *, now: datetime | None = None) -> Found:
-    """A cluster's rows of the last `days` days; none where nothing was written yet.
+    """A cluster's rows of the last `days` days; none if nothing was written yet.
 
-    A file that cannot be read is logged, named in what comes back, and takes no other file with it. Raises
-    StorageError where a folder cannot be listed: that is not "nothing there".
+    A file that cannot be read is logged and named in the result. The other files are still read. Raises StorageError
+    if a folder cannot be listed, because that does not mean "nothing there".
     """
-    oldest = (now or datetime.now(UTC)) - timedelta(days=days)
-    folder = folder_of(deployment, table, connection_id)
-    rows: list[dict[str, Any]] = []
-    unreadable: list[str] = []
-    for day in names_in(folder):
-        if (_date_of(day) or date.min) >= oldest.date():
-            found = _read_day(folder / day, TABLES[table])
-            rows += [row for row in found.rows if row["observed_at"] >= oldest]
-            unreadable += [f"{day}/{name}" for name in found.unreadable]
-    rows.sort(key=lambda row: row["observed_at"], reverse=True)
-    return Found(rows, tuple(unreadable))
+    found = read_columns(deployment, table, connection_id, days, now=now)
+    rows = sorted(found.table.to_pylist(), key=lambda row: row["observed_at"], reverse=True)
+    return Found(rows, found.unreadable)
 
 
-def _read_day(folder: RunFolder, schema: pa.Schema) -> Found:
-    """The rows that count, and the names of what cannot be read."""
-    tables, unreadable = _tables_of_day(folder, schema)
-    return Found([row for table in tables for row in table.to_pylist()], unreadable)
-
-
-def _tables_of_day(folder: RunFolder, schema: pa.Schema) -> tuple[list[pa.Table], tuple[str, ...]]:
-    """The rows that count by file, and the names of what cannot be read. Compaction may take files away meanwhile."""
-    for last in (False,) * (_LISTINGS - 1) + (True,):
+def _tables_of_day(folder: RunFolder, schema: pa.Schema) -> tuple[list[pa.Table], list[str]]:
+    """The rows that count, by file, and the names of unreadable files. Compaction may remove files meanwhile."""
+    for _ in range(_LISTINGS):
         names = [name for name in names_in(folder) if name.endswith(".parquet")]
         tables: list[pa.Table] = []
         unreadable, gone = [], False
@@ -154,20 +140,17 @@ def _tables_of_day(folder: RunFolder, schema: pa.Schema) -> tuple[list[pa.Table]
                 log.warning("%s cannot be read and is left out: %s", folder / name, wrong)
                 unreadable.append(name)
                 continue
-            if SOURCE_FILE in table.column_names:  # of a compaction that still has files beside it
+            if SOURCE_FILE in table.column_names:  # a compacted file; some of its source files are still there
                 beside = pc.is_in(table[SOURCE_FILE].cast(pa.string()), value_set=pa.array(names, pa.string()))
                 found = found.filter(pc.invert(beside))
             tables.append(found)
-        if not gone or last:
+        if not gone:
             break
-    return tables, tuple(unreadable)
+    return tables, unreadable
 
 
 def _as(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The rows in the columns of the schema, null where an earlier version wrote none.
-
-    Raises ValueError where a row has no time.
-    """
+    """The rows in the schema's columns, null for missing ones. Raises ValueError for a row without observed_at."""
     columns = [
         table[field.name].cast(field.type) if field.name in table.column_names else pa.nulls(len(table), field.type)
         for field in schema

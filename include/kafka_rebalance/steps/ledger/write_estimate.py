@@ -1,4 +1,4 @@
-"""What earlier runs of a cluster tell about the time that the next one takes, as a file of the run's folder."""
+"""Writes estimate.json: how long the next run of a cluster will take, from its earlier runs."""
 
 from __future__ import annotations
 
@@ -19,8 +19,10 @@ _SHOWN = (
 
 
 def write_estimate(deployment: Deployment, folder: RunFolder, connection_id: str, run_id: str, now: datetime) -> None:
-    """estimate.json, of the ledger's outcomes but this run's own. A ledger that cannot be read stops no plan: it is
-    named, and the approver reads that the range is assumed."""
+    """Uses the ledger's outcomes, without this run's own.
+
+    An unreadable ledger stops no plan. The file names it, and the approver reads that the range is assumed.
+    """
     try:
         rows, unreadable = ledger_rows.read(deployment, "outcomes", connection_id, DAYS_COUNTED, now=now)
         problems = [f"{name} of the ledger's outcomes cannot be read" for name in unreadable]
