@@ -1,4 +1,4 @@
-"""The form of `kafka_rebalance`. Names are those of `Settings`; the policy can only be tightened here."""
+"""The form of `kafka_rebalance`. Names are those of `Settings`. The form can only tighten the policy."""
 
 from __future__ import annotations
 
@@ -6,54 +6,39 @@ from airflow.sdk import Param
 
 from kafka_rebalance.execution.throttle.auto_rate import AUTO
 from kafka_rebalance.model.settings import CANDIDATES, JOBS, PREFERENCES, Settings
+from kafka_rebalance.workflow.params.form_fields import choice, cluster, flag, number, optional, reason, several
 
 _DEFAULT = Settings()
 _LIMITS, _BROKERS, _TOPICS, _PLAN, _TUNING = "Limits", "Brokers", "Topics", "A plan of your own", "Tuning"
 
-
-def _limit(title: str, description: str) -> Param:
-    return Param(None, type=["null", "integer"], minimum=0, title=title, description=description, section=_LIMITS)
-
-
-def _globs(default: list[str], title: str, description: str) -> Param:
-    return Param(default, type="array", items={"type": "string"}, title=title, description=description, section=_TOPICS)
-
-
-def _time(title: str, description: str) -> Param:
-    return Param(
-        None, type=["null", "string"], format="date-time", title=title, description=description, section=_LIMITS
-    )
-
-
 REBALANCE_PARAMS: dict[str, Param] = {
-    "kafka_conn_id": Param(
-        "kafka_default", type="string", minLength=1, title="Cluster", description="Airflow connection of the cluster."
-    ),
-    "job": Param(
+    "kafka_conn_id": cluster(),
+    "job": choice(
+        JOBS,
         _DEFAULT.job,
-        type="string",
-        enum=list(JOBS),
-        title="Job",
-        description="balance: balance replicas, disks and leaders. leaders: only re-order lists; with `drain`, those "
-        "brokers lead nothing in the end. elect: elect preferred leaders and change no list. drain: empty brokers. "
-        "replace: replace one broker by another. relieve: only brokers above the band (or relieve_above) give. "
-        "repair_racks: repair the rack rule only. `light` does no more than the job; `balanced` also balances.",
+        "Job",
+        "balance: balance replicas, disks and leaders. leaders: only re-order lists; with `drain`, these brokers lead "
+        "nothing in the end. elect: elect preferred leaders and change no list. drain: empty brokers. "
+        "replace: replace one broker by another. replication_factor: give topics another factor. relieve: only brokers "
+        "above the band (or relieve_above) give. repair_racks: repair the rack rule only. `light` does no more than "
+        "the job; `balanced` also balances.",
     ),
-    "reason": Param(
-        None, type=["null", "string"], title="Reason", description="Why you ask for it. The approver reads this."
+    "reason": reason(),
+    "not_before": optional(
+        "string",
+        "Not before",
+        "No batch begins earlier: the run waits. Give the zone: 2026-11-21T22:00:00+01:00.",
+        _LIMITS,
+        format="date-time",
     ),
-    "not_before": _time(
-        "Not before", "No batch begins earlier: the run waits. Give the zone: 2026-11-21T22:00:00+01:00."
+    "finish_by": optional(
+        "string",
+        "Finish by",
+        "No batch begins whose predicted end is later. Give the zone.",
+        _LIMITS,
+        format="date-time",
     ),
-    "finish_by": _time("Finish by", "No batch begins whose predicted end is later. Give the zone."),
-    "drain": Param(
-        [],
-        type="array",
-        items={"type": "integer"},
-        title="Drain",
-        description="Ids of brokers to empty.",
-        section=_BROKERS,
-    ),
+    "drain": several("Drain", "Ids of brokers to empty.", _BROKERS, kind="integer"),
     "replace": Param(
         {},
         type="object",
@@ -61,135 +46,108 @@ REBALANCE_PARAMS: dict[str, Param] = {
         description='{"old id": new id}: the new broker takes what the old one holds.',
         section=_BROKERS,
     ),
-    "brokers_out": Param(
-        [],
-        type="array",
-        items={"type": "integer"},
-        title="Brokers out",
-        description="Ids of brokers that keep what they have and receive nothing.",
-        section=_BROKERS,
+    "brokers_out": several(
+        "Brokers out", "Ids of brokers that keep what they have and receive nothing.", _BROKERS, kind="integer"
     ),
-    "topics_in": _globs(["*"], "Topics in", "Globs of topics that the run may change."),
-    "topics_out": _globs([], "Topics out", "Globs of topics that stay as they are."),
-    "topics_to_move": Param(
-        None,
-        type=["null", "string"],
+    "topics_in": several("Topics in", "Globs of topics that the run may change.", _TOPICS, ["*"]),
+    "topics_out": several("Topics out", "Globs of topics that stay as they are.", _TOPICS),
+    "topics_to_move": optional(
+        "string",
+        "Topics to move",
+        "The JSON of kafka-reassign-partitions' --topics-to-move-json-file, instead of Topics in.",
+        _TOPICS,
         format="multiline",
-        title="Topics to move",
-        description="The JSON of kafka-reassign-partitions' --topics-to-move-json-file, instead of Topics in.",
-        section=_TOPICS,
     ),
-    "pinned_topics": _globs(
-        [], "Pinned topics", "Globs of topics whose replicas stay on their brokers. Leaders may change."
+    "pinned_topics": several(
+        "Pinned topics", "Globs of topics whose replicas stay on their brokers. Leaders may change.", _TOPICS
     ),
-    "rack_pinned_topics": _globs(
-        [], "Rack-pinned topics", "Globs of topics whose replicas move within their rack only."
+    "rack_pinned_topics": several(
+        "Rack-pinned topics", "Globs of topics whose replicas move within their rack only.", _TOPICS
     ),
-    "internal_topics": Param(
-        False,
-        type="boolean",
-        title="Internal topics",
-        description="Also move __consumer_offsets and __transaction_state, if the policy allows it.",
-        section=_TOPICS,
+    "internal_topics": flag(
+        "Internal topics", "Also move __consumer_offsets and __transaction_state, if the policy allows it.", _TOPICS
     ),
-    "replication_factor": Param(
-        None,
-        type=["null", "integer"],
-        minimum=1,
-        title="Replication factor",
-        description="The new factor, for the job replication_factor.",
-        section=_TOPICS,
+    "replication_factor": optional(
+        "integer", "Replication factor", "The new factor, for the job replication_factor.", _TOPICS, minimum=1
     ),
-    "relieve_above": Param(
-        None,
-        type=["null", "number"],
+    "relieve_above": optional(
+        "number",
+        "Relieve above",
+        "With 0.8, job relieve takes only from brokers whose disk is above 80 % of its capacity.",
+        _LIMITS,
         exclusiveMinimum=0,
         exclusiveMaximum=1,
-        title="Relieve above",
-        description="With 0.8, job relieve takes only from brokers whose disk is above 80 % of its capacity.",
-        section=_LIMITS,
     ),
-    "max_bytes": _limit("Bytes at most", "Bytes to copy. The policy's limit holds too."),
-    "max_replicas": _limit("Replicas at most", "Replicas to copy."),
-    "max_leader_changes": _limit("Leader changes at most", "Partitions whose preferred leader changes."),
+    "max_bytes": optional(
+        "integer", "Bytes at most", "Bytes to copy. The policy's limit applies too.", _LIMITS, minimum=0
+    ),
+    "max_replicas": optional("integer", "Replicas at most", "Replicas to copy.", _LIMITS, minimum=0),
+    "max_leader_changes": optional(
+        "integer", "Leader changes at most", "Partitions whose preferred leader changes.", _LIMITS, minimum=0
+    ),
     "throttle_bytes_per_second": Param(
         None,
         type=["null", "integer", "string"],
         minimum=1,
         pattern=f"^{AUTO}$",
         title="Throttle (bytes/s per broker)",
-        description="Within the policy's range. Empty: the policy's maximum. auto: what the brokers' networks have "
-        "left; the connection must have their capacities. The approver may change it.",
+        description="Within the policy's range. Empty: the policy's maximum. auto: the free rate of the brokers' "
+        "networks; the connection must have their capacities. The approver may change it.",
         section=_LIMITS,
     ),
-    "copies_per_broker": Param(
+    "copies_per_broker": number(
         _DEFAULT.copies_per_broker,
-        type="integer",
+        "Copies per broker",
+        "How many replicas one broker sends or receives at the same time.",
+        _LIMITS,
         minimum=1,
-        title="Copies per broker",
-        description="How many replicas one broker sends or receives at once.",
-        section=_LIMITS,
     ),
-    "plan": Param(
-        None,
-        type=["null", "string"],
-        format="multiline",
-        title="Plan",
-        description="The JSON of kafka-reassign-partitions, or all that its --generate prints. The run checks it and "
+    "plan": optional(
+        "string",
+        "Plan",
+        "The JSON of kafka-reassign-partitions, or the whole output of its --generate. The run checks it and "
         'scores it beside its own candidates. People can approve it like them. Its log_dirs may only say "any".',
-        section=_PLAN,
+        _PLAN,
+        format="multiline",
     ),
-    "plan_path": Param(
-        None,
-        type=["null", "string"],
-        title="Plan file",
-        description="A file below the plans folder ([kafka_rebalance] plans_folder), instead of a pasted plan.",
-        section=_PLAN,
+    "plan_path": optional(
+        "string",
+        "Plan file",
+        "A file below the plans folder ([kafka_rebalance] plans_folder), instead of a pasted plan.",
+        _PLAN,
     ),
-    "candidates": Param(
-        list(_DEFAULT.candidates),
-        type="array",
-        items={"type": "string", "enum": list(CANDIDATES)},
+    "candidates": several(
+        "Candidates",
+        "What to compute. as_kafka shows what kafka-reassign-partitions --generate would propose. With a plan you may "
+        "choose none: then the run judges only that plan.",
+        _TUNING,
+        _DEFAULT.candidates,
+        items={"enum": list(CANDIDATES)},
         examples=list(CANDIDATES),
-        title="Candidates",
-        description="What to compute. as_kafka shows what kafka-reassign-partitions --generate would propose. With a "
-        "plan you may choose none: then the run judges nothing but that plan.",
-        section=_TUNING,
     ),
-    "prefer": Param(
+    "prefer": choice(
+        PREFERENCES,
         _DEFAULT.prefer,
-        type="string",
-        enum=list(PREFERENCES),
-        title="Prefer",
-        description="Which candidate the run recommends. tolerance: the cheapest that ends within the tolerance. "
+        "Prefer",
+        "Which candidate the run recommends. tolerance: the cheapest that ends within the tolerance. "
         "fewest_bytes: the cheapest that does the job. The policy may ask for fewest_bytes too.",
-        section=_TUNING,
+        _TUNING,
     ),
-    "tolerance": Param(
+    "tolerance": number(
         _DEFAULT.tolerance,
-        type="number",
+        "Tolerance",
+        "With 0.10, candidate `balanced` brings every resource within 10 % of the reachable mean.",
+        _TUNING,
         exclusiveMinimum=0,
         exclusiveMaximum=1,
-        title="Tolerance",
-        description="With 0.10, candidate `balanced` brings every resource within 10 % of the reachable mean.",
-        section=_TUNING,
     ),
-    "trials": Param(
+    "trials": number(
         _DEFAULT.trials,
-        type="integer",
+        "Trials",
+        "How many searches each candidate gets on Spark's executors, each with its own seed. The run takes the best.",
+        _TUNING,
         minimum=1,
         maximum=1000,
-        title="Trials",
-        description="Searches of each candidate on Spark's executors, each from a seed of its own. The best counts.",
-        section=_TUNING,
     ),
-    "seed": Param(
-        _DEFAULT.seed,
-        type="integer",
-        minimum=0,
-        maximum=2**32 - 1,
-        title="Seed",
-        description="The same seed gives the same plan.",
-        section=_TUNING,
-    ),
+    "seed": number(_DEFAULT.seed, "Seed", "The same seed gives the same plan.", _TUNING, minimum=0, maximum=2**32 - 1),
 }
