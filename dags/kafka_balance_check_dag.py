@@ -1,9 +1,9 @@
-"""`kafka_balance_check`: every night, how far each cluster is from balance. Never writes to a cluster.
+"""`kafka_balance_check`: measures every night how far each cluster is from balance. Never writes to a cluster.
 
 The clusters are the connection ids in the Airflow Variable `kafka_rebalance_clusters` (a JSON list). A cluster past its
-policy's `imbalance_limit` gets a run of `kafka_rebalance`, which waits for approval. It gets none while another one is
+policy's `imbalance_limit` gets a run of `kafka_rebalance`, which waits for approval. It gets none while another run is
 open, or while no rebalance could help. It gets none if a person rejected one and nothing material has changed since.
-A cluster that cannot be read within `CHECK_TIMEOUT` fails its own part of the run, and holds up no other.
+A cluster that cannot be read within `CHECK_TIMEOUT` fails its own part of the run. The other clusters do not wait.
 """
 
 from __future__ import annotations
@@ -15,20 +15,21 @@ from airflow.providers.standard.operators.trigger_dagrun import TriggerDagRunOpe
 from airflow.sdk import Asset, CronTriggerTimetable, Variable, dag, task, task_group
 from airflow.sdk.exceptions import AirflowSkipException
 
+from kafka_rebalance.steps.clusters import CLUSTERS, fleet
 from kafka_rebalance.workflow.notices import FAILED, Notice
+from kafka_rebalance.workflow.run_step import run_step
 
 BALANCE = Asset("kafka_balance")
-CLUSTERS = "kafka_rebalance_clusters"
-CHECK_TIMEOUT = timedelta(minutes=20)  # of one try: 150,000 partitions take minutes, a dead cluster would take for ever
+CHECK_TIMEOUT = timedelta(minutes=20)  # for one try; 150,000 partitions take minutes, a dead cluster never ends
 
 
 @dag(
     dag_id="kafka_balance_check",
-    description="Nightly: snapshot, score and verdict for every cluster; no writes.",
+    description="Nightly: measure how far every cluster is from balance; no writes to a cluster.",
     schedule=CronTriggerTimetable("15 2 * * *", timezone="UTC"),
     catchup=False,
     max_active_runs=1,
-    allowed_run_types=["scheduled", "manual"],  # no backfill: a look at the past sees today
+    allowed_run_types=["scheduled", "manual"],  # no backfill: the check always sees today
     tags=["kafka"],
     doc_md=__doc__,
     default_args={"retries": 2, "retry_delay": timedelta(minutes=2), "on_failure_callback": Notice(FAILED)},
@@ -36,8 +37,6 @@ CHECK_TIMEOUT = timedelta(minutes=20)  # of one try: 150,000 partitions take min
 def balance_check() -> None:
     @task
     def clusters() -> list[str]:
-        from kafka_rebalance.steps.clusters import fleet
-
         return fleet(Variable.get(CLUSTERS, default=None))
 
     @task(
@@ -45,7 +44,6 @@ def balance_check() -> None:
     )
     def check(connection_id: str, dag_run: Any = None, outlet_events: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.nightly import check_cluster
-        from kafka_rebalance.workflow.run_step import run_step
 
         verdict = run_step(check_cluster.check, dag_run, connection_id)
         outlet_events[BALANCE].extra = verdict
@@ -66,7 +64,7 @@ def balance_check() -> None:
             trigger_dag_id="kafka_rebalance",
             trigger_run_id=asked["run_id"],
             conf=asked["conf"],
-            skip_when_already_exists=True,  # a retry of a task that had started it
+            skip_when_already_exists=True,  # an earlier try of this task may have started it
             wait_for_completion=False,
         )
 

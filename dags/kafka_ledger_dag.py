@@ -1,4 +1,4 @@
-"""`kafka_ledger`: every night, makes one file of the ledger's many for each table, cluster and past day.
+"""`kafka_ledger`: merges the ledger's files every night into one for each table, cluster and past day.
 
 It touches no cluster. Spark merges the days that are over. It removes an old file only after it has read its rows back
 from the new one. A day that cannot be read or written stays as it is. The log names it, and the next night tries again.
@@ -15,6 +15,7 @@ from airflow.sdk import CronTriggerTimetable, XComArg, dag, task
 
 import kafka_rebalance
 from kafka_rebalance.workflow.notices import FAILED, Notice
+from kafka_rebalance.workflow.run_step import run_step
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "ledger_job.py"
 LEDGER = "{{ ti.xcom_pull(task_ids='locate', key='ledger') }}"
@@ -23,17 +24,16 @@ PACKAGE = "{{ ti.xcom_pull(task_ids='locate', key='package') }}"
 
 def check_located(context: Any) -> None:
     from kafka_rebalance.steps.ledger.ledger_rows import check_located
-    from kafka_rebalance.workflow.run_step import run_step
 
     run_step(check_located, context["dag_run"], context["task"])
 
 
 @dag(
     dag_id="kafka_ledger",
-    description="Nightly: one file of the many that a day left in the ledger.",
+    description="Nightly: merge the ledger's many files of a day into one.",
     schedule=CronTriggerTimetable("45 4 * * *", timezone="UTC"),
     catchup=False,
-    max_active_runs=1,  # two at a time would each write a day's next file
+    max_active_runs=1,  # two runs at a time would both write the merged file of a day
     tags=["kafka"],
     doc_md=__doc__,
     default_args={"retries": 1, "retry_delay": timedelta(minutes=10), "on_failure_callback": Notice(FAILED)},
@@ -42,7 +42,6 @@ def ledger() -> None:
     @task
     def locate(dag_run: Any = None, ti: Any = None) -> None:
         from kafka_rebalance.steps.ledger.ledger_rows import locate
-        from kafka_rebalance.workflow.run_step import run_step
 
         run_step(locate, dag_run, ti=ti)
 

@@ -1,8 +1,8 @@
-"""`kafka_rebalance_cancel`: stop, cancel or throttle a running rebalance, go back from the last, or elect a controller.
+"""`kafka_rebalance_cancel`: stops, cancels or throttles a running rebalance, undoes the last, or elects a controller.
 
 It finds the running rebalance by the cluster's lock. `cancel_now` waits for a person's approval, and so does a throttle
-above the approved one. `roll_back` starts a run of `kafka_rebalance` with an approval of its own. `elect_controller`
-waits for an approval too. It helps with a request that does not end, with or without a running rebalance.
+above the approved one. `roll_back` starts a run of `kafka_rebalance`, which asks for its own approval.
+`elect_controller` waits for an approval too. It helps with a request that does not end. It needs no running rebalance.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from kafka_rebalance.steps.clusters import RUNS_THAT_MAY_WAIT
 from kafka_rebalance.workflow.notices import FAILED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.params.cancel_form import CANCEL_PARAMS
+from kafka_rebalance.workflow.run_step import run_step
 
 APPROVAL = "kafka_rebalance.steps.cancel.ask_for_approval.CancelApproval"
 
@@ -36,54 +37,47 @@ def rebalance_cancel() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.cancel import request as work
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.request, dag_run, params, ti=ti)
 
     @task.branch
     def route(asked: dict[str, Any]) -> str:
-        """The task of the action that was asked for; all others are skipped."""
+        """The task of the requested action; Airflow skips all others."""
         return str(asked["next"])
 
     @task(retries=2)
     def stop(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.cancel import stop_run as work
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.stop_run, dag_run, run_folder)
 
     @task(retries=2)
     def set_throttle(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.cancel import set_throttle as work
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.set_throttle, dag_run, run_folder)
 
     @task(retries=2)
     def raise_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.cancel import set_throttle as work
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.raise_throttle, dag_run, decision)
 
     @task(retries=5, retry_exponential_backoff=2, max_retry_delay=timedelta(minutes=5))
     def cancel(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.cancel import cancel_now as work
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.cancel_now, dag_run, decision)
 
     @task(retries=3)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
         from kafka_rebalance.steps.cancel import verify as work
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.verify, dag_run, decision)
 
     @task(retries=3)
     def elect_controller(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.cancel import elect_controller as work
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.elect_controller, dag_run, decision)
 

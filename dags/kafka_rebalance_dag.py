@@ -1,7 +1,7 @@
 """`kafka_rebalance`: snapshot a cluster, plan, wait for a person, move exactly what was approved, verify.
 
-Each task is one call of a step (`kafka_rebalance.steps.rebalance`). Tasks import heavy modules when they run, so that
-the Dag processor stays quick.
+Each task calls one step (`kafka_rebalance.steps.rebalance`). Tasks import heavy modules only when they run, so the Dag
+processor stays quick.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.operators.hold_throttle import HoldThrottleOperator
 from kafka_rebalance.workflow.operators.reassign import ReassignOperator
 from kafka_rebalance.workflow.params.rebalance_form import REBALANCE_PARAMS
+from kafka_rebalance.workflow.run_step import run_step
 
 APPROVAL = "kafka_rebalance.steps.rebalance.ask_for_approval.CandidateApproval"
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "job.py"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='snapshot', key='run_folder') }}"
 NONCE = "{{ ti.xcom_pull(task_ids='snapshot', key='nonce') }}"
-RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not of an XCom, which can be edited
+RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not from an XCom: people can edit XComs
 METRICS = "{{ ti.xcom_pull(task_ids='snapshot', key='metrics') }}"
-# With `approve` directly before it: runs once something was approved, whatever failed since. Not "all_done", which
-# would also run where nothing was approved.
+# A task with this rule has `approve` directly before it. It runs once something was approved, even if tasks have failed
+# since. "all_done" would also run if nothing was approved.
 AFTER_APPROVAL = "all_done_min_one_success"
 
 
 def check_not_begun(context: Any) -> None:
     from kafka_rebalance.steps.rebalance.check_spark_arguments import check_spark_arguments
-    from kafka_rebalance.workflow.run_step import run_step
 
     run_step(check_spark_arguments, context["dag_run"], context["task"])
 
@@ -54,18 +54,16 @@ def rebalance() -> None:
     @task(retries=2)
     def snapshot(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.rebalance.take_snapshot import take_snapshot
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(take_snapshot, dag_run, params, ti=ti)
 
     @task
     def render_report(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.rebalance.render_report import render_report
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(render_report, dag_run, run_folder)
 
-    # Over two hours: ZooKeeper may be away, and copies in flight may end. The janitor has the lease meanwhile.
+    # The retries take over two hours: ZooKeeper may be away, and copies in flight may end. The janitor keeps the lease.
     @task(
         retries=28,
         retry_delay=timedelta(seconds=15),
@@ -74,35 +72,30 @@ def rebalance() -> None:
     )
     def release_throttle(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.throttle.release_throttle import release_throttle
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(release_throttle, dag_run, decision)
 
     @task(retries=2)
     def elect_leaders(decision: dict[str, Any], dag_run: Any = None) -> list[str]:
         from kafka_rebalance.steps.rebalance.elect_leaders import elect_leaders
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(elect_leaders, dag_run, decision)
 
     @task(retries=3, trigger_rule=AFTER_APPROVAL)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
         from kafka_rebalance.steps.rebalance import verify
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(verify.verify, dag_run, decision)
 
     @task
     def check_verified(dag_run: Any = None) -> None:
         from kafka_rebalance.steps.rebalance import verify
-        from kafka_rebalance.workflow.run_step import run_step
 
         run_step(verify.check_verified, dag_run)
 
     @task(trigger_rule=AFTER_APPROVAL, on_success_callback=Notice(FINISHED))
     def record(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.rebalance.record import record
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(record, dag_run, decision)
 
@@ -134,18 +127,13 @@ def rebalance() -> None:
     reported = render_report(run_folder)
     approved = ApprovalOperator(task_id="approve", approval=APPROVAL, run_folder=run_folder, nonce=nonce)
     decision = XComArg(approved, key="decision")
-    # A setup that was killed half-way is followed by no teardown: trying again is its only way back.
+    # Airflow runs no teardown after a setup that was killed half-way: only a retry puts the throttle back.
     held = HoldThrottleOperator(task_id="hold_throttle", decision=decision, retries=2)
-    moved = ReassignOperator(
-        task_id="reassign",
-        decision=decision,
-        retries=5,
-        retry_exponential_backoff=2,
-    )
+    moved = ReassignOperator(task_id="reassign", decision=decision, retries=5, retry_exponential_backoff=2)
     released = release_throttle(decision).as_teardown(setups=held, on_failure_fail_dagrun=True)
     elected = elect_leaders(decision)
     verified = verify(decision)
-    # Whoever marks the whole run skips all but teardowns, and Airflow calls a run green whose last task is skipped.
+    # If a person marks the whole run, Airflow skips all but teardowns, and a run whose last task is skipped is green.
     checked = check_verified().as_teardown(setups=held, on_failure_fail_dagrun=True)
     recorded = record(decision)
 

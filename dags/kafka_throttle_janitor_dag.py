@@ -1,10 +1,10 @@
-"""`kafka_throttle_janitor`: every minute, takes care of throttles and locks whose run is gone, paused or failed.
+"""`kafka_throttle_janitor`: takes care every minute of throttles and locks whose run is gone, paused or failed.
 
-It looks after the clusters of the Airflow Variable `kafka_rebalance_clusters`, and after every cluster with a throttle
-or a lock of ours. When the copies have ended, it takes off what our lease says is ours. It gives back the lock of a run
-that is over. It fails if copies are in flight that nobody follows: once for each finding, and every half hour while it
+It looks at the clusters of the Airflow Variable `kafka_rebalance_clusters`, and at every cluster with a throttle or a
+lock of ours. When the copies have ended, it removes the throttle that our lease records. It gives back the lock of a
+run that is over. It fails if nobody follows copies in flight: once for each finding, and every half hour while it
 lasts. Put your alerts on this Dag's failures. Its other findings are in its log and in
-`runs_url/janitor/<connection>.json`. It cleans only what an approver ticks in `clean`.
+`runs_url/janitor/<connection>.json`. It cleans only what an approver names in `clean`.
 """
 
 from __future__ import annotations
@@ -12,40 +12,34 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-from airflow.sdk import CronTriggerTimetable, Param, Variable, dag, task
+from airflow.sdk import CronTriggerTimetable, Variable, dag, task
 
+from kafka_rebalance.steps.clusters import CLUSTERS
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.notices import UNWATCHED, Notice
-
-CLUSTERS = "kafka_rebalance_clusters"
+from kafka_rebalance.workflow.params.form_fields import optional, several
+from kafka_rebalance.workflow.run_step import run_step
 
 
 @dag(
     dag_id="kafka_throttle_janitor",
-    description="Take care of throttles and locks whose run is gone, and find throttles that nobody holds.",
+    description="Take care of throttles and locks whose run is gone, and find throttles that no run holds.",
     schedule=CronTriggerTimetable("* * * * *", timezone="UTC"),
     catchup=False,
     max_active_runs=1,
-    # Custody must not hang on somebody remembering to unpause it; it writes nothing but what our own leases say.
+    # The janitor must work even if nobody remembers to unpause it. It writes only what our own leases say.
     is_paused_upon_creation=False,
-    allowed_run_types=["scheduled", "manual"],  # no backfill: a look at the past sees today
+    allowed_run_types=["scheduled", "manual"],  # no backfill: the janitor always sees today
     params={
-        "kafka_conn_id": Param(
-            None, type=["null", "string"], title="Cluster", description="Only this cluster. Empty: all clusters."
+        "kafka_conn_id": optional("string", "Cluster", "Only this cluster. Empty: all clusters."),
+        "clean": several(
+            "Clean", "Ids of findings from the newest report. Only approvers of the cluster's policy may do this."
         ),
-        "clean": Param(
-            [],
-            type="array",
-            items={"type": "string"},
-            title="Clean",
-            description="Ids of findings, as the newest report has them. For approvers of the cluster's policy.",
-        ),
-        "break_lock": Param(
-            None,
-            type=["null", "string"],
-            title="Break the lock of",
-            description="The owner exactly as the lock names it, 'dag/run of airflow', if that run is over and this "
-            "Airflow cannot know it. For approvers of the cluster's policy.",
+        "break_lock": optional(
+            "string",
+            "Break the lock of",
+            "The owner exactly as the lock names it: 'dag/run of airflow'. Use it if that run is over and this Airflow "
+            "cannot know that. Only approvers of the cluster's policy may do this.",
         ),
     },
     tags=["kafka"],
@@ -63,7 +57,6 @@ def throttle_janitor() -> None:
     @task(map_index_template="{{ task.op_kwargs['connection_id'] }}")
     def tend(connection_id: str, params: Any = None, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.janitor import look_after_cluster
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(look_after_cluster.look_after_cluster, dag_run, connection_id, params)
 

@@ -1,6 +1,6 @@
-"""`kafka_topics`: create, alter, list, describe and delete topics by Kafka's own rules.
+"""`kafka_topics`: creates, alters, lists, describes and deletes topics by Kafka's own rules.
 
-Altering and deleting wait for a person's approval. Before an expansion, the approver reads what it does to keys and
+`alter` and `delete` wait for a person's approval. Before an expansion, the approver reads what it does to keys and
 consumers.
 """
 
@@ -18,12 +18,13 @@ from kafka_rebalance.workflow.notices import FAILED, Notice
 from kafka_rebalance.workflow.operators.approval import ApprovalOperator
 from kafka_rebalance.workflow.operators.submit_keys import KeysSubmitOperator
 from kafka_rebalance.workflow.params.topics_form import TOPICS_PARAMS
+from kafka_rebalance.workflow.run_step import run_step
 
 JOB = Path(kafka_rebalance.__file__).parent / "spark" / "keys_job.py"
 APPROVAL = "kafka_rebalance.steps.topics.ask_for_approval.TopicApproval"
 RUN_FOLDER = "{{ ti.xcom_pull(task_ids='request', key='run_folder') }}"
 NONCE = "{{ ti.xcom_pull(task_ids='request', key='nonce') }}"
-RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not of an XCom, which can be edited
+RUN = "{{ dag_run.dag_id }}/{{ dag_run.run_id }}"  # not from an XCom: people can edit XComs
 
 
 @dag(
@@ -41,33 +42,29 @@ def topics() -> None:
     @task(retries=2)
     def request(params: Any = None, dag_run: Any = None, ti: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.topics import request as work
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.request, dag_run, params, ti=ti)
 
     @task.branch
     def route(asked: dict[str, Any]) -> str | None:
-        """list and describe end here; a topic that gets partitions has its keys looked at first."""
+        """list and describe end here. If a topic gets partitions, its keys are sampled first."""
         return None if asked["next"] == "end" else asked["next"]
 
-    @task(retries=2, trigger_rule="none_failed_min_one_success")  # with a sample of keys, or without
+    @task(retries=2, trigger_rule="none_failed_min_one_success")  # with or without a sample of keys
     def forecast(run_folder: str, dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.topics import forecast_keys as work
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.forecast, dag_run, run_folder)
 
     @task(retries=2)
     def write(decision: dict[str, Any], dag_run: Any = None) -> dict[str, Any]:
         from kafka_rebalance.steps.topics import write_change as work
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.write_change, dag_run, decision)
 
     @task(retries=2)
     def verify(decision: dict[str, Any], dag_run: Any = None) -> dict[str, int]:
         from kafka_rebalance.steps.topics import verify as work
-        from kafka_rebalance.workflow.run_step import run_step
 
         return run_step(work.verify, dag_run, decision)
 

@@ -1,4 +1,4 @@
-"""Registers web app, tab and overview with Airflow, which runs this file in each of its processes and tasks."""
+"""Registers web app, tab and overview. Airflow runs this file in each of its processes and tasks."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 from airflow.plugins_manager import AirflowPlugin
 
-# Where the package cannot be imported, Airflow shows that under Plugins.
+# If the package cannot be imported, Airflow shows this under Plugins.
 from kafka_rebalance.workflow.urls import MOUNT, base_path, overview_url
 
 
@@ -19,7 +19,7 @@ def _web_app() -> Any:
 
 
 async def serve(scope: Any, receive: Any, send: Any) -> None:
-    """The web app, made at its first request: its imports take seconds, which no task should pay."""
+    """The web app. The first request makes it: its imports take seconds, and tasks do not need them."""
     await _web_app()(scope, receive, send)
 
 
@@ -29,7 +29,7 @@ class KafkaRebalancePlugin(AirflowPlugin):
     external_views: ClassVar[list[Any]] = [
         {
             "name": "Rebalance",
-            # Airflow's UI puts both in percent-encoded. It shows the tab on runs of every Dag, in an iframe.
+            # Airflow's UI fills in both ids, percent-encoded. It shows the tab on runs of every Dag, in an iframe.
             "href": f"{base_path()}{MOUNT}/run/{{DAG_ID}}/{{RUN_ID}}",
             "destination": "dag_run",
             "url_route": "rebalance",

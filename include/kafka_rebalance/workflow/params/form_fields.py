@@ -37,7 +37,12 @@ def choice(choices: Iterable[str], default: str, title: str, description: str, s
 
 
 def several(
-    title: str, description: str, section: str, default: Iterable[str] = (), kind: str = "string", **schema: Any
+    title: str,
+    description: str,
+    section: str | None = None,
+    default: Iterable[str] = (),
+    kind: str = "string",
+    **schema: Any,
 ) -> Param:
     """A list; `kind` is the JSON Schema type of its items."""
     items = {"type": kind, **schema.pop("items", {})}
