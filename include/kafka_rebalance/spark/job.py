@@ -1,8 +1,8 @@
 """`spark-submit job.py --snapshot DIR --out DIR [--settings FILE.json] [--metrics DIR]`: one Spark task per candidate.
 
-The driver reads and checks the tables, broadcasts them as arrays, and writes what comes back: the same files, byte for
-byte, as `python -m kafka_rebalance.planning`. Candidates share nothing, so that is where executors help; and in the
-samples of a ledger, which become one row a partition, in a file that the command reads as well.
+The driver reads and checks the tables, broadcasts them as arrays, and writes the results. The files are the same, byte
+for byte, as those of `python -m kafka_rebalance.planning`. Executors compute the candidates, which share nothing. They
+also aggregate the ledger's samples to one row a partition, in a file that the command can read, too.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ from kafka_rebalance.planning.problem.bytes_in_history import describe_history
 from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.tables.history_table import HISTORY, existing_partitions, planned_with, write_history
 from kafka_rebalance.spark.history_rows import read_metrics
-from kafka_rebalance.spark.job_driver import check_nonce, check_run, open_session, run_job
+from kafka_rebalance.spark.job_driver import add_folder_checks, open_session, own_folder, run_job
 from kafka_rebalance.spark.job_folders import job_folder
 
 T = TypeVar("T")
@@ -49,29 +49,22 @@ R = TypeVar("R")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when the tables are written, 2 when something given cannot be used: its text goes to stderr."""
+    """0: the tables are written. 2: an input cannot be used, and the error's text is on stderr."""
     parser = argument_parser("job.py")
-    parser.add_argument(
-        "--expect-nonce", help="what nonce.json in the out folder holds, if this driver sees that folder"
-    )
-    parser.add_argument("--expect-run", help="the Dag run that the out folder must belong to, as in dag_id/run_id")
+    add_folder_checks(parser)
     parser.add_argument("--metrics", help="the ledger's folder of this cluster's samples, ledger/metrics/cluster=…")
     options = parser.parse_args(arguments)
     if options.metrics is not None and options.history is not None:
-        parser.error("--metrics makes the history that --history gives: take one of them")
+        parser.error("--metrics and --history both give the history: use one of them")
     return run_job(lambda scratch: _plan(options, scratch))
 
 
 def _plan(options: argparse.Namespace, scratch: Path) -> None:
-    """Reads, proposes on Spark, writes. What can be checked without a session is checked before there is one."""
+    """Reads, proposes on Spark, writes. It opens the session only after all checks that need none."""
     watch = Stopwatch()
     settings = read_settings(options.settings)
     spark = open_session(scratch) if "://" in options.snapshot + options.out else None
-    out = job_folder(options.out, spark)
-    if options.expect_nonce is not None:
-        check_nonce(out, options.expect_nonce)
-    if options.expect_run is not None:
-        check_run(out, options.expect_run)
+    out = own_folder(options, spark)
     snapshot = job_folder(options.snapshot, spark)
     problem = prepare(snapshot, settings)
     history = read_file(options.history) if options.history is not None else None
@@ -88,7 +81,7 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
         say(describe_history(problem))
     names = offered(problem)
     with ThreadPoolExecutor(1) as driver:
-        # The solver is the driver's alone; it computes without the interpreter's lock while the session opens.
+        # Only the driver has the solver. It computes without the interpreter's lock while the session opens.
         exact = {name: driver.submit(propose, problem, name) for name in names if name == OPTIMAL}
         spark = spark or open_session(scratch)
         if options.metrics is None:
@@ -104,9 +97,9 @@ def _plan(options: argparse.Namespace, scratch: Path) -> None:
 def propose_on(
     spark: SparkSession, problem: Problem, names: Sequence[str], watch: Stopwatch
 ) -> tuple[DescribedCandidate, ...]:
-    """The candidates in the order of their names: a task for each search of each, then one to describe the best.
+    """The candidates, in the order of `names`: a task for each search, then one to describe the best.
 
-    Raises the error of the first candidate that has one, as planning here would.
+    Raises the error of the first candidate that has one, as planning without Spark does.
     """
     if not names:
         return ()
@@ -114,7 +107,7 @@ def propose_on(
     shared = context.broadcast(problem)
 
     def attempt(task: tuple[str, int]) -> tuple[FoundLists | DescribedCandidate | RebalanceError, float]:
-        # As a value: an exception would come back as a Java error with a stack.
+        # Returned, because a raised exception would come back as a Java error with a stack.
         clock = Stopwatch()
         try:
             found: FoundLists | DescribedCandidate | RebalanceError = searched(shared.value, *task)
@@ -141,7 +134,7 @@ def propose_on(
 
 
 def _each(context: SparkContext, work: Callable[[T], R], inputs: Sequence[T]) -> list[R]:
-    """What `work` makes of each input, in a task of its own."""
+    """The result of `work` for each input, each in its own task."""
     results: list[R] = context.parallelize(list(inputs), len(inputs)).map(work).collect()
     return results
 

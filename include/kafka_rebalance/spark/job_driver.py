@@ -1,7 +1,8 @@
-"""What both jobs' drivers do alike: hold the run's folder against its nonce, open a session, end with words."""
+"""What the drivers of all jobs share: they check the run's folder, open a session, and end with an error text."""
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import tempfile
@@ -19,12 +20,13 @@ from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ArtifactError, RebalanceError, RunFolderError
 from kafka_rebalance.planning.command_line import say
 from kafka_rebalance.spark import package_zip
+from kafka_rebalance.spark.job_folders import job_folder
 
 
 def run_job(work: Callable[[Path], None]) -> int:
-    """0 when `work` is done, 2 with its text on stderr when something cannot be used; Spark is stopped either way.
+    """0 after `work`; 2, with the error's text on stderr, if something cannot be used. Stops Spark in both cases.
 
-    `work` gets a folder that lives as long as the job.
+    `work` gets a folder that exists as long as the job.
     """
     with tempfile.TemporaryDirectory() as scratch:
         try:
@@ -39,27 +41,45 @@ def run_job(work: Callable[[Path], None]) -> int:
     return 0
 
 
+def add_folder_checks(parser: argparse.ArgumentParser) -> None:
+    """The arguments that `own_folder` checks."""
+    parser.add_argument(
+        "--expect-nonce", help="what nonce.json in the out folder must hold, to show that this driver sees that folder"
+    )
+    parser.add_argument("--expect-run", help="the Dag run that the out folder must belong to, as in dag_id/run_id")
+
+
+def own_folder(options: argparse.Namespace, spark: SparkSession | None) -> Folder:
+    """The out folder. Raises RunFolderError if it is not that of the run which the arguments expect."""
+    out = job_folder(options.out, spark)
+    if options.expect_nonce is not None:
+        check_nonce(out, options.expect_nonce)
+    if options.expect_run is not None:
+        check_run(out, options.expect_run)
+    return out
+
+
 def check_nonce(out: Folder, expected: str) -> None:
-    """Raises RunFolderError unless this driver reads what the run's first task wrote: else they share no folder."""
+    """Raises RunFolderError unless this driver reads the nonce of the run's first task, so both share the folder."""
     try:
         found = read_json(out, NONCE).get("nonce")
     except ArtifactError as missing:
         raise RunFolderError(f"run folder not shared: the Spark driver cannot read it ({missing})") from missing
     if found != expected:
         raise RunFolderError(
-            f"run folder not shared: {out / NONCE} as the Spark driver sees it is of another run. Nothing was "
-            "computed. Let runs_url point to storage that Airflow's workers and Spark's driver share."
+            f"run folder not shared: the Spark driver finds another run in {out / NONCE}. Nothing was computed. Set "
+            "runs_url to storage that Airflow's workers and Spark's driver share."
         )
 
 
 def check_run(out: Folder, expected: str) -> None:
-    """Raises RunFolderError unless the folder is of this run, `Dag id/run id`: XComs, which name it, can be edited."""
+    """Raises RunFolderError unless the folder is of this run, `Dag id/run id`. People can edit XComs, which name it."""
     dag_id, _, run_id = expected.partition("/")
     check_own_folder(out, dag_id, run_id)
 
 
 def said_by(failed: Exception) -> str:
-    """What could not be done: one line, of Spark's errors in the words of the innermost cause."""
+    """One line on the failure. For Spark's errors, the text of the innermost cause."""
     said = str(failed)
     if isinstance(failed, Py4JJavaError):
         cause = failed.java_exception
@@ -70,12 +90,12 @@ def said_by(failed: Exception) -> str:
 
 
 def open_session(folder: Path) -> SparkSession:
-    """A quiet session whose executors have this package. They fetch it from `folder` for as long as it lives."""
+    """A session with few log lines. Its executors fetch this package from `folder`, which must exist as long."""
     if SparkConf().get("spark.master", "local").startswith("local"):
-        # Else executors take whatever `python3` is on PATH, which may lack numpy.
+        # Without it executors take the `python3` on PATH, which may lack numpy.
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("kafka-rebalance").config("spark.log.level", "WARN")
     spark = builder.getOrCreate()
-    if ".zip" not in kafka_rebalance.__file__:  # else it came with py_files, and executors have it
+    if ".zip" not in kafka_rebalance.__file__:  # a zip came with py_files, and executors have it
         spark.sparkContext.addPyFile(str(package_zip.build_package_zip(folder / "kafka_rebalance.zip")))
     return spark

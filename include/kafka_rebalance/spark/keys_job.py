@@ -36,7 +36,7 @@ from kafka_rebalance.documents.requests.key_sample import (
 )
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.planning.command_line import say
-from kafka_rebalance.spark.job_driver import check_nonce, check_run, open_session, run_job, said_by
+from kafka_rebalance.spark.job_driver import add_folder_checks, open_session, own_folder, run_job, said_by
 from kafka_rebalance.spark.job_folders import job_folder
 from kafka_rebalance.spark.kafka_options import kafka_options, settings_of
 from kafka_rebalance.spark.key_placements import place
@@ -50,10 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="keys_job.py", description="Counts the keys of a topic's records.")
     parser.add_argument("--sample", required=True, help="JSON file or URL: topic, offsets, numbers of partitions")
     parser.add_argument("--out", required=True, help="folder or URL for keys.json")
-    parser.add_argument(
-        "--expect-nonce", help="what nonce.json in the out folder holds, if this driver sees that folder"
-    )
-    parser.add_argument("--expect-run", help="the Dag run that the out folder must belong to, as in dag_id/run_id")
+    add_folder_checks(parser)
     options = parser.parse_args(arguments)
     return run_job(lambda scratch: _sample(options, scratch))
 
@@ -63,11 +60,7 @@ def _sample(options: argparse.Namespace, scratch: Path) -> None:
     kafka = kafka_options(settings_of(os.environ))
     del os.environ[KAFKA_CONFIG]  # nothing that this driver starts needs it
     spark = open_session(scratch) if "://" in options.sample + options.out else None
-    out = job_folder(options.out, spark)
-    if options.expect_nonce is not None:
-        check_nonce(out, options.expect_nonce)
-    if options.expect_run is not None:
-        check_run(out, options.expect_run)
+    out = own_folder(options, spark)
     folder, _, name = options.sample.rpartition("/")
     asked = JsonFile(name, SampleRequest).read(job_folder(folder or ".", spark))
     say(f"{asked.topic}: reading {sum(given.offsets for given in asked.ranges):,} offsets")

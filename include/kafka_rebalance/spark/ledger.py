@@ -1,4 +1,4 @@
-"""The ledger's tables as Spark reads them: for notebooks, and for whatever else asks of many clusters and days."""
+"""The ledger's tables in Spark, for notebooks and other questions about many clusters and days."""
 
 from __future__ import annotations
 
@@ -15,10 +15,9 @@ _BELOW = r"(cluster=[^/]+/day=[^/]+/[^/]+)$"
 
 
 def read_ledger(spark: SparkSession, runs: str, table: str) -> DataFrame:
-    """The rows of a table below `runs_url`, of all clusters, with the columns `cluster` and `day`; each row once.
+    """The rows of a table below `runs_url`, of all clusters, each row once, with the columns `cluster` and `day`.
 
-    Files that cannot be read are left out, as Spark's `ignoreCorruptFiles` does. Raises OSError where the folder cannot
-    be listed or is not there.
+    Spark leaves out files that it cannot read (`ignoreCorruptFiles`). Raises OSError if the folder cannot be listed.
     """
     place = f"{runs.rstrip('/')}/ledger/{table}"
     names = parquet_files(job_folder(place, spark))
@@ -30,7 +29,7 @@ def read_ledger(spark: SparkSession, runs: str, table: str) -> DataFrame:
 
 
 def counting(names: Iterable[str]) -> list[str]:
-    """Of a table's files those that count, day by day."""
+    """The files of a table that count, day by day."""
     days: dict[str, list[str]] = defaultdict(list)
     for path in names:
         day, _, name = path.rpartition("/")
@@ -38,21 +37,22 @@ def counting(names: Iterable[str]) -> list[str]:
     return [f"{day}/{name}" if day else name for day, files in days.items() for name in files_that_count(files)]
 
 
-def rows_that_count(rows: DataFrame, file: Column, names: Iterable[str]) -> DataFrame:
-    """Without those of compacted files that a newer one has, or that are in a run's own file as well.
+def is_compacted(name: str) -> bool:
+    """Whether this file of a table was made of several by compaction."""
+    return compacted_number(name.rpartition("/")[2]) is not None
 
-    `names` are all files there are, and `file` is the one that a row is from, named alike.
+
+def rows_that_count(rows: DataFrame, file: Column, names: Iterable[str]) -> DataFrame:
+    """The rows, without those of a compacted file that are also in a newer one or in a run's own file.
+
+    `names` are all files of the table. `file` is the file of a row, with the same form of name.
     """
     listed = set(names)
     outdated = sorted(listed - set(counting(listed)))
     if outdated:
         rows = rows.where(~file.isin(outdated))
-    compacted = {name.rpartition("/")[0] for name in listed if compacted_number(name.rpartition("/")[2]) is not None}
-    own = sorted(
-        name
-        for name in listed
-        if name.rpartition("/")[0] in compacted and compacted_number(name.rpartition("/")[2]) is None
-    )
+    compacted = {name.rpartition("/")[0] for name in filter(is_compacted, listed)}
+    own = sorted(name for name in listed if name.rpartition("/")[0] in compacted and not is_compacted(name))
     if own and SOURCE_FILE in rows.columns:
         source = sql.concat(sql.regexp_extract(file, r"^(.*/)", 1), sql.col(SOURCE_FILE))
         rows = rows.where(sql.col(SOURCE_FILE).isNull() | ~source.isin(own))

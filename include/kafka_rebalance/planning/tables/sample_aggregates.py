@@ -1,6 +1,7 @@
-"""The ledger's samples of one cluster, aggregated in this process to one row a partition, as `spark.metrics` does.
+"""The ledger's samples of one cluster, aggregated to one row a partition.
 
-For the nightly check, which has no Spark: a cluster of 150,000 partitions has four million samples in four weeks.
+A Spark job does this in many tasks, and the nightly check in its own process: a cluster of 150,000 partitions has four
+million samples in four weeks.
 """
 
 from __future__ import annotations
@@ -10,18 +11,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from kafka_rebalance.planning.problem.arrays import Floats, Ints
-from kafka_rebalance.planning.tables.history_table import EXISTING_SCHEMA, HISTORY_SCHEMA, SAMPLES_SCHEMA
+from kafka_rebalance.planning.tables.history_table import HISTORY_SCHEMA
 
-DAYS = 28  # four weeks have each day of the week four times, and forget what the cluster was before
+DAYS = 28  # four weeks have each weekday four times; older samples no longer describe the cluster
 PERCENTILE = 0.95
 
 
 def aggregated(samples: pa.Table, existing: pa.Table) -> pa.Table:
-    """HISTORY_SCHEMA's columns of the samples (SAMPLES_SCHEMA) of the partitions that exist (EXISTING_SCHEMA).
+    """HISTORY_SCHEMA's columns for the partitions that exist (EXISTING_SCHEMA) and have samples (SAMPLES_SCHEMA).
 
-    What retention will take is left unknown: that needs `lifetime_ms`, and nobody who looks at rates alone has it.
+    An interval lies between two samples of one topic (of one creation, if that is known) whose offsets did not fall.
+    Its bytes in are the records appended, times the bytes of a record: size / (end offset - first offset) at the end
+    of the interval. Compaction and deleted records make this figure too small, never too large.
     """
-    samples, existing = samples.select(SAMPLES_SCHEMA.names), existing.select(EXISTING_SCHEMA.names)
     sound = pc.and_(pc.is_valid(samples["topic"]), pc.is_valid(samples["partition"]))
     sound = pc.and_(sound, pc.fill_null(pc.greater_equal(samples["size_bytes"], 0), False))
     samples = samples.filter(sound)
@@ -36,12 +38,13 @@ def aggregated(samples: pa.Table, existing: pa.Table) -> pa.Table:
     order = np.lexsort((size, start, end, at, of))
     of, at, end, start, size = of[order], at[order], end[order], start[order], size[order]
     first = np.ones(len(of), dtype=bool)
-    first[1:] = (of[1:] != of[:-1]) | (at[1:] != at[:-1])  # two samples of one time are one
+    first[1:] = (of[1:] != of[:-1]) | (at[1:] != at[:-1])  # two samples of one time count once
     of, at, end, start, size = of[first], at[first], end[first], start[first], size[first]
     return _figures(existing, of, at, end, start, size)
 
 
 def _figures(existing: pa.Table, of: Ints, at: Ints, end: Floats, start: Floats, size: Floats) -> pa.Table:
+    """All but the first are [sample], by partition and time; `of` is the row of `existing`."""
     begins = np.flatnonzero(np.r_[True, of[1:] != of[:-1]]) if len(of) else np.zeros(0, dtype=np.int64)
     ends = np.r_[begins[1:], len(of)] - 1 if len(begins) else begins
     follows = np.ones(len(of), dtype=bool)
@@ -59,6 +62,11 @@ def _figures(existing: pa.Table, of: Ints, at: Ints, end: Floats, start: Floats,
     counts = np.bincount(group, minlength=len(begins))
     p95 = _percentile(group[told], appended[told] / np.maximum(seconds[told], 1e-9), seconds[told], len(begins))
     at_table = existing.take(pa.array(of[begins]))
+    # Known if the samples reach back as far as the records do, and each interval since then has figures.
+    oldest = at[ends] - 1000 * _numbers(at_table["lifetime_ms"])
+    young = at > oldest[group]
+    young_bytes = np.bincount(group[young & told], appended[young & told], len(begins))
+    is_known = (at[begins] <= oldest) & (np.bincount(group[young & ~told], minlength=len(begins)) == 0)
     time = HISTORY_SCHEMA.field("first_at").type
     columns = {
         "topic": at_table["topic"],
@@ -74,14 +82,14 @@ def _figures(existing: pa.Table, of: Ints, at: Ints, end: Floats, start: Floats,
         "measured_seconds": pa.array(measured),
         "mean_bytes_in_per_second": pa.array(total / np.where(measured > 0, measured, 1.0), mask=measured <= 0),
         "p95_bytes_in_per_second": pa.array(p95, mask=intervals == 0),
-        "lifetime_ms": pa.nulls(len(begins), pa.int64()),
-        "lifetime_bytes": pa.nulls(len(begins), pa.int64()),
+        "lifetime_ms": at_table["lifetime_ms"],
+        "lifetime_bytes": pa.array(young_bytes.astype(np.int64), mask=~is_known),
     }
     return pa.table([columns[name] for name in HISTORY_SCHEMA.names], names=HISTORY_SCHEMA.names).cast(HISTORY_SCHEMA)
 
 
 def _percentile(group: Ints, values: Floats, weights: Floats, groups: int) -> Floats:
-    """[group] The exact percentile as Spark has it: each value counts as often as its weight, a second each."""
+    """[group] The exact percentile. Each value counts as often as its weight says; a long interval counts for more."""
     order = np.lexsort((values, group))
     group, values = group[order], values[order]
     times = np.maximum(1, np.round(weights[order])).astype(np.int64)
@@ -93,16 +101,16 @@ def _percentile(group: Ints, values: Floats, weights: Floats, groups: int) -> Fl
     if not len(values):
         return np.zeros(groups)
 
-    def at(place: Floats) -> Floats:
-        found: Floats = values[np.minimum(np.searchsorted(upto, before + place, side="right"), len(values) - 1)]
-        return found
-
-    result: Floats = at(low) + (position - low) * (at(high) - at(low))
+    low_value, high_value = (
+        values[np.minimum(np.searchsorted(upto, before + place, side="right"), len(values) - 1)]
+        for place in (low, high)
+    )
+    result: Floats = low_value + (position - low) * (high_value - low_value)
     return result
 
 
 def _rows_of(samples: pa.Table, existing: pa.Table) -> Ints:
-    """[sample] Its row among the partitions that exist, -1 where it is of none."""
+    """[sample] The row of its partition in `existing`; -1: its partition does not exist."""
     topics = pc.unique(existing["topic"])
     width = 1 + max(int(pc.max(existing["partition"]).as_py() or 0), int(pc.max(samples["partition"]).as_py() or 0))
     keys = _keys(existing, topics, width)
@@ -123,6 +131,6 @@ def _keys(table: pa.Table, topics: pa.Array, width: int) -> Ints:
 
 
 def _numbers(column: pa.ChunkedArray) -> Floats:
-    """NaN where null."""
+    """As floats; null becomes NaN."""
     values: Floats = pc.fill_null(column.cast(pa.float64()), np.nan).to_numpy().copy()
     return values

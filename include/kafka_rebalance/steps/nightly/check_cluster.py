@@ -118,7 +118,9 @@ def _with_history(
     known = ledger_rows.read_columns(deployment, "metrics", connection_id, DAYS, now=now)
     tonight = [{"observed_at": now, **row} for row in metric_rows(taken)]
     samples = pa.concat_tables([known.table, pa.Table.from_pylist(tonight, schema=SAMPLES_SCHEMA)])
-    rows = aggregated(samples, existing_partitions(problem, snapshot))
+    existing = existing_partitions(problem, snapshot).drop_columns("lifetime_ms")
+    existing = existing.append_column("lifetime_ms", pa.nulls(len(existing), pa.int64()))  # it looks at rates alone
+    rows = aggregated(samples, existing)
     content = write_history(folder, rows, known.files + 1, known.unreadable)
     return planned_with(problem, snapshot, content, HISTORY)
 
