@@ -1,6 +1,6 @@
-"""Kafka's client settings as a connection holds them, in librdkafka's names, as options of Spark's Kafka source.
+"""The Kafka settings of a connection, in librdkafka's names, as options of Spark's Kafka source.
 
-The Java client has other names, and takes keys and certificates as text, so that no executor needs a file.
+The Java client has other names for them. It takes keys and certificates as text, so that no executor needs a file.
 """
 
 from __future__ import annotations
@@ -11,9 +11,10 @@ from pathlib import Path
 
 from kafka_rebalance.documents.requests.key_sample import KAFKA_CONFIG
 from kafka_rebalance.errors import ConnectionSettingsError
+from kafka_rebalance.model.finding import listed
 
-# Brokers that do not answer end the job after the second of these. With the defaults and Spark's three attempts, in
-# each of which the client tries again as long as it may, it takes minutes.
+# If no broker answers, the job ends after the second of these. With the defaults, and with Spark's three attempts, it
+# would take minutes: in each attempt the client retries as long as it may.
 TIMEOUTS = {
     "kafka.request.timeout.ms": "15000",
     "kafka.default.api.timeout.ms": "20000",
@@ -30,7 +31,7 @@ _LOGIN_MODULES = {
     "SCRAM-SHA-512": "org.apache.kafka.common.security.scram.ScramLoginModule",
 }
 _LOGIN = ("sasl.username", "sasl.password")
-# librdkafka's name of a file with PEM: the Java client's name of its content (KIP-651).
+# librdkafka's setting for a PEM file: the Java client's setting for its content (KIP-651).
 _PEM_FILES = {
     "ssl.ca.location": "ssl.truststore.certificates",
     "ssl.certificate.location": "ssl.keystore.certificate.chain",
@@ -42,19 +43,19 @@ _KNOWN = (_BOOTSTRAP, _PROTOCOL, *_MECHANISMS, *_LOGIN, *_PEM_FILES, _KEY_PASSWO
 
 
 def settings_of(environment: Mapping[str, str]) -> dict[str, str]:
-    """The settings that the environment variable holds as JSON. Raises ConnectionSettingsError."""
+    """The settings in the JSON of the environment variable. Raises ConnectionSettingsError."""
     text = environment.get(KAFKA_CONFIG)
     if not text:
         raise _refused(
             f"The environment variable {KAFKA_CONFIG} is not set",
-            "It holds Kafka's client settings as JSON, in librdkafka's names, for the process of spark-submit and the "
-            "driver that it starts (client mode)",
+            "Set it for spark-submit, which starts the driver (client mode). It holds Kafka's client settings as JSON, "
+            "in librdkafka's names",
         )
     try:
         given = json.loads(text)
     except ValueError:
         given = None
-    # Without the parser's own text, which quotes.
+    # Not with the parser's own text, which quotes the content.
     if not isinstance(given, dict) or not all(isinstance(value, str) for value in given.values()):
         raise _refused(f"The environment variable {KAFKA_CONFIG} is not a JSON object of texts", "Correct it")
     return given
@@ -63,19 +64,21 @@ def settings_of(environment: Mapping[str, str]) -> dict[str, str]:
 def kafka_options(
     settings: Mapping[str, str], read_text: Callable[[str], str] = lambda name: Path(name).read_text("utf-8")
 ) -> dict[str, str]:
-    """Options `kafka.*` of Spark's source. Raises ConnectionSettingsError that names the setting, never its value."""
+    """Options `kafka.*` of Spark's source. Raises ConnectionSettingsError, which names the setting, never its value."""
     unknown = sorted(settings.keys() - set(_KNOWN))
     if unknown:
         raise _refused(
-            f"The Kafka setting {', '.join(unknown)} has no counterpart in the Java client that Spark reads with",
-            f"Known are {', '.join(sorted(_KNOWN))}",
+            f"The Kafka setting {listed(unknown)} is not known for Spark's Java client",
+            f"Remove it. Known settings are {listed(sorted(_KNOWN))}",
         )
     if not settings.get(_BOOTSTRAP):
-        raise _refused(f"The Kafka setting {_BOOTSTRAP} is empty", "Name some brokers as host:port, comma separated")
+        raise _refused(
+            f"The Kafka setting {_BOOTSTRAP} is empty", "Name some brokers as host:port, separated by commas"
+        )
     java = {_BOOTSTRAP: settings[_BOOTSTRAP]}
     protocol = settings.get(_PROTOCOL, "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
-        raise _refused(f"The Kafka setting {_PROTOCOL} is none of {', '.join(_PROTOCOLS)}", "Correct it")
+        raise _refused(f"The Kafka setting {_PROTOCOL} is none of {listed(_PROTOCOLS)}", "Correct it")
     java[_PROTOCOL] = protocol
     if protocol.startswith("SASL"):
         java |= _sasl(settings)
@@ -89,12 +92,12 @@ def _sasl(settings: Mapping[str, str]) -> dict[str, str]:
     mechanism = next((settings[name] for name in _MECHANISMS if name in settings), "GSSAPI").upper()
     if mechanism not in _LOGIN_MODULES:
         raise _refused(
-            f"The Kafka setting {_MECHANISMS[0]} is none of {', '.join(_LOGIN_MODULES)}",
-            "Spark's Kafka client logs in with one of these here",
+            f"The Kafka setting {_MECHANISMS[0]} is none of {listed(_LOGIN_MODULES)}",
+            "Use one of these, which Spark's Kafka client supports here",
         )
     for name in _LOGIN:
         if not settings.get(name):
-            raise _refused(f"The Kafka setting {name} is empty", f"{mechanism} needs it")
+            raise _refused(f"The Kafka setting {name} is empty", f"Set it: {mechanism} needs it")
     username, password = (_quoted(settings[name]) for name in _LOGIN)
     return {
         "sasl.mechanism": mechanism,
@@ -103,8 +106,10 @@ def _sasl(settings: Mapping[str, str]) -> dict[str, str]:
 
 
 def _quoted(value: str) -> str:
-    """A value of a JAAS line, in quotes. It is read by java.io.StreamTokenizer (JaasConfig), which ends a quote at a
-    line break and takes `\\` and three octal digits for a character."""
+    """A value of a JAAS line, in quotes. java.io.StreamTokenizer reads it (JaasConfig).
+
+    It ends a quote at a line break, and reads `\\` with three octal digits as one character.
+    """
     special = {'"': '\\"', "\\": "\\\\", "\n": "\\n", "\r": "\\r"}
     return f'"{"".join(special.get(character, character) for character in value)}"'
 
@@ -117,9 +122,8 @@ def _tls(settings: Mapping[str, str], read_text: Callable[[str], str]) -> dict[s
                 java[java_name] = read_text(settings[name])
             except (OSError, ValueError) as unreadable:
                 raise _refused(
-                    f"The file that the Kafka setting {name} names cannot be read by the Spark driver "
-                    f"({type(unreadable).__name__})",
-                    "It has to be a file with PEM",
+                    f"The Spark driver cannot read the file of the Kafka setting {name} ({type(unreadable).__name__})",
+                    "It must be a PEM file",
                 ) from None
     if "ssl.truststore.certificates" in java:
         java["ssl.truststore.type"] = "PEM"
@@ -128,8 +132,7 @@ def _tls(settings: Mapping[str, str], read_text: Callable[[str], str]) -> dict[s
     if settings.get(_KEY_PASSWORD):
         java[_KEY_PASSWORD] = settings[_KEY_PASSWORD]
     if _HOST_CHECK in settings:
-        checked = settings[_HOST_CHECK].lower() == "https"
-        java[_HOST_CHECK] = "https" if checked else ""
+        java[_HOST_CHECK] = "https" if settings[_HOST_CHECK].lower() == "https" else ""
     return java
 
 

@@ -9,24 +9,22 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 from pyspark.sql import DataFrame
+from pyspark.sql.pandas.types import from_arrow_schema
 
 from kafka_rebalance.spark.murmur2 import hash_keys, partitions_of
 
-_SUMS = "found array<long>, without_key long, foreign long, murmur2 array<array<long>>, moved array<long>"
 _LONGS = pa.list_(pa.int64())
-_ARROW = pa.schema(
-    [
-        ("found", _LONGS),
-        ("without_key", pa.int64()),
-        ("foreign", pa.int64()),
-        ("murmur2", pa.list_(_LONGS)),
-        ("moved", _LONGS),
-    ]
-)
+_SUMS = {
+    "found": _LONGS,
+    "without_key": pa.int64(),
+    "foreign": pa.int64(),
+    "murmur2": pa.list_(_LONGS),
+    "moved": _LONGS,
+}
 
 
 class Placements:
-    """Sums of rows, as `KeySample` names them; `murmur2` and `moved` have one entry for each of `counts`."""
+    """The sums of `KeySample`. `murmur2` and `moved` have an entry for each number of partitions in `counts`."""
 
     def __init__(self, partitions: int, counts: Sequence[int]) -> None:
         self.counts = tuple(counts)
@@ -37,8 +35,8 @@ class Placements:
         self.moved = np.zeros(len(self.counts), np.int64)
 
     def add(self, keys: pa.Array, partitions: NDArray[np.int32], rows: NDArray[np.int64]) -> None:
-        """Adds groups of rows: each with the key they share, or null, and the partition they lie in."""
-        # As floats, rows are weights that numpy adds up without picking them out; exact up to 2**53.
+        """Adds groups of rows. A group has one key, or null, and one partition; `rows` is their number."""
+        # numpy sums weights, which are floats; they are exact up to 2**53.
         weights = rows.astype(np.float64)
         self.found += _sum_by(partitions, weights, len(self.found))
         if keys.null_count:
@@ -54,7 +52,7 @@ class Placements:
             self.moved[index] += int(weights @ (own != placed))
 
     def add_sums(self, sums: Mapping[str, Any]) -> None:
-        """Adds what `to_batch` gave, as a row of Spark."""
+        """Adds the sums of a row that `to_batch` made."""
         self.found += np.array(sums["found"], np.int64)
         self.without_key += sums["without_key"]
         self.foreign += sums["foreign"]
@@ -63,19 +61,12 @@ class Placements:
         self.moved += np.array(sums["moved"], np.int64)
 
     def to_batch(self) -> pa.RecordBatch:
-        """One row."""
-        sums = {
-            "found": self.found.tolist(),
-            "without_key": self.without_key,
-            "foreign": self.foreign,
-            "murmur2": [rows.tolist() for rows in self.murmur2],
-            "moved": self.moved.tolist(),
-        }
-        return pa.RecordBatch.from_pylist([sums], _ARROW)
+        sums = {name: getattr(self, name) for name in _SUMS}
+        return pa.RecordBatch.from_pylist([sums], pa.schema(_SUMS.items()))
 
 
 def place(grouped: DataFrame, partitions: int, counts: Sequence[int]) -> Placements:
-    """Of [key binary, partition int, rows long]. One row of sums comes back from each task."""
+    """The sums of [key binary, partition int, rows long]. Each task returns one row of sums."""
 
     def place_batches(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         sums = Placements(partitions, counts)
@@ -84,7 +75,11 @@ def place(grouped: DataFrame, partitions: int, counts: Sequence[int]) -> Placeme
         yield sums.to_batch()
 
     total = Placements(partitions, counts)
-    for row in grouped.select("key", "partition", "rows").mapInArrow(place_batches, _SUMS).collect():
+    for row in (
+        grouped.select("key", "partition", "rows")
+        .mapInArrow(place_batches, from_arrow_schema(pa.schema(_SUMS.items())))
+        .collect()
+    ):
         total.add_sums(row.asDict())
     return total
 

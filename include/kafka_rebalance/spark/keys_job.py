@@ -1,8 +1,8 @@
 """`spark-submit keys_job.py --sample FILE.json --out DIR [--expect-nonce X]`: counts the keys of a topic's records.
 
-Reads the offsets that the request names with Spark's own Kafka source, and writes keys.json: rows by partition, as they
-are and as murmur2 puts them with other numbers of partitions. Kafka's client settings come from the environment
-(`kafka_options`), since everyone on a machine can read its command lines.
+Spark's own Kafka source reads the offsets that the request names. The job writes keys.json: rows by partition, as they
+are now, and as murmur2 would place them with other numbers of partitions. Kafka's client settings come from the
+environment (`kafka_options`), because every user of a machine can read its command lines.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ from kafka_rebalance.spark.kafka_options import kafka_options, settings_of
 from kafka_rebalance.spark.key_placements import place
 
 HEAVIEST = 10
-POLL_MILLISECONDS = 60_000  # a range of which no record comes in that time counts as unreadable
+POLL_MILLISECONDS = 60_000  # if no record of a range comes in that time, the range is unreadable
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """0 when keys.json is written, 2 when something given or the topic cannot be read: its text goes to stderr."""
+    """0: keys.json is written. 2: an input or the topic cannot be read, and the error's text is on stderr."""
     parser = argparse.ArgumentParser(prog="keys_job.py", description="Counts the keys of a topic's records.")
     parser.add_argument("--sample", required=True, help="JSON file or URL: topic, offsets, numbers of partitions")
     parser.add_argument("--out", required=True, help="folder or URL for keys.json")
@@ -56,9 +56,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _sample(options: argparse.Namespace, scratch: Path) -> None:
-    """Reads, counts on Spark, writes. What can be checked without a session is checked before there is one."""
+    """Reads, counts on Spark, writes. It opens the session only after all checks that need none."""
     kafka = kafka_options(settings_of(os.environ))
-    del os.environ[KAFKA_CONFIG]  # nothing that this driver starts needs it
+    del os.environ[KAFKA_CONFIG]  # child processes must not inherit it
     spark = open_session(scratch) if "://" in options.sample + options.out else None
     out = own_folder(options, spark)
     folder, _, name = options.sample.rpartition("/")
@@ -67,16 +67,20 @@ def _sample(options: argparse.Namespace, scratch: Path) -> None:
     try:
         sample = count_keys(read_records(spark or open_session(scratch), asked, kafka), asked)
     except (Py4JJavaError, PySparkException) as failed:
-        raise unreadable(asked.topic, failed) from None
+        raise ReadError(
+            f"{asked.topic}: Spark's Kafka client could not read the keys ({said_by(failed)}). Nothing was written. "
+            "Check that the driver and the executors reach the brokers, and check the Kafka settings of the Airflow "
+            "connection."
+        ) from None
     say(
         f"{sample.topic}: {sample.rows:,} rows, {sample.rows_without_key:,} of them without a key; "
-        f"{sample.distinct_keys:,} keys; {sample.foreign_rows:,} rows are not where murmur2 puts their key"
+        f"{sample.distinct_keys:,} keys; {sample.foreign_rows:,} rows are not where murmur2 places their key"
     )
     SAMPLE_FILE.write(out, sample)
 
 
 def read_records(spark: SparkSession, asked: SampleRequest, kafka: Mapping[str, str]) -> DataFrame:
-    """[key, partition, timestamp_ms] of the records in the ranges, and of no others."""
+    """[key, partition, timestamp_ms] of the records in the ranges."""
     ranges = [given for given in asked.ranges if given.offsets > 0]
     if not ranges:
         return spark.createDataFrame([], "key binary, partition int, timestamp_ms long")
@@ -85,7 +89,7 @@ def read_records(spark: SparkSession, asked: SampleRequest, kafka: Mapping[str, 
         assign=json.dumps({asked.topic: [given.partition for given in ranges]}),
         startingOffsets=json.dumps({asked.topic: {str(given.partition): given.start for given in ranges}}),
         endingOffsets=json.dumps({asked.topic: {str(given.partition): given.end for given in ranges}}),
-        # Retention may take records after their offsets were read; the others tell enough.
+        # Retention may delete records after their offsets were read; the others are enough.
         failOnDataLoss=False,
         minPartitions=max(len(ranges), spark.sparkContext.defaultParallelism),
         **{"kafkaConsumer.pollTimeoutMs": POLL_MILLISECONDS},
@@ -94,9 +98,9 @@ def read_records(spark: SparkSession, asked: SampleRequest, kafka: Mapping[str, 
 
 
 def count_keys(records: DataFrame, asked: SampleRequest) -> KeySample:
-    """The figures of [key, partition, timestamp_ms]. Each record is read once, each key hashed once a partition."""
+    """The figures of [key, partition, timestamp_ms]. It reads each record once and hashes each key once a partition."""
     spark = records.sparkSession
-    # A sample is small: Spark's 200 tasks, of which each starts Python, take longer than their work.
+    # A sample is small. Each of Spark's 200 tasks would start Python, which takes longer than its work.
     spark.conf.set("spark.sql.shuffle.partitions", spark.sparkContext.defaultParallelism)
     grouped = (
         records.where(sql.col("timestamp_ms") >= asked.not_before_ms)
@@ -131,14 +135,6 @@ def count_keys(records: DataFrame, asked: SampleRequest) -> KeySample:
         found_rows=tuple(placed.found.tolist()),
         murmur2_rows={count: tuple(rows.tolist()) for count, rows in zip(asked.counts, placed.murmur2, strict=True)},
         moved_rows=dict(zip(asked.counts, placed.moved.tolist(), strict=True)),
-    )
-
-
-def unreadable(topic: str, failed: Py4JJavaError | PySparkException) -> ReadError:
-    """The error for a topic that Spark could not read."""
-    return ReadError(
-        f"{topic}: Spark's Kafka client could not read the keys ({said_by(failed)}). Nothing was written. Check that "
-        "the driver and the executors reach the brokers, and the Kafka settings of the Airflow connection."
     )
 
 

@@ -11,11 +11,11 @@ from kafka_rebalance.kafka.partitioner import murmur2
 _SEED = np.uint32(0x9747B28C)
 _MULTIPLIER = np.uint32(0x5BD1E995)
 _POSITIVE = np.int32(0x7FFFFFFF)
-_FEW = 32  # keys that take about as long one by one as a step of numpy does
+_FEW = 32  # this many keys take as long one by one as one step of numpy
 
 
 def hash_keys(keys: pa.Array) -> NDArray[np.int32]:
-    """The murmur2 of every key of a column of bytes or text, in its order. Raises ValueError for nulls."""
+    """The murmur2 of every key in a column of bytes or text. Raises ValueError for nulls."""
     if keys.null_count:
         raise ValueError(f"{keys.null_count} of {len(keys)} keys are null, which have no hash")
     if not len(keys):
@@ -30,12 +30,12 @@ def hash_keys(keys: pa.Array) -> NDArray[np.int32]:
 def murmur2_of(data: NDArray[np.uint8], bounds: NDArray[np.int32]) -> NDArray[np.int32]:
     """The hash of each key `data[bounds[i]:bounds[i + 1]]`. Source: clients, Utils.murmur2.
 
-    A step takes the next four bytes of all keys that have them. With the longest keys first, these are the first ones.
+    A step takes the next four bytes of every key that has them. The longest keys come first, so these are the first.
     """
     lengths = np.diff(bounds)
     order = np.argsort(-lengths, kind="stable")
     lengths, starts = lengths[order], bounds[:-1][order].astype(np.intp)
-    # The four bytes from any place on as one little-endian word; 32-bit products wrap around, as Java's do.
+    # The four bytes from each place as one little-endian word. 32-bit products wrap around, as in Java.
     padded = np.concatenate((data, np.zeros(4, np.uint8)))
     words = np.ndarray(len(padded) - 3, "<u4", padded, strides=(1,))
     hashed = _SEED ^ lengths.astype(np.uint32)
@@ -46,7 +46,7 @@ def murmur2_of(data: NDArray[np.uint8], bounds: NDArray[np.int32]) -> NDArray[np
         mixed = _folded(mixed, 24) * _MULTIPLIER
         hashed[:active] = hashed[:active] * _MULTIPLIER ^ mixed
         step += 1
-    # The bytes after the last whole word; where there are none, this step is left out.
+    # The bytes after the last whole word, of the keys that have some.
     tailed = np.flatnonzero(lengths & 3)
     bits = 8 * (lengths[tailed] & 3).astype(np.uint32)
     tail = words[starts[tailed] + 4 * whole[tailed]] & ((1 << bits) - 1)
@@ -55,7 +55,7 @@ def murmur2_of(data: NDArray[np.uint8], bounds: NDArray[np.int32]) -> NDArray[np
     hashed = _folded(hashed, 15)
     result = np.empty(len(lengths), np.int32)
     result[order] = hashed.view(np.int32)
-    # The few longest, which did not get all of their steps.
+    # The few longest keys, which have not had all of their steps.
     for key in order[:active]:
         result[key] = murmur2(data[bounds[key] : bounds[key + 1]].tobytes())
     return result
@@ -66,5 +66,5 @@ def _folded(values: NDArray[np.uint32], bits: int) -> NDArray[np.uint32]:
 
 
 def partitions_of(hashes: NDArray[np.int32], partitions: int) -> NDArray[np.int32]:
-    """The partition of each key among `partitions`; as `partition_for_key`, without the sign bit."""
+    """The partition of each key among `partitions`, without the sign bit, as `partition_for_key`."""
     return (hashes & _POSITIVE) % np.int32(partitions)

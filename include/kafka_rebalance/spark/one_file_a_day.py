@@ -1,8 +1,7 @@
-"""One file of a day's many, so that a crash at any point loses no row and counts none twice. Without Spark.
+"""Makes one file of all files of a day. A crash at any point loses no row and counts none twice. Without Spark.
 
-First the new file is written beside the others, read back and counted; only then are the others removed, and of those
-only what still holds the very bytes that were merged. How readers take what they find meanwhile:
-`documents.ledger_files`.
+The job writes the new file beside the others, reads it back and counts it. Only then it removes the others, and only
+those that still hold the bytes that it merged. `documents.ledger_files` says how readers treat both meanwhile.
 """
 
 from __future__ import annotations
@@ -15,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
 from pathlib import Path
-from typing import Protocol
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -29,24 +27,18 @@ from kafka_rebalance.errors import ArtifactError
 _FILE = re.compile(r"([^/]+/cluster=[^/]+/day=(\d{4}-\d{2}-\d{2}))/([^/]+\.parquet)")
 
 
-class LedgerFile(Folder, Protocol):
-    """A file of the ledger that can be taken away."""
-
-    def unlink(self) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """What became of a day's files."""
+    """The result for one day."""
 
-    content: bytes  # of the new file; empty: the day stays as it is
+    content: bytes  # of the new file; empty: the day does not change
     rows: int
-    sources: Mapping[str, str]  # {file: SHA-256 of what was merged}, all of which the new file replaces
-    skipped: tuple[str, ...]  # files that stay as they are, and why
+    sources: Mapping[str, str]  # {file that the new one replaces: SHA-256 of the merged bytes}
+    skipped: tuple[str, ...]  # files that do not change, and why
 
 
 def closed_days(names: Iterable[str], before: date) -> dict[str, list[str]]:
-    """{`<table>/cluster=…/day=…`: its files} of the days before that one which have more than one file."""
+    """{`<table>/cluster=…/day=…`: its files} of the days before `before` that have more than one file."""
     days: dict[str, list[str]] = defaultdict(list)
     for name in sorted(names):
         found = _FILE.fullmatch(name)
@@ -56,7 +48,7 @@ def closed_days(names: Iterable[str], before: date) -> dict[str, list[str]]:
 
 
 def merge(files: Mapping[str, bytes]) -> Merged:
-    """The content of a day's files as that of one. What cannot be read, or is of no ledger, stays as it is."""
+    """The files of a day as one. A file that cannot be read, or is no file of a ledger, does not change."""
     tables: dict[str, pa.Table] = {}
     skipped = []
     for name in files_that_count(files):
@@ -64,14 +56,14 @@ def merge(files: Mapping[str, bytes]) -> Merged:
             tables[name] = _read(files[name], name)
         except (OSError, ValueError, pa.ArrowException) as wrong:
             skipped.append(f"{name}: {wrong}")
-            if compacted_number(name) is not None:  # what comes after it must have its rows
+            if compacted_number(name) is not None:  # the next compacted file must have its rows
                 return Merged(b"", 0, {}, tuple(skipped))
     older = [name for name in files if compacted_number(name) is not None and name not in tables]
     if len(tables) + len(older) < 2:
         return Merged(b"", 0, {}, tuple(skipped))
     own = pa.array([name for name in tables if compacted_number(name) is None], pa.string())
     for name, table in tables.items():
-        if compacted_number(name) is not None:  # a run's own file counts, not what was merged of it before
+        if compacted_number(name) is not None:  # a run's own file counts, not an earlier copy of its rows
             tables[name] = table.filter(pc.invert(pc.is_in(table[SOURCE_FILE], own)))
     try:
         whole = pa.concat_tables(tables.values(), promote_options="default")
@@ -79,43 +71,42 @@ def merge(files: Mapping[str, bytes]) -> Merged:
         return Merged(b"", 0, {}, (*skipped, f"columns differ: {wrong}"))
     buffer = io.BytesIO()
     pq.write_table(whole.replace_schema_metadata(None), buffer, compression="zstd")
-    sources = {name: digest_of_file(files[name]) for name in (*tables, *older)}
+    sources = {name: _digest(files[name]) for name in (*tables, *older)}
     return Merged(buffer.getvalue(), len(whole), sources, tuple(skipped))
 
 
 def publish(folder: Folder, merged: Merged) -> list[str]:
-    """Writes the day's new file, reads it back, and removes what is in it; returns what stays, written again since.
+    """Writes the day's new file, reads it back, and removes its sources. Returns those that somebody wrote again.
 
-    Raises ArtifactError where it does not read as it was written: then nothing is removed. And OSError, StorageError.
+    Raises ArtifactError, and removes nothing, if it does not read as written. Raises OSError and StorageError, too.
     """
-    number = 1 + max((compacted_number(name) or 0 for name in merged.sources), default=0)
-    name = compacted_name(number)
-    _write_new(folder / name, merged.content)
-    found = (folder / name).read_bytes()
+    file = folder / compacted_name(1 + max((compacted_number(name) or 0 for name in merged.sources), default=0))
+    if isinstance(file, Path):
+        write_whole(file, merged.content)
+    else:
+        file.write_new(merged.content)  # type: ignore[attr-defined]
+    found = file.read_bytes()
     if found != merged.content or pq.read_metadata(io.BytesIO(found)).num_rows != merged.rows:
-        raise ArtifactError(
-            f"{folder / name} does not read as it was written. Nothing was removed. Look at the storage."
-        )
+        raise ArtifactError(f"{file} does not read as it was written. No file was removed. Check the storage.")
     stays = []
-    for source, digest in merged.sources.items():
-        file: LedgerFile = folder / source  # type: ignore[assignment]
+    for name, digest in merged.sources.items():
+        source = folder / name
         try:
-            same = digest_of_file(file.read_bytes()) == digest
+            if _digest(source.read_bytes()) == digest:
+                source.unlink()  # type: ignore[attr-defined]
+            else:
+                stays.append(name)
         except FileNotFoundError:
             continue
-        if same:
-            file.unlink()
-        else:
-            stays.append(source)
     return stays
 
 
-def digest_of_file(content: bytes) -> str:
+def _digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
 def _read(content: bytes, name: str) -> pa.Table:
-    """A file's rows, each with the file that it is from. ValueError for one that is of no ledger."""
+    """A file's rows, each with the name of its file. Raises ValueError if it is no file of a ledger."""
     table = pq.read_table(io.BytesIO(content))
     if "observed_at" not in table.column_names or table["observed_at"].null_count:
         raise ValueError("a row without observed_at")
@@ -124,10 +115,3 @@ def _read(content: bytes, name: str) -> pa.Table:
     if SOURCE_FILE not in table.column_names:
         raise ValueError(f"no column {SOURCE_FILE}")
     return table
-
-
-def _write_new(file: Folder, content: bytes) -> None:
-    if isinstance(file, Path):
-        write_whole(file, content)
-    else:
-        file.write_new(content)  # type: ignore[attr-defined]

@@ -1,4 +1,4 @@
-"""The part of this package that a Spark job needs, as one zip for `py_files`: no Airflow, no cluster clients."""
+"""A zip for `py_files` with the rooms that a Spark job needs: without Airflow and cluster clients."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from kafka_rebalance.documents.storage import FolderOfRuns, make_folder, write_w
 
 ROOMS = ("model", "kafka", "documents", "planning", "spark")
 Target = TypeVar("Target", bound=FolderOfRuns)
-_EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date a zip can hold: same sources, same bytes
+_EPOCH = (1980, 1, 1, 0, 0, 0)  # the first date of a zip; a fixed date gives same sources the same bytes
 
 
 def build_package_zip(target: Target) -> Target:
-    """Writes the zip to `target` and returns it. Its bytes depend on the sources alone."""
+    """Writes the zip to `target` and returns it. Its bytes depend only on the sources."""
     root = Path(kafka_rebalance.__file__).parent
     sources = [root / "__init__.py", root / "errors.py"]
     sources += [source for room in ROOMS for source in (root / room).rglob("*.py")]

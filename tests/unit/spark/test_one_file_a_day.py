@@ -139,7 +139,7 @@ def test_nothing_is_removed_where_the_new_file_does_not_read_as_it_was_written(
 ) -> None:
     before = contents(day)
     monkeypatch.setattr(one_file_a_day, "write_whole", lambda file, data: file.write_bytes(data[:-1]))
-    with pytest.raises(ArtifactError, match="Nothing was removed"):
+    with pytest.raises(ArtifactError, match="No file was removed"):
         compact(day)
     assert contents(day).items() >= before.items()
 
