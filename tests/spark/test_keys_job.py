@@ -307,7 +307,7 @@ def test_a_setting_of_no_use_is_named_without_its_value(
 ) -> None:
     assert run_here(folder, monkeypatch, json.dumps({"bootstrap.servers": "a:1", "sasl.x": PASSWORD})) == 2
     said = capsys.readouterr().err
-    assert "ConnectionSettingsError: The Kafka setting sasl.x has no counterpart" in said
+    assert "ConnectionSettingsError: The Kafka setting sasl.x is not known" in said
     assert not any(secret in said for secret in SECRETS)
 
 

@@ -133,7 +133,7 @@ def test_moves_that_were_changed_after_planning_are_refused(snapshot: Path, tmp_
     path = tmp_path / "out" / "moves" / "part-0.parquet"
     table = pq.read_table(path)
     pq.write_table(table.slice(0, table.num_rows - 1), path)
-    with pytest.raises(ArtifactError, match="one of the files was changed"):
+    with pytest.raises(ArtifactError, match="somebody changed one of the files"):
         read_candidate(tmp_path / "out", table["candidate"][-1].as_py())
 
 

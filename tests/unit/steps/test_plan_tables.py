@@ -115,7 +115,7 @@ def test_moves_that_do_not_give_the_digest_are_neither_searched_nor_written(fold
     changed = proposals(folder)
     next(entry for entry in changed["candidates"] if entry["name"] == NAME)["digest"] = "0" * 64
     for reading in (plan_tables.read_tables, plan_tables.read_move_table):
-        with pytest.raises(ArtifactError, match="one of the files was changed"):
+        with pytest.raises(ArtifactError, match="somebody changed one of the files"):
             reading(folder, changed, NAME)
 
 

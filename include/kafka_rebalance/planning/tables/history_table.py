@@ -1,27 +1,25 @@
-"""The ledger's samples, and the table `history` with one row a partition, a file that both ways of planning read."""
+"""The ledger's samples, and the table `history` with one row a partition. Both ways to plan read its file."""
 
 from __future__ import annotations
 
-import io
 import json
 from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from kafka_rebalance.documents.storage import Folder, make_folder, write_whole
+from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.errors import ArtifactError
 from kafka_rebalance.model.digests import digest_of_bytes
 from kafka_rebalance.planning.problem.arrays import Ints, Problem
 from kafka_rebalance.planning.problem.bytes_in_history import History, Retention, with_history
 from kafka_rebalance.planning.tables.checked_columns import Columns
-from kafka_rebalance.planning.tables.parquet_files import PART, parquet_table, read_parquet
+from kafka_rebalance.planning.tables.parquet_files import parquet_table, read_parquet, write_table
 from kafka_rebalance.planning.tables.snapshot_files import PARTITIONS
 
 HISTORY = "history"  # the folder, beside moves and scores
 _TIME = pa.timestamp("us", tz="UTC")
-# One sample of a partition, as every snapshot leaves it in the ledger's table `metrics`.
+# Each snapshot writes one sample of each partition to the ledger's table `metrics`.
 SAMPLES_SCHEMA = pa.schema(
     [
         ("observed_at", _TIME),
@@ -30,7 +28,7 @@ SAMPLES_SCHEMA = pa.schema(
         ("size_bytes", pa.int64()),
         ("end_offset", pa.int64()),
         ("bytes_in_per_second", pa.float64()),
-        ("start_offset", pa.int64()),  # from here on: absent from the files of the first runs
+        ("start_offset", pa.int64()),  # files of the first runs lack this column and the next
         ("topic_czxid", pa.int64()),
     ]
 )
@@ -53,7 +51,7 @@ HISTORY_SCHEMA = pa.schema(
         ("lifetime_bytes", pa.int64()),
     ]
 )
-# What Spark gets of the snapshot: which partitions there are, and for how long their records count.
+# The part of the snapshot for Spark: the partitions, and for how long their records count.
 EXISTING_SCHEMA = pa.schema(
     [
         ("topic", pa.string()),
@@ -66,7 +64,7 @@ _FILES, _UNREADABLE = b"files", b"unreadable"
 
 
 def read_retention(snapshot_folder: Folder) -> Retention:
-    """What `read_problem` leaves aside of the table `partitions`, in the problem's order."""
+    """The columns of the table `partitions` that `read_problem` does not read, in the problem's order."""
     columns, order = _partitions(snapshot_folder)
     policies = columns.texts("cleanup_policy")
     return Retention(
@@ -78,7 +76,7 @@ def read_retention(snapshot_folder: Folder) -> Retention:
 
 
 def _partitions(snapshot_folder: Folder) -> tuple[Columns, Ints]:
-    """The table `partitions`, and the order in which a problem has its rows."""
+    """The table `partitions`, and the order of its rows in a problem."""
     where = f"{snapshot_folder}/{PARTITIONS}"
     columns = Columns(parquet_table(read_parquet(snapshot_folder, PARTITIONS), where), where)
     return columns, np.lexsort((columns.integers("partition"), columns.names("topic")[1]))
@@ -88,14 +86,7 @@ def existing_partitions(problem: Problem, snapshot_folder: Folder) -> pa.Table:
     """The snapshot's partitions in the columns of EXISTING_SCHEMA."""
     columns, order = _partitions(snapshot_folder)
     lifetime = read_retention(snapshot_folder).lifetimes_ms(problem)
-    czxid = pa.nulls(len(order), pa.int64())
-    if "topic_czxid" in columns.table.column_names:
-        column = columns.table.column("topic_czxid")
-        if not (pa.types.is_integer(column.type) or pa.types.is_null(column.type)):
-            raise ArtifactError(
-                f"{columns.where}: column topic_czxid is {column.type}, not an integer. Nothing was planned."
-            )
-        czxid = column.cast(pa.int64()).take(pa.array(order)).combine_chunks()
+    czxid = columns.optional_integers("topic_czxid").take(pa.array(order))
     return pa.table(
         [
             pa.array(problem.topics, pa.string()).take(pa.array(problem.topic)),
@@ -110,22 +101,16 @@ def existing_partitions(problem: Problem, snapshot_folder: Folder) -> pa.Table:
 def write_history(folder: Folder, table: pa.Table, files: int, unreadable: Sequence[str]) -> bytes:
     """Writes `history/part-0.parquet`, rows by topic and partition; returns its bytes. Same rows, same bytes.
 
-    `files` of the ledger gave these rows, one a snapshot; `unreadable` names those that gave none.
+    `files` is the number of the ledger's files that gave samples; `unreadable` names the files that gave none.
     """
     rows = table.select(HISTORY_SCHEMA.names).cast(HISTORY_SCHEMA)
     rows = rows.sort_by([("topic", "ascending"), ("partition", "ascending")]).combine_chunks()
-    buffer = io.BytesIO()
     metadata = {_FILES: str(files), _UNREADABLE: json.dumps(sorted(unreadable))}
-    pq.write_table(rows.replace_schema_metadata(metadata), buffer, compression="zstd")
-    content = buffer.getvalue()
-    place = folder / HISTORY
-    make_folder(place)
-    write_whole(place / PART, content)
-    return content
+    return write_table(folder / HISTORY, rows.replace_schema_metadata(metadata))
 
 
 def read_history(content: bytes, where: str) -> History:
-    """The table of a file. Raises ArtifactError naming the file and the column that cannot be used."""
+    """The history in a file. Raises ArtifactError, which names the file and the wrong column."""
     table = parquet_table(content, where)
     columns = Columns(table, where)
     try:
@@ -133,14 +118,12 @@ def read_history(content: bytes, where: str) -> History:
         files, unreadable = int(metadata[_FILES]), tuple(map(str, json.loads(metadata[_UNREADABLE])))
     except (KeyError, TypeError, ValueError) as wrong:
         raise ArtifactError(
-            f"{where} does not say which files it was made of ({wrong!r}). Nothing was planned. Let a Spark job with "
-            "--metrics make it."
+            f"{where} does not name its source files ({wrong!r}). Nothing was planned. Let a Spark job with --metrics "
+            "write it again."
         ) from wrong
     topics, topic = columns.names("topic")
     partition = columns.integers("partition")
     columns.check_keys(topic, partition)
-    rate, _ = columns.amounts("p95_bytes_in_per_second", required=True)
-    lifetime, _ = columns.amounts("lifetime_ms", required=True)
     lifetime_bytes, lifetime_known = columns.amounts("lifetime_bytes", required=True)
     return History(
         digest=digest_of_bytes(content),
@@ -149,29 +132,19 @@ def read_history(content: bytes, where: str) -> History:
         topics=topics,
         topic=topic,
         partition=partition,
-        first_at=_microseconds(table, "first_at", where),
-        last_at=_microseconds(table, "last_at", where),
+        first_at=columns.times("first_at"),
+        last_at=columns.times("last_at"),
         first_size_bytes=columns.amounts("first_size_bytes", required=True)[0],
         last_size_bytes=columns.amounts("last_size_bytes", required=True)[0],
         intervals=columns.integers("intervals"),
         measured_seconds=columns.amounts("measured_seconds", required=True)[0],
-        bytes_in=rate,
-        lifetime_ms=lifetime,
+        bytes_in=columns.amounts("p95_bytes_in_per_second", required=True)[0],
+        lifetime_ms=columns.amounts("lifetime_ms", required=True)[0],
         lifetime_bytes=lifetime_bytes,
         lifetime_known=lifetime_known,
     )
 
 
 def planned_with(problem: Problem, snapshot_folder: Folder, content: bytes, where: str) -> Problem:
-    """The problem with the history of a file's content."""
+    """The problem with the history in the content of a file."""
     return with_history(problem, read_retention(snapshot_folder), read_history(content, where))
-
-
-def _microseconds(table: pa.Table, name: str, where: str) -> Ints:
-    if name not in table.column_names or not pa.types.is_timestamp(table.schema.field(name).type):
-        raise ArtifactError(f"{where}: column {name} is not a timestamp. Nothing was planned.")
-    column = table.column(name)
-    if column.null_count:
-        raise ArtifactError(f"{where}: column {name} has {column.null_count} nulls. Nothing was planned.")
-    values: Ints = column.cast(_TIME).cast(pa.int64()).to_numpy()
-    return values

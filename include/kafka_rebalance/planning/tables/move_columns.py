@@ -1,4 +1,4 @@
-"""A candidate's moves as columns: read, held against its digest and counted without a Python object for each."""
+"""A candidate's moves as columns, read and checked against its digest without a Python object for each move."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ from kafka_rebalance.documents.storage import Folder
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.digests import canonical_json
 from kafka_rebalance.planning.problem.arrays import Bools, Ints
+from kafka_rebalance.planning.tables.checked_columns import one_array
 from kafka_rebalance.planning.tables.result_tables import (
     MOVES_SCHEMA,
     check_moves_digest,
@@ -26,9 +27,9 @@ COLUMNS = pa.schema([field for field in MOVES_SCHEMA if field.name != "candidate
 
 
 def read_moves(run_folder: Folder, proposals: Mapping[str, Any], name: str) -> pa.Table:
-    """The moves of one candidate of `proposals.json`, in COLUMNS; `read_candidate` gives the same as objects.
+    """The moves of one candidate of `proposals.json`, in COLUMNS. `read_candidate` gives the same as objects.
 
-    Raises ArtifactError where they are not those that the candidate's digest was taken of.
+    Raises ArtifactError if the candidate's digest is not the digest of these moves.
     """
     found = moves_table(run_folder)
     for field in COLUMNS:
@@ -42,31 +43,29 @@ def read_moves(run_folder: Folder, proposals: Mapping[str, Any], name: str) -> p
 
 
 def move_table(moves: Sequence[Move]) -> pa.Table:
-    """The moves as columns."""
     return pa.Table.from_pylist([move_row("", move) for move in moves], schema=COLUMNS)  # without the candidate
 
 
 def moves_in(table: pa.Table) -> tuple[Move, ...]:
-    """The rows as moves."""
     return tuple(move_of(row) for row in table.to_pylist())
 
 
 def moves_digest(name: str, snapshot_digest: str, settings: Mapping[str, object], table: pa.Table) -> str:
-    """What `candidate_digest` gives of the same moves: its canonical JSON, put together column by column."""
+    """The same as `candidate_digest` of these moves. It builds the canonical JSON column by column."""
     order = by_partition(table, table["batch"].to_numpy())
-    topics = _encoded(table["topic"])
+    topics = one_array(table["topic"]).dictionary_encode()
     quoted = pa.array([canonical_json(topic).decode() for topic in topics.dictionary.to_pylist()], pa.string())
     rows = pc.binary_join_element_wise(
         "[",
         quoted.take(topics.indices),
         ",",
-        _text(table["partition"]),
+        one_array(table["partition"]).cast(pa.string()),
         ",[",
         _ids(table["before"]),
         "],[",
         _ids(table["after"]),
         "],",
-        _text(table["batch"]),
+        one_array(table["batch"]).cast(pa.string()),
         _leads_elsewhere(table),
         "]",
         "",
@@ -78,8 +77,8 @@ def moves_digest(name: str, snapshot_digest: str, settings: Mapping[str, object]
 
 
 def by_partition(table: pa.Table, *first: Ints) -> Ints:
-    """[row] The rows in the order of `first`, then of topic and partition."""
-    topics = _encoded(table["topic"])
+    """The row numbers in the order of `first`, then of topic and partition."""
+    topics = one_array(table["topic"]).dictionary_encode()
     names = topics.dictionary.to_pylist()
     rank = np.empty(len(names), dtype=np.int64)
     rank[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
@@ -89,20 +88,20 @@ def by_partition(table: pa.Table, *first: Ints) -> Ints:
 
 
 def changes_leader(table: pa.Table) -> Bools:
-    """[row] Whether another broker leads in the end, as `Move.changes_leader`."""
+    """[row] As `Move.changes_leader`."""
     changed: Bools = pc.not_equal(_sources(table), _first(table, "after")).to_numpy(zero_copy_only=False)
     return changed
 
 
 def _first(table: pa.Table, column: str) -> pa.Array:
     """[row] The first broker of each list."""
-    return pc.list_element(_whole(table[column]), 0)
+    return pc.list_element(one_array(table[column]), 0)
 
 
 def _sources(table: pa.Table) -> pa.Array:
-    """[row] Who leads before, as `Move.source`: one of the list, else its first replica."""
-    first, leader = _first(table, "before"), _whole(table["leader"])
-    lists = _whole(table["before"])
+    """[row] As `Move.source`: the leader before, or else the first replica."""
+    first, leader = _first(table, "before"), one_array(table["leader"])
+    lists = one_array(table["before"])
     held = pc.equal(pc.list_flatten(lists), leader.take(pc.list_parent_indices(lists)))
     rows = pc.unique(pc.list_parent_indices(lists).filter(pc.fill_null(held, False)))
     leads = pc.is_in(pa.array(range(table.num_rows), rows.type), value_set=rows)
@@ -110,27 +109,13 @@ def _sources(table: pa.Table) -> pa.Array:
 
 
 def _leads_elsewhere(table: pa.Table) -> pa.Array:
-    """[row] `,2` where broker 2 leads and is not the first replica, else nothing."""
+    """[row] `,2` if broker 2 leads and is not the first replica, else an empty text."""
     source = _sources(table)
     return pc.if_else(
         pc.equal(source, _first(table, "before")), "", pc.binary_join_element_wise(",", source.cast(pa.string()), "")
     )
 
 
-def _whole(column: pa.ChunkedArray) -> pa.Array:
-    """One array, also of a column in several chunks or none."""
-    whole = column.combine_chunks()
-    return whole if isinstance(whole, pa.Array) else pa.concat_arrays(column.chunks)
-
-
-def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    return _whole(column).dictionary_encode()
-
-
-def _text(column: pa.ChunkedArray) -> pa.Array:
-    return _whole(column).cast(pa.string())
-
-
 def _ids(column: pa.ChunkedArray) -> pa.Array:
     """`1,2,3` of each list."""
-    return pc.binary_join(_whole(column).cast(pa.list_(pa.string())), ",")
+    return pc.binary_join(one_array(column).cast(pa.list_(pa.string())), ",")

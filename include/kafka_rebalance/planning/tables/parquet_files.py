@@ -1,4 +1,4 @@
-"""Parquet in and out of a folder, and what is said of a file that cannot be read."""
+"""Reads and writes Parquet files of a folder, with an error for each file that cannot be read."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ PART = "part-0.parquet"
 
 
 def read_parquet(folder: Folder, name: str) -> bytes:
-    """Raises ArtifactError where the file is not there, StorageError where storage does not tell."""
+    """Raises ArtifactError if there is no such file, StorageError if the storage fails."""
     try:
         return read_bytes(folder / name)
     except FileNotFoundError as missing:
@@ -24,12 +24,12 @@ def read_parquet(folder: Folder, name: str) -> bytes:
 
 
 def parquet_table(content: bytes, where: str) -> pa.Table:
-    """Raises ArtifactError, which names the file (`where`), if its bytes are not Parquet."""
+    """The table of a file. Raises ArtifactError, which names the file (`where`), if it is not Parquet."""
     try:
-        # `read_table` would import pandas, as in `checked_columns`.
+        # `read_table` would import pandas, which takes longer than many plans.
         return pq.ParquetFile(io.BytesIO(content)).read()
-    except (pa.ArrowException, OSError, UnicodeDecodeError) as wrong:  # what damaged footers, pages and names raise
-        said = " ".join(str(wrong).split())  # Arrow's own texts have several lines
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as wrong:  # from damaged footers, pages and names
+        said = " ".join(str(wrong).split())  # Arrow's texts have several lines
         raise ArtifactError(f"{where} is not a Parquet file ({said}). Nothing was planned.") from wrong
 
 
@@ -39,12 +39,14 @@ def parquet_bytes(table: pa.Table) -> bytes:
     return buffer.getvalue()
 
 
-def write_table(folder: Folder, table: pa.Table) -> None:
-    """Writes it as the one part of the folder, which is made where the storage has folders."""
+def write_table(folder: Folder, table: pa.Table) -> bytes:
+    """Writes the table as the only file of the folder, and returns the file's bytes. Makes the folder if needed."""
     make_folder(folder)
-    write_whole(folder / PART, parquet_bytes(table))
+    content = parquet_bytes(table)
+    write_whole(folder / PART, content)
+    return content
 
 
 def write_rows(folder: Folder, rows: Sequence[Mapping[str, Any]], schema: pa.Schema) -> None:
-    """Writes them as the one part of the folder."""
+    """Writes the rows as the only file of the folder."""
     write_table(folder, pa.Table.from_pylist(rows, schema=schema))

@@ -1,6 +1,6 @@
-"""The snapshot's tables as the arrays that the planner computes on.
+"""The snapshot's tables as the planner's arrays.
 
-Columns are those of `docs/tables.md`; columns beyond them are left alone, optional ones may be missing or null.
+`docs/tables.md` lists the columns. The reader ignores other columns; optional ones may be missing or null.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _LARGEST_TOTAL = 2.0**60  # an exbibyte
 
 
 def read_problem(folder: Folder, settings: Settings) -> Problem:
-    """The snapshot as arrays. Raises ArtifactError naming the file and the column that cannot be used."""
+    """The snapshot as arrays. Raises ArtifactError, which names the file and the wrong column."""
     files = [read_parquet(folder, BROKERS), read_parquet(folder, PARTITIONS)]
     brokers, partitions = (
         Columns(parquet_table(content, f"{folder / name}"), f"{folder}/{name}")
@@ -45,17 +45,17 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
     state, racks = brokers.texts("state", allowed=tuple(BrokerState)), brokers.texts("rack")
     leaving = np.isin(named, list(settings.leaving))
     if not settings.drain:
-        # What the settings say of a broker wins over the table.
+        # The settings win over the table.
         said = np.isin(ids, [*settings.brokers_out, *settings.replace.values()])
         leaving[at] |= np.array([value == BrokerState.DRAIN for value in state], dtype=bool) & ~said
 
     def matched(selects: Callable[[str], bool]) -> Bools:
-        """[partition row] Whether its topic is selected."""
+        """[partition row] Whether `selects` is true of its topic."""
         chosen: Bools = np.array([selects(name) for name in topics], dtype=bool)[topic[order]]
         return chosen
 
     def stated(column: str) -> Floats:
-        """[broker] by id, NaN where it is not known."""
+        """[broker] In the order of ids; NaN: unknown."""
         values, known = brokers.amounts(column)
         spread = np.full(len(named), np.nan)
         spread[at] = np.where(known, values, np.nan)
@@ -98,26 +98,25 @@ def read_problem(folder: Folder, settings: Settings) -> Problem:
 
 
 def _leaders(lists: Ints, replicas: Ints, led_by: Ints) -> Ints:
-    """[row] Index of the broker that leads; the first replica's where nobody is known to, or none of the list does."""
+    """[row] Index of the leader; of the first replica if the leader is unknown or not in the list."""
     leads = (lists == led_by[:, None]) & (led_by[:, None] >= 0)
-    position = np.where(leads.any(axis=1), leads.argmax(axis=1), 0)
-    leaders: Ints = replicas[np.arange(len(replicas)), position]
+    leaders: Ints = replicas[np.arange(len(replicas)), leads.argmax(axis=1)]  # 0 for a row without True
     return leaders
 
 
 def _in_sync(replicas: Ints, isr: Ints) -> Bools:
-    """[row, position] Which replicas are in the ISR; all of them where it is not known (Kafka's own is never empty)."""
+    """[row, position] Which replicas are in the ISR. An empty ISR is unknown (Kafka has none), and then all are."""
     unknown = (isr < 0).all(axis=1, keepdims=True)
     listed: Bools = (replicas[:, :, None] == isr[:, None, :]).any(axis=2)
     return (replicas >= 0) & (listed | unknown)
 
 
 def _check_total(size: Floats, replicas: Ints) -> None:
-    """Sums of bytes are integers of 64 bits."""
+    """Raises ArtifactError if the sum could exceed a 64-bit integer."""
     total = float((size * (replicas >= 0).sum(axis=1)).sum())
     if total > _LARGEST_TOTAL:
         raise ArtifactError(
-            f"The sizes of all replicas add up to {total:g} bytes, which is more than any cluster holds. "
+            f"All replicas together have {total:g} bytes, which is more than any cluster holds. "
             "Nothing was planned. Correct column size_bytes."
         )
 
@@ -125,7 +124,7 @@ def _check_total(size: Floats, replicas: Ints) -> None:
 def log_dirs_in_table(brokers: Columns, at: Ints, count: int, headroom: float) -> LogDirs:
     """The log dirs of brokers that have several; `at` is [broker row], the index of its broker.
 
-    Offline dirs take nothing, so the others bind: where a broker tells the sizes of some, one without is offline.
+    Offline dirs do not count, since they receive nothing.
     """
     several, unknown = np.zeros(count, dtype=np.int64), np.zeros(count, dtype=bool)
     room, rooms, fullest = np.full(count, np.inf), np.full(count, np.inf), [""] * count
@@ -145,10 +144,10 @@ def log_dirs_in_table(brokers: Columns, at: Ints, count: int, headroom: float) -
 def read_dir_contents(
     brokers: Columns, partitions: Columns, at: Ints, order: Ints, replicas: Ints, size: Floats
 ) -> DirContents:
-    """The log dirs of the brokers that have several, where the snapshot knows which of them each replica lies in.
+    """The log dirs of brokers that have several, if the snapshot knows the log dir of each replica.
 
-    `at` is [broker row], the index of its broker; `order` are the partition rows as those of `replicas` and `size`.
-    Offline dirs are left out: where a broker tells the sizes of some, one without is offline.
+    `at` is [broker row], the index of its broker; `order` gives the partition rows the order of `replicas` and `size`.
+    Offline dirs do not count.
     """
     several = [(broker, _online(dirs)) for broker, dirs in zip(at.tolist(), brokers.log_dirs(), strict=True)]
     several = [(broker, dirs) for broker, dirs in several if len(dirs) > 1]
@@ -178,4 +177,5 @@ def read_dir_contents(
 
 
 def _online(dirs: Sequence[LogDirRow]) -> Sequence[LogDirRow]:
+    """If a broker reports the sizes of some dirs, those without a size are offline."""
     return [one for one in dirs if one.total_bytes is not None] or dirs

@@ -1,6 +1,6 @@
-"""The tables of a plan: their columns, their rows, and who reads them.
+"""The tables of a plan: their columns, their rows and their readers.
 
-Columns are those of `docs/tables.md`; columns beyond them are left alone, optional ones may be missing or null.
+`docs/tables.md` lists the columns. Readers ignore other columns; optional ones may be missing or null.
 """
 
 from __future__ import annotations
@@ -30,10 +30,9 @@ MOVES_SCHEMA = pa.schema(
         ("size_bytes", pa.int64()),
         ("batch", pa.int32()),
         ("reason", pa.string()),
-        ("leader", pa.int32()),  # who leads before; null where it is not known
+        ("leader", pa.int32()),  # the leader before; null: unknown
     ]
 )
-
 
 _LATER_MOVES = MOVES_SCHEMA.names[-1:]  # columns that plans of an older version lack
 SCORES_SCHEMA = pa.schema(
@@ -85,7 +84,7 @@ LOADS_SCHEMA = pa.schema(
         ("bytes_in_per_second", pa.float64()),
         ("leader_bytes_out_per_second", pa.float64()),
         ("disk_capacity_bytes", pa.int64()),
-        ("bytes_out_per_second", pa.float64()),  # with what consumers read, or may be taken to
+        ("bytes_out_per_second", pa.float64()),  # with what consumers read, known or assumed
         ("nic_in_bytes_per_second", pa.float64()),
         ("nic_out_bytes_per_second", pa.float64()),
     ]
@@ -94,7 +93,7 @@ _LATER_LOADS = LOADS_SCHEMA.names[-3:]  # columns that plans of an older version
 DISK_SCHEMA = pa.schema(
     [
         ("candidate", pa.string()),
-        ("batch", pa.int32()),  # 0: every broker before the first; else the brokers that the batch changes
+        ("batch", pa.int32()),  # 0: every broker before the first batch; else the brokers that the batch changes
         ("broker", pa.int32()),
         ("peak_bytes", pa.int64()),  # while both copies exist
         ("after_bytes", pa.int64()),
@@ -103,7 +102,7 @@ DISK_SCHEMA = pa.schema(
 
 
 def disk_table(parts: Iterable[tuple[str, Sequence[Ints]]]) -> pa.Table:
-    """The table `disk` of candidates: of each its name, and its columns behind that of the names."""
+    """The table `disk`. `parts` has each candidate's name, and its columns after the column of names."""
     tables = []
     for name, columns in parts:
         arrays = [pa.repeat(pa.scalar(name), len(columns[0])), *map(pa.array, columns)]
@@ -112,7 +111,7 @@ def disk_table(parts: Iterable[tuple[str, Sequence[Ints]]]) -> pa.Table:
 
 
 def move_of(row: Mapping[str, Any]) -> Move:
-    """The move of a row of the table `moves`."""
+    """The move in a row of the table `moves`."""
     return Move(
         TopicPartition(row["topic"], row["partition"]),
         tuple(row["before"]),
@@ -125,7 +124,7 @@ def move_of(row: Mapping[str, Any]) -> Move:
 
 
 def move_row(candidate: str, move: Move) -> dict[str, Any]:
-    """The row of the table `moves` for a candidate's move."""
+    """The row of a move in the table `moves`."""
     return {
         "candidate": candidate,
         "topic": move.topic_partition.topic,
@@ -141,13 +140,12 @@ def move_row(candidate: str, move: Move) -> dict[str, Any]:
 
 
 def read_candidate(run_folder: Folder, name: str) -> Candidate:
-    """One candidate of a run's folder. Refuses one whose moves are not those its digest was taken of."""
+    """One candidate of a run's folder. Raises ArtifactError if its digest is not the digest of its moves."""
     proposals = PROPOSALS_FILE.read(run_folder)
-    found = [entry for entry in proposals.candidates if entry.name == name]
-    if not found:
+    entry = next((entry for entry in proposals.candidates if entry.name == name), None)
+    if entry is None:
         names = ", ".join(entry.name for entry in proposals.candidates)
         raise ArtifactError(f"{run_folder / PROPOSALS} has no candidate {name!r}; there are {names}.")
-    entry = found[0]
     moves = tuple(move_of(row) for row in _rows_of(moves_table(run_folder), name))
     digest = candidate_digest(name, proposals.snapshot_digest, proposals.settings, moves)
     check_moves_digest(run_folder, name, entry.digest, digest)
@@ -156,17 +154,17 @@ def read_candidate(run_folder: Folder, name: str) -> Candidate:
 
 
 def check_moves_digest(run_folder: Folder, name: str, proposed: str, digest: str) -> None:
-    """Raises ArtifactError where the moves of that candidate have another digest than proposals.json says."""
+    """Raises ArtifactError if the moves of that candidate have another digest than in proposals.json."""
     if digest != proposed:
         raise ArtifactError(
-            f"The moves of candidate {name!r} in {run_folder} have digest {digest[:8]}, {PROPOSALS} says "
-            f"{proposed[:8]}: one of the files was changed. Nothing was written to the cluster. Plan again."
+            f"The moves of candidate {name!r} in {run_folder} have digest {digest[:8]}, but {PROPOSALS} says "
+            f"{proposed[:8]}: somebody changed one of the files. Nothing was written to the cluster. Plan again."
         )
 
 
 def read_loads(run_folder: Folder, name: str) -> list[dict[str, Any]]:
-    """One row per phase and broker of one candidate, in the columns of LOADS_SCHEMA, or those that its plan had."""
-    import pyarrow.compute as pc  # 9 MB, which whoever follows a batch does not need
+    """One row per phase and broker of one candidate, in the columns of LOADS_SCHEMA that its plan had."""
+    import pyarrow.compute as pc  # 9 MB, which the follower of a batch does not need
 
     table = _table(run_folder, "loads", LOADS_SCHEMA, _LATER_LOADS)
     rows: list[dict[str, Any]] = table.filter(pc.equal(table["candidate"], name)).to_pylist()
@@ -174,10 +172,10 @@ def read_loads(run_folder: Folder, name: str) -> list[dict[str, Any]]:
 
 
 def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dict[str, Any]]:
-    """Of one candidate the rows of DISK_SCHEMA of the brokers whose disks get fullest, fullest first, then by batch.
+    """The rows of DISK_SCHEMA of one candidate, of the `most` brokers whose disks get fullest; fullest first.
 
-    Full is against the capacity; behind these come disks of unknown size, by bytes. Nothing, for a run that has no
-    such table.
+    Full is the share of the capacity. Disks of unknown size come last, sorted by bytes. Empty if the run has no such
+    table.
     """
     import pyarrow.compute as pc
 
@@ -197,7 +195,7 @@ def read_fullest_disks(run_folder: Folder, name: str, most: int = 4) -> list[dic
 
 
 def read_disk_peaks(run_folder: Folder, name: str) -> dict[int, int]:
-    """{broker: bytes on its disk at most while the candidate runs}; empty for a run that has no such table."""
+    """{broker: most bytes on its disk while the candidate runs}; empty if the run has no such table."""
     table = _disk(run_folder, name)
     return {} if table is None else _peaks(table)
 
@@ -218,14 +216,14 @@ def _peaks(disk: pa.Table) -> dict[int, int]:
 
 
 def moves_table(run_folder: Folder) -> pa.Table:
-    """The moves of every candidate, in the columns of MOVES_SCHEMA, or those that their plan had."""
+    """The moves of every candidate, in the columns of MOVES_SCHEMA that their plan had."""
     return _table(run_folder, "moves", MOVES_SCHEMA, _LATER_MOVES)
 
 
 def _rows_of(table: pa.Table, candidate: str) -> Iterator[dict[str, Any]]:
-    """One candidate's, a few at a time: as Python objects a large plan takes many times its bytes."""
+    """One candidate's rows, a few at a time: Python objects need many times the bytes of a large plan."""
     for some in table.to_batches(max_chunksize=1000):
-        # Arrow's own filter would cost the triggerer 50 MB of modules.
+        # Arrow's own filter would load 50 MB of modules into the triggerer.
         yield from (row for row in some.to_pylist() if row["candidate"] == candidate)
 
 

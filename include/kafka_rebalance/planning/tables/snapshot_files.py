@@ -1,4 +1,4 @@
-"""The two files of a snapshot: their columns, how they are written, and their digest."""
+"""The two files of a snapshot: their columns, their writer and their digest."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ BROKERS, PARTITIONS = "brokers.parquet", "partitions.parquet"
 
 
 class BrokerState(StrEnum):
-    """What the column `state` says of a broker; of one that it says nothing of, KEEP."""
+    """The values of the column `state`; null is KEEP."""
 
     KEEP = "keep"
     NEW = "new"
@@ -44,7 +44,7 @@ SNAPSHOT_SCHEMAS = {
             pa.field("topic", pa.string(), nullable=False),
             pa.field("partition", pa.int32(), nullable=False),
             pa.field("replicas", pa.list_(pa.int32()), nullable=False),
-            pa.field("log_dirs", pa.list_(pa.string())),  # of each replica the path
+            pa.field("log_dirs", pa.list_(pa.string())),  # the path of each replica
             pa.field("size_bytes", pa.int64()),
             pa.field("isr", pa.list_(pa.int32())),
             pa.field("leader", pa.int32()),
@@ -67,7 +67,7 @@ SNAPSHOT_SCHEMAS = {
 def write_snapshot(
     folder: Folder, broker_rows: Sequence[Mapping[str, Any]], partition_rows: Sequence[Mapping[str, Any]]
 ) -> str:
-    """Writes both tables of a snapshot, rows sorted by their keys; returns the digest of the two files."""
+    """Writes both tables, rows sorted by their keys. Returns the digest of the two files."""
     by_key = (
         (BROKERS, sorted(broker_rows, key=lambda row: row["broker"])),
         (PARTITIONS, sorted(partition_rows, key=lambda row: (row["topic"], row["partition"]))),

@@ -268,8 +268,8 @@ def test_the_same_rows_in_another_order_are_the_same_bytes(tmp_path: Path) -> No
     [
         (None, "cannot be read"),
         (lambda table: table.drop_columns(["intervals"]), "column intervals is missing"),
-        (lambda table: table.drop_columns(["last_at"]), "column last_at is not a timestamp"),
-        (lambda table: table.replace_schema_metadata(), "does not say which files it was made of"),
+        (lambda table: table.drop_columns(["last_at"]), "column last_at is missing"),
+        (lambda table: table.replace_schema_metadata(), "does not name its source files"),
     ],
 )
 def test_a_file_that_is_no_history_ends_the_command_with_its_name(

@@ -157,7 +157,7 @@ def test_leader_and_digest_survive_the_tables(tmp_path: Path) -> None:
     [
         ({"drain": [1]}, "job 'leaders'"),
         ({"replace": {"1": 2}}, "job 'leaders'"),
-        ({"plan": '{"version": 1, "partitions": []}'}, "changes no list"),
+        ({"plan": '{"version": 1, "partitions": []}'}, "changes no replica list"),
     ],
 )
 def test_job_elect_refuses_what_would_need_lists(settings: dict[str, Any], word: str) -> None:
