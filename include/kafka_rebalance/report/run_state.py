@@ -1,6 +1,6 @@
-"""Where a run stands: told in one place, for its page, the clusters' page and notices.
+"""Where a run stands. The run's page, the clusters' page and notices all take it from here.
 
-Files say what was done. Airflow alone says whether the run goes on, and whether somebody is asked.
+The files of a run say what was done. Only Airflow knows whether the run goes on, and whether a request is open.
 """
 
 from __future__ import annotations
@@ -9,14 +9,14 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum, StrEnum
 
-from kafka_rebalance.documents.decision import DECISION_FILE, Decision
+from kafka_rebalance.documents.decision import DECISION_FILE
 from kafka_rebalance.documents.proposals.proposals import PROPOSALS_FILE, ProposedCandidate
 from kafka_rebalance.documents.reassignment.batches import BATCHES_FILE
 from kafka_rebalance.documents.segments import SEGMENTS_FILE
-from kafka_rebalance.documents.verification import VERIFICATION_FILE, Verification
+from kafka_rebalance.documents.verification import VERIFICATION_FILE
 from kafka_rebalance.execution.approval_rules import OFFERED
 
-ACTIVE_STATES = frozenset({"queued", "running"})  # of Airflow's Dag run: it is not over
+ACTIVE_STATES = frozenset({"queued", "running"})  # states of an Airflow Dag run that goes on
 
 
 class Tone(StrEnum):
@@ -29,7 +29,7 @@ class Tone(StrEnum):
 
 
 class Action(StrEnum):
-    """What a person may do. Those of _BY_CANCEL are values of `action` in the Dag kafka_rebalance_cancel."""
+    """What a person may do. The values in _BY_CANCEL are those of `action` in the Dag kafka_rebalance_cancel."""
 
     ANSWER = "answer"  # approve or reject, under Required Actions
     STOP, CANCEL, SET_THROTTLE, ROLL_BACK = "stop_after_batch", "cancel_now", "set_throttle", "roll_back"
@@ -37,7 +37,7 @@ class Action(StrEnum):
 
 
 _BY_TASKS = {
-    Action.GO_ON: "To go on with the approved plan, clear the task hold_throttle with what follows it.",
+    Action.GO_ON: "To continue with the approved plan, clear the task hold_throttle and all tasks after it.",
     Action.VERIFY_AGAIN: "To verify again, clear the task verify.",
     Action.START_ANEW: "To plan again, start a new Dag run.",
 }
@@ -50,44 +50,35 @@ _BY_CANCEL = {
 
 
 class Moves(Enum):
-    """What of a plan could be approved."""
+    """Whether a plan has anything to approve."""
 
     SOMETHING, NOTHING, COPIES_WOULD_STOP = range(3)
 
 
 class RequestAnswer(Enum):
-    """Of a request. NONE: it expired, or ended otherwise without an answer."""
+    """NONE: the request expired, or it ended otherwise without an answer."""
 
     APPROVED, REJECTED, NONE = range(3)
 
 
 class Verified(Enum):
-    """What the verification found. CATCHING_UP: it failed only since a replica is not in sync now; it tries again."""
+    """CATCHING_UP: only a replica that is not in sync failed the verification, and the run verifies again."""
 
     PASSED, FAILED, CATCHING_UP = range(3)
 
 
 @dataclass(frozen=True, slots=True)
 class RunFacts:
-    """What a state is told by."""
+    """The facts that decide the state of a run."""
 
-    is_active: bool = True  # queued or running, for Airflow
-    has_open_request: bool | None = None  # None: nobody asked Airflow; taken for yes
+    is_active: bool = True  # Airflow has it queued or running
+    has_open_request: bool | None = None  # None: nobody asked Airflow. Then a request counts as open
     has_plan: bool = False
     is_writable: bool = True  # the cluster has a policy
     moves: Moves = Moves.SOMETHING
     answer: RequestAnswer | None = None
-    batches: int = 0  # that were noted, from "about to be requested" on
+    batches: int = 0  # in batches.json, which notes a batch before it is requested
     verified: Verified | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class _Row:
-    word: str  # on the clusters' page and in notices
-    sentence: str  # on the run's page
-    tone: Tone
-    actions: tuple[Action, ...] = ()
-    no_decision: str = ""  # why there is no decision; empty where there is one
 
 
 _ASKED = (
@@ -99,127 +90,104 @@ _WHILE_IT_RUNS = (Action.STOP, Action.CANCEL, Action.SET_THROTTLE)
 
 
 class RunState(Enum):
-    """Every state that a run can be in."""
+    """Every state that a run can be in, with what is said of it and what a person may do."""
 
-    PLANNING = _Row(
-        "being planned",
-        "The plan is being made",
-        Tone.CALM,
-        no_decision="There is no plan yet to decide on.",
-    )
-    PLANNED = _Row(
-        "planned, no request is open",
-        "Planned; no approval request is open at this moment",
-        Tone.CALM,
-        no_decision=_ASKED,
-    )
-    READ_ONLY = _Row(
+    def __init__(
+        self, word: str, sentence: str, tone: Tone, actions: tuple[Action, ...] = (), no_decision: str = ""
+    ) -> None:
+        self.word = word  # on the clusters' page and in notices
+        self.sentence = sentence  # on the run's page
+        self.tone = tone
+        self.actions = actions
+        self.no_decision = no_decision  # why there is no decision; empty if there is one
+
+    PLANNING = "being planned", "The plan is being made", Tone.CALM, (), "There is no plan to decide on yet."
+    PLANNED = "planned, no request is open", "Planned; no approval request is open now", Tone.CALM, (), _ASKED
+    READ_ONLY = (
         "read-only",
         "Read-only: this cluster has no policy file, so nothing can be approved or executed",
         Tone.CALM,
-        no_decision="Nothing can be decided: this cluster is read-only.",
+        (),
+        "Nobody can decide: this cluster is read-only.",
     )
-    COPIES_WOULD_STOP = _Row(
+    COPIES_WOULD_STOP = (
         "not offered, copies could not end",
-        "Not offered for approval: with today's segment settings its copies could not end",
+        "Not offered for approval: with today's segment settings, its copies could not end",
         Tone.BAD,
         (Action.START_ANEW,),
-        "There is nothing to decide on, so the run asks nobody: with today's segment settings no copy could end.",
+        "The run does not ask for approval: with today's segment settings, no copy could end.",
     )
-    NOTHING_TO_MOVE = _Row(
+    NOTHING_TO_MOVE = (
         "nothing to move",
         "Nothing to move",
         Tone.CALM,
         (Action.START_ANEW,),
-        "There is nothing to decide on, so the run asks nobody: no candidate moves anything.",
+        "The run does not ask for approval: no candidate moves anything.",
     )
-    WAITING = _Row("waits for approval", "Waits for approval", Tone.ATTENTION, (Action.ANSWER,), _ASKED)
-    REJECTED = _Row("rejected", "Rejected: nothing was written to the cluster", Tone.CALM, (Action.START_ANEW,))
-    UNANSWERED = _Row(
+    WAITING = "waits for approval", "Waits for approval", Tone.ATTENTION, (Action.ANSWER,), _ASKED
+    REJECTED = "rejected", "Rejected: nothing was written to the cluster", Tone.CALM, (Action.START_ANEW,)
+    UNANSWERED = (
         "expired without an answer",
         "Ended without an answer: nothing was written to the cluster",
         Tone.CALM,
         (Action.START_ANEW,),
     )
-    APPROVED = _Row("approved, not started", "Approved, not started yet", Tone.ATTENTION, _WHILE_IT_RUNS)
-    EXECUTING = _Row(
+    APPROVED = "approved, not started", "Approved, not started yet", Tone.ATTENTION, _WHILE_IT_RUNS
+    EXECUTING = (
         "reassigning",
         "Approved; the reassignment was started and is not verified yet",
         Tone.ATTENTION,
         _WHILE_IT_RUNS,
     )
-    CATCHING_UP = _Row(
+    CATCHING_UP = (
         "in place, replicas not in sync yet",
-        "In place, but for replicas that are not in sync at this moment; it is verified again",
+        "In place, but some replicas are not in sync yet; the run verifies again",
         Tone.ATTENTION,
         (Action.ROLL_BACK,),
     )
-    VERIFIED = _Row("done and verified", "Done and verified", Tone.GOOD, (Action.ROLL_BACK,))
-    NOT_AS_APPROVED = _Row(
+    VERIFIED = "done and verified", "Done and verified", Tone.GOOD, (Action.ROLL_BACK,)
+    NOT_AS_APPROVED = (
         "verification failed",
-        "Verification failed: the end is not the approved one",
+        "Verification failed: the cluster is not as approved",
         Tone.BAD,
         (Action.GO_ON, Action.VERIFY_AGAIN, Action.ROLL_BACK),
     )
-    ENDED_WITHOUT_PLAN = _Row(
+    ENDED_WITHOUT_PLAN = (
         "ended before there was a plan",
         "Ended before there was a plan: nothing was written to the cluster",
         Tone.CALM,
         (Action.START_ANEW,),
         _ENDED,
     )
-    ENDED_UNDECIDED = _Row(
+    ENDED_UNDECIDED = (
         "planned, ended without a decision",
         "Ended without a decision: nothing was written to the cluster",
         Tone.CALM,
         (Action.START_ANEW,),
         _ENDED,
     )
-    ENDED_BEFORE_BATCHES = _Row(
+    ENDED_BEFORE_BATCHES = (
         "approved, ended before it began",
-        "Approved, and ended before anything was requested from Kafka",
+        "Approved, but the run ended before it requested anything from Kafka",
         Tone.CALM,
         (Action.GO_ON, Action.START_ANEW),
     )
-    BROKEN_OFF = _Row(
+    BROKEN_OFF = (
         "reassignment started, end not verified",
-        "The reassignment was started, and the run ended before its end was verified",
+        "The reassignment was started, but the run ended before it verified the end",
         Tone.BAD,
         (Action.GO_ON, Action.CANCEL, Action.ROLL_BACK),
     )
-    NOT_IN_SYNC = _Row(
+    NOT_IN_SYNC = (
         "verification failed, replicas not in sync",
-        "In place, and verification failed: replicas were not in sync",
+        "In place, but verification failed: replicas were not in sync",
         Tone.BAD,
         (Action.VERIFY_AGAIN, Action.ROLL_BACK),
     )
 
     @property
-    def word(self) -> str:
-        """In a few words."""
-        return self.value.word
-
-    @property
-    def sentence(self) -> str:
-        return self.value.sentence
-
-    @property
-    def no_decision(self) -> str:
-        """Why there is no decision; empty where there is one."""
-        return self.value.no_decision
-
-    @property
-    def tone(self) -> Tone:
-        return self.value.tone
-
-    @property
-    def actions(self) -> tuple[Action, ...]:
-        """What a person may do now."""
-        return self.value.actions
-
-    @property
     def next_steps(self) -> str:
-        """What a person may do now, and how; empty where that is nothing, or to answer."""
+        """What a person may do now, and how; empty if nothing, or only to answer."""
         said = [words for action, words in _BY_TASKS.items() if action in self.actions]
         *others, last = [words for action, words in _BY_CANCEL.items() if action in self.actions] or [""]
         if last:
@@ -234,72 +202,57 @@ class RunState(Enum):
 
     @property
     def is_unverified(self) -> bool:
-        """Whether batches were requested of which nobody has verified the end."""
+        """Whether batches were requested, and nobody has verified the end."""
         return self in (RunState.EXECUTING, RunState.BROKEN_OFF)
 
     @property
     def is_judged(self) -> bool:
-        """Whether the end was looked at."""
+        """Whether the run has verified the end, with any result."""
         return self in (RunState.VERIFIED, RunState.NOT_AS_APPROVED, RunState.CATCHING_UP, RunState.NOT_IN_SYNC)
 
     @property
     def may_be_written(self) -> bool:
-        """Whether nothing of the plan has reached the cluster, and something still may."""
+        """Whether the run has written nothing of the plan yet, and still may."""
         return self in (RunState.PLANNED, RunState.WAITING, RunState.APPROVED)
 
     @property
     def is_before_writes(self) -> bool:
-        """Whether the plan is being made, or may still be written."""
         return self is RunState.PLANNING or self.may_be_written
 
     @property
     def changes_by_itself(self) -> bool:
-        """Whether the page is about to change without anybody's answer."""
+        """Whether the page changes without an answer of a person."""
         return self in (
             RunState.PLANNING, RunState.PLANNED, RunState.APPROVED, RunState.EXECUTING, RunState.CATCHING_UP,
         )  # fmt: skip
 
     @property
     def waits_for_people(self) -> bool:
-        """Whether the page changes when somebody answers, or Airflow ends the run."""
+        """Whether the page changes when somebody answers, or when Airflow ends the run."""
         return self in (RunState.WAITING, RunState.COPIES_WOULD_STOP, RunState.NOTHING_TO_MOVE)
 
 
 def run_state(facts: RunFacts) -> RunState:
-    """The one state that the facts tell."""
-    if facts.verified is not None:
-        return _verified_state(facts)
-    if facts.answer is not None:
-        return _answered_state(facts)
-    if facts.is_active and facts.has_open_request:
-        return RunState.WAITING  # Airflow asks somebody: there is something to answer
-    if facts.has_plan:
-        return _planned_state(facts)
-    return RunState.PLANNING if facts.is_active else RunState.ENDED_WITHOUT_PLAN
-
-
-def _verified_state(facts: RunFacts) -> RunState:
-    if facts.verified is Verified.CATCHING_UP:
-        return RunState.CATCHING_UP if facts.is_active else RunState.NOT_IN_SYNC
-    return RunState.VERIFIED if facts.verified is Verified.PASSED else RunState.NOT_AS_APPROVED
-
-
-def _answered_state(facts: RunFacts) -> RunState:
-    if facts.answer is not RequestAnswer.APPROVED:
-        return RunState.REJECTED if facts.answer is RequestAnswer.REJECTED else RunState.UNANSWERED
-    if facts.is_active:
-        return RunState.EXECUTING if facts.batches else RunState.APPROVED
-    return RunState.BROKEN_OFF if facts.batches else RunState.ENDED_BEFORE_BATCHES
-
-
-def _planned_state(facts: RunFacts) -> RunState:
-    if not facts.is_writable:
-        return RunState.READ_ONLY
-    if facts.moves is not Moves.SOMETHING:
-        return RunState.NOTHING_TO_MOVE if facts.moves is Moves.NOTHING else RunState.COPIES_WOULD_STOP
-    if not facts.is_active:
-        return RunState.ENDED_UNDECIDED
-    return RunState.PLANNED if facts.has_open_request is False else RunState.WAITING
+    """The first state of the list that fits the facts."""
+    is_active, answer, verified = facts.is_active, facts.answer, facts.verified
+    has_begun = facts.batches > 0
+    states = (
+        (verified is Verified.PASSED, RunState.VERIFIED),
+        (verified is Verified.FAILED, RunState.NOT_AS_APPROVED),
+        (verified is Verified.CATCHING_UP, RunState.CATCHING_UP if is_active else RunState.NOT_IN_SYNC),
+        (answer is RequestAnswer.REJECTED, RunState.REJECTED),
+        (answer is RequestAnswer.NONE, RunState.UNANSWERED),
+        (answer is not None and has_begun, RunState.EXECUTING if is_active else RunState.BROKEN_OFF),
+        (answer is not None, RunState.APPROVED if is_active else RunState.ENDED_BEFORE_BATCHES),
+        (is_active and facts.has_open_request, RunState.WAITING),  # whatever the plan: there is something to answer
+        (not facts.has_plan, RunState.PLANNING if is_active else RunState.ENDED_WITHOUT_PLAN),
+        (not facts.is_writable, RunState.READ_ONLY),
+        (facts.moves is Moves.NOTHING, RunState.NOTHING_TO_MOVE),
+        (facts.moves is Moves.COPIES_WOULD_STOP, RunState.COPIES_WOULD_STOP),
+        (not is_active, RunState.ENDED_UNDECIDED),
+        (facts.has_open_request is False, RunState.PLANNED),
+    )
+    return next((state for fits, state in states if fits), RunState.WAITING)
 
 
 def run_facts(
@@ -313,18 +266,27 @@ def run_facts(
     is_active: bool = True,
     has_open_request: bool | None = None,
 ) -> RunFacts:
-    """Of a run's documents and of Airflow's word. Raises ArtifactError for a missing or wrong value, naming it."""
+    """The facts in a run's documents and in Airflow. Raises ArtifactError, naming the missing or wrong value."""
     plan = PROPOSALS_FILE.decode(proposals).candidates if proposals is not None else ()
     stopped = SEGMENTS_FILE.decode(segments).stopped if segments is not None else ()
+    answer, verified = None, None
+    if decision is not None:
+        decided = DECISION_FILE.decode(decision)
+        given = RequestAnswer.APPROVED if decided.is_approval else RequestAnswer.REJECTED
+        answer = RequestAnswer.NONE if decided.choice is None else given
+    if verification is not None:
+        checked = VERIFICATION_FILE.decode(verification)
+        failed = Verified.CATCHING_UP if checked.again else Verified.FAILED
+        verified = Verified.PASSED if checked.passed else failed
     return RunFacts(
         is_active=is_active,
         has_open_request=has_open_request,
         has_plan=bool(plan),
         is_writable=snapshot is None or snapshot.get("policy") is not None,
         moves=_moves(plan, stopped) if plan else Moves.SOMETHING,
-        answer=_answer(DECISION_FILE.decode(decision)) if decision is not None else None,
+        answer=answer,
         batches=0 if batches is None else len(BATCHES_FILE.decode(batches).batches),
-        verified=_verified(VERIFICATION_FILE.decode(verification)) if verification is not None else None,
+        verified=verified,
     )
 
 
@@ -337,15 +299,3 @@ def _moves(plan: Collection[ProposedCandidate], stopped: Collection[str]) -> Mov
     if not moving:
         return Moves.NOTHING
     return Moves.COPIES_WOULD_STOP if moving <= set(stopped) else Moves.SOMETHING
-
-
-def _answer(decision: Decision) -> RequestAnswer:
-    if decision.choice is None:
-        return RequestAnswer.NONE
-    return RequestAnswer.APPROVED if decision.is_approval else RequestAnswer.REJECTED
-
-
-def _verified(verification: Verification) -> Verified:
-    if verification.passed:
-        return Verified.PASSED
-    return Verified.CATCHING_UP if verification.again else Verified.FAILED

@@ -56,13 +56,13 @@ def proposals(**changes: Any) -> dict[str, Any]:
     return made | {"candidates": [one | changes for one in made["candidates"]]}
 
 
-NOTHING_MOVES = "the run asks nobody: no candidate moves anything."
+NOTHING_MOVES = "The run does not ask for approval: no candidate moves anything."
 
 
 @pytest.mark.parametrize(
     ("documents", "active", "ended"),
     [
-        ({}, "There is no plan yet to decide on.", "The run ended without a decision."),
+        ({}, "There is no plan to decide on yet.", "The run ended without a decision."),
         (PLAN, "answer under Browse → Required Actions", "The run ended without a decision."),
         ({"proposals": proposals(moved_replicas=0, leader_changes=0, batches=0)}, NOTHING_MOVES, NOTHING_MOVES),
         ({"proposals": proposals(status="infeasible")}, NOTHING_MOVES, NOTHING_MOVES),
@@ -91,7 +91,7 @@ def test_a_throttle_that_was_taken_off_is_none_of_now() -> None:
 
 def test_a_replica_that_is_not_in_sync_at_the_end_is_no_failure_while_it_is_verified_again() -> None:
     behind = UNDER_WAY | {"verification": samples.verification(passed=False) | {"again": True}}
-    assert "it is verified again" in text(**behind)
+    assert "the run verifies again" in text(**behind)
     assert "Verification failed" not in text(**behind)
     assert "verification failed: replicas were not in sync" in text(is_active=False, **behind)
     assert build_report(samples.snapshot(), **behind).state.changes_by_itself
@@ -179,7 +179,7 @@ def test_the_page_says_what_a_person_may_do_now() -> None:
         "throttle."
     )
     assert RunState.BROKEN_OFF.next_steps == (
-        "To go on with the approved plan, clear the task hold_throttle with what follows it. "
+        "To continue with the approved plan, clear the task hold_throttle and all tasks after it. "
         "The Dag kafka_rebalance_cancel can cancel the reassignment or move the replicas back."
     )
     for state in RunState:

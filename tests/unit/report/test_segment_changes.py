@@ -112,7 +112,7 @@ def test_what_stops_the_copies_is_said_first_and_the_candidates_are_not_offered(
     assert f"error {TOPIC} on broker 5, 6 segment.bytes is 100000, replica.fetch.max.bytes 1048576" in words
     assert page.count('<span class="failed">not offered</span>') == 2
     body = approval_body(found)
-    assert "**not offered** for approval, since a new replica could not follow: `light`, `balanced`" in body
+    assert "**not offered** for approval, because a new replica could not catch up: `light`, `balanced`" in body
     assert body.index("not offered") < body.index("replica.fetch.max.bytes 1048576")
     assert body.count(", **not offered** |") == 2
 
@@ -124,7 +124,9 @@ def test_a_plan_of_which_nothing_is_left_to_approve_does_not_wait() -> None:
     assert found.state is RunState.COPIES_WOULD_STOP
     assert found.state.waits_for_people
     assert RunState.COPIES_WOULD_STOP.sentence in text_of(render_file(found))
-    assert "the run asks nobody: with today's segment settings no copy could end" in text_of(render_file(found))
+    assert "The run does not ask for approval: with today's segment settings, no copy could end" in text_of(
+        render_file(found)
+    )
     assert report(stopped, decision=samples.decision()).state is RunState.APPROVED
 
 

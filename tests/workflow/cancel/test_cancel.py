@@ -110,14 +110,14 @@ def test_bytes_that_are_thrown_away_are_what_brokers_report(
     canceller.request("cancel_now")
     thrown = [step["bytes_thrown_away"] for step in canceller.document["steps"]]
     assert sorted(thrown) == [0, 0, 700, 700]
-    assert "1.37 KiB of half-built copies are thrown away" in canceller.ask().body
+    assert "1.37 KiB of unfinished copies are thrown away" in canceller.ask().body
 
     def unreadable(*_: object) -> None:
         raise ReadError("simulated")
 
     monkeypatch.setattr("kafka_rebalance.admin.replica_sizes.read_log_dirs", unreadable)
     canceller.request("cancel_now")
-    assert "unknown number of bytes" in canceller.ask().body
+    assert "unfinished copies of unknown size are thrown away" in canceller.ask().body
 
 
 def test_below_2_4_nothing_is_approved_without_the_sentence_that_names_what_is_deleted(

@@ -48,7 +48,7 @@ def test_stopping_says_what_remains_undone_and_touches_no_cluster(
     before = cluster.tree()
     said = canceller.request("stop_after_batch")["said"]
     second = run.candidate.batches[1]
-    assert f"undone remain {len(second.moves)} partitions in 1 batch" in said[1]
+    assert f"{len(second.moves)} partitions in 1 batch remain undone" in said[1]
     found = canceller.stop()
     assert (found["running"], found["batches"], found["partitions"]) == (1, [2], 2)
     asked = read_control(run.folder)

@@ -57,7 +57,7 @@ def test_a_request_of_what_is_gone_is_cleared_and_the_next_rebalance_runs(
     assert cluster.tree() == before, "asking writes nothing"
     body = approval_body(canceller.document)
     assert "broker 1**, epoch 1" in body
-    assert "does not exist any more: the next controller drops it" in body
+    assert "no longer exists: the next controller drops it" in body
     assert "no leader is elected for a broker that fails" in body
     assert canceller.document["consent"] in body
     assert "elect another controller" in approval_subject(canceller.document)
@@ -190,7 +190,7 @@ def test_a_topic_that_is_made_again_after_the_approval_stops_it(
     canceller.request("elect_controller")
     body = approval_body(canceller.document)
     assert "the next controller moves the partition of the new topic" in body
-    assert "no throttle of a run holds back the copies" in body
+    assert "no throttle of a run limits the copies" in body
 
 
 def test_where_the_next_controller_does_not_clear_it_either_that_is_an_error(

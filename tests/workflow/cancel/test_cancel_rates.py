@@ -42,7 +42,7 @@ def test_another_rate_is_in_force_when_the_task_has_ended(
     begin(run, cluster)
     asked = canceller.request("set_throttle", throttle_bytes_per_second=1_500_000)
     assert asked["next"] == "set_throttle"
-    assert "1.43 MiB/s per broker; approved was 1.91 MiB/s" in asked["said"][1]
+    assert "1.43 MiB/s per broker; 1.91 MiB/s was approved" in asked["said"][1]
     assert canceller.set_throttle()["throttle_bytes_per_second"] == 1_500_000
     # As Airflow lets it through for an integer, from a trigger by REST. Back up to what was approved asks nobody.
     canceller.request("set_throttle", throttle_bytes_per_second=2_000_000.0)
@@ -69,7 +69,7 @@ def test_a_rate_above_the_approved_one_is_set_once_an_approver_says_so(
     operator = canceller.ask()
     assert operator.assigned_users == [{"id": "uma", "name": "uma"}], "olive asked for it"
     assert "throttle of kafka_rebalance/one up to 2.86 MiB/s?" in operator.subject
-    assert "2.86 MiB/s per broker; approved was 1.91 MiB/s" in operator.body
+    assert "2.86 MiB/s per broker; 1.91 MiB/s was approved" in operator.body
     with pytest.raises(AirflowFailException, match="olive"):
         canceller.answer("set_throttle", user="olive")
     assert canceller.raise_throttle(3_000_000)["throttle_bytes_per_second"] == 3_000_000

@@ -141,8 +141,8 @@ def test_a_check_that_failed_names_its_cluster() -> None:
 
 
 def test_what_verify_has_told_is_not_told_again_by_the_last_task() -> None:
-    told_by_verify = AirflowFailException("the end is not the approved one")
-    told_by_verify.__cause__ = VerificationError("the end is not the approved one")
+    told_by_verify = AirflowFailException("the cluster is not as approved")
+    told_by_verify.__cause__ = VerificationError("the cluster is not as approved")
     Notice(FAILED)(context("record", exception=told_by_verify))
     assert Recorder.told == []
     Notice(FAILED)(context("record", exception=OSError("no space left")))

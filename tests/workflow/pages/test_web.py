@@ -28,7 +28,7 @@ def test_a_viewer_sees_the_report_of_a_run(get: Any) -> None:
     run = Run().ready()
     answer = get(run.url)
     assert answer.status_code == 200, answer.text
-    assert "no approval request is open at this moment" in answer.text
+    assert "no approval request is open now" in answer.text
     waiting(run)
     answer = get(run.url)
     assert "Waits for approval" in answer.text
@@ -255,8 +255,8 @@ def attempt(cluster: str) -> Run:
     ("documents", "words"),
     [
         ((), "Ended without a decision: nothing was written to the cluster"),
-        ((DECISION,), "Approved, and ended before anything was requested from Kafka"),
-        ((DECISION, "batches.json"), "the run ended before its end was verified"),
+        ((DECISION,), "Approved, but the run ended before it requested anything from Kafka"),
+        ((DECISION, "batches.json"), "the run ended before it verified the end"),
     ],
 )
 def test_a_run_that_airflow_has_ended_does_not_look_as_if_it_went_on(

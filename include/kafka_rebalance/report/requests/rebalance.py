@@ -1,7 +1,7 @@
-"""The approval request's text: what a person reads in Airflow's Required Actions, or in a chat message.
+"""The text of the approval request that a person reads in Airflow's Required Actions, or in a chat message.
 
-Airflow renders the body as markdown (GFM) after Jinja. Everything that comes from the cluster or from a person is put
-into a code span in which nothing is markup: GFM turns even an escaped `www.` into a link, and topics may be named so.
+Airflow renders the body as markdown (GFM) after Jinja. Every text from the cluster or from a person is put into a code
+span, in which nothing is markup: GFM turns even an escaped `www.` into a link, and a topic may have such a name.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from kafka_rebalance.execution.approval_rules import BUTTONS
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
 from kafka_rebalance.report.candidate.fullest_log_dirs import fullest_words
 from kafka_rebalance.report.candidate.risk import way_back_words
-from kafka_rebalance.report.requests.markdown import asked_by, code, format_ids, one_line, sentence
+from kafka_rebalance.report.requests.markdown import asked_by, code, format_ids, one_line, sentence, table
 from kafka_rebalance.report.run.approver_facts import KAFKA_ELECTS, STAYS_BEHIND, Brief, brief
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.why_recommended import further_runs_words, less_even_words, recommendation_words
@@ -37,25 +37,26 @@ _SUBJECT_CHARACTERS = 200
 
 def approval_subject(report: RunReport) -> str:
     """One line of plain text: which cluster, how much, what is recommended."""
-    focus = report.focus
-    if focus is None:
-        return one_line(f"Kafka {report.connection_id}: no candidate to approve", _SUBJECT_CHARACTERS)
-    is_best = focus.name == report.recommended
-    best = f"Recommended: {focus.name} · {focus.digest[:8]}" if is_best else "Nothing is recommended"
-    return one_line(
-        f"Kafka {report.connection_id}: {format_job(report.settings.job)}? "
-        f"{format_count(focus.partitions, 'partition', 'partitions')}, "
-        f"{format_bytes(focus.moved_bytes) if focus.moved_bytes else 'nothing'} to copy. {best}",
-        _SUBJECT_CHARACTERS,
-    )
+    focus, words = report.focus, "no candidate to approve"
+    if focus is not None:
+        is_best = focus.name == report.recommended
+        best = f"Recommended: {focus.name} · {focus.digest[:8]}" if is_best else "Nothing is recommended"
+        words = (
+            f"{format_job(report.settings.job)}? {format_count(focus.partitions, 'partition', 'partitions')}, "
+            f"{format_bytes(focus.moved_bytes) if focus.moved_bytes else 'nothing'} to copy. {best}"
+        )
+    return one_line(f"Kafka {report.connection_id}: {words}", _SUBJECT_CHARACTERS)
 
 
 def approval_body(report: RunReport, *, link: str = "", picture: str = "") -> str:
     """Markdown of at most 8 KiB: why, the verdict, what can go wrong, candidates, limits, the largest moves, digest.
 
-    `link` and `picture` are our own addresses of the report and of its first picture, percent-encoded.
+    `link` and `picture` are the percent-encoded addresses of the report and of its first picture.
     """
-    end = "".join(f"\n\n{part}" for part in _end(report, link))
+    focus = report.focus
+    last = [f"**Digest** of {code(focus.name, 40)}: {code(focus.digest, 80)}"] if focus is not None else []
+    last += [f"[Open the full report]({link})"] if link else []
+    end = "".join(f"\n\n{part}" for part in last)  # in every body, however long it is
     room = BODY_BYTES - len(end.encode())
     for shown in range(MOVES_SHOWN, -1, -1):
         body = _body(report, shown, picture)
@@ -66,14 +67,8 @@ def approval_body(report: RunReport, *, link: str = "", picture: str = "") -> st
     return cut[: cut.rindex("\n")].rstrip() + rest + end  # whole lines only, so that no code span stays open
 
 
-def _end(report: RunReport, link: str) -> list[str]:
-    """What no body may be without, however long it is."""
-    focus = report.focus
-    digest = [f"**Digest** of {code(focus.name, 40)}: {code(focus.digest, 80)}"] if focus is not None else []
-    return [*digest, f"[Open the full report]({link})"] if link else digest
-
-
 def _body(report: RunReport, moves_shown: int, picture: str) -> str:
+    focus = report.focus
     parts = [
         f"**Cluster** {code(report.connection_id, 120)} · {code(report.cluster_id, 60)} · "
         f"{format_count(report.brokers, 'broker', 'brokers')}, "
@@ -81,15 +76,17 @@ def _body(report: RunReport, moves_shown: int, picture: str) -> str:
         f"{format_bytes(report.cluster_bytes)} · as of {format_time(report.observed_at)}",
         asked_by(report.requested_by, report.reason),
     ]
-    focus = report.focus
     if focus is None:
         parts.append("There is no candidate to approve.")
     else:
         said = brief(report, lambda name: code(name, 60))
-        parts += [*_why(said), *_figures(report, focus), *_stakes(report, said), _candidates(report), _limits(report)]
+        parts += [f"**Why** {' '.join(said.why)}"] if said.why else []
+        parts += [f"**If nothing is done** {' '.join(said.otherwise)}"] if said.otherwise else []
+        parts += [*_verdict(report, focus), *_stakes(focus, said), *_rejected(report.deciding.rejection)]
+        parts += [_candidates(report), _limits(report)]
         if picture and focus.brokers:
             parts.append(f"![Bytes on disk of each broker, before and after {focus.title}]({picture})")
-        parts += [*_scores(focus), *_racks_and_groups(focus), *_segments(report)]
+        parts += [*_scores(focus), *_racks_and_groups(focus), *_segments(report, focus)]
     if report.controller is not None:
         parts.append(_controller(report.controller))
     if report.history is not None:
@@ -99,30 +96,23 @@ def _body(report: RunReport, moves_shown: int, picture: str) -> str:
     return "\n\n".join(parts)
 
 
-def _why(said: Brief) -> list[str]:
-    lines = [f"**Why** {' '.join(said.why)}"] if said.why else []
-    return [*lines, f"**If nothing is done** {' '.join(said.otherwise)}"] if said.otherwise else lines
-
-
-def _stakes(report: RunReport, said: Brief) -> list[str]:
-    """The window, the worst case, what clients may feel, what waits meanwhile, and what was rejected before."""
+def _stakes(focus: CandidateReport, said: Brief) -> list[str]:
+    """The window, the worst case, what clients may feel, and the topics that the batches hold up."""
     facts = dict(said.verdict)
     lines = [f"**Window** {facts['Window']}"] if "Window" in facts else []
     lines += [f"**Worst case** {' '.join(said.worst)}"] if said.worst else []
     lines += [f"**{name}** {facts[name]}" for name in (STAYS_BEHIND, KAFKA_ELECTS) if name in facts]
     cost = [f"{name.lower()}: {text}" for name, text in said.cost]
     lines += [f"**Cost to clients** {' · '.join(cost)}"] if cost else []
-    focus = report.focus
-    held_up = focus.held_up if focus is not None else None
-    if focus is not None and held_up is not None and held_up.topics:
-        internal = (
-            f", among them {' and '.join(code(topic, 40) for topic in held_up.internal)}" if held_up.internal else ""
-        )
+    held_up = focus.held_up
+    if held_up is not None and held_up.topics:
+        internal = " and ".join(code(topic, 40) for topic in held_up.internal)
         lines.append(
             f"**Meanwhile** {format_count(held_up.topics, 'topic', 'topics')} can be neither expanded nor "
-            f"deleted{internal} · the way back from the end {way_back_words(focus)}"
+            f"deleted{f', among them {internal}' if internal else ''} · the way back from the end "
+            f"{way_back_words(focus)}"
         )
-    return [*lines, *_rejected(report.deciding.rejection)]
+    return lines
 
 
 def _rejected(rejection: Rejection | None) -> list[str]:
@@ -147,8 +137,8 @@ def _rejected(rejection: Rejection | None) -> list[str]:
 
 def _controller(controller: ControllerFound) -> str:
     where = f" on {code(controller.host, 120)}" if controller.host else ""
-    found = format_count(controller.elections, "election", "elections") + " meanwhile"
-    settled = found if controller.elections else "settled"
+    meanwhile = f"{format_count(controller.elections, 'election', 'elections')} meanwhile"
+    settled = meanwhile if controller.elections else "settled"
     waiting = (
         (controller.queued.reassignments, "reassignments"),
         (controller.queued.elections, "preferred elections"),
@@ -162,34 +152,45 @@ def _controller(controller: ControllerFound) -> str:
 
 
 def _candidates(report: RunReport) -> str:
-    lines = [
-        "| Candidate | Copies | Least possible | Partitions | Leader changes | Batches | About | Status |",
-        "|:--|--:|--:|--:|--:|--:|--:|:--|",
-    ]
+    heads = (
+        "Candidate",
+        "#Copies",
+        "#Least possible",
+        "#Partitions",
+        "#Leader changes",
+        "#Batches",
+        "#About",
+        "Status",
+    )
+    rows = []
     for candidate in report.candidates:
         mark = " (recommended)" if candidate.name == report.recommended else ""
         note = f": {sentence(candidate.note, 120)}" if candidate.note else ""
         note += ", **not offered**" if candidate.name in report.stopped else ""
         note += ", **less even than now**" if candidate.less_even is not None else ""
-        lines.append(
-            f"| {code(f'{candidate.name} · {candidate.digest[:8]}', 60)}{mark} | {format_bytes(candidate.moved_bytes)} "
-            f"| {format_bytes(candidate.moved_bytes_bound)} | {format_count(candidate.partitions)} "
-            f"| {format_count(candidate.leader_changes)} | {format_count(candidate.batches)} "
-            f"| {format_duration(candidate.planned_seconds)} | {code(candidate.status, 20)}{note} |"
+        rows.append(
+            (
+                f"{code(f'{candidate.name} · {candidate.digest[:8]}', 60)}{mark}",
+                format_bytes(candidate.moved_bytes),
+                format_bytes(candidate.moved_bytes_bound),
+                format_count(candidate.partitions),
+                format_count(candidate.leader_changes),
+                format_count(candidate.batches),
+                format_duration(candidate.planned_seconds),
+                f"{code(candidate.status, 20)}{note}",
+            )
         )
-    return "\n".join([*lines, *_aside(report)])
-
-
-def _aside(report: RunReport) -> list[str]:
-    """A line below the table on what has no button, and how to get one."""
+    found = table(heads, rows)
     if not report.aside:
-        return []
+        return found
     names = ", ".join(code(name, 40) for name in report.aside)
-    return ["", f"No button for {names}: start a run that names it in `candidates`, with at most {BUTTONS} of them."]
+    return (
+        f"{found}\n\nNo button for {names}: start a run that names it in `candidates`, with at most {BUTTONS} of them."
+    )
 
 
-def _figures(report: RunReport, focus: CandidateReport) -> list[str]:
-    """The verdict: why this one, its bytes beside the bound, time and disks."""
+def _verdict(report: RunReport, focus: CandidateReport) -> list[str]:
+    """Why this candidate, its bytes beside the bound, time and disks."""
     lines = [" ".join(sentence(said, 320) for said in recommendation_words(report))]
     lines += [f"**Warning** {sentence(warning, 240)}"] if (warning := less_even_words(focus)) else []
     lines += [sentence(more, 320)] if (more := further_runs_words(report, focus)) else []
@@ -218,36 +219,31 @@ def _racks_and_groups(focus: CandidateReport) -> list[str]:
 
 
 def _scores(focus: CandidateReport) -> list[str]:
-    found = []
-    for metric, before, after in focus.spreads:
-        if before is not None and after is not None:
-            change = f"{format_factor(before.max_over_mean)} → {format_factor(after.max_over_mean)}"
-            found.append(f"{metric.noun} {change}")
+    found = [
+        f"{metric.noun} {format_factor(before.max_over_mean)} → {format_factor(after.max_over_mean)}"
+        for metric, before, after in focus.spreads
+        if before is not None and after is not None
+    ]
     if not found:
         return []
-    crowded_before, crowded_after = focus.crowded_replicas_before, focus.crowded_replicas
-    crowded = "" if crowded_before is None or crowded_after is None else f" · {_crowd(crowded_before, crowded_after)}"
+    now, later, crowded = focus.crowded_replicas_before, focus.crowded_replicas, ""
+    if now is not None and later is not None:
+        crowded = f" · replicas that crowd a broker with their topic: {format_count(now)} → {format_count(later)}"
     return [
         f"**Highest broker against its fair share** (1.00 is even), {code(focus.name, 40)}: {', '.join(found)}{crowded}"
     ]
 
 
-def _crowd(before: int, after: int) -> str:
-    return f"replicas that crowd a broker with their topic: {format_count(before)} → {format_count(after)}"
-
-
 def _limits(report: RunReport) -> str:
     if report.policy is None:
-        return "**No policy file**: this cluster is read-only. Nothing of this can be executed."
-    lines = ["| Limit | Allowed | Used |", "|:--|:--|--:|"]
-    lines += [f"| {use.name} | {use.allowed} | {use.used} |" for use in report.limits]
-    return "\n".join(lines)
+        return "**No policy file**: this cluster is read-only. Nothing here can be executed."
+    return table(("Limit", "Allowed", "#Used"), [(use.name, use.allowed, use.used) for use in report.limits])
 
 
-def _segments(report: RunReport) -> list[str]:
-    """One line where all is well; else what stops copies, then the cluster's findings and the candidate's own."""
-    segments, focus = report.segments, report.focus
-    if segments is None or focus is None:
+def _segments(report: RunReport, focus: CandidateReport) -> list[str]:
+    """The counts; then what stops copies, the candidate's own findings, and those of the cluster."""
+    segments = report.segments
+    if segments is None:
         return []
     own = segments.candidates.get(focus.name)
     stops, changes = (own.stops, own.findings) if own else ((), ())
@@ -258,12 +254,10 @@ def _segments(report: RunReport) -> list[str]:
     ]
     if segments.stopped:
         names = ", ".join(code(name, 40) for name in segments.stopped)
-        what.append(f"**not offered** for approval, since a new replica could not follow: {names}")
-    lines = [f"**Segment settings** · {' · '.join(what)}"]
+        what.append(f"**not offered** for approval, because a new replica could not catch up: {names}")
     every = [*stops, *changes, *segments.findings]
-    lines += [_finding(finding) for finding in every[:FINDINGS_SHOWN]]
-    if every[FINDINGS_SHOWN:]:
-        lines.append("- the others are in the report")
+    lines = [f"**Segment settings** · {' · '.join(what)}", *map(_finding, every[:FINDINGS_SHOWN])]
+    lines += ["- the others are in the report"] if every[FINDINGS_SHOWN:] else []
     return ["\n".join(lines)]
 
 
@@ -281,16 +275,16 @@ def _moves(focus: CandidateReport, shown: int) -> list[str]:
     moves = focus.largest_moves[:shown]
     if not moves:
         return []
-    lines = [
-        f"**Largest {len(moves)} of {format_count(focus.partitions, 'move', 'moves')}**, {code(focus.name, 40)}",
-        "",
-        "| Partition | Copies | Replicas | Batch | Reason |",
-        "|:--|--:|:--|--:|:--|",
-    ]
-    for move in moves:
-        before, after = format_ids(move.before), format_ids(move.after)
-        lines.append(
-            f"| {code(str(move.topic_partition), 120)} | {format_bytes(move.bytes_to_copy)} | {before} → {after} "
-            f"| {move.batch} | {sentence(move.reason, 120) if move.reason else ''} |"
+    heads = ("Partition", "#Copies", "Replicas", "#Batch", "Reason")
+    rows = [
+        (
+            code(str(move.topic_partition), 120),
+            format_bytes(move.bytes_to_copy),
+            f"{format_ids(move.before)} → {format_ids(move.after)}",
+            move.batch,
+            sentence(move.reason, 120) if move.reason else "",
         )
-    return ["\n".join(lines)]
+        for move in moves
+    ]
+    largest = f"**Largest {len(moves)} of {format_count(focus.partitions, 'move', 'moves')}**, {code(focus.name, 40)}"
+    return [f"{largest}\n\n{table(heads, rows)}"]

@@ -1,11 +1,11 @@
-"""What `kafka_topics` says: lists as kafka-topics prints them, and the text of an approval request."""
+"""The texts of `kafka_topics` for a change: lines for the log, and an approval request."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kafka_rebalance.report.requests.markdown import asked_by, code
+from kafka_rebalance.report.requests.markdown import asked_by, code, on_cluster, table
 from kafka_rebalance.report.requests.topic_listing import kafka_ids
 from kafka_rebalance.report.units import format_bytes, format_count, format_factor, format_share
 
@@ -13,19 +13,21 @@ _SHOWN = 12
 
 
 def change_lines(document: Mapping[str, Any]) -> tuple[str, ...]:
-    """What will be written, and what it costs, for a log."""
+    """What will be written, and what it costs."""
     change = document["change"]
-    lines = [
-        f"partition {partition}: replicas {kafka_ids(held)}"
-        for partition, held in list(_in_order(change["new_partitions"]))[:_SHOWN]
-    ]
-    if len(change["new_partitions"]) > _SHOWN:
-        lines.append(f"and {len(change['new_partitions']) - _SHOWN} more partitions")
+    new = _in_order(change["new_partitions"])
+    lines = [f"partition {partition}: replicas {kafka_ids(held)}" for partition, held in new[:_SHOWN]]
+    if len(new) > _SHOWN:
+        lines.append(f"and {len(new) - _SHOWN} more partitions")
     lines += [
         f"config {key}: {_value(change['configs_before'].get(key))} -> {_value(value)}"
         for key, value in change["config_changes"].items()
     ]
-    lines += [_cost(cost) for cost in document["costs"]]
+    lines += [
+        f"broker {cost['broker']}: {cost['replicas']} replicas, {cost['leaders']} of them leaders, "
+        f"{format_bytes(cost['bytes'])} expected, disk {format_share(cost['disk_fraction_after'])} after"
+        for cost in document["costs"]
+    ]
     return (*lines, *(f"note: {note}" for note in document["notes"]))
 
 
@@ -36,22 +38,40 @@ def approval_subject(document: Mapping[str, Any]) -> str:
 
 
 def approval_body(document: Mapping[str, Any], forecast: Mapping[str, Any] | None) -> str:
-    """Markdown: what will be written, what it costs, and what it does to keys and consumers."""
+    """Markdown: what will be written, what it costs, and the effect on keys and consumers."""
     change = document["change"]
     parts = [
-        f"**{_headline(change, code(change['topic'], 120))}** on {code(document['connection_id'], 120)} · "
-        f"{code(change['cluster_id'], 60)}",
+        f"**{_headline(change, code(change['topic'], 120))}** "
+        f"{on_cluster(document['connection_id'], change['cluster_id'])}",
         asked_by(document["requested_by"], document["reason"]),
     ]
     if change["action"] == "delete":
         parts.append(_deletion(document))
     if forecast is not None:
         parts.append("\n".join(f"- {code(line, 400)}" for line in forecast_lines(forecast)))
-    if change["new_partitions"]:
-        parts.append(_partitions(change))
-        parts += _costs(document["costs"])
+    if new := _in_order(change["new_partitions"]):
+        rows: list[tuple[object, ...]] = [(partition, kafka_ids(held)) for partition, held in new[:_SHOWN]]
+        rows += [("…", f"{len(new) - _SHOWN} more")] if len(new) > _SHOWN else []
+        parts.append(table(("#New partition", "Replicas, preferred leader first"), rows))
+    if new and (costs := document["costs"]):
+        rows = [
+            (
+                cost["broker"],
+                f"+{cost['replicas']}",
+                f"+{cost['leaders']}",
+                format_bytes(cost["bytes"]),
+                format_share(cost["disk_fraction_after"]),
+            )
+            for cost in costs[:_SHOWN]
+        ]
+        rows += [("…", f"{len(costs) - _SHOWN} more brokers", "", "", "")] if len(costs) > _SHOWN else []
+        parts.append(table(("#Broker", "#Replicas", "#Leaders", "#Expected", "#Disk after"), rows))
     if change["config_changes"]:
-        parts.append(_configs(change))
+        rows = [
+            (code(key, 80), code(_value(change["configs_before"].get(key)), 120), code(_value(value), 120))
+            for key, value in change["config_changes"].items()
+        ]
+        parts.append(table(("Config", "Now", "After"), rows))
     if document["notes"]:
         parts.append("\n".join(f"- {code(note, 300)}" for note in document["notes"]))
     parts.append(f"**Digest** {code(document['digest'], 80)}")
@@ -72,58 +92,25 @@ def _headline(change: Mapping[str, Any], topic: str) -> str:
 
 def _deletion(document: Mapping[str, Any]) -> str:
     size, groups = document["size_bytes"], document["groups"]
-    used = (
-        f"{format_count(len(groups), 'consumer group', 'consumer groups')} of it: "
-        + ", ".join(code(group, 60) for group in groups[:_SHOWN])
-        if groups
-        else "no consumer group has members or offsets for it"
-        if groups is not None
-        else "whether consumers use it could not be read"
-    )
+    used = "Whether consumers use it is not known: the consumer groups could not be read"
+    if groups:
+        names = ", ".join(code(group, 60) for group in groups[:_SHOWN])
+        used = f"{format_count(len(groups), 'consumer group', 'consumer groups')} of it: {names}"
+    elif groups is not None:
+        used = "No consumer group has members or offsets for it"
     return (
-        f"**All of its data is lost**: {format_bytes(size)} in one replica of each partition. "
-        f"{used[0].upper()}{used[1:]}. There is no way back."
+        f"**All of its data is lost**: {format_bytes(size)} in one replica of each partition. {used}. There is no way "
+        "back."
     )
-
-
-def _partitions(change: Mapping[str, Any]) -> str:
-    rows = list(_in_order(change["new_partitions"]))
-    lines = ["| New partition | Replicas, preferred leader first |", "|--:|:--|"]
-    lines += [f"| {partition} | {kafka_ids(held)} |" for partition, held in rows[:_SHOWN]]
-    if len(rows) > _SHOWN:
-        lines.append(f"| … | {len(rows) - _SHOWN} more |")
-    return "\n".join(lines)
-
-
-def _costs(costs: Sequence[Mapping[str, Any]]) -> list[str]:
-    if not costs:
-        return []
-    lines = ["| Broker | Replicas | Leaders | Expected | Disk after |", "|--:|--:|--:|--:|--:|"]
-    lines += [
-        f"| {cost['broker']} | +{cost['replicas']} | +{cost['leaders']} | {format_bytes(cost['bytes'])} "
-        f"| {format_share(cost['disk_fraction_after'])} |"
-        for cost in costs[:_SHOWN]
-    ]
-    if len(costs) > _SHOWN:
-        lines.append(f"| … | {len(costs) - _SHOWN} more brokers | | | |")
-    return ["\n".join(lines)]
-
-
-def _configs(change: Mapping[str, Any]) -> str:
-    lines = ["| Config | Now | After |", "|:--|:--|:--|"]
-    lines += [
-        f"| {code(key, 80)} | {code(_value(change['configs_before'].get(key)), 120)} | {code(_value(value), 120)} |"
-        for key, value in change["config_changes"].items()
-    ]
-    return "\n".join(lines)
 
 
 def forecast_lines(forecast: Mapping[str, Any]) -> tuple[str, ...]:
-    """What an expansion does to keys and consumers, one sentence each: what matters most first."""
+    """The effect of an expansion on keys and consumers, one sentence a line, the most important first."""
     keys, groups = forecast["keys"], forecast["groups"]
     lines = [
         f"{format_share(keys['moved_keys'])} of all keys change their partition from {keys['before']} to "
-        f"{keys['after']} partitions (exactly {keys['moved_keys_exact']}); their order across the change is lost",
+        f"{keys['after']} partitions (exactly {keys['moved_keys_exact']}); the order of their messages across the "
+        "change is lost",
         keys["text"],
     ]
     chosen = keys["chosen"]
@@ -159,18 +146,11 @@ def _group_line(group: Mapping[str, Any]) -> str:
         )
     if group["no_longer_matching"]:
         others = ", ".join(group["no_longer_matching"][:_SHOWN])
-        text += f"; {others} had as many partitions and will not: a join of both by key breaks"
+        text += f"; {others} had the same number of partitions and will not: a join with them by key breaks"
     return text
 
 
-def _cost(cost: Mapping[str, Any]) -> str:
-    return (
-        f"broker {cost['broker']}: {cost['replicas']} replicas, {cost['leaders']} of them leaders, "
-        f"{format_bytes(cost['bytes'])} expected, disk {format_share(cost['disk_fraction_after'])} after"
-    )
-
-
-def _in_order(partitions: Mapping[str, Sequence[int]]) -> Iterable[tuple[int, Sequence[int]]]:
+def _in_order(partitions: Mapping[str, Sequence[int]]) -> list[tuple[int, Sequence[int]]]:
     return sorted((int(partition), held) for partition, held in partitions.items())
 
 

@@ -9,7 +9,7 @@ from kafka_rebalance.report.units import format_bytes
 
 
 def list_lines(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """One name a line, as `kafka-topics --list`."""
+    """As `kafka-topics --list`."""
     return tuple(
         f"{entry['topic']} - marked for deletion" if entry["marked_for_deletion"] else entry["topic"]
         for entry in entries
@@ -17,7 +17,7 @@ def list_lines(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
 
 
 def describe_lines(entries: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """As `kafka-topics --describe`, with the size of each partition's leader replica and what is wrong with it."""
+    """As `kafka-topics --describe`, with each partition's size and state; the size is that of the leader's replica."""
     lines = []
     for entry in entries:
         configs = ",".join(f"{key}={value}" for key, value in entry["configs"].items())
@@ -44,5 +44,4 @@ def _partition_line(topic: str, partition: Mapping[str, Any]) -> str:
 
 
 def kafka_ids(brokers: Sequence[int]) -> str:
-    """As `kafka-topics` writes them."""
     return ",".join(map(str, brokers))

@@ -137,7 +137,9 @@ def test_a_deletion_says_what_is_lost_and_who_uses_it():
     assert "**All of its data is lost**: 5.00 GiB in one replica of each partition." in body
     assert "1 consumer group of it: `billing`" in body
     assert "No consumer group has members or offsets for it." in approval_body(deletion(groups=[]), None)
-    assert "Whether consumers use it could not be read." in approval_body(deletion(groups=None), None)
+    assert "Whether consumers use it is not known: the consumer groups could not be read." in approval_body(
+        deletion(groups=None), None
+    )
 
 
 def test_what_comes_from_people_is_shown_and_never_marked_up():
@@ -160,7 +162,8 @@ def test_a_forecast_says_what_each_group_gets_under_both_assignors():
     lines = forecast_lines({**FORECAST, "groups": [group.to_mapping() for group in found], "groups_unread": None})
     assert lines[-2] == (
         "group billing: 3 members, range; range (in use) imbalance 1.50 to 1.20, idle 1 to 0; roundrobin imbalance "
-        "1.50 to 1.20, idle 0 to 0; refunds had as many partitions and will not: a join of both by key breaks"
+        "1.50 to 1.20, idle 0 to 0; refunds had the same number of partitions and will not: a join with them by key "
+        "breaks"
     )
     assert lines[-1] == "group idle: no members now, its offsets stay"
     assert forecast_lines({**FORECAST, "groups": []})[-1] == "no consumer group reads this topic"
