@@ -1,7 +1,7 @@
-"""Candidates whose lists are not searched: a plan that the requester gives, and what Kafka's own tool would propose.
+"""Candidates that the planner does not search: a plan that the requester gives, and the proposal of Kafka's own tool.
 
-They are measured like the planner's own and held against the same limits. Nothing is trimmed from them: what goes
-beyond a limit is not offered, and the figures say why.
+They have the same figures and limits as the planner's own. The planner takes no move out of them: a plan beyond a limit
+is infeasible, and its note has the figures.
 """
 
 from __future__ import annotations
@@ -44,45 +44,44 @@ from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from kafka_rebalance.planning.search.frame import FoundLists, Frame, frame_of
 from kafka_rebalance.planning.search.placement import spent
 
-_UNTOUCHED = "Nothing was planned or written."
-
 Lists = Mapping[TopicPartition, Sequence[int]]
 
 
 def check_plan(problem: Problem) -> None:
-    """Raises KafkaRuleError where the settings' plan names what the snapshot does not have, as Kafka's tool would."""
+    """Raises KafkaRuleError if the settings' plan names what the snapshot does not have, as Kafka's tool would."""
     if problem.settings.plan is not None:
-        check_executable(
-            parse_plan(problem.settings.plan), _existing(problem), problem.brokers[problem.registered].tolist()
-        )
+        registered = problem.brokers[problem.registered].tolist()
+        check_executable(parse_plan(problem.settings.plan), _existing(problem), registered)
 
 
 def propose_given(problem: Problem, name: str) -> DescribedCandidate:
-    """The candidate of that name, as it was given: within the limits, or infeasible with the figures."""
+    """The candidate of that name as it was given, or infeasible with the figures if it is beyond the limits."""
     goal, notes = goal_of(problem.settings, name), []
     if name == AS_KAFKA:
-        reason, who = ReasonKind.AS_KAFKA, "what Kafka's own tool would do"
+        reason, who = ReasonKind.AS_KAFKA, "the proposal of Kafka's own tool"
         try:
-            lists: Lists = _generated(problem)
+            replicas = _applied(problem, _generated(problem))
         except KafkaRuleError as refused:
             return infeasible(problem, name, f"Kafka's own tool would refuse: {refused}")
     else:
         reason, who = ReasonKind.GIVEN, "the given plan"
         lists = parse_plan(problem.settings.plan or "")
-    replicas = _applied(problem, lists)
-    notes = _notes(problem, lists, replicas) if name != AS_KAFKA else []
+        replicas = _applied(problem, lists)
+        notes = _notes(problem, lists, replicas)
     frame = frame_of(problem, goal, replication(replicas))
     budget = spent(problem, replicas)
     beyond = [f"{used:,} against {limit} {allowed:,}" for limit, used, allowed in budget.exceeded()]
     beyond += _kept_out(problem, replicas) + _too_short(problem, replicas) + _overfull(frame, replicas)
     if beyond:
-        return infeasible(problem, name, f"Nothing of it is offered: {who} is beyond the limits: {'; '.join(beyond)}.")
+        return infeasible(
+            problem, name, f"The run does not offer {who}, because it is beyond the limits: {'; '.join(beyond)}."
+        )
     was_broken, is_broken = violations(frame.rule, problem.replicas), violations(frame.rule, replicas)
     newly = int((is_broken & ~was_broken).sum())
     if newly:
-        notes.append(f"{newly} partitions break the rack rule that kept it before")
-    # What stays on a broker that leaves is not among the copies that no plan can do without.
-    wanted = frame.wanted - _count(replicas, ~problem.staying)
+        notes.append(f"{newly} partitions that keep the rack rule now would break it")
+    # A replica that stays on a broker that leaves is none of the copies that every plan needs.
+    wanted = frame.wanted - ((replicas >= 0) & ~problem.staying[np.maximum(replicas, 0)]).sum(axis=1)
     moved = changed_lists(problem.replicas, replicas)
     targets = leader_targets(problem, led_first(replicas, np.where(moved, replicas[:, 0], problem.leader)))
     plan = described_candidate(
@@ -100,11 +99,11 @@ def propose_given(problem: Problem, name: str) -> DescribedCandidate:
 
 
 def _less_even_note(worse: LessEven) -> str:
-    now, then = worse.before, worse.after
+    before, after = worse.before, worse.after
     return (
-        f"Nothing of it is offered: the given plan ends less even than the cluster is: {worse.metric} "
-        f"{now.lowest:.2f} to {now.highest:.2f} of their share now, {then.lowest:.2f} to "
-        f"{then.highest:.2f} then. The policy's less_even_plan refuses such plans."
+        "The run does not offer the given plan, because it ends less even than the cluster is: brokers carry "
+        f"{before.lowest:.2f} to {before.highest:.2f} of their share of {worse.metric} now, and would carry "
+        f"{after.lowest:.2f} to {after.highest:.2f}. The policy's less_even_plan refuses such plans."
     )
 
 
@@ -118,10 +117,10 @@ def _existing(problem: Problem) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def _generated(problem: Problem) -> dict[TopicPartition, tuple[int, ...]]:
-    """What `--generate` proposes for the topics that may be changed, onto the brokers that may receive.
+    """What `--generate` proposes for the topics that may be changed, onto the brokers that may receive replicas.
 
-    Raises KafkaRuleError where the tool would, and for a topic whose partition ids have gaps: the tool numbers them
-    from 0, and would name partitions that are not there.
+    Raises KafkaRuleError where the tool would, and for a topic whose partition ids have gaps. The tool numbers
+    partitions from 0, and would name partitions that do not exist.
     """
     fixed = set(problem.topic[~problem.relocatable | problem.rack_pinned].tolist())
     topics = [topic for number, topic in enumerate(problem.topics) if number not in fixed]
@@ -130,22 +129,17 @@ def _generated(problem: Problem) -> dict[TopicPartition, tuple[int, ...]]:
         for broker, rack, receives in zip(problem.brokers, problem.racks, problem.receivers, strict=True)
         if receives
     }
-    # As with --disable-rack-aware where a rack is unknown: such a cluster has no rack rule (model.rules).
+    # If a rack is unknown, the cluster has no rack rule (rules.rack_rule), so this is --disable-rack-aware.
     known = {broker: rack for broker, rack in racks.items() if rack is not None}
+    aware = known if len(known) == len(racks) else None
     existing = _existing(problem)
-    lists = generate(
-        topics,
-        existing,
-        sorted(racks),
-        known if len(known) == len(racks) else None,
-        random.Random(problem.settings.seed),
-    )
+    lists = generate(topics, existing, sorted(racks), aware, random.Random(problem.settings.seed))
     check_executable(lists, existing, sorted(racks))
     return lists
 
 
 def _applied(problem: Problem, lists: Lists) -> Ints:
-    """The snapshot's lists with these in their place, as broker indices."""
+    """The snapshot's lists, replaced by these, as broker indices."""
     result = widened(problem.replicas, max((len(brokers) for brokers in lists.values()), default=0)).copy()
     topic_of = {topic: number for number, topic in enumerate(problem.topics)}
     row_of = {key: row for row, key in enumerate(zip(problem.topic.tolist(), problem.partition.tolist(), strict=True))}
@@ -157,11 +151,13 @@ def _applied(problem: Problem, lists: Lists) -> Ints:
 
 
 def _notes(problem: Problem, lists: Lists, replicas: Ints) -> list[str]:
-    """What the approver has to know of a given plan beside its figures."""
+    """What the approver must know about a given plan beside its figures."""
     notes = []
     same = len(lists) - int(changed_lists(problem.replicas, replicas).sum())
     if same:
-        notes.append(f"{same} of the plan's {len(lists)} partitions are as it wants them already, and left out")
+        notes.append(
+            f"{same} of the plan's {len(lists)} partitions already are as the plan wants them, and are left out"
+        )
     before, after = replication(problem.replicas), replication(replicas)
     kinds = Counter(zip(before[before != after].tolist(), after[before != after].tolist(), strict=True))
     if kinds:
@@ -171,45 +167,39 @@ def _notes(problem: Problem, lists: Lists, replicas: Ints) -> list[str]:
 
 
 def _too_short(problem: Problem, replicas: Ints) -> list[str]:
-    """Lists that get shorter than min.insync.replicas, with their topics."""
+    """That lists get shorter than min.insync.replicas, with their topics."""
     below = cut_below(problem, replication(replicas))
     if not below.any():
         return []
-    row = int(np.flatnonzero(below)[0])
-    first = problem.name_of(row)
     return [
         f"{int(below.sum())} partitions would have fewer replicas than min.insync.replicas: "
-        f"{topics_and_least(problem, below)}, first {first}; producers with acks=all would be refused"
+        f"{topics_and_least(problem, below)}, first {_first(problem, below)}; producers with acks=all would fail"
     ]
 
 
-def _count(replicas: Ints, brokers: Bools) -> Ints:
-    """[partition row] Replicas that lie on these brokers."""
-    counts: Ints = ((replicas >= 0) & brokers[np.maximum(replicas, 0)]).sum(axis=1)
-    return counts
+def _first(problem: Problem, rows: Bools) -> TopicPartition:
+    return problem.name_of(np.flatnonzero(rows)[0])
 
 
 def _kept_out(problem: Problem, replicas: Ints) -> list[str]:
-    """Topics and brokers that the settings, and through them the policy, keep out and the lists would change."""
+    """What the settings, and through them the policy, keep out although the lists would change it."""
     before, found = widened(problem.replicas, replicas.shape[1]), []
     held = changed_lists(problem.replicas, replicas) & ~problem.movable
     if held.any():
-        row = int(np.flatnonzero(held)[0])
-        first = problem.name_of(row)
         found.append(
-            f"{int(held.sum())} partitions may not be changed (topics_in, topics_out, internal topics), first {first}"
+            f"{int(held.sum())} partitions may not be changed (topics_in, topics_out, internal topics), first "
+            f"{_first(problem, held)}"
         )
     found += _unpinned(problem, before, replicas)
     gained, lost = (replicas >= 0) & ~among(replicas, before), (before >= 0) & ~among(before, replicas)
     leads = replicas[:, 0] != before[:, 0]
-    touched = [replicas[gained], before[lost], replicas[leads, 0], before[leads, 0]]
-    closed = sum(int(problem.closed[brokers].sum()) for brokers in touched)
-    if closed:
-        ids = np.unique(np.concatenate([brokers[problem.closed[brokers]] for brokers in touched]))
-        found.append(f"brokers_out keeps out {_ids(problem, ids)}, which would gain or lose replicas or leaders")
+    touched = np.unique(np.concatenate([replicas[gained], before[lost], replicas[leads, 0], before[leads, 0]]))
+    closed = touched[problem.closed[touched]]
+    if len(closed):
+        found.append(f"brokers_out keeps out {_ids(problem, closed)}, which would gain or lose replicas or leaders")
     emptied = np.unique(replicas[gained][problem.leaving[replicas[gained]]])
     if len(emptied):
-        found.append(f"{_ids(problem, emptied)} is to be emptied, and would receive replicas")
+        found.append(f"{_ids(problem, emptied)} would receive replicas, but must be emptied")
     return found
 
 
@@ -217,25 +207,25 @@ def _unpinned(problem: Problem, before: Ints, replicas: Ints) -> list[str]:
     """Partitions of `pinned_topics` that would get other brokers, and of `rack_pinned_topics` other racks."""
     found, domain = [], rack_rule(problem).domain
     racks = [np.sort(np.where(lists >= 0, domain[np.maximum(lists, 0)], -1), axis=1) for lists in (before, replicas)]
-    # A replica that is added, or that lay on a broker whose rack nobody knows, may be in any rack.
+    # A new replica, or one from a broker of unknown rack, may be in any rack.
     known = (racks[0] >= -1).all(axis=1) & (replication(before) == replication(replicas))
     for setting, rows, was, now in (
         ("pinned_topics", problem.pinned, np.sort(before, axis=1), np.sort(replicas, axis=1)),
         ("rack_pinned_topics", problem.rack_pinned & known, *racks),
     ):
-        moved = np.flatnonzero(rows & (was != now).any(axis=1))
-        if len(moved):
-            first = problem.name_of(moved[0])
-            found.append(f"{len(moved)} partitions of {setting} would be moved off theirs, first {first}")
+        moved = rows & (was != now).any(axis=1)
+        if moved.any():
+            off = f"partitions of {setting} would be moved off theirs, first {_first(problem, moved)}"
+            found.append(f"{int(moved.sum())} {off}")
     return found
 
 
 def _ids(problem: Problem, brokers: Ints) -> str:
-    return f"broker {', '.join(map(str, problem.brokers[brokers].tolist()))}"
+    return f"broker{'s' * (len(brokers) > 1)} {', '.join(map(str, problem.brokers[brokers].tolist()))}"
 
 
 def _overfull(frame: Frame, replicas: Ints) -> list[str]:
-    """Disks of known size that would be filled beyond their headroom by what they receive."""
+    """Disks of known size that the new replicas would fill beyond their headroom."""
     problem = frame.problem
     brokers = len(problem.brokers)
     found = _too_large(problem, replicas)
@@ -255,15 +245,15 @@ def _overfull(frame: Frame, replicas: Ints) -> list[str]:
 
 
 def _too_large(problem: Problem, replicas: Ints) -> list[str]:
-    """The first replica that the fullest log dir of its new broker cannot take."""
+    """The first replica that is too large for the fullest log dir of its new broker."""
     gained = added(replicas, problem.replicas)
     room = np.where(replicas >= 0, problem.log_dirs.room[np.maximum(replicas, 0)], np.inf)
     rows, columns = np.nonzero(gained & (problem.size_bytes[:, None] > room))
     if not len(rows):
         return []
     row, broker = int(rows[0]), int(replicas[rows[0], columns[0]])
-    name = problem.name_of(row)
     return [
-        f"{name} ({int(problem.size_bytes[row]):,} bytes) is larger than {problem.log_dirs.fullest[broker]} of broker "
-        f"{problem.brokers[broker]} takes ({int(problem.log_dirs.room[broker]):,})"
+        f"{problem.name_of(row)} ({int(problem.size_bytes[row]):,} bytes) is larger than "
+        f"{problem.log_dirs.fullest[broker]} of broker {problem.brokers[broker]} takes "
+        f"({int(problem.log_dirs.room[broker]):,})"
     ]

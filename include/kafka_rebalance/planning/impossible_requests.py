@@ -1,7 +1,8 @@
-"""What makes a request impossible, found before any search, with the numbers that say so."""
+"""Requests that are impossible, found before any search, with the figures that show it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from fnmatch import fnmatchcase
 
 import numpy as np
@@ -21,19 +22,21 @@ _NOTHING = "Nothing was planned."
 
 
 def check_problem(problem: Problem) -> None:
-    """Raises PlanningError that names what cannot be, and what would have to change."""
-    if not problem.registered.any():
-        raise PlanningError(f"The snapshot has no brokers. {_NOTHING} Check the cluster's connection.")
-    if not len(problem.partition):
-        raise PlanningError(f"The snapshot has no partitions. {_NOTHING} Check the cluster's connection.")
+    """Raises PlanningError that names what is impossible, and what would have to change."""
+    for rows, what in ((problem.registered.any(), "brokers"), (len(problem.partition), "partitions")):
+        if not rows:
+            raise PlanningError(f"The snapshot has no {what}. {_NOTHING} Check the cluster's connection.")
     _check_lists(problem)
     _check_broker_ids(problem)
     _check_topics(problem)
-    _check_rackless(problem)
-    _check_pinned(problem)
+    if problem.settings.job not in LEADERS_ALONE:
+        _check_rackless(problem)
+        _check_pinned(problem)
     _check_room(problem)
     _check_min_insync(problem)
-    _check_replaced(problem)
+    if problem.settings.replace and problem.settings.job not in LEADERS_ALONE:
+        after, rule = replaced(problem, problem.replicas, problem.settings.replace), rack_rule(problem)
+        check_replacement_racks(problem, violations(rule, problem.replicas), violations(rule, after))
     _check_disks(problem)
 
 
@@ -45,39 +48,36 @@ def _check_lists(problem: Problem) -> None:
             row = int(np.flatnonzero(wrong)[0])
             brokers = problem.brokers[problem.replicas[row][problem.replicas[row] >= 0]].tolist()
             raise PlanningError(
-                f"{problem.name_of(row)} {what} (replicas {brokers}): one of {int(wrong.sum())} such, out of "
+                f"{problem.name_of(row)} {what} (replicas {brokers}). The same is wrong with {int(wrong.sum())} of "
                 f"{len(wrong)} partitions. {_NOTHING} Repair the assignment first."
             )
 
 
 def _check_broker_ids(problem: Problem) -> None:
     settings = problem.settings
-    existing = problem.brokers.tolist()
-    registered = problem.brokers[problem.registered].tolist()
-    named = {"drain": settings.drain, "replace": tuple(settings.replace), "brokers_out": settings.brokers_out}
-    for setting, brokers in named.items():
-        unknown = [broker for broker in brokers if broker not in existing]
+    existing, registered = problem.brokers.tolist(), problem.brokers[problem.registered].tolist()
+    exist = ("does not exist", "do not exist")
+    for setting, named, known, words in (
+        ("drain:", settings.drain, existing, exist),
+        ("replace:", settings.replace, existing, exist),
+        ("brokers_out:", settings.brokers_out, existing, exist),
+        ("replace: the new", settings.replace.values(), registered, ("is not registered", "are not registered")),
+    ):
+        unknown = [broker for broker in named if broker not in known]
         if unknown:
-            raise PlanningError(
-                f"{setting}: {_ids(unknown)} does not exist. Brokers are {_listed(existing)}. {_NOTHING}"
-            )
-    unknown = [broker for broker in settings.replace.values() if broker not in registered]
-    if unknown:
-        raise PlanningError(
-            f"replace: the new {_ids(unknown)} is not registered. Brokers are {_listed(registered)}. {_NOTHING}"
-        )
+            raise PlanningError(f"{setting} {_ids(unknown, *words)}. Brokers are {_listed(known)}. {_NOTHING}")
     both = sorted(set(settings.brokers_out) & (settings.leaving | set(settings.replace.values())))
     if both:
         raise PlanningError(
-            f"{_ids(both)} is in brokers_out, and in drain or replace. {_NOTHING} A broker that is to be left alone "
-            "cannot be emptied or filled."
+            f"{_ids(both, 'is', 'are')} in brokers_out, and in drain or replace. {_NOTHING} A plan cannot empty or "
+            "fill a broker that it must leave alone. Remove the broker from one of them."
         )
     absent = np.flatnonzero(~problem.registered & ~problem.leaving)
     if len(absent):
         held = np.isin(problem.replicas, absent).any(axis=1)
         raise PlanningError(
-            f"{_ids(problem.brokers[absent].tolist())} holds replicas of {int(held.sum())} partitions, and is not "
-            f"in the table of brokers. {_NOTHING} Start it, or name it in drain or replace."
+            f"{_ids(problem.brokers[absent].tolist(), 'holds', 'hold')} replicas of {int(held.sum())} partitions "
+            f"without a row in the table of brokers. {_NOTHING} Start the broker, or name it in drain or replace."
         )
 
 
@@ -96,52 +96,43 @@ def _check_topics(problem: Problem) -> None:
 
 
 def _check_rackless(problem: Problem) -> None:
-    """One broker without a rack would end the rack rule, or stand for a rack that it may share with others."""
-    settings, without = problem.settings, rackless(problem)
-    if settings.job in LEADERS_ALONE or settings.rackless_brokers == ONE_RACK or not without.any():
+    """One broker without a rack would end the rack rule, or count as a rack that it may share with others."""
+    without = rackless(problem)
+    if problem.settings.rackless_brokers == ONE_RACK or not without.any():
         return
-    ids, racked = problem.brokers[without].tolist(), int((problem.staying & ~without).sum())
+    racked = int((problem.staying & ~without).sum())
     raise PlanningError(
-        f"{_ids(ids)} {'has' if len(ids) == 1 else 'have'} no rack, and {racked} other brokers that stay have one: "
-        f"which replicas would share a rack is unknown. {_NOTHING} Set broker.rack there and restart the broker, name "
-        f"it in drain, or set rackless_brokers: {ONE_RACK} in the policy (they count as one rack together then)."
+        f"{_ids(problem.brokers[without].tolist(), 'has', 'have')} no rack, but {racked} other brokers that stay have "
+        f"one. So it is unknown which replicas would share a rack. {_NOTHING} Set broker.rack there and restart the "
+        f"broker, or name it in drain. To count these brokers as one rack, set rackless_brokers: {ONE_RACK} in the "
+        "policy."
     )
 
 
 def _check_pinned(problem: Problem) -> None:
-    """Pinned replicas cannot leave a broker, and those that keep their rack need one, with a broker left in it."""
-    if problem.settings.job in LEADERS_ALONE:
-        return
+    """Pinned replicas cannot leave a broker. Those that keep their rack need one, with a broker left in it."""
     confined: Bools = problem.relocatable & problem.rack_pinned
     rule = rack_rule(problem)
     if confined.any() and not rule.known:
-        without = [
-            int(broker)
-            for broker, rack, stays in zip(problem.brokers, problem.racks, problem.staying, strict=True)
-            if stays and rack is None
-        ]
+        without = problem.staying & np.array([rack is None for rack in problem.racks])
         raise PlanningError(
-            f"rack_pinned_topics names {int(confined.sum())} partitions, first {_first(problem, confined)}, but the "
-            f"rack of {_ids(without)} is unknown. {_NOTHING} Give every broker a rack (broker.rack), or use "
-            "pinned_topics."
+            f"rack_pinned_topics names {_count_and_first(problem, confined)}, but the rack of "
+            f"{_ids(problem.brokers[without].tolist())} is unknown. {_NOTHING} Give every broker a rack (broker.rack), "
+            "or use pinned_topics."
         )
-    pinned: Bools = problem.movable & problem.pinned
-    _check_may_leave(problem, pinned, problem.leaving, "pinned_topics, whose replicas stay where they are")
-    open_domains = np.unique(rule.domain[problem.receivers])
-    last = problem.leaving & (rule.domain >= 0) & ~np.isin(rule.domain, open_domains)
-    _check_may_leave(problem, confined, last, "rack_pinned_topics, and no other broker of its rack may receive")
-
-
-def _check_may_leave(problem: Problem, rows: Bools, brokers: Bools, why: str) -> None:
-    """Raises PlanningError where one of these rows has a replica on one of these brokers."""
-    held: Bools = rows[:, None] & (problem.replicas >= 0) & brokers[np.maximum(problem.replicas, 0)]
-    holding = np.flatnonzero(held.any(axis=1))
-    if len(holding):
-        ids = problem.brokers[np.unique(problem.replicas[held])].tolist()
-        raise PlanningError(
-            f"Emptying {_ids(ids)} would move {int(held.sum())} replicas of {why}: first "
-            f"{problem.name_of(holding[0])}. {_NOTHING} Unpin these topics, or leave the broker as it is."
-        )
+    last = problem.leaving & (rule.domain >= 0) & ~np.isin(rule.domain, np.unique(rule.domain[problem.receivers]))
+    for rows, brokers, why in (
+        (problem.movable & problem.pinned, problem.leaving, "pinned_topics, whose replicas stay where they are"),
+        (confined, last, "rack_pinned_topics, and no other broker of its rack may receive replicas"),
+    ):
+        held: Bools = rows[:, None] & (problem.replicas >= 0) & brokers[np.maximum(problem.replicas, 0)]
+        if held.any():
+            ids = problem.brokers[np.unique(problem.replicas[held])].tolist()
+            raise PlanningError(
+                f"Emptying {_ids(ids)} would move {int(held.sum())} replicas of {why}: first "
+                f"{problem.name_of(np.flatnonzero(held.any(axis=1))[0])}. {_NOTHING} Unpin these topics, or leave the "
+                "broker as it is."
+            )
 
 
 def _check_room(problem: Problem) -> None:
@@ -152,59 +143,41 @@ def _check_room(problem: Problem) -> None:
     factor = problem.settings.replication_factor
     rule = rack_rule(problem, factor)
     racks = len(np.unique(rule.domain[problem.staying]))
-    if factor is not None and factor > staying:
-        raise PlanningError(f"Replication factor {factor} is larger than the {staying} brokers that stay. {_NOTHING}")
-    if factor is not None and rule.known and factor > racks:
-        raise PlanningError(
-            f"Replication factor {factor} is larger than the {racks} racks of the {staying} brokers that stay. "
-            + _NOTHING
-        )
+    if factor is not None and (factor > staying or (rule.known and factor > racks)):
+        there = f"{staying} brokers" if factor > staying else f"{racks} racks of the {staying} brokers"
+        raise PlanningError(f"Replication factor {factor} is larger than the {there} that stay. {_NOTHING}")
     if problem.settings.job in LEADERS_ALONE:
         return
     leaves = np.isin(problem.replicas, np.flatnonzero(problem.leaving)).any(axis=1) & problem.relocatable
     counts = replication(problem.replicas) if factor is None else np.full(len(problem.replicas), factor)
-    crowded = leaves & (counts > staying)
-    if crowded.any():
-        raise PlanningError(
-            f"Emptying {_ids(problem.brokers[problem.leaving].tolist())} leaves {staying} brokers, and "
-            f"{int(crowded.sum())} partitions have more replicas, first {_first(problem, crowded)}. {_NOTHING}"
-        )
-    spread = distinct(domains_of(rule, problem.replicas))
-    spread = np.minimum(spread, counts)
-    too_few = leaves & rule.known & (spread > racks)
-    if too_few.any():
-        raise PlanningError(
-            f"Emptying {_ids(problem.brokers[problem.leaving].tolist())} leaves {racks} racks, and "
-            f"{int(too_few.sum())} partitions lie on more than that, first {_first(problem, too_few)}: the rack rule "
-            f"would be broken. {_NOTHING} Keep a broker in each rack."
-        )
+    spread = np.minimum(distinct(domains_of(rule, problem.replicas)), counts)
+    for crowded, left, why in (
+        (leaves & (counts > staying), f"{staying} brokers", "have more replicas"),
+        (leaves & rule.known & (spread > racks), f"{racks} racks", "lie on more racks than that"),
+    ):
+        if crowded.any():
+            raise PlanningError(
+                f"Emptying {_ids(problem.brokers[problem.leaving].tolist())} leaves {left}, but "
+                f"{_count_and_first(problem, crowded)}, {why}. {_NOTHING} Empty fewer brokers. Keep one in each rack."
+            )
 
 
 def _check_min_insync(problem: Problem) -> None:
     """A factor that leaves a topic fewer replicas than min.insync.replicas stops its producers with acks=all."""
-    factor = problem.settings.replication_factor
-    if factor is None:
+    if problem.settings.replication_factor is None:
         return
     below = cut_below(problem, wanted_factor(problem))
     if below.any():
         raise PlanningError(
-            f"Replication factor {factor} would leave {int(below.sum())} partitions with fewer replicas than "
-            f"min.insync.replicas: {topics_and_least(problem, below)}, first {_first(problem, below)}. Producers with "
-            f"acks=all would be refused. {_NOTHING} Ask for a higher factor, leave the topics out, or lower their "
-            "min.insync.replicas first."
+            f"Replication factor {problem.settings.replication_factor} would leave {int(below.sum())} partitions with "
+            f"fewer replicas than min.insync.replicas: {topics_and_least(problem, below)}, first "
+            f"{_first(problem, below)}. Producers with acks=all would fail. {_NOTHING} Ask for a higher factor, leave "
+            "the topics out, or lower their min.insync.replicas first."
         )
 
 
-def _check_replaced(problem: Problem) -> None:
-    """Said here, before candidates are searched elsewhere."""
-    replacements = problem.settings.replace
-    if replacements and problem.settings.job not in LEADERS_ALONE:
-        after, rule = replaced(problem, problem.replicas, replacements), rack_rule(problem)
-        check_replacement_racks(problem, violations(rule, problem.replicas), violations(rule, after))
-
-
 def _check_disks(problem: Problem) -> None:
-    """What must be copied has to fit the disks that stay: all of it, each rack's part, each replica."""
+    """What the job must copy has to fit the disks that stay: all of it, each rack's part, each replica."""
     for name, capacity in (
         ("disk_capacity_bytes", problem.disk_capacity),
         ("nic_in_bytes_per_second", known_of_all(problem, problem.networks[:, 0])),
@@ -212,14 +185,12 @@ def _check_disks(problem: Problem) -> None:
     ):
         if capacity is not None and (capacity[problem.staying] <= 0).any():
             none = problem.brokers[problem.staying & (capacity <= 0)].tolist()
-            raise PlanningError(
-                f"{name} of {_ids(none)} is not above 0. {_NOTHING} Leave it empty where it is unknown."
-            )
+            raise PlanningError(f"{name} of {_ids(none)} is not above 0. {_NOTHING} Leave it empty if it is unknown.")
     settings = problem.settings
     if settings.relieve_above is not None and np.isnan(problem.disk_capacity[problem.staying]).any():
         known, staying = int((~np.isnan(problem.disk_capacity[problem.staying])).sum()), int(problem.staying.sum())
         raise PlanningError(
-            f"relieve_above {settings.relieve_above:g} is a share of each disk, and the size of the disk is known for "
+            f"relieve_above {settings.relieve_above:g} is a share of each disk, but the disk size is known for only "
             f"{known} of the {staying} brokers that stay. {_NOTHING} Name the others' disk_bytes in broker_capacities "
             "of the Airflow connection, or leave relieve_above out."
         )
@@ -229,8 +200,7 @@ def _check_disks(problem: Problem) -> None:
     # A disk beyond its limit keeps what it has.
     room = np.where(problem.receivers, np.maximum(limits, held), np.where(problem.staying, held, 0.0))
     wanted = wanted_factor(problem)
-    _check_total(problem, wanted, room)
-    _check_racks(problem, wanted, room)
+    _check_totals(problem, wanted, room)
     _check_largest(problem, wanted, limits)
     _check_replacements(problem, limits, held)
 
@@ -239,45 +209,37 @@ def _kept_free(problem: Problem) -> str:
     return f"with {share_in_words(problem.settings.disk_headroom)} kept free"
 
 
-def _staying_bytes(problem: Problem, rows: Bools) -> Floats:
-    """[broker] Bytes of these rows' replicas on brokers that stay."""
-    loads = replica_loads(problem.replicas[rows], replica_weights(problem)[rows], len(problem.brokers))[:, DISK]
-    return np.where(problem.staying, loads, 0.0)
-
-
-def _check_total(problem: Problem, wanted: Ints, room: Floats) -> None:
-    moves = problem.relocatable
-    total = float((wanted * problem.size_bytes)[moves].sum() + _staying_bytes(problem, ~moves).sum())
+def _check_totals(problem: Problem, wanted: Ints, room: Floats) -> None:
+    moves, stays = problem.relocatable, problem.staying
+    fixed = replica_loads(problem.replicas[~moves], replica_weights(problem)[~moves], len(stays))[:, DISK] * stays
+    total = float((wanted * problem.size_bytes)[moves].sum() + fixed.sum())
     if total > room.sum():
         raise PlanningError(
-            f"{int(total):,} bytes of replicas do not fit the {int(problem.staying.sum())} brokers that stay: they "
-            f"hold {int(room.sum()):,} bytes {_kept_free(problem)}. {_NOTHING} Add brokers, or empty fewer."
+            f"{int(total):,} bytes of replicas do not fit the {int(stays.sum())} brokers that stay. These have room "
+            f"for {int(room.sum()):,} bytes {_kept_free(problem)}. {_NOTHING} Add brokers, or empty fewer."
         )
-
-
-def _check_racks(problem: Problem, wanted: Ints, room: Floats) -> None:
-    """A partition with as many replicas as there are racks needs one in each."""
-    rule, moves = rack_rule(problem, problem.settings.replication_factor), problem.relocatable
+    rule = rack_rule(problem, problem.settings.replication_factor)
     if not rule.known:
         return
+    # A partition with as many replicas as there are racks needs one in each.
     everywhere = moves & (wanted >= rule.racks) & ~violations(rule, problem.replicas)
-    needed, fixed = float(problem.size_bytes[everywhere].sum()), _staying_bytes(problem, ~moves)
-    for domain in np.unique(rule.domain[problem.staying]):
-        here = problem.staying & (rule.domain == domain)
+    needed = float(problem.size_bytes[everywhere].sum())
+    for domain in np.unique(rule.domain[stays]):
+        here = stays & (rule.domain == domain)
         total = needed + fixed[here].sum()
         if total > room[here].sum():
             rack = problem.racks[int(np.flatnonzero(here)[0])]
-            where = "What counts as one rack, the brokers without one," if rack is None else f"Rack {rack}"
+            where = "The one rack of the brokers without broker.rack" if rack is None else f"Rack {rack}"
+            ids = problem.brokers[here].tolist()
             raise PlanningError(
-                f"{where} has to hold {int(total):,} bytes, as one replica of each of {int(everywhere.sum())} "
-                f"partitions belongs there: its {_ids(problem.brokers[here].tolist())} hold {int(room[here].sum()):,} "
-                f"bytes {_kept_free(problem)}. {_NOTHING} Add brokers to the rack, or empty fewer of "
-                "it."
+                f"{where} must hold {int(total):,} bytes, because one replica of each of {int(everywhere.sum())} "
+                f"partitions belongs there. Its {_ids(ids, 'has', 'have')} room for {int(room[here].sum()):,} bytes "
+                f"{_kept_free(problem)}. {_NOTHING} Add brokers to the rack, or empty fewer of it."
             )
 
 
 def _check_largest(problem: Problem, wanted: Ints, limits: Floats) -> None:
-    """The largest replica that has to be copied fits at least one disk, were it empty, and its log dirs."""
+    """The largest replica that has to be copied fits at least one disk, if empty, and its log dirs."""
     leaves = ((problem.replicas >= 0) & problem.leaving[np.maximum(problem.replicas, 0)]).any(axis=1)
     copied = problem.relocatable & (leaves | (wanted > replication(problem.replicas)))
     if not copied.any() or not problem.receivers.any():
@@ -286,8 +248,8 @@ def _check_largest(problem: Problem, wanted: Ints, limits: Floats) -> None:
     row = int(np.where(copied, problem.size_bytes, -1).argmax())
     if problem.size_bytes[row] > most:
         raise PlanningError(
-            f"{problem.name_of(row)} has {int(problem.size_bytes[row]):,} bytes and has to be copied, and of the "
-            f"{int(problem.receivers.sum())} brokers that may receive, none takes a replica above {int(most):,} bytes "
+            f"{problem.name_of(row)} has {int(problem.size_bytes[row]):,} bytes and the job has to copy it. None of "
+            f"the {int(problem.receivers.sum())} brokers that may receive replicas takes one above {int(most):,} bytes "
             f"{_kept_free(problem)} on its disk and in each of its log dirs. {_NOTHING} Make room, or leave the topic "
             "out."
         )
@@ -299,8 +261,8 @@ def _check_replacements(problem: Problem, limits: Floats, held: Floats) -> None:
         source, target = (int(np.searchsorted(problem.brokers, broker)) for broker in (old, new))
         if moved[source] > 0 and held[target] + moved[source] > limits[target]:
             raise PlanningError(
-                f"Broker {new} cannot replace broker {old}, which holds {int(moved[source]):,} bytes: it holds "
-                f"{int(held[target]):,} itself, and takes {int(limits[target]):,} in all {_kept_free(problem)}. "
+                f"Broker {new} cannot replace broker {old}, which holds {int(moved[source]):,} bytes. Broker {new} "
+                f"already holds {int(held[target]):,}, and takes {int(limits[target]):,} in all {_kept_free(problem)}. "
                 f"{_NOTHING} Choose another broker, or job 'drain' for {old}."
             )
 
@@ -309,12 +271,17 @@ def _first(problem: Problem, rows: Bools) -> str:
     return str(problem.name_of(np.flatnonzero(rows)[0]))
 
 
-def _ids(brokers: list[int]) -> str:
-    return ("broker " if len(brokers) == 1 else "brokers ") + _listed(brokers)
+def _count_and_first(problem: Problem, rows: Bools) -> str:
+    return f"{int(rows.sum())} partitions, first {_first(problem, rows)}"
 
 
-def _listed(brokers: list[int]) -> str:
-    """Ids, shortened where there are many."""
-    if len(brokers) <= 40:
-        return ", ".join(map(str, brokers))
-    return f"{', '.join(map(str, brokers[:40]))} and {len(brokers) - 40} more"
+def _ids(brokers: Sequence[int], one: str = "", many: str = "") -> str:
+    """`broker 3 has`, `brokers 3, 4 have`."""
+    noun, verb = ("broker", one) if len(brokers) == 1 else ("brokers", many)
+    return f"{noun} {_listed(brokers)} {verb}".rstrip()
+
+
+def _listed(brokers: Iterable[int]) -> str:
+    """At most 40 ids, and how many more."""
+    ids = list(map(str, brokers))
+    return ", ".join(ids[:40]) + (f" and {len(ids) - 40} more" if len(ids) > 40 else "")

@@ -74,7 +74,7 @@ def test_our_own_candidates_are_the_same_with_a_given_plan_beside_them() -> None
 def test_entries_that_change_nothing_are_left_out_and_said() -> None:
     candidate = given_plan({0: [1, 2], 1: [2, 3], 3: [1, 6]})
     assert [move.topic_partition.partition for move in candidate.moves] == [3]
-    assert "2 of the plan's 3 partitions are as it wants them already" in candidate.note
+    assert "2 of the plan's 3 partitions already are as the plan wants them" in candidate.note
 
 
 def test_an_order_of_followers_that_is_asked_for_is_kept() -> None:
@@ -110,7 +110,7 @@ def test_a_plan_down_to_min_insync_replicas_is_offered_with_a_warning() -> None:
 def test_rack_violations_of_a_plan_are_counted_and_the_new_ones_said() -> None:
     candidate = given_plan({0: [1, 4], 1: [2, 3]}, partitions=partition_rows([[1, 2], [2, 5], [3, 6]]))
     assert candidate.summary["rack_violations"] == 2  # the first is new, the second mended, the third was there
-    assert "1 partitions break the rack rule that kept it before" in candidate.note
+    assert "1 partitions that keep the rack rule now would break it" in candidate.note
     assert candidate.status == "ok"
 
 
@@ -127,7 +127,7 @@ INTERNAL = partition_rows([[1, 2]], topic="__consumer_offsets", excluded=[True])
         ({"brokers_out": [4]}, "brokers_out keeps out broker 4"),
         ({"brokers_out": [1]}, "brokers_out keeps out broker 1"),
         ({"brokers_out": [3]}, None),  # it only leads on
-        ({"job": "drain", "drain": [4]}, "broker 4 is to be emptied, and would receive replicas"),
+        ({"job": "drain", "drain": [4]}, "broker 4 would receive replicas, but must be emptied"),
     ],
 )
 def test_a_plan_beyond_a_limit_is_not_offered_with_the_figures_and_never_trimmed(
@@ -140,7 +140,7 @@ def test_a_plan_beyond_a_limit_is_not_offered_with_the_figures_and_never_trimmed
     assert candidate.status == "infeasible"
     assert candidate.moves == ()
     assert figures in candidate.note
-    assert "the given plan is beyond the limits" in candidate.note
+    assert "the given plan, because it is beyond the limits" in candidate.note
 
 
 def test_leaders_of_brokers_that_are_out_stay_with_them() -> None:
@@ -251,7 +251,7 @@ def test_as_kafka_places_on_brokers_that_stay_and_may_receive() -> None:
 def test_as_kafka_beyond_the_limits_is_not_offered() -> None:
     candidate = plan_of(BROKERS, ORDERS, "as_kafka", max_bytes=10).candidate
     assert candidate.status == "infeasible"
-    assert "what Kafka's own tool would do is beyond the limits" in candidate.note
+    assert "the proposal of Kafka's own tool, because it is beyond the limits" in candidate.note
     assert "against max_bytes 10" in candidate.note
 
 
@@ -332,7 +332,7 @@ def test_a_given_plan_that_ends_less_even_is_refused_where_the_policy_says_so() 
     _, plans = proposals_of(THREE, EVEN, plan=plan_text({0: [1, 3]}), less_even_plan="refuse")
     given = plans[-1].candidate
     assert (given.status, given.moves) == ("infeasible", ())
-    assert "ends less even than the cluster is: replicas 1.00 to 1.00 of their share now, 0.50 to 1.50" in given.note
+    assert "carry 1.00 to 1.00 of their share of replicas now, and would carry 0.50 to 1.50" in given.note
     as_even = plan_text({0: [2, 3], 1: [1, 2]})
     assert proposals_of(THREE, EVEN, plan=as_even, less_even_plan="refuse")[1][-1].candidate.status == "ok"
 

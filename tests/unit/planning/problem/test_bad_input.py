@@ -129,8 +129,8 @@ def test_a_rack_that_a_drain_leaves_too_small_is_refused_with_its_figures() -> N
     brokers = broker_rows(RACKS, RACKS, disk_capacity_bytes={1: 9_000, 2: 9_000, 3: 9_000, 4: 90_000})
     partitions = partition_rows([[1, 3], [2, 3], [1, 4], [2, 4]], size=3_000)
     text = refusal(brokers, partitions, job="drain", drain=[2])
-    assert "Rack a has to hold 12,000 bytes, as one replica of each of 4 partitions belongs there" in text
-    assert "its broker 1 hold 8,100 bytes with 10 % kept free" in text
+    assert "Rack a must hold 12,000 bytes, because one replica of each of 4 partitions belongs there" in text
+    assert "Its broker 1 has room for 8,100 bytes with 10 % kept free" in text
     assert "Rack b" in refusal(brokers, partitions, job="drain", drain=[4])
 
 
@@ -146,8 +146,8 @@ def test_a_drain_of_a_whole_rack_goes_to_the_racks_that_have_no_replica_yet() ->
 def test_a_partition_larger_than_any_disk_takes_is_refused_with_both_sizes() -> None:
     brokers = broker_rows([1, 2, 3], disk_capacity_bytes={1: 99_000, 2: 9_000, 3: 8_000})
     text = refusal(brokers, partition_rows([[1], [1]], size_bytes=[10, 8_500]), job="drain", drain=[1])
-    assert "orders-1 has 8,500 bytes and has to be copied" in text
-    assert "of the 2 brokers that may receive, none takes a replica above 8,100 bytes with 10 % kept free" in text
+    assert "orders-1 has 8,500 bytes and the job has to copy it" in text
+    assert "None of the 2 brokers that may receive replicas takes one above 8,100 bytes with 10 % kept free" in text
 
 
 def test_a_partition_larger_than_what_the_disks_have_left_is_infeasible_with_what_is_left() -> None:
@@ -156,7 +156,7 @@ def test_a_partition_larger_than_what_the_disks_have_left_is_infeasible_with_wha
     plan = plan_of(brokers, partitions, "light", job="drain", drain=[1])
     assert plan.candidate.status == "infeasible"
     assert "1 replicas find no place on the 2 brokers that may receive" in plan.candidate.note
-    assert "the most that one has left is 4,000 bytes" in plan.candidate.note
+    assert "The most room left on one of them is 4,000 bytes" in plan.candidate.note
     # Without a job that forces it, it stays where it is.
     assert plan_of(brokers, partitions).candidate.status != "infeasible"
 
@@ -165,7 +165,7 @@ def test_a_replacement_without_the_room_is_refused_with_both_figures() -> None:
     brokers = broker_rows([1, 2, 3], disk_capacity_bytes={1: 90_000, 2: 5_000, 3: 90_000})
     text = refusal(brokers, partition_rows([[1], [1], [2]], size=2_000), job="replace", replace={"1": 2})
     assert "Broker 2 cannot replace broker 1, which holds 4,000 bytes" in text
-    assert "it holds 2,000 itself, and takes 4,500 in all with 10 % kept free" in text
+    assert "Broker 2 already holds 2,000, and takes 4,500 in all with 10 % kept free" in text
 
 
 def test_a_cluster_fuller_than_its_headroom_is_still_balanced_where_nothing_has_to_fit() -> None:
@@ -227,8 +227,8 @@ def test_a_drain_for_which_no_way_is_found_does_not_claim_that_there_is_none() -
     plan = tight_drain([4_000, 4_000, 4_000], {2: 6_000, 3: 6_000})
     assert plan.candidate.status == "infeasible"
     assert "1 replicas find no place on the 2 brokers that may receive" in plan.candidate.note
-    assert "the most that one has left is 2,000 bytes" in plan.candidate.note
-    assert "does not prove that there is none" in plan.candidate.note
+    assert "The most room left on one of them is 2,000 bytes" in plan.candidate.note
+    assert "does not prove that none exists" in plan.candidate.note
 
 
 def test_a_drain_that_fits_only_where_another_replica_makes_room_moves_that_as_well() -> None:

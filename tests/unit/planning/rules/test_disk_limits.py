@@ -92,7 +92,7 @@ def test_a_drain_whose_replicas_fit_no_log_dir_is_refused_with_both_figures() ->
     with pytest.raises(PlanningError) as refused:
         plan_of(brokers, partition_rows([[1]] * 3, size_bytes=[1, 30 * GB, 2]), job="drain", drain=[1])
     assert "orders-1 has 30,000,000,000 bytes" in str(refused.value)
-    assert "none takes a replica above 20,000,000,000 bytes with 10 % kept free" in str(refused.value)
+    assert "takes one above 20,000,000,000 bytes with 10 % kept free" in str(refused.value)
 
 
 def test_more_than_the_log_dirs_take_together_is_infeasible_with_what_is_left() -> None:

@@ -59,7 +59,7 @@ def test_a_snapshot_without_brokers_or_partitions_is_refused() -> None:
 
 def test_lists_that_are_empty_or_name_a_broker_twice_are_refused() -> None:
     text = refusal(broker_rows([1]), partition_rows([[1], [1, 1]]))
-    assert "orders-1 lists a broker twice (replicas [1, 1]): one of 1 such, out of 2 partitions" in text
+    assert "orders-1 lists a broker twice (replicas [1, 1]). The same is wrong with 1 of 2 partitions" in text
     assert "orders-0 has no replicas" in refusal(broker_rows([1]), partition_rows([[], [1]]))
 
 
