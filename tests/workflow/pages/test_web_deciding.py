@@ -88,13 +88,13 @@ def test_once_a_batch_was_requested_there_is_nothing_to_compare(get: Any, asked:
     write_json(run.folder, DECISION, samples.decision())
     write_json(run.folder, BATCHES, {"batches": []})  # the run has stopped before its first one
     assert "drift.js" in get(run.url).text
-    assert "The run has gone on" not in get(f"{run.url}/drift").text
+    assert "The run has requested its first batch" not in get(f"{run.url}/drift").text
     asked.clear()
     write_json(run.folder, BATCHES, samples.batches())
     assert "drift.js" not in get(run.url).text
     answer = get(f"{run.url}/drift")  # which a page asks for that was made before the batch
     assert answer.status_code == 200
-    assert "The run has gone on" in answer.text
+    assert "The run has requested its first batch" in answer.text
     assert "Look again" not in answer.text
     assert 'data-again="no"' in answer.text
     assert get("/kafka-rebalance/run/kafka_rebalance/nothing/drift").status_code == 404

@@ -1,13 +1,14 @@
-"""The web app: its routes, and what guards them. GET only, behind login and Dag permission, under strict headers.
+"""The web app: its routes and their guards. GET only, behind login and Dag permission, under strict headers.
 
 Airflow mounts a plugin's app without any login (`airflow.api_fastapi.app.init_plugins`), so every route here asks for
-the user itself. The imports from `airflow.api_fastapi` are not public interface: they are kept in this one module, as
-those from `airflow.models` are in `run_records`, and a test holds them against the installed version.
+the user itself. `airflow.api_fastapi` is not a public interface: only this module imports from it. A test compares
+these imports with the installed version.
 """
 
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Annotated
 
 from airflow.api_fastapi.auth.managers.models.resource_details import DagAccessEntity
@@ -15,6 +16,7 @@ from airflow.api_fastapi.common.db.common import SessionDep
 from airflow.api_fastapi.core_api.security import GetUserDep, get_user, requires_access_dag
 from fastapi import Depends, FastAPI, HTTPException, Request
 from fastapi.responses import HTMLResponse, PlainTextResponse, Response
+from sqlalchemy.orm import Session
 from starlette.datastructures import MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -34,11 +36,10 @@ from kafka_rebalance.workflow.web.run_page import drift_page, reassignment_file,
 
 __all__ = ["HEADERS", "MOUNT", "create_app"]
 
-
 HEADERS = {
-    # No inline script and no inline style: what comes from the cluster could do nothing even if it were not escaped.
-    # Scripts and their requests are our own, and so is the one form, a search that GETs. 'self' as ancestor: Airflow
-    # shows the page in an iframe.
+    # No inline script and no inline style: text from the cluster can do nothing, even if it were not escaped. Scripts,
+    # their requests and the one form (a search by GET) are our own. 'self' as ancestor: Airflow shows the page in an
+    # iframe.
     "Content-Security-Policy": (
         "default-src 'none'; style-src 'self'; script-src 'self'; connect-src 'self'; img-src 'self' data:; "
         "base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
@@ -50,7 +51,7 @@ HEADERS = {
 
 
 def readable_requests(request: Request, user: GetUserDep) -> list[str]:
-    """Which of our Dags' requests for an approval the user may read, as Airflow itself would show them."""
+    """Our Dags whose approval requests the user may read, by the rule by which Airflow itself shows them."""
 
     def may_read(dag_id: str) -> bool:
         try:
@@ -62,6 +63,22 @@ def readable_requests(request: Request, user: GetUserDep) -> list[str]:
     return [dag_id for dag_id in (REBALANCE_DAG, CANCEL_DAG, TOPICS_DAG) if may_read(dag_id)]
 
 
+Page = Callable[[str, str, Request, Session], Response]
+
+# Below /run/<Dag id>/<run id>. The run's own page comes last, because a run id may hold slashes.
+PAGES_OF_A_RUN: dict[str, Page] = {
+    "/reassignments/{name}": reassignment_file,
+    "/drift": drift_page,
+    f"/{PICTURE}": run_picture,
+    "/tables/{name}": table_file,
+    "/plot": plot_file,
+    "/moves": moves_page,
+    "/brokers": brokers_table,
+    "/candidate": candidate_page,
+    "": run_page,
+}
+
+
 def create_app() -> FastAPI:
     """The app that the plugin mounts under `MOUNT`."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None, dependencies=[Depends(get_user)])
@@ -70,44 +87,15 @@ def create_app() -> FastAPI:
         requires_access_dag("GET", access_entity=DagAccessEntity.XCOM, param_dag_id=REBALANCE_DAG)
     )
 
-    # Before the run's page: a run's id may hold slashes.
-    @app.get("/run/{dag_id}/{run_id:path}/reassignments/{name}", dependencies=[may_read_run])
-    def reassignment(dag_id: str, run_id: str, name: str, session: SessionDep) -> Response:
-        return reassignment_file(dag_id, run_id, name, session)
+    def add_page(path: str, page: Page) -> None:
+        @app.get(f"/run/{{dag_id}}/{{run_id:path}}{path}", dependencies=[may_read_run])
+        def answer(dag_id: str, run_id: str, request: Request, session: SessionDep) -> Response:
+            return page(dag_id, run_id, request, session)
 
-    @app.get("/run/{dag_id}/{run_id:path}/drift", dependencies=[may_read_run], response_class=HTMLResponse)
-    def drift(dag_id: str, run_id: str, session: SessionDep) -> HTMLResponse:
-        return drift_page(dag_id, run_id, session)
+    for path, page in PAGES_OF_A_RUN.items():
+        add_page(path, page)
 
-    @app.get(f"/run/{{dag_id}}/{{run_id:path}}/{PICTURE}", dependencies=[may_read_run])
-    def picture(dag_id: str, run_id: str, session: SessionDep) -> Response:
-        return run_picture(dag_id, run_id, session)
-
-    @app.get("/run/{dag_id}/{run_id:path}/tables/{name}", dependencies=[may_read_run])
-    def table(dag_id: str, run_id: str, name: str, session: SessionDep) -> Response:
-        return table_file(dag_id, run_id, name, session)
-
-    @app.get("/run/{dag_id}/{run_id:path}/plot", dependencies=[may_read_run])
-    def plot(dag_id: str, run_id: str, request: Request, session: SessionDep) -> Response:
-        return plot_file(dag_id, run_id, request.query_params, session)
-
-    @app.get("/run/{dag_id}/{run_id:path}/moves", dependencies=[may_read_run], response_class=HTMLResponse)
-    def moves(dag_id: str, run_id: str, request: Request, session: SessionDep) -> HTMLResponse:
-        return moves_page(dag_id, run_id, request.query_params, session)
-
-    @app.get("/run/{dag_id}/{run_id:path}/brokers", dependencies=[may_read_run], response_class=HTMLResponse)
-    def brokers(dag_id: str, run_id: str, request: Request, session: SessionDep) -> HTMLResponse:
-        return brokers_table(dag_id, run_id, request.query_params, session)
-
-    @app.get("/run/{dag_id}/{run_id:path}/candidate", dependencies=[may_read_run], response_class=HTMLResponse)
-    def candidate(dag_id: str, run_id: str, request: Request, session: SessionDep) -> HTMLResponse:
-        return candidate_page(dag_id, run_id, request.query_params.get("candidate", ""), session)
-
-    @app.get("/run/{dag_id}/{run_id:path}", dependencies=[may_read_run], response_class=HTMLResponse)
-    def run(dag_id: str, run_id: str, request: Request, session: SessionDep) -> Response:
-        return run_page(dag_id, run_id, session, request.headers.get("if-none-match"))
-
-    @app.get("/clusters", dependencies=[may_read_rebalances], response_class=HTMLResponse)
+    @app.get("/clusters", dependencies=[may_read_rebalances])
     def clusters(session: SessionDep, asking: Annotated[list[str], Depends(readable_requests)]) -> HTMLResponse:
         return overview_page(session, asking)
 
@@ -127,13 +115,13 @@ def create_app() -> FastAPI:
 
 
 def _warm_up() -> None:
-    """What the first reader of a page would wait for: seconds, on a busy machine."""
+    """Loads what the first reader of a page would wait for: this takes seconds on a busy machine."""
     importlib.import_module("kafka_rebalance.report.candidate.move_search")
     warm_up()
 
 
 class _Headers:
-    """Puts `HEADERS` on every answer, errors too."""
+    """Puts `HEADERS` on every answer, also on errors."""
 
     def __init__(self, app: ASGIApp) -> None:
         self.app = app

@@ -1,13 +1,13 @@
-"""What the run's tab fetches on demand: all moves and brokers of a candidate, in pages and as files.
+"""The parts that the run's tab fetches on demand: all moves and brokers of a candidate, as pages and as files.
 
-Like the tab itself: the app has checked login and permission.
+The app has checked login and permission.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
+from fastapi import Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 from sqlalchemy.orm import Session
 
@@ -22,53 +22,59 @@ from kafka_rebalance.steps.rebalance import plan_tables
 from kafka_rebalance.steps.rebalance.read_report import read_report
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.workflow.urls import run_page_url, static_url
-from kafka_rebalance.workflow.web.run_page import NotServed, answered, download, open_planned
+from kafka_rebalance.workflow.web.run_page import NotServed, answered, download, open_folder
 
 CSV = "text/csv; charset=utf-8; header=present"
 
 
 @answered
-def moves_page(dag_id: str, run_id: str, asked: Mapping[str, str], session: Session) -> HTMLResponse:
-    """What a search of a candidate's moves finds, or a page that says in words why nothing is shown."""
-    folder = open_planned(dag_id, run_id, session)
-    query = Query.of(asked, SORTS)
-    found = _moves(folder, query.candidate).search(query)
-    connection_id, urls = read_json(folder, SNAPSHOT)["connection_id"], _urls(dag_id, run_id)
-    return HTMLResponse(render_moves(found, connection_id, query.candidate, **urls))
+def moves_page(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
+    """The result of a search among a candidate's moves, or a page that says why there is none."""
+    folder, _ = open_folder(dag_id, run_id, session)
+    query = Query.of(request.query_params, SORTS)
+    plan = _plan(folder)
+    if query.candidate not in (candidate["name"] for candidate in plan["candidates"]):
+        raise _unknown(query.candidate)
+    found = plan_tables.read_move_table(folder, plan, query.candidate).search(query)
+    connection_id = read_json(folder, SNAPSHOT)["connection_id"]
+    return HTMLResponse(render_moves(found, connection_id, query.candidate, **_urls(dag_id, run_id)))
 
 
 @answered
-def brokers_table(dag_id: str, run_id: str, asked: Mapping[str, str], session: Session) -> HTMLResponse:
+def brokers_table(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
     """A page of all brokers of a candidate."""
-    folder = open_planned(dag_id, run_id, session)
-    query = Query.of(asked, BROKER_SORTS)
+    folder, _ = open_folder(dag_id, run_id, session)
+    query = Query.of(request.query_params, BROKER_SORTS)
     report, candidate = _candidate(folder, query.candidate)
     found = brokers_page(candidate.brokers, query)
     return HTMLResponse(render_brokers(found, report.connection_id, query.candidate, **_urls(dag_id, run_id)))
 
 
 @answered
-def candidate_page(dag_id: str, run_id: str, name: str, session: Session) -> HTMLResponse:
-    """Brokers and moves of a candidate that is not the one that the run's page is about."""
-    report, candidate = _candidate(open_planned(dag_id, run_id, session), name)
+def candidate_page(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
+    """Brokers and moves of a candidate other than the one on the run's page."""
+    folder, _ = open_folder(dag_id, run_id, session)
+    report, candidate = _candidate(folder, request.query_params.get("candidate", ""))
     return HTMLResponse(render_candidate(report, candidate, **_urls(dag_id, run_id)))
 
 
 @answered
-def plot_file(dag_id: str, run_id: str, asked: Mapping[str, str], session: Session) -> Response:
-    """One of a candidate's pictures: drawn when a page has asked for it, so that no page waits for them."""
-    _, candidate = _candidate(open_planned(dag_id, run_id, session), asked.get("candidate", ""))
-    number = asked.get("number", "")
+def plot_file(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
+    """One of a candidate's pictures. It is drawn when a page asks for it, so no page waits for it."""
+    folder, _ = open_folder(dag_id, run_id, session)
+    _, candidate = _candidate(folder, request.query_params.get("candidate", ""))
+    number = request.query_params.get("number", "")
     drawn = plot_picture(candidate, int(number)) if number in ("0", "1", "2", "3", "4") else None
     if drawn is None:
-        raise NotServed(404, "There is no such picture", "The page of this run has fewer.")
+        raise NotServed(404, "There is no such picture", "The page of this run has fewer pictures.")
     return Response(drawn, media_type="image/svg+xml")
 
 
 @answered
-def table_file(dag_id: str, run_id: str, name: str, session: Session) -> Response:
-    """All moves, or all brokers, of a candidate as CSV, as a download."""
-    folder = open_planned(dag_id, run_id, session)
+def table_file(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
+    """All moves or all brokers of a candidate as CSV, for download."""
+    folder, _ = open_folder(dag_id, run_id, session)
+    name = request.path_params["name"]
     headers = download(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
     plan = _plan(folder)
     for candidate in (one["name"] for one in plan["candidates"]):
@@ -77,7 +83,7 @@ def table_file(dag_id: str, run_id: str, name: str, session: Session) -> Respons
             return StreamingResponse(rows, media_type=CSV, headers=headers)
         if name == brokers_file(candidate):
             return Response(brokers_csv(_candidate(folder, candidate)[1].brokers), media_type=CSV, headers=headers)
-    raise NotServed(404, "There is no such file", "It is not of a candidate of this run.")
+    raise NotServed(404, "There is no such file", "No candidate of this run has a file of this name.")
 
 
 def _urls(dag_id: str, run_id: str) -> dict[str, Any]:
@@ -89,13 +95,6 @@ def _plan(folder: RunFolder) -> dict[str, Any]:
     if found is None:
         raise NotServed(404, "No plan yet", "The task plan has not written this run's candidates.")
     return found
-
-
-def _moves(folder: RunFolder, name: str) -> Any:
-    plan = _plan(folder)
-    if name not in (candidate["name"] for candidate in plan["candidates"]):
-        raise _unknown(name)
-    return plan_tables.read_move_table(folder, plan, name)
 
 
 def _candidate(folder: RunFolder, name: str) -> tuple[RunReport, CandidateReport]:

@@ -1,6 +1,6 @@
 """The page "Kafka balance": every cluster of the fleet, from folders, ledger and Airflow's database.
 
-Never from Kafka or ZooKeeper: a web server that asks a cluster on each click would be load, and would hang with it.
+It never asks Kafka or ZooKeeper. A web server that did so on each click would load the cluster, and hang with it.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ from kafka_rebalance.workflow.web.run_records import (
     RequestRecord,
     open_requests,
     read_variable,
+    rebalances,
     recent_checks,
-    recent_rebalances,
 )
 
 CHECK_TASK = "cluster.check"
@@ -46,34 +46,35 @@ T = TypeVar("T")
 def overview_page(session: Session, asking: Collection[str]) -> HTMLResponse:
     """The page, with the open requests of the Dags `asking`. The app has checked login and permission."""
     tag = requests_tag(session, asking)
-    html = render_overview(
-        read_overview(session, asking),
-        static_url=static_url(),
-        janitor_url=f"{base_path()}/dags/{JANITOR_DAG}",
-        overview_url=overview_url(),
-        requests_tag=tag,
+    return HTMLResponse(
+        render_overview(
+            read_overview(session, asking),
+            static_url=static_url(),
+            janitor_url=f"{base_path()}/dags/{JANITOR_DAG}",
+            overview_url=overview_url(),
+            requests_tag=tag,
+        )
     )
-    return HTMLResponse(html)
 
 
 def requests_tag(session: Session, asking: Collection[str]) -> str:
-    """Another text once an approval was asked for or answered. Of Airflow's database alone: pages ask for it often."""
+    """A text that changes when a request is made or answered. Pages ask often, so it reads only Airflow's database."""
     asked = sorted(f"{one.created_at} {one.dag_id} {one.run_id}" for one in open_requests(session, asking))
     return sha256("\n".join(asked).encode()).hexdigest()
 
 
 def read_overview(session: Session, asking: Collection[str], patience_seconds: float = PATIENCE_SECONDS) -> Overview:
-    """The whole fleet, with the open requests of the Dags `asking`; what cannot be read is said where it belongs."""
+    """The whole fleet, with the open requests of the Dags `asking`. Each part says what of it cannot be read."""
     now = datetime.now(UTC)
     problems: list[str] = []
     nobody: bool | frozenset[str] = False
     names: list[str] = _or_problem(lambda: fleet(read_variable(CLUSTERS)), problems, list[str]())
     frozen = _or_problem(lambda: freeze.frozen_clusters(read_variable(freeze.VARIABLE)), problems, nobody)
-    rebalances: dict[str, list[RebalanceRecord]] = {}
-    for run in recent_rebalances(session, REBALANCE_DAG, RUNS_READ):
+    runs: dict[str, list[RebalanceRecord]] = {}
+    for run in rebalances(session, REBALANCE_DAG, RUNS_READ):
         asked = run.conf.get("kafka_conn_id")
         of_asked = file_name(asked) if isinstance(asked, str) else ""
-        rebalances.setdefault(_connection_of(run.folder) or of_asked, []).append(run)
+        runs.setdefault(_connection_of(run.folder) or of_asked, []).append(run)
     requests: dict[str, list[RequestRecord]] = {}
     open_now = open_requests(session, {REBALANCE_DAG, *asking})
     waiting = frozenset((one.dag_id, one.run_id) for one in open_now)
@@ -88,7 +89,7 @@ def read_overview(session: Session, asking: Collection[str], patience_seconds: f
             tuple(check.run_id for check in checks),
             tuple(
                 RunToRead(_run(one), one.folder, (one.dag_id, one.run_id) in waiting)
-                for one in rebalances.get(file_name(name), ())[:RUNS_SHOWN]
+                for one in runs.get(file_name(name), ())[:RUNS_SHOWN]
             ),
         )
         for name in names
@@ -98,7 +99,7 @@ def read_overview(session: Session, asking: Collection[str], patience_seconds: f
             one,
             check_run=_check_run(name := one.connection_id, checks),
             approvals=tuple(map(_approval, requests.get(file_name(name), ()))),
-            lease=_lease(name, stored, {run.run_id for run in rebalances.get(file_name(name), ())}),
+            lease=_lease(name, stored, {run.run_id for run in runs.get(file_name(name), ())}),
             is_frozen=frozen is True or (frozen is not False and name in frozen),
         )
         for one in read_clusters(deployment, to_read, now, patience_seconds)
@@ -126,9 +127,9 @@ def _or_problem(read: Callable[[], T], problems: list[str], otherwise: T) -> T:
 
 
 def _connection_of(folder: str | None) -> str:
-    """The name of the connection's folder, in which this folder of a run lies; empty where there is none.
+    """The name of the connection's folder that holds this run's folder; empty if there is none.
 
-    From the text alone: storage that hangs is met only in a cluster's own thread, where the folder is also checked.
+    It reads only the text. Storage may hang, so only a cluster's own thread touches and checks the folder.
     """
     parts = (folder or "").rstrip("/").split("/")
     return parts[-3] if len(parts) > 3 else ""

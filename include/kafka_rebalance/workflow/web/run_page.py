@@ -7,16 +7,17 @@ import logging
 from collections.abc import Callable
 from datetime import UTC, datetime
 from hashlib import sha256
-from typing import Concatenate, ParamSpec, TypeVar
 
+from fastapi import Request
 from fastapi.responses import HTMLResponse, Response
 from sqlalchemy.orm import Session
 
-from kafka_rebalance.documents.json_files import PROPOSALS, SNAPSHOT, read_json
+from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, read_json
 from kafka_rebalance.documents.storage import is_there
-from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError
+from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError, SettingsError
 from kafka_rebalance.report.page import PageContext, picture, render_drift, render_message, render_page
 from kafka_rebalance.report.run_state import ACTIVE_STATES
+from kafka_rebalance.steps.freeze import VARIABLE, frozen_clusters
 from kafka_rebalance.steps.read_fleet import read_run_state
 from kafka_rebalance.steps.rebalance.plan_drift import PATIENCE_SECONDS, drift_now
 from kafka_rebalance.steps.rebalance.plan_tables import begin_to_read
@@ -24,51 +25,51 @@ from kafka_rebalance.steps.rebalance.read_report import read_reassignment, read_
 from kafka_rebalance.steps.run_folder import RunFolder, check_shared, file_name, open_run_folder
 from kafka_rebalance.workflow.airflow_deployment import airflow_deployment
 from kafka_rebalance.workflow.urls import drift_url, run_page_url, static_url
-from kafka_rebalance.workflow.web.run_context import holds, superseded_by
 from kafka_rebalance.workflow.web.run_records import (
     FOLDER_KEY,
     NONCE_KEY,
     SNAPSHOT_TASK,
     DagRun,
     has_open_request,
+    is_paused,
     is_rebalance,
     read_pushed,
     read_run,
+    read_variable,
+    rebalances,
 )
 
 log = logging.getLogger(__name__)
 
-MANY_MOVES = 10_000  # take longer to read than one likes to wait for a search
+MANY_MOVES = 10_000  # so many are read in advance: a search should not wait for them
+NEWER_READ = 30  # runs of the Dag after this one that are looked at
 
 
 class NotServed(Exception):
-    """Why there is nothing to show, as a status and a page in words."""
+    """Nothing can be shown: the status, and the words of the page that says why."""
 
     def __init__(self, status: int, heading: str, text: str) -> None:
         super().__init__(text)
         self.status, self.heading, self.text = status, heading, text
 
 
-P = ParamSpec("P")
-Page = TypeVar("Page", bound=Response)
+Page = Callable[[str, str, Request, Session], Response]
 
 
-def answered(
-    make: Callable[Concatenate[str, str, P], Page],
-) -> Callable[Concatenate[str, str, P], Page | HTMLResponse]:
-    """What is made for a run of a Dag, or a page that says in words why there is nothing."""
+def answered(make: Page) -> Page:
+    """Answers with a page that gives the reason in words if the page of a run cannot be made."""
 
     @functools.wraps(make)
-    def answer(dag_id: str, run_id: str, /, *args: P.args, **kwargs: P.kwargs) -> Page | HTMLResponse:
+    def answer(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
         try:
-            return make(dag_id, run_id, *args, **kwargs)
+            return make(dag_id, run_id, request, session)
         except NotServed as why:
             return _message(why.status, why.heading, why.text)
         except InputError as wrong:
-            return _message(400, "This address asks for nothing that there is", str(wrong))
+            return _message(400, "This address is wrong", str(wrong))
         except (RebalanceError, OSError) as unusable:
             log.warning("%s %s: the page cannot be shown: %s", dag_id, run_id, unusable)
-            # Where the server keeps its runs is nobody's business here; the log has it.
+            # The page does not tell where the server keeps its runs; the log does.
             text = str(unusable).replace(f"{airflow_deployment().runs_root}/", "")
             return _message(503, "The report cannot be shown", text)
 
@@ -76,12 +77,9 @@ def answered(
 
 
 @answered
-def run_page(dag_id: str, run_id: str, session: Session, known: str | None = None) -> Response:
-    """The run's report, or a page that says in words why there is none. The caller has checked the permission.
-
-    `known`: the tag of the page that the reader has, if any; where that is still the page, it is not sent again.
-    """
-    folder, dag_run = open_folder(dag_id, run_id, session)
+def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
+    """The run's report, or a page that says why there is none. An unchanged page is not sent again (If-None-Match)."""
+    folder, dag_run = open_folder(dag_id, run_id, session, not_yet=200)
     is_active, is_asked = _asked_of_airflow(dag_run, session)
     report = read_report(folder, for_page=True).in_airflow(is_active=is_active, has_open_request=is_asked)
     state = report.state
@@ -101,17 +99,61 @@ def run_page(dag_id: str, run_id: str, session: Session, known: str | None = Non
         around=around,
     )
     tag = f'"{sha256(html.encode()).hexdigest()}"'
-    same = known is not None and known.removeprefix("W/") == tag  # weak: a proxy has compressed it
-    return Response(status_code=304) if same else HTMLResponse(html, headers={"ETag": tag})
+    known = request.headers.get("if-none-match", "").removeprefix("W/")  # weak: a proxy has compressed it
+    return Response(status_code=304) if known == tag else HTMLResponse(html, headers={"ETag": tag})
+
+
+def holds(session: Session, dag_id: str, connection_id: str) -> tuple[str, ...]:
+    """What keeps the run from going on, and what to do."""
+    said = []
+    if is_paused(session, dag_id):
+        said.append(
+            f"The Dag {dag_id} is paused. Airflow starts none of its tasks: it requests no next batch and does not "
+            "remove the throttle. Unpause the Dag."
+        )
+    try:
+        frozen = frozen_clusters(read_variable(VARIABLE))
+    except SettingsError as unusable:
+        return (*said, str(unusable))
+    if frozen is True or (frozen and connection_id in frozen):
+        said.append(
+            f"Frozen by the Variable {VARIABLE}: the run requests no batch. Copies in flight go on. "
+            "Unset the Variable under Admin, Variables."
+        )
+    return tuple(said)
+
+
+def superseded_by(session: Session, dag_run: DagRun, folder: RunFolder) -> str:
+    """Names the newer run of the same cluster that has planned or moved since; empty if there is none."""
+    waiting = ""
+    for newer in rebalances(session, dag_run.dag_id, NEWER_READ, after=dag_run.id):
+        try:
+            other = open_run_folder(airflow_deployment(), newer.folder) if newer.folder else None
+            if other is None or other.parent.parent != folder.parent.parent:
+                continue
+            has_moved = is_there(other / BATCHES)
+        except RebalanceError:
+            continue
+        if has_moved:
+            return (
+                f"Superseded: the newer run {newer.run_id} has moved partitions of this cluster since this plan was "
+                "made. The run compares this plan with the cluster before it accepts an approval, and refuses it if "
+                "they differ. Reject it. Start a new Dag run if there is still something to do."
+            )
+        if newer.state in ACTIVE_STATES:
+            waiting = (
+                waiting or f"A newer proposal for this cluster waits in run {newer.run_id}. Decide on one of them."
+            )
+    return waiting
 
 
 @answered
-def drift_page(dag_id: str, run_id: str, session: Session) -> HTMLResponse:
-    """What has changed in the cluster since the run's snapshot. The caller has checked the permission."""
-    folder, dag_run = _open_planned(dag_id, run_id, session)
+def drift_page(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
+    """What has changed in the cluster since the run's snapshot."""
+    folder, dag_run = open_folder(dag_id, run_id, session)
     if not is_there(folder / PROPOSALS):
         raise NotServed(404, "There is nothing to compare", "The run has no plan yet.")
-    # A page asks as soon as it is shown, and meanwhile the run may have gone on or ended: to the reader no error.
+    # A page asks as soon as it is shown. The run may have gone on or ended meanwhile: for the reader this is no error.
     past = _past_comparing(folder, dag_run, session)
     found = None if past else drift_now(airflow_deployment(), folder)
     return HTMLResponse(
@@ -133,61 +175,53 @@ def _asked_of_airflow(dag_run: DagRun, session: Session) -> tuple[bool, bool]:
 
 
 def _past_comparing(folder: RunFolder, dag_run: DagRun, session: Session) -> str:
-    """Why the plan is not compared with the cluster any more; empty while it may come to be written."""
+    """Why the plan is no longer compared with the cluster; empty while it may still be written."""
     is_active, is_asked = _asked_of_airflow(dag_run, session)
     state = read_run_state(folder, is_active=is_active, has_open_request=is_asked)
     if state.is_unverified or state.is_judged:
-        return "The run has gone on: the plan is compared with the cluster only until its first batch is requested."
+        return "The run has requested its first batch. The plan is compared with the cluster only before that."
     if not is_active:
-        return "The run is over: the plan is compared with the cluster only while it may still be written."
+        return "The run is over. The plan is compared with the cluster only while it may still be written."
     return ""
 
 
 def _within(folder: RunFolder, text: str) -> str:
-    """An error's text with files named as the run's folder has them: where the server keeps that is not for a page."""
+    """An error's text without the path of the run's folder: a page does not tell where the server keeps it."""
     short = text.replace(f"{folder}/", "").replace(f"the run's folder {folder}", "the run's folder")
     return short.replace(str(folder), "the run's folder")
 
 
 @answered
-def run_picture(dag_id: str, run_id: str, session: Session) -> Response:
-    """The picture of the approval request. The caller has checked the permission."""
-    drawn = picture(read_report(open_planned(dag_id, run_id, session), for_page=True))
+def run_picture(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
+    """The picture of the approval request."""
+    drawn = picture(read_report(open_folder(dag_id, run_id, session)[0], for_page=True))
     if drawn is None:
         raise NotServed(404, "There is no picture", "The loads of the brokers are not known.")
     return Response(drawn, media_type="image/svg+xml")
 
 
 @answered
-def reassignment_file(dag_id: str, run_id: str, name: str, session: Session) -> Response:
-    """A candidate or its way back in Kafka's JSON, as a download. The caller has checked the permission."""
-    folder = open_planned(dag_id, run_id, session)
+def reassignment_file(dag_id: str, run_id: str, request: Request, session: Session) -> Response:
+    """A candidate or its way back in Kafka's JSON, for download."""
+    folder, _ = open_folder(dag_id, run_id, session)
+    name = request.path_params["name"]
     content = read_reassignment(folder, name)
     if content is None:
-        raise NotServed(404, "There is no such file", "It is not of a candidate of this run that moves something.")
+        raise NotServed(404, "There is no such file", "No candidate of this run that moves something has this file.")
     headers = download(f"{read_json(folder, SNAPSHOT)['connection_id']}-{name}")
     return Response(content, media_type="application/json", headers=headers)
 
 
 def download(name: str) -> dict[str, str]:
-    """The headers of a file that is saved, not shown."""
+    """The headers that make the browser save a file."""
     return {"Content-Disposition": f'attachment; filename="{file_name(name)}"'}
 
 
-def open_planned(dag_id: str, run_id: str, session: Session) -> RunFolder:
-    """The run's folder, for what is made of a plan: where there is no snapshot yet, that is not found."""
-    return _open_planned(dag_id, run_id, session)[0]
+def open_folder(dag_id: str, run_id: str, session: Session, not_yet: int = 404) -> tuple[RunFolder, DagRun]:
+    """The run's folder and the run. Raises NotServed, and ArtifactError if its snapshot.json cannot be used.
 
-
-def _open_planned(dag_id: str, run_id: str, session: Session) -> tuple[RunFolder, DagRun]:
-    try:
-        return open_folder(dag_id, run_id, session)
-    except NotServed as why:
-        raise NotServed(404 if why.status == 200 else why.status, why.heading, why.text) from why
-
-
-def open_folder(dag_id: str, run_id: str, session: Session) -> tuple[RunFolder, DagRun]:
-    """The run's folder and the run. Raises NotServed, and ArtifactError where its snapshot.json cannot be used."""
+    `not_yet`: the status of an answer for a run without a snapshot.
+    """
     dag_run = read_run(session, dag_id, run_id)
     if dag_run is None:
         raise NotServed(404, "Unknown Dag run", f"There is no run {run_id} of the Dag {dag_id}.")
@@ -195,10 +229,10 @@ def open_folder(dag_id: str, run_id: str, session: Session) -> tuple[RunFolder, 
     if url is None or nonce is None:
         if is_rebalance(session, dag_run):
             raise NotServed(
-                200,
+                not_yet,
                 "No snapshot yet",
                 f"The task {SNAPSHOT_TASK} has not written this run's folder. The run is {dag_run.state}. "
-                "Reload the page when the task is done; if it failed, its log says why.",
+                "Reload the page when the task is done. If it failed, read its log.",
             )
         raise NotServed(
             404,
@@ -215,7 +249,7 @@ def open_folder(dag_id: str, run_id: str, session: Session) -> tuple[RunFolder, 
         raise NotServed(503, "The run's folder cannot be used by the API server", str(unshared)) from unshared
     written = read_json(folder, SNAPSHOT)
     if (written.get("dag_id"), written.get("run_id")) != (dag_run.dag_id, dag_run.run_id):
-        # An XCom can be edited by whoever may edit that Dag; the permission was checked for this Dag only.
+        # People who may edit another Dag's XComs could name this folder. The permission was checked for this Dag only.
         raise NotServed(403, "This folder is not served", "The folder that this run names belongs to another run.")
     return folder, dag_run
 

@@ -1,7 +1,7 @@
-"""What the web app asks of Airflow's database. Reads only.
+"""What the web app reads from Airflow's database. It writes nothing.
 
-The imports from `airflow.models` are not public interface: they are kept in this one module, and a test holds them
-against the installed version.
+`airflow.models` is not a public interface: only this module imports from it. A test compares these imports with the
+installed version.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from datetime import datetime
 from typing import Any
 
 from airflow.models.dag import DagModel
-from airflow.models.dagrun import DagRun
+from airflow.models.dagrun import DagRun as DagRun  # noqa: PLC0414  the pages import it from here
 from airflow.models.hitl import HITLDetail
 from airflow.models.taskinstance import TaskInstance
 from airflow.models.variable import Variable
@@ -22,38 +22,18 @@ from airflow.utils.state import TaskInstanceState
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-__all__ = [
-    "FOLDER_KEY",
-    "NONCE_KEY",
-    "SNAPSHOT_TASK",
-    "CheckRecord",
-    "DagRun",
-    "RebalanceRecord",
-    "RequestRecord",
-    "has_open_request",
-    "is_paused",
-    "is_rebalance",
-    "newer_rebalances",
-    "open_requests",
-    "read_pushed",
-    "read_run",
-    "read_variable",
-    "recent_checks",
-    "recent_rebalances",
-]
-
-SNAPSHOT_TASK = "snapshot"  # pushes folder and nonce; a Dag that has both tasks is one of ours
+SNAPSHOT_TASK = "snapshot"  # pushes folder and nonce; a Dag with this task and REPORT_TASK is ours
 REPORT_TASK = "render_report"
 FOLDER_KEY, NONCE_KEY = "run_folder", "nonce"
 
 
 def read_run(session: Session, dag_id: str, run_id: str) -> DagRun | None:
-    """The run; None where Airflow has none of that name."""
+    """The run; None if Airflow has no run of this name."""
     return session.scalar(select(DagRun).where(DagRun.dag_id == dag_id, DagRun.run_id == run_id))
 
 
 def read_pushed(session: Session, dag_run: DagRun, key: str) -> str | None:
-    """What the snapshot pushed, as text; None where it pushed nothing, or something that is not text."""
+    """The text that the snapshot pushed; None if it pushed nothing, or something else than text."""
     value = session.scalar(
         select(XComModel.value).where(
             XComModel.dag_id == dag_run.dag_id,
@@ -67,9 +47,9 @@ def read_pushed(session: Session, dag_run: DagRun, key: str) -> str | None:
 
 
 def _text(value: Any) -> str | None:
-    """An XCom's text, None where it is something else."""
-    # Tasks store the value itself; XComModel.set stores its JSON text. Not XComModel.deserialize_value: it would make a
-    # number of a nonce that happens to be all digits, and an object of whatever class the text names.
+    """An XCom's text; None if it is something else."""
+    # Tasks store the value itself; XComModel.set stores its JSON text. Not XComModel.deserialize_value: it would turn a
+    # nonce of digits into a number, and would make an object of any class that the text names.
     if isinstance(value, str) and value.startswith('"'):
         try:
             value = json.loads(value)
@@ -79,7 +59,7 @@ def _text(value: Any) -> str | None:
 
 
 def is_rebalance(session: Session, dag_run: DagRun) -> bool:
-    """Whether the run is one of a Dag of ours, by its tasks."""
+    """Whether the run's tasks show that it is of kafka_rebalance, or of a Dag like it."""
     tasks = session.scalars(
         select(TaskInstance.task_id).where(
             TaskInstance.dag_id == dag_run.dag_id,
@@ -91,13 +71,13 @@ def is_rebalance(session: Session, dag_run: DagRun) -> bool:
 
 
 def is_paused(session: Session, dag_id: str) -> bool:
-    """Whether the Dag is paused; no for one that Airflow does not know."""
+    """Whether the Dag is paused; False if Airflow does not know it."""
     return bool(session.scalar(select(DagModel.is_paused).where(DagModel.dag_id == dag_id)))
 
 
 @dataclass(frozen=True, slots=True)
 class RebalanceRecord:
-    """One run of `kafka_rebalance` as Airflow has it: `folder` is what its snapshot pushed, `conf` what was asked."""
+    """One run of `kafka_rebalance` as Airflow has it. Its snapshot pushed `folder`; `conf` is what people asked for."""
 
     dag_id: str
     run_id: str
@@ -109,7 +89,7 @@ class RebalanceRecord:
 
 @dataclass(frozen=True, slots=True)
 class RequestRecord:
-    """A request that nobody has answered yet; `folder` is what its run pushed."""
+    """A request that nobody has answered yet. Its run pushed `folder`."""
 
     dag_id: str
     run_id: str
@@ -122,24 +102,15 @@ class RequestRecord:
 
 @dataclass(frozen=True, slots=True)
 class CheckRecord:
-    """One run of the nightly check. `tasks` is {connection id: (map index, state)}, of those that have begun."""
+    """One run of the nightly check. `tasks` is {connection id: (map index, state)} of the tasks that have begun."""
 
     run_id: str
     run_after: datetime | None
     tasks: Mapping[str, tuple[int, str | None]]
 
 
-def recent_rebalances(session: Session, dag_id: str, most: int) -> tuple[RebalanceRecord, ...]:
-    """The newest runs first."""
-    return _rebalances(session, dag_id, most)
-
-
-def newer_rebalances(session: Session, dag_run: DagRun, most: int) -> tuple[RebalanceRecord, ...]:
-    """Runs of the same Dag that were made after this one, the newest first."""
-    return _rebalances(session, dag_run.dag_id, most, after=dag_run.id)
-
-
-def _rebalances(session: Session, dag_id: str, most: int, after: int = 0) -> tuple[RebalanceRecord, ...]:
+def rebalances(session: Session, dag_id: str, most: int, after: int = 0) -> tuple[RebalanceRecord, ...]:
+    """The newest runs of the Dag, the newest first. `after` is a row's `DagRun.id`: only runs made later."""
     of_snapshot = (
         (XComModel.dag_run_id == DagRun.id)
         & (XComModel.task_id == SNAPSHOT_TASK)
@@ -160,12 +131,12 @@ def _rebalances(session: Session, dag_id: str, most: int, after: int = 0) -> tup
 
 
 def open_requests(session: Session, dag_ids: Collection[str]) -> tuple[RequestRecord, ...]:
-    """What waits for a person's answer in these Dags, oldest first."""
+    """The requests of these Dags that wait for a person's answer, the oldest first."""
     of_run = (
         (XComModel.dag_id == TaskInstance.dag_id)
         & (XComModel.run_id == TaskInstance.run_id)
         & (XComModel.map_index == -1)
-        & (XComModel.key == FOLDER_KEY)  # the first task of each of our Dags pushes it, and no other
+        & (XComModel.key == FOLDER_KEY)  # only the first task of each of our Dags pushes it
     )
     found = session.execute(
         select(HITLDetail, XComModel.value)
@@ -194,12 +165,11 @@ def open_requests(session: Session, dag_ids: Collection[str]) -> tuple[RequestRe
 
 def has_open_request(session: Session, dag_run: DagRun) -> bool:
     """Whether the run waits for a person's answer."""
-    asked = open_requests(session, {dag_run.dag_id})
-    return any(one.run_id == dag_run.run_id for one in asked)
+    return any(one.run_id == dag_run.run_id for one in open_requests(session, {dag_run.dag_id}))
 
 
 def recent_checks(session: Session, dag_id: str, task_id: str, most: int) -> tuple[CheckRecord, ...]:
-    """The newest runs first, with the mapped task by the name that its `map_index_template` gives it."""
+    """The newest runs first, with each mapped task under the name that its `map_index_template` gives."""
     runs = session.scalars(select(DagRun).where(DagRun.dag_id == dag_id).order_by(DagRun.id.desc()).limit(most)).all()
     tasks: dict[str, dict[str, tuple[int, str | None]]] = {run.run_id: {} for run in runs}
     found = session.scalars(
@@ -215,6 +185,6 @@ def recent_checks(session: Session, dag_id: str, task_id: str, most: int) -> tup
 
 
 def read_variable(key: str) -> str | None:
-    """The Variable's text, from whichever secrets backend has it; None where none does."""
+    """The Variable's text from the first secrets backend that has it; None if none has."""
     value = Variable.get(key, default_var=None)
     return None if value is None else str(value)
