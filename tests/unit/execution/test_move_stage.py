@@ -10,12 +10,11 @@ from hypothesis import strategies as st
 
 from kafka_rebalance.execution.move_stage import (
     Stage,
-    Traits,
     cancelled_order,
     headed_elsewhere,
+    marks_moves,
     stage_in,
     stage_of,
-    traits_of,
 )
 from kafka_rebalance.model.partition import PartitionState, PartitionView
 from kafka_rebalance.zookeeper.znodes.topic_assignment import decode_topic
@@ -50,7 +49,7 @@ def znode(form, replicas, isr=None, *, adding=(), removing=(), marks=None) -> Pa
 
 
 def stage(before, after, now, requested=None):
-    return stage_of(move("t-0", before, after), now, requested and tuple(requested), traits_of(now))
+    return stage_of(move("t-0", before, after), now, requested and tuple(requested), is_marked=marks_moves(now))
 
 
 # (forms, before, after, list now, what else, request, stage)
@@ -107,15 +106,14 @@ def test_each_state_of_the_znodes_is_one_stage(form, before, after, now, more, r
 
 
 def test_a_partition_that_does_not_exist_is_gone():
-    assert stage_of(move("t-0", [1], [2]), None, None, Traits(False)) is Stage.GONE
     assert stage_in(move("t-0", [1], [2]), view({})) is Stage.GONE
 
 
 def test_a_cluster_that_marks_moves_is_known_without_a_znode():
     """As a cluster that is reached through the admin API alone, and whose moves no znode requests."""
     final = partition([1, 4, 2])
-    assert stage_of(move("t-0", [1, 2], [1, 4]), final, None, Traits(marks_moves=False)) is Stage.UNLISTED
-    assert stage_of(move("t-0", [1, 2], [1, 4]), final, None, Traits(marks_moves=True)) is Stage.CHANGED
+    assert stage_of(move("t-0", [1, 2], [1, 4]), final, None, is_marked=False) is Stage.UNLISTED
+    assert stage_of(move("t-0", [1, 2], [1, 4]), final, None, is_marked=True) is Stage.CHANGED
 
 
 def test_target_and_origin_of_what_is_in_motion_keep_their_order():

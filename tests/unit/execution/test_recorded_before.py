@@ -63,12 +63,12 @@ def test_a_lease_that_is_not_this_runs_is_not_taken_over(run, digest, rate):
 
 def test_a_lease_of_a_run_of_that_name_in_another_airflow_is_not_taken_over():
     theirs = dataclasses.replace(lease(), owner="http://there")
-    with pytest.raises(LockHeldError, match="Run run-1 of http://there holds a throttle"):
+    with pytest.raises(LockHeldError, match="Run run-1 of http://there has held a throttle"):
         take_lease("run-1", DIGEST, MOVES, RATE, {}, owner="http://here", existing=theirs)
 
 
 def test_a_lease_covers_moves_that_were_left_out_since_and_none_that_were_added():
     both, one = [*MOVES, move("t-2", [1, 2], [1, 4])], MOVES
     assert take_lease("run-1", DIGEST, one, RATE, {}, existing=lease(moves=both)) == lease(moves=both)
-    with pytest.raises(ThrottleError, match="for other replicas"):
+    with pytest.raises(ThrottleError, match="the rate or the replicas differ"):
         take_lease("run-1", DIGEST, both, RATE, {}, existing=lease(moves=one))

@@ -15,7 +15,7 @@ from enum import StrEnum
 from typing import Any, Protocol, Self
 
 from kafka_rebalance.errors import ApprovalError, ArtifactError
-from kafka_rebalance.execution.move_stage import Stage, Traits, headed_elsewhere, stage_in, stage_of
+from kafka_rebalance.execution.move_stage import Stage, headed_elsewhere, stage_in, stage_of
 from kafka_rebalance.execution.run_position import Position
 from kafka_rebalance.model.candidate import Batch, Move
 from kafka_rebalance.model.cluster_view import ClusterView
@@ -172,7 +172,7 @@ def _step(move: Move, view: ClusterView, way: CancelWay, sizes: ReplicaBytes | N
     if partition is None:
         return CancelStep(move, Fate.CHANGED, note="no longer exists")
     asked = (view.reassignments or {}).get(move.topic_partition)
-    stage = stage_of(move, partition, asked, Traits(way is CancelWay.API))
+    stage = stage_of(move, partition, asked, is_marked=way is CancelWay.API)
     if stage in _FATES:
         return CancelStep(move, _FATES[stage])
     if stage is Stage.SENT_ELSEWHERE:

@@ -7,12 +7,8 @@ from dataclasses import replace
 
 from kafka_rebalance.documents.cluster.throttle_lease import RateChange, ThrottleLease, list_entries
 from kafka_rebalance.errors import KafkaRuleError, ThrottleError
-from kafka_rebalance.execution.throttle.wanted import Changes, Configs
-from kafka_rebalance.kafka.throttles import (
-    EVERY_REPLICA,
-    LIST_KEYS,
-    format_throttled_replicas,
-)
+from kafka_rebalance.execution.throttle.wanted import Changes, Configs, each_value
+from kafka_rebalance.kafka.throttles import EVERY_REPLICA, LIST_KEYS, format_throttled_replicas
 
 
 def with_rate(lease: ThrottleLease, change: RateChange) -> ThrottleLease:
@@ -33,54 +29,50 @@ def with_rate(lease: ThrottleLease, change: RateChange) -> ThrottleLease:
 def rate_changes(lease: ThrottleLease, current: Configs) -> Changes:
     """What to write so that the lease's rate is in force wherever one of its rates still is, and nowhere else."""
     changes: Changes = {}
-    for entity, values in lease.wanted.items():
-        for key, value in values.items():
-            now = current.get(entity, {}).get(key)
-            if key not in LIST_KEYS and now != value and now in lease.own_rates:
-                changes.setdefault(entity, {})[key] = value
+    for entity, key, value in each_value(lease.wanted):
+        now = current.get(entity, {}).get(key)
+        if key not in LIST_KEYS and now != value and now in lease.own_rates:
+            changes.setdefault(entity, {})[key] = value
     return changes
 
 
 def set_changes(lease: ThrottleLease, current: Configs) -> Changes:
     """What to write so that the throttle is in force: nothing where it already is."""
     changes: Changes = {}
-    for entity, values in lease.wanted.items():
-        for key, value in values.items():
-            now = current.get(entity, {}).get(key)
-            merged = merged_list(now, value, key) if key in LIST_KEYS else value
-            if merged != now:
-                changes.setdefault(entity, {})[key] = merged
+    for entity, key, value in each_value(lease.wanted):
+        now = current.get(entity, {}).get(key)
+        merged = _merged_list(now, value, key) if key in LIST_KEYS else value
+        if merged != now:
+            changes.setdefault(entity, {})[key] = merged
     return changes
 
 
 def confirm(lease: ThrottleLease, current: Configs) -> tuple[str, ...]:
-    """What of the throttle is not in force, one text a key; read back before each batch. Empty: all of it is.
+    """What of the throttle is not in force, one text for each key; empty: all is in force.
 
     More entries in a list than ours are no difference.
     """
     found = []
-    for entity, values in set_changes(lease, current).items():
-        for key, value in values.items():
-            now = current.get(entity, {}).get(key)
-            shown = "is not set" if now is None else f"is {now!r}"
-            found.append(f"{entity}: {key} {shown}, it must be {value!r}")
+    for entity, key, value in each_value(set_changes(lease, current)):
+        now = current.get(entity, {}).get(key)
+        shown = "is not set" if now is None else f"is {now!r}"
+        found.append(f"{entity}: {key} {shown}, it must be {value!r}")
     return tuple(found)
 
 
 def set_now(wanted: Configs, current: Configs) -> tuple[tuple[str, str, str], ...]:
     """(entity, key, value) of what of `wanted` is set now: a rate, or entries of a list."""
     found = []
-    for entity, values in wanted.items():
-        for key, value in values.items():
-            now = current.get(entity, {}).get(key)
-            if key in LIST_KEYS:
-                with suppress(KafkaRuleError):  # written by hand, in another form than ours
-                    there = set(list_entries(now, key))
-                    ours = [entry for entry in list_entries(value, key) if entry in there]
-                    if ours:
-                        found.append((entity, key, format_throttled_replicas(ours)))
-            elif now == value:
-                found.append((entity, key, value))
+    for entity, key, value in each_value(wanted):
+        now = current.get(entity, {}).get(key)
+        if key in LIST_KEYS:
+            with suppress(KafkaRuleError):  # somebody wrote it by hand, in another form than ours
+                there = set(list_entries(now, key))
+                ours = [entry for entry in list_entries(value, key) if entry in there]
+                if ours:
+                    found.append((entity, key, format_throttled_replicas(ours)))
+        elif now == value:
+            found.append((entity, key, value))
     return tuple(found)
 
 
@@ -88,14 +80,15 @@ def check_in_force(lease: ThrottleLease, current: Configs) -> None:
     """Raises ThrottleError unless the whole throttle is in force."""
     differences = confirm(lease, current)
     if differences:
+        more = f"; and {len(differences) - 10} more" if len(differences) > 10 else ""
         raise ThrottleError(
-            f"The throttle of run {lease.run} is not in force: {'; '.join(differences[:10])}"
-            f"{f'; and {len(differences) - 10} more' if len(differences) > 10 else ''}. No further move was requested. "
-            "If somebody changed it on purpose, cancel the run; otherwise clear the task that sets the throttle."
+            f"The throttle of run {lease.run} is not in force: {'; '.join(differences[:10])}{more}. No further move "
+            "was requested. If somebody changed the throttle on purpose, cancel the run. Otherwise clear the task that "
+            "sets the throttle."
         )
 
 
-def merged_list(now: str | None, wanted: str, key: str) -> str | None:
+def _merged_list(now: str | None, wanted: str, key: str) -> str | None:
     """The list with our entries behind those that are there; unchanged text where nothing is missing."""
     entries = list_entries(now, key)
     missing = tuple(entry for entry in list_entries(wanted, key) if entry not in entries)

@@ -1,22 +1,20 @@
-"""What was set before a run throttled, recorded once, and again only where the run sets its throttle again."""
+"""What was set before a run throttled. It is recorded once, and again only where the run sets its throttle again."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import replace
 
 from kafka_rebalance.documents.cluster.throttle_lease import ThrottleLease, list_entries
 from kafka_rebalance.errors import LockHeldError, ThrottleError
 from kafka_rebalance.execution.throttle.put_back import release
-from kafka_rebalance.execution.throttle.wanted import Configs, desired_throttle
-from kafka_rebalance.kafka.throttles import (
-    LIST_KEYS,
-)
+from kafka_rebalance.execution.throttle.wanted import Configs, desired_throttle, each_value
+from kafka_rebalance.kafka.throttles import LIST_KEYS
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.same_airflow import is_same_run
 
 
-def record_prior(wanted: Mapping[str, Mapping[str, str]], current: Configs) -> dict[str, dict[str, str | None]]:
+def _record_prior(wanted: Configs, current: Configs) -> dict[str, dict[str, str | None]]:
     """What is there now under every key that is wanted: None where there is nothing."""
     return {entity: {key: current.get(entity, {}).get(key) for key in values} for entity, values in wanted.items()}
 
@@ -33,31 +31,32 @@ def take_lease(
 ) -> ThrottleLease:
     """The lease to write down before any config is changed.
 
-    `existing` is the cluster's lease that nobody has given back yet, if there is one. That of an earlier try of this
-    run keeps its rate, which may have been changed since, and what it recorded: reading all of `current` again would
-    record our own throttle as what was there before. Only a rate that neither this lease has set nor was there before
-    is somebody else's of now, as where a part of the throttle had been put back: that is what comes back after the
-    moves. The lease may cover moves that were left out since. Raises LockHeldError if it is another run's,
-    ThrottleError if it is of another candidate or was taken at another rate.
+    `existing` is the cluster's lease that nobody has given back yet, if there is one. If an earlier try of this run
+    took it, it keeps its rate, which may have been changed since, and what it recorded: reading all of `current` again
+    would record our own throttle as what was there before. One rate is recorded anew: one that this lease has not set
+    and that was not there before. Somebody else has set it, for instance after a part of the throttle was put back. It
+    comes back after the moves. The lease may cover moves that were left out since. Raises LockHeldError if the lease is
+    another run's, ThrottleError if it is of another candidate or was taken at another rate.
     """
     moves = tuple(moves)
     wanted = desired_throttle(moves, bytes_per_second)
     if existing is None:
-        prior = record_prior(wanted, current)
+        prior = _record_prior(wanted, current)
         return ThrottleLease(run, candidate_digest, bytes_per_second, wanted, prior, owner=owner)
     if not is_same_run(existing.run, existing.owner, run, owner):
         raise LockHeldError(
-            f"Run {existing.run} of {existing.owner or 'this Airflow'} holds a throttle on this cluster since "
-            f"{existing.taken_at or 'an unknown time'} and has not given it back: what is set now is not what was "
-            "there before. Nothing was written. Let that run release it, or the Dag kafka_throttle_janitor if the run "
-            "is gone, then clear this task."
+            f"Run {existing.run} of {existing.owner or 'this Airflow'} has held a throttle on this cluster since "
+            f"{existing.taken_at or 'an unknown time'} and has not given it back. So the values that are set now are "
+            "not those from before. Nothing was written. Let that run release its throttle. If the run is gone, let "
+            "the Dag kafka_throttle_janitor release it. Then clear this task."
         )
     same = existing.candidate_digest == candidate_digest and existing.taken_at_rate == bytes_per_second
     if not same or not _covers(existing, desired_throttle(moves, existing.bytes_per_second)):
         raise ThrottleError(
             f"Run {run} already holds a throttle of {existing.bytes_per_second} bytes/s for candidate "
-            f"{existing.candidate_digest[:8]}, for other replicas or at another rate than the {bytes_per_second} "
-            f"bytes/s asked for now for {candidate_digest[:8]}. Nothing was written. Release it, then clear this task."
+            f"{existing.candidate_digest[:8]}. Now candidate {candidate_digest[:8]} asks for {bytes_per_second} "
+            "bytes/s: the rate or the replicas differ. Nothing was written. Release that throttle, then clear this "
+            "task."
         )
     if existing.suspended_at is not None:
         return replace(recorded_anew(existing, current), suspended_at=None)
@@ -65,7 +64,7 @@ def take_lease(
 
 
 def _prior_now(lease: ThrottleLease, entity: str, current: Configs) -> dict[str, str | None]:
-    """What is to come back of an entity. Lists are as they were recorded: entries that are not ours stay anyway."""
+    """What comes back of an entity. Lists are as they were recorded: entries that are not ours stay anyway."""
     prior, now = lease.prior[entity], current.get(entity, {})
     return {
         key: before if key in LIST_KEYS or now.get(key) in lease.own_rates else now.get(key)
@@ -74,8 +73,9 @@ def _prior_now(lease: ThrottleLease, entity: str, current: Configs) -> dict[str,
 
 
 def recorded_anew(lease: ThrottleLease, current: Configs) -> ThrottleLease:
-    """The lease with what is there now as what was there before, but for what is left of its own throttle: of one that
-    was suspended, whose entities anybody may have changed since.
+    """The lease with what is there now, less the rest of its own throttle, as what was there before.
+
+    For a lease that was suspended: anybody may have changed its entities since.
     """
     back = release(lease, current).changes
     rested = {
@@ -86,16 +86,15 @@ def recorded_anew(lease: ThrottleLease, current: Configs) -> ThrottleLease:
         }
         for entity in lease.wanted
     }
-    return replace(lease, prior=record_prior(lease.wanted, rested))
+    return replace(lease, prior=_record_prior(lease.wanted, rested))
 
 
 def _covers(lease: ThrottleLease, wanted: Configs) -> bool:
     """Whether the lease throttles all of this."""
-    for entity, values in wanted.items():
-        for key, value in values.items():
-            held = lease.wanted.get(entity, {}).get(key)
-            if key not in LIST_KEYS and held != value:
-                return False
-            if key in LIST_KEYS and not set(list_entries(value, key)) <= set(list_entries(held, key)):
-                return False
-    return True
+    held = {(entity, key): value for entity, key, value in each_value(lease.wanted)}
+    return all(
+        set(list_entries(value, key)) <= set(list_entries(held.get((entity, key)), key))
+        if key in LIST_KEYS
+        else held.get((entity, key)) == value
+        for entity, key, value in each_value(wanted)
+    )

@@ -1,36 +1,44 @@
 """What a run throttles: the lists and rates that exactly its moves need.
 
-Choices. Lists are merged: what somebody else lists stays, and `*` stays `*`. A rate that somebody else set is replaced
-by the approved one for as long as the run lasts, lower or higher: a broker has one rate for everything it throttles,
-and the approved one is what the predicted end rests on; it is put back afterwards. Rates are set only where a listed
-replica sends (leader) or receives (follower), lists only for the partitions that gain a broker.
+Lists are merged: what somebody else lists stays, and `*` stays `*`. A broker has one rate for everything that it
+throttles. So the approved rate replaces a rate that somebody else has set, lower or higher, for as long as the run
+lasts: the predicted end rests on it. The other rate is put back afterwards. Rates are set only where a listed replica
+sends (leader) or receives (follower), lists only for the partitions that gain a broker.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import NamedTuple, TypeVar
 
+from kafka_rebalance.documents.cluster.throttle_lease import list_entries
 from kafka_rebalance.errors import ThrottleError
 from kafka_rebalance.kafka.throttles import (
     FOLLOWER_RATE,
     FOLLOWER_REPLICAS,
     LEADER_RATE,
     LEADER_REPLICAS,
+    LIST_KEYS,
     format_throttled_replicas,
+    split_entry,
     throttled_replicas,
 )
 from kafka_rebalance.model.candidate import Move
+from kafka_rebalance.model.partition import TopicPartition
 
 Configs = Mapping[str, Mapping[str, str]]  # "topics/T" or "brokers/N" -> config key -> value; absent: no config there
 Changes = dict[str, dict[str, str | None]]  # the same, None: the key is removed
+Value = TypeVar("Value", str, str | None)
 
 
-def topic_entity(topic: str) -> str:
-    return f"topics/{topic}"
+class ListEntry(NamedTuple):
+    """One entry of a list of throttled replicas, as `0:101` of topic orders."""
 
-
-def broker_entity(broker: int) -> str:
-    return f"brokers/{broker}"
+    entity: str
+    key: str
+    text: str
+    topic_partition: TopicPartition
+    broker: int
 
 
 def desired_throttle(moves: Iterable[Move], bytes_per_second: int) -> dict[str, dict[str, str]]:
@@ -48,7 +56,7 @@ def desired_throttle(moves: Iterable[Move], bytes_per_second: int) -> dict[str, 
         {move.topic_partition: move.before for move in copying}, {move.topic_partition: move.after for move in copying}
     )
     wanted = {
-        topic_entity(topic): {
+        f"topics/{topic}": {
             LEADER_REPLICAS: format_throttled_replicas(sides["leader"]),
             FOLLOWER_REPLICAS: format_throttled_replicas(sides["follower"]),
         }
@@ -58,5 +66,18 @@ def desired_throttle(moves: Iterable[Move], bytes_per_second: int) -> dict[str, 
     receivers = {broker for move in copying for broker in move.added}
     for broker in sorted(senders | receivers):
         rates = ((LEADER_RATE, senders), (FOLLOWER_RATE, receivers))
-        wanted[broker_entity(broker)] = {key: str(bytes_per_second) for key, which in rates if broker in which}
+        wanted[f"brokers/{broker}"] = {key: str(bytes_per_second) for key, which in rates if broker in which}
     return wanted
+
+
+def each_value(configs: Mapping[str, Mapping[str, Value]]) -> Iterator[tuple[str, str, Value]]:
+    """(entity, key, value) of all entities."""
+    return ((entity, key, value) for entity, values in configs.items() for key, value in values.items())
+
+
+def each_entry(wanted: Configs) -> Iterator[ListEntry]:
+    """The entries of all lists that a lease wants; these are never `*`."""
+    for entity, key, value in each_value(wanted):
+        for text in list_entries(value, key) if key in LIST_KEYS else ():
+            partition, broker = split_entry(text)
+            yield ListEntry(entity, key, text, TopicPartition(entity.partition("/")[2], partition), broker)
