@@ -1,4 +1,4 @@
-"""Named results of the verification: what was looked at, what should be there, what is there."""
+"""Named results of the verification: what was checked, what should be there, what is there."""
 
 from __future__ import annotations
 
@@ -14,8 +14,6 @@ AnyCheck = TypeVar("AnyCheck", "Check", CheckResult)
 
 
 class CheckName(StrEnum):
-    """What was looked at."""
-
     REPLICAS = "replicas"
     IN_SYNC = "in_sync"
     AT_REST = "at_rest"
@@ -38,7 +36,7 @@ class CheckName(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One result. A warning passes: its finding says what to look at, but the end is still the approved one.
+    """One result. A warning passes: a person should look at its finding, but the end is the approved one.
 
     `was_shown`: the approver saw the same before the approval. `about`: the entity and the key of a throttle.
     """
@@ -54,7 +52,6 @@ class Check:
 
     @property
     def words(self) -> str:
-        """What was found, as people read it."""
         return f"as shown before the approval: {self.finding}" if self.was_shown else self.finding
 
     @property
@@ -63,7 +60,6 @@ class Check:
 
     @property
     def result(self) -> CheckResult:
-        """For verification.json."""
         return CheckResult(str(self.name), self.subject, self.expectation, self.words, self.passed, self.severity)
 
 
@@ -77,7 +73,7 @@ class Summary:
     counts: dict[str, tuple[int, int]]
 
     def lines(self) -> tuple[str, ...]:
-        """For a log or an error: what failed first, then warnings, then one count a name."""
+        """For a log or an error: failed checks, then warnings, then one count for each name."""
         return (
             *(
                 f"FAILED {check.name}, {check.subject}: {check.words} (must be: {check.expectation})"
@@ -88,7 +84,7 @@ class Summary:
         )
 
     def failure(self) -> str:
-        """How many checks failed, and which came first: for an error."""
+        """For an error."""
         first, total = self.failed[0], sum(of for _, of in self.counts.values())
         return (
             f"{len(self.failed)} of {total} checks failed; first {first.name} of {first.subject}: {first.words}, must "
@@ -107,13 +103,13 @@ def summarise(checks: Sequence[Check]) -> Summary:
 
 
 def only_behind(summary: Summary) -> bool:
-    """Whether nothing failed but that replicas are not in sync now, and the leaders that follow from that."""
+    """Whether the only failures are replicas that are not in sync now, and leaders that follow from that."""
     failed = {check.name for check in summary.failed}
     return CheckName.IN_SYNC in failed and failed <= {CheckName.IN_SYNC, CheckName.LEADER}
 
 
 def checks_in_order(checks: Iterable[AnyCheck]) -> tuple[AnyCheck, ...]:
-    """Failed, then warnings, then the others, each in the order given: how a person reads them."""
+    """Failed, then warnings, then the others, each in the order given."""
     return tuple(sorted(checks, key=lambda check: (check.passed, not check.warns)))
 
 

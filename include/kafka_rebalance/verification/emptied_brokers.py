@@ -1,8 +1,9 @@
-"""Whether brokers that were to be emptied hold nothing any more, of any topic of the cluster."""
+"""Whether brokers that were to be emptied hold no replica of any topic any more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from kafka_rebalance.model.partition import TopicAssignment
 from kafka_rebalance.model.settings import matches
@@ -14,10 +15,10 @@ TOPICS_NAMED = 5
 def check_emptied(
     brokers: Iterable[int], assignments: Mapping[str, TopicAssignment], topics_in: Sequence[str]
 ) -> tuple[Check, ...]:
-    """`emptied` for each of these brokers. `assignments` are of all topics of the cluster, not of the plan's alone:
-    internal topics, topics made meanwhile, and what the policy keeps out count too.
+    """`emptied` for each of these brokers. `assignments` are of all topics of the cluster: internal topics, topics made
+    meanwhile, and topics that the policy keeps out count too.
 
-    A run that was asked for some topics alone (`topics_in`, globs) empties the broker of these: others are a warning.
+    A run for some topics alone (`topics_in`, globs) empties the broker of these: other topics are a warning.
     """
     return tuple(_check(broker, assignments, topics_in) for broker in sorted(brokers))
 
@@ -29,13 +30,12 @@ def _check(broker: int, assignments: Mapping[str, TopicAssignment], topics_in: S
         if (count := sum(broker in replicas for replicas in assignment.partitions.values()))
     }
     asked = {topic: count for topic, count in held.items() if matches(topic, topics_in)}
-    subject, expectation = f"broker {broker}", "it holds no replica of any topic"
+    check = partial(Check, CheckName.EMPTIED, f"broker {broker}", "it holds no replica of any topic")
     if asked:
-        return Check(CheckName.EMPTIED, subject, expectation, f"it holds {_named(asked)}", False)
+        return check(f"it holds {_named(asked)}", False)
     if held:
-        finding = f"it still holds {_named(held)}, which topics_in leaves aside"
-        return Check(CheckName.EMPTIED, subject, expectation, finding, True, "warning")
-    return Check(CheckName.EMPTIED, subject, expectation, "it holds no replica", True)
+        return check(f"it still holds {_named(held)}, which topics_in leaves out", True, "warning")
+    return check("it holds no replica", True)
 
 
 def _named(held: Mapping[str, int]) -> str:

@@ -10,10 +10,10 @@ from kafka_rebalance.verification.check_result import Check, CheckName
 
 
 def check_leaders(moves: Sequence[Move], view: ClusterView) -> tuple[Check, ...]:
-    """`leader` for each partition: the first of the approved replicas, and registered.
+    """`leader` for each partition: the first of the approved replicas leads and is registered.
 
-    The finding of a failed one says whether another preferred election would help: Kafka elects the preferred replica
-    only if it is live and in sync, and skips the partition otherwise.
+    A failed check says whether another preferred election would help. Kafka elects the preferred replica only if it is
+    live and in sync, and skips the partition otherwise.
     """
     checks = []
     for move in moves:
@@ -23,18 +23,10 @@ def check_leaders(moves: Sequence[Move], view: ClusterView) -> tuple[Check, ...]
         finding = f"broker {leader} leads" if leader >= 0 else "nobody leads"
         if not live:
             finding += f"; broker {preferred} is not registered"
+        elif leader != preferred and partition and preferred in partition.isr:
+            finding += "; elect again"
         elif leader != preferred:
-            in_sync = partition is not None and preferred in partition.isr
-            finding += (
-                "; elect again" if in_sync else f"; broker {preferred} is not in sync, so it cannot be elected yet"
-            )
-        checks.append(
-            Check(
-                CheckName.LEADER,
-                str(move.topic_partition),
-                f"broker {preferred} leads and is registered",
-                finding,
-                leader == preferred and live,
-            )
-        )
+            finding += f"; broker {preferred} is not in sync, so it cannot be elected yet"
+        expectation, passed = f"broker {preferred} leads and is registered", leader == preferred and live
+        checks.append(Check(CheckName.LEADER, str(move.topic_partition), expectation, finding, passed))
     return tuple(checks)

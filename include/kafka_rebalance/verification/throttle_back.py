@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
+from functools import partial
 
+from kafka_rebalance.documents.cluster.throttle_lease import list_entries
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS, parse_throttled_replicas
+from kafka_rebalance.kafka.throttles import LIST_KEYS, THROTTLE_KEYS
 from kafka_rebalance.verification.check_result import Check, CheckName
 
 
@@ -17,9 +19,9 @@ def check_throttles(
 ) -> tuple[Check, ...]:
     """`throttle` for each key of each entity that the run throttled: equal to what was recorded before it.
 
-    `prior` and `ours` are the lease's (`prior`, `wanted`), `now` is entity -> key -> value. A value that is neither is
-    somebody else's change during the run: it passes with a warning, unless entries or a rate of ours are still in it.
-    `own_rates`: every rate that the run has set, also before the one of now.
+    `prior` and `ours` are the lease's (`prior`, `wanted`), `now` is entity -> key -> value. If a value is neither,
+    somebody else has changed it during the run: it passes with a warning, unless entries or a rate of ours are still in
+    it. `own_rates`: every rate that the run has set, the earlier ones too.
     """
     return tuple(
         _throttle(entity, key, before, ours.get(entity, {}).get(key), now.get(entity, {}).get(key), own_rates)
@@ -29,16 +31,10 @@ def check_throttles(
 
 
 def check_unrecorded(standing: Iterable[tuple[str, str, str]]) -> tuple[Check, ...]:
-    """A failed `throttle` for each (entity, key, value) that the run sets and that stands though no lease is left."""
+    """A failed `throttle` for each (entity, key, value) that the run sets and that is still set without a lease."""
+    expectation, finding = "nothing that this run sets", "as this run sets it, and no lease tells what was there before"
     return tuple(
-        Check(
-            CheckName.THROTTLE,
-            f"{entity} {key}",
-            "nothing that this run sets",
-            f"{value!r}, as this run sets it, and no lease tells what was there before",
-            False,
-            about=(entity, key),
-        )
+        Check(CheckName.THROTTLE, f"{entity} {key}", expectation, f"{value!r}, {finding}", False, about=(entity, key))
         for entity, key, value in standing
     )
 
@@ -46,7 +42,7 @@ def check_unrecorded(standing: Iterable[tuple[str, str, str]]) -> tuple[Check, .
 def check_left(now: Mapping[str, Mapping[str, str]], judged: Iterable[Check]) -> tuple[Check, ...]:
     """A warning `throttle_left` for each throttle key that is still set: it slows every later catch-up.
 
-    Not where a check of `judged` has failed for it already. An empty list holds nothing back.
+    A key for which a check of `judged` has failed gets none. An empty list holds nothing back.
     """
     told = {check.about for check in judged if not check.passed}
     return tuple(
@@ -67,37 +63,19 @@ def check_left(now: Mapping[str, Mapping[str, str]], judged: Iterable[Check]) ->
 def _throttle(
     entity: str, key: str, before: str | None, ours: str | None, now: str | None, own_rates: Collection[str]
 ) -> Check:
-    subject = f"{entity} {key}"
     expectation = "not set, as before" if before is None else f"{before!r}, as before"
     finding = "not set" if now is None else repr(now)
+    check = partial(Check, CheckName.THROTTLE, f"{entity} {key}", expectation)
+    failed = partial(check, passed=False, about=(entity, key))
     if now == before:
-        return Check(CheckName.THROTTLE, subject, expectation, finding, True)
+        return check(finding, True)
     if key in LIST_KEYS:
         try:
-            left = set(_entries(now, key)) & (set(_entries(ours, key)) - set(_entries(before, key)))
+            left = set(list_entries(now, key)) & (set(list_entries(ours, key)) - set(list_entries(before, key)))
         except KafkaRuleError as unreadable:
-            return Check(CheckName.THROTTLE, subject, expectation, str(unreadable), False, about=(entity, key))
+            return failed(str(unreadable))
         if left:
-            return Check(
-                CheckName.THROTTLE,
-                subject,
-                expectation,
-                f"{finding}: {len(left)} of this run's entries are left",
-                False,
-                about=(entity, key),
-            )
+            return failed(f"{finding}: {len(left)} of this run's entries are left")
     elif now is not None and (now == ours or now in own_rates):
-        which = "the rate" if now == ours else "an earlier rate"
-        return Check(
-            CheckName.THROTTLE,
-            subject,
-            expectation,
-            f"{finding}, still {which} of this run",
-            False,
-            about=(entity, key),
-        )
-    return Check(CheckName.THROTTLE, subject, expectation, f"{finding}, changed by somebody else", True, "warning")
-
-
-def _entries(value: str | None, key: str) -> tuple[str, ...]:
-    return () if value is None else parse_throttled_replicas(value, key)
+        return failed(f"{finding}, still {'the rate' if now == ours else 'an earlier rate'} of this run")
+    return check(f"{finding}, changed by somebody else", True, "warning")

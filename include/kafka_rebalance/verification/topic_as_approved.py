@@ -1,8 +1,9 @@
-"""Whether a topic is what a change was to make of it."""
+"""Whether a topic is as the approved change was to make it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 
 from kafka_rebalance.model.cluster_view import ClusterView
 from kafka_rebalance.model.partition import PartitionView, TopicPartition
@@ -12,31 +13,26 @@ from kafka_rebalance.verification.check_result import Check, CheckName
 def check_new_partitions(
     topic: str, wanted: Mapping[int, Sequence[int]], total: int, view: ClusterView
 ) -> tuple[Check, ...]:
-    """`partition_count`, and for each new partition `new_partition`: its lists as approved, led, and in sync where up.
+    """`partition_count`, and `new_partition` for each new one: list as approved, a leader, live replicas in sync.
 
-    `total` is how many partitions the whole topic is to have.
+    `total`: partitions that the whole topic is to have.
     """
     found = {tp.partition: partition for tp, partition in view.partitions.items() if tp.topic == topic}
-    count = Check(
-        CheckName.PARTITION_COUNT, topic, f"{total} partitions", f"{len(found)} partitions", len(found) == total
-    )
-    return (
-        count,
-        *(_partition(topic, number, held, found.get(number), view) for number, held in sorted(wanted.items())),
-    )
+    counts = f"{total} partitions", f"{len(found)} partitions", len(found) == total
+    new = (_partition(topic, number, held, found.get(number), view) for number, held in sorted(wanted.items()))
+    return (Check(CheckName.PARTITION_COUNT, topic, *counts), *new)
 
 
 def _partition(topic: str, number: int, wanted: Sequence[int], found: PartitionView | None, view: ClusterView) -> Check:
     live = [broker for broker in wanted if broker in view.brokers]
     expectation = f"replicas {list(wanted)} in this order, led by one of them, {sorted(live)} in sync"
-    subject = str(TopicPartition(topic, number))
+    check = partial(Check, CheckName.NEW_PARTITION, str(TopicPartition(topic, number)), expectation)
     if found is None:
-        return Check(CheckName.NEW_PARTITION, subject, expectation, "it does not exist yet", False)
+        return check("it does not exist yet", False)
     if found.state is None:
-        return Check(CheckName.NEW_PARTITION, subject, expectation, "the controller has not initialised it", False)
+        return check("the controller has not initialised it", False)
     finding = f"replicas {list(found.replicas)}, leader {found.leader}, {sorted(found.isr)} in sync"
-    passed = found.replicas == tuple(wanted) and found.leader in wanted and set(found.isr) >= set(live)
-    return Check(CheckName.NEW_PARTITION, subject, expectation, finding, passed)
+    return check(finding, found.replicas == tuple(wanted) and found.leader in wanted and set(found.isr) >= set(live))
 
 
 def check_configs(topic: str, wanted: Mapping[str, str | None], now: Mapping[str, str]) -> Iterable[Check]:
@@ -51,7 +47,7 @@ def check_deleted(
 ) -> tuple[Check, ...]:
     """`deleted`: a deletion has ended only when assignment, config and marker of the topic are all gone.
 
-    What is left is of the topic that was deleted: another one may have been made under its name since.
+    `topic_left` and `config_left` are of the deleted topic: somebody may have made another one under its name since.
     """
     held = {broker for tp, p in view.partitions.items() if tp.topic == topic for broker in p.replicas}
     down = sorted(held - set(view.brokers))

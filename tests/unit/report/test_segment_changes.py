@@ -34,10 +34,8 @@ def segments(topics: dict[str, dict[str, Any]], brokers: Any = None) -> dict[str
     partitions = [placed(f"{topic}-0", (1, 2, 3)) for topic in topics if topic != TOPIC]
     partitions += [placed(str(m.topic_partition), m.before, m.size_bytes) for m in samples.all_moves()["balanced"]]
     now = files_now(partitions, known)
-    candidates = {
-        name: in_json(audit_moves(moves, now, known).kept(100)) for name, moves in samples.all_moves().items()
-    }
-    return {"format_version": 1, **in_json(audit_cluster(partitions, known).kept(100)), "candidates": candidates}
+    candidates = {name: in_json(audit_moves(moves, now, known, 100)) for name, moves in samples.all_moves().items()}
+    return {"format_version": 1, **in_json(audit_cluster(partitions, known)), "candidates": candidates}
 
 
 SOUND = segments({})
@@ -173,7 +171,7 @@ def test_a_warning_of_the_verification_is_told_apart_from_a_pass() -> None:
 def test_the_page_says_when_segments_roll_and_why() -> None:
     partitions, known = [placed("fast-0", (1, 2)), placed("slow-0", (1, 2)), placed("idle-0", (1,))], configs()
     written = {partitions[0].topic_partition: 2.0**20, partitions[1].topic_partition: 10.0}
-    page = section(render_file(report(SOUND | {"rolls": in_json(expected_rolls(partitions, written, known).kept(20))})))
+    page = section(render_file(report(SOUND | {"rolls": in_json(expected_rolls(partitions, written, known, 20))})))
     words = text_of(page)
     assert "When segments roll: 1 topic by size, 1 topic by time" in words
     assert "Nothing is written to 1 topic, so their segments do not roll." in words

@@ -71,19 +71,20 @@ def test_each_topic_is_told_by_its_fastest_partition_the_soonest_first() -> None
     known = configs({"slow": {}, "fast": {"segment.bytes": 4 * MIB}, "idle": {}, "broken": {"segment.ms": "soon"}})
     partitions = [placed(name, (1, 2)) for name in ("slow-0", "fast-0", "fast-1", "idle-0", "broken-0")]
     rates = {("slow", 0): 10.0, ("fast", 0): MIB / 8, ("fast", 1): float(MIB), ("broken", 0): 5.0}
-    found = expected_rolls(partitions, {TopicPartition(*key): rate for key, rate in rates.items()}, known)
-    assert [(str(tp), roll.reason) for tp, roll in found.rolls] == [
-        ("fast-1", RollReason.SIZE),
-        ("slow-0", RollReason.TIME),
+    written = {TopicPartition(*key): rate for key, rate in rates.items()}
+    found = expected_rolls(partitions, written, known, 9)
+    assert [(roll.topic, roll.partition, roll.reason) for roll in found.soonest] == [
+        ("fast", 1, RollReason.SIZE),
+        ("slow", 0, RollReason.TIME),
     ]
     assert found.idle == 1
-    document = found.kept(1)
-    assert document.topics == {"size": 1, "time": 1}
-    assert [entry.topic for entry in document.soonest] == ["fast"]
+    first = expected_rolls(partitions, written, known, 1)
+    assert first.topics == {"size": 1, "time": 1}
+    assert [roll.topic for roll in first.soonest] == ["fast"]
 
 
 def test_the_settings_are_those_of_the_broker_that_is_to_lead() -> None:
     known = configs({"t": {}}, {2: reported(log_roll_ms=1000)})
     for replicas, reason in (((1, 2), RollReason.SIZE), ((2, 1), RollReason.TIME)):
-        ((_, roll),) = expected_rolls([placed("t-0", replicas)], {TopicPartition("t", 0): float(MIB)}, known).rolls
-        assert roll.reason is reason
+        (roll,) = expected_rolls([placed("t-0", replicas)], {TopicPartition("t", 0): float(MIB)}, known, 9).soonest
+        assert roll.reason == reason

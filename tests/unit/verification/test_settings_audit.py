@@ -76,7 +76,7 @@ def test_moves_to_a_broker_whose_settings_are_not_known_are_stopped(brokers):
 
 
 def test_a_partition_that_rolls_otherwise_where_it_goes_is_told_before():
-    audit = audit_moves(COPY, {}, configs({"t": {}}, {3: reported(log_roll_hours=1)}))
+    audit = audit_moves(COPY, {}, configs({"t": {}}, {3: reported(log_roll_hours=1)}), 100)
     (finding,) = audit.findings
     assert (finding.rule, finding.severity, finding.topics, finding.brokers) == (
         "rolls_otherwise",
@@ -89,13 +89,15 @@ def test_a_partition_that_rolls_otherwise_where_it_goes_is_told_before():
 
 
 def test_a_partition_that_rolls_as_on_one_of_its_old_brokers_is_no_finding():
-    audit = audit_moves(COPY, {}, configs({"t": {}}, {2: reported(log_roll_hours=1), 3: reported(log_roll_hours=1)}))
+    audit = audit_moves(
+        COPY, {}, configs({"t": {}}, {2: reported(log_roll_hours=1), 3: reported(log_roll_hours=1)}), 100
+    )
     assert [finding.brokers for finding in audit.findings] == []
 
 
 def test_a_copy_starts_no_roll_storm_and_no_new_retention_clock():
     """facts f: wrong rules for timestamped messages: rolling and retention follow the records, not the copy."""
-    audit = audit_moves(COPY, {}, configs({"t": {"segment.ms": 1000, "retention.ms": 1000}}))
+    audit = audit_moves(COPY, {}, configs({"t": {"segment.ms": 1000, "retention.ms": 1000}}), 100)
     assert (audit.stops, audit.findings) == ((), ())
 
 
@@ -135,11 +137,11 @@ def test_open_files_count_a_moving_partition_on_both_brokers():
     partitions = [placed("t-0", (1, 2), 10 << 30), placed("t-1", (1, 2), 0), placed("u-0", (1, 2), 0)]
     moves = [move("t-0", [1, 2], [2, 3], size=10 << 30), move("t-1", [1, 2], [1, 2, 4], size=0)]
     known = configs({"t": {}, "u": {}})
-    audit = audit_moves(moves, files_now(partitions, known), known)
+    audit = audit_moves(moves, files_now(partitions, known), known, 100)
     counted = {f.broker: (f.before.segments, f.during.segments, f.after.segments) for f in audit.files}
     assert counted == {1: (13, 13, 2), 2: (13, 13, 13), 3: (0, 11, 11), 4: (0, 1, 1)}
     assert audit.files[2].during.index_bytes == 20_971_516
-    assert audit.kept(5).files[0].after == OpenFiles(2, 4, 41_943_032)
+    assert audit.files[0].after == OpenFiles(2, 4, 41_943_032)
 
 
 def maps(segments: int) -> OpenFiles:
@@ -151,8 +153,8 @@ def test_more_maps_than_linux_gives_are_warned_about_while_they_last():
     known = configs({"t": {}})
     now = {1: maps(40_000), 3: maps(MAX_MAP_COUNT // 2 - 11), 2: maps(5)}
     fits = [move("t-0", [2], [3], size=10 << 30)]
-    assert [f.brokers for f in audit_moves(fits, now, known).findings] == [(1,)]
-    (first, second) = audit_moves([*fits, move("t-1", [2], [3], size=0)], now, known).findings
+    assert [f.brokers for f in audit_moves(fits, now, known, 100).findings] == [(1,)]
+    (first, second) = audit_moves([*fits, move("t-1", [2], [3], size=0)], now, known, 100).findings
     assert (second.rule, second.brokers) == ("too_many_maps", (3,))
     assert f"{MAX_MAP_COUNT - 22} memory maps now, {MAX_MAP_COUNT + 2} while it receives copies" in second.text
     assert "vm.max_map_count" in first.remedy

@@ -11,6 +11,7 @@ import pyarrow as pa
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.controller import controller_document
+from kafka_rebalance.documents.segments import ClusterSegments
 from kafka_rebalance.errors import ClusterNotReadyError, NothingToDoError
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.policy import Policy
@@ -38,7 +39,7 @@ from kafka_rebalance.steps.run import requester
 from kafka_rebalance.steps.run.cluster_snapshot import Snapshot, metric_rows, read_snapshot
 from kafka_rebalance.steps.run.snapshot_audit import FINDINGS_KEPT, audit_rows, audit_snapshot
 from kafka_rebalance.steps.run_folder import RunFolder, create_run_folder
-from kafka_rebalance.verification.segments.settings_audit import SegmentAudit
+from kafka_rebalance.verification.segments.settings_audit import shortened
 from kafka_rebalance.zookeeper import cluster_lock
 from kafka_rebalance.zookeeper.client import open_client
 
@@ -97,7 +98,7 @@ def check(inputs: StepInputs, connection_id: str) -> dict[str, Any]:
         result["conf"] = requester.hand_on(folder, conf, inputs.run)
         result["proposal"] = proposal_of(inputs.run.run_id, connection_id)
     controller = controller_document(taken.view, taken.controller)
-    segments = audit.kept(FINDINGS_KEPT)
+    segments = shortened(audit, FINDINGS_KEPT)
     written = {**result, "controller": controller, "segments": segments, "observed_at": now.isoformat()}
     json_files.write_json(folder, VERDICT, written, source_digest=digest)
     ledger_rows.append(inputs.deployment, "metrics", connection_id, inputs.run.run_id, now, metric_rows(taken))
@@ -178,7 +179,7 @@ def _balance_row(result: Mapping[str, Any], run_id: str) -> dict[str, Any]:
     }
 
 
-def _log_audit(connection_id: str, audit: SegmentAudit) -> None:
+def _log_audit(connection_id: str, audit: ClusterSegments) -> None:
     log.info("%s: segment settings: %d errors, %d warnings", connection_id, audit.errors, audit.warnings)
     for finding in audit.findings[:FINDINGS_LOGGED]:
         level = logging.ERROR if finding.severity == "error" else logging.WARNING

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from kafka_rebalance.documents import json_files
 from kafka_rebalance.documents.json_files import plain
-from kafka_rebalance.documents.segments import SEGMENTS_FILE, SegmentReport
+from kafka_rebalance.documents.segments import SEGMENTS_FILE, ClusterSegments, SegmentReport
 from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.tables.parquet_files import read_parquet
@@ -20,12 +20,12 @@ from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.verification.segments.cluster_configs import ClusterConfigs
 from kafka_rebalance.verification.segments.next_roll import expected_rolls
 from kafka_rebalance.verification.segments.open_files import Placed, files_now
-from kafka_rebalance.verification.segments.settings_audit import SegmentAudit, audit_cluster, audit_moves
+from kafka_rebalance.verification.segments.settings_audit import audit_cluster, audit_moves, shortened
 
 FINDINGS_KEPT, ROLLS_KEPT = 100, 20  # of each list in a document; all are counted
 
 
-def audit_snapshot(taken: Snapshot) -> SegmentAudit:
+def audit_snapshot(taken: Snapshot) -> ClusterSegments:
     """What is to be found on the cluster as it is."""
     return audit_cluster(_placed(taken.partitions), ClusterConfigs.from_mapping(taken.configs))
 
@@ -43,16 +43,16 @@ def write_audit(folder: RunFolder, written: Mapping[TopicPartition, float] | Non
     placed = _placed(table.to_pylist())
     now = files_now(placed, configs)
     candidates = {
-        name: audit_moves(read_candidate(folder, name).moves, now, configs).kept(FINDINGS_KEPT)
+        name: audit_moves(read_candidate(folder, name).moves, now, configs, FINDINGS_KEPT)
         for name in (candidate["name"] for candidate in proposals["candidates"])
     }
-    rolls = None if written is None else expected_rolls(placed, written, configs).kept(ROLLS_KEPT)
-    cluster = plain(audit_cluster(placed, configs).kept(FINDINGS_KEPT))
+    rolls = None if written is None else expected_rolls(placed, written, configs, ROLLS_KEPT)
+    cluster = plain(shortened(audit_cluster(placed, configs), FINDINGS_KEPT))
     report = SegmentReport(**cluster, candidates=candidates, rolls=rolls)
     SEGMENTS_FILE.write(folder, report, source_digest=digest_of(proposals))
 
 
-def audit_rows(audit: SegmentAudit) -> list[dict[str, Any]]:
+def audit_rows(audit: ClusterSegments) -> list[dict[str, Any]]:
     """Rows of the ledger's table `audits`."""
     return [
         {

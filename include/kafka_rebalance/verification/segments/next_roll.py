@@ -1,7 +1,7 @@
-"""When a segment that begins now is rolled: at the first append for which Kafka itself decides so.
+"""When Kafka rolls a segment that begins now: at the first append for which Kafka itself decides so.
 
-An estimate: appends of one size come at one rate, their timestamps are the time at which they come, and jitter, which
-only makes it sooner, is left out. A log that nobody appends to never rolls: the decision is taken with each append.
+This is an estimate. Appends of one size come at one rate, and their timestamps are the time at which they come. Jitter
+is left out; it only makes the roll sooner. Kafka decides with each append, so a log without appends never rolls.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_rebalance.verification.segments.roll_rules import OFFSET_ENTRY_BYTES,
 
 @dataclass(frozen=True, slots=True)
 class ExpectedRoll:
-    """Why, and how long after it began; `segment_bytes` is what the segment holds then."""
+    """`after_seconds`: since the segment began. `segment_bytes`: what it holds then."""
 
     reason: RollReason
     after_seconds: float
@@ -30,7 +30,10 @@ class ExpectedRoll:
 
 
 def expected_roll(values: EffectiveRollSettings, bytes_per_second: float, append_bytes: int = 0) -> ExpectedRoll | None:
-    """The roll of a segment to which so much is appended, `append_bytes` at least at a time; None: nothing comes in."""
+    """The roll of a segment that takes so many bytes a second; None: nothing comes in.
+
+    `append_bytes`: the least bytes of an append.
+    """
     if bytes_per_second <= 0:
         return None
     append = max(LEAST_BATCH_BYTES, append_bytes)
@@ -58,7 +61,7 @@ def expected_roll(values: EffectiveRollSettings, bytes_per_second: float, append
             max_offset_in_messages=appends,
         )
 
-    # By then it is full. What rolls a segment rolls a longer one too, so the first append is found by halving.
+    # After that many it is full. What rolls a segment also rolls a longer one, so halving finds the first append.
     most = values.segment_bytes // append + 1
     appends = bisect_left(range(most), True, key=lambda count: decided(count) is not None)
     reason = decided(appends)
@@ -66,32 +69,13 @@ def expected_roll(values: EffectiveRollSettings, bytes_per_second: float, append
     return ExpectedRoll(reason, appends * append / bytes_per_second, appends * append)
 
 
-@dataclass(frozen=True, slots=True)
-class ExpectedRolls:
-    """The fastest partition of each topic that is written to, the soonest roll first; `idle`: topics that are not."""
-
-    rolls: tuple[tuple[TopicPartition, ExpectedRoll], ...]
-    idle: int
-
-    def kept(self, most: int) -> SegmentRolls:
-        """For segments.json: no more than `most`, all of them counted by their reason."""
-        reasons = Counter(roll.reason for _, roll in self.rolls)
-        return SegmentRolls(
-            {reason: reasons[reason] for reason in RollReason if reasons[reason]},
-            self.idle,
-            tuple(
-                SegmentRoll(*name, str(roll.reason), round(roll.after_seconds, 3), roll.segment_bytes)
-                for name, roll in self.rolls[:most]
-            ),
-        )
-
-
 def expected_rolls(
-    placed: Iterable[Placed], written: Mapping[TopicPartition, float], configs: ClusterConfigs
-) -> ExpectedRolls:
-    """`written`: bytes a second that come in. Settings are those of each partition's first replica.
+    placed: Iterable[Placed], written: Mapping[TopicPartition, float], configs: ClusterConfigs, most: int
+) -> SegmentRolls:
+    """The next roll of each topic's fastest partition: the soonest `most`, and all counted by their reason.
 
-    A topic whose settings are not known is in neither figure: that is a finding of its own.
+    `written`: bytes a second that come in. Settings are those of each partition's first replica. A topic whose settings
+    are not known is not counted: that is a finding of its own.
     """
     fastest: dict[str, Placed] = {}
     for partition in placed:
@@ -111,4 +95,12 @@ def expected_rolls(
             idle += 1
         else:
             found.append((partition.topic_partition, roll))
-    return ExpectedRolls(tuple(sorted(found, key=lambda one: (one[1].after_seconds, one[0]))), idle)
+    reasons = Counter(roll.reason for _, roll in found)
+    return SegmentRolls(
+        {reason: reasons[reason] for reason in RollReason if reasons[reason]},
+        idle,
+        tuple(
+            SegmentRoll(*name, str(roll.reason), round(roll.after_seconds, 3), roll.segment_bytes)
+            for name, roll in sorted(found, key=lambda one: (one[1].after_seconds, one[0]))[:most]
+        ),
+    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 
 from kafka_rebalance.documents.segments import (
     BrokerFiles,
@@ -48,42 +47,7 @@ UNKNOWN = "settings_unknown"
 _NO_TOPIC = ""  # has no overrides: what the broker applies by itself
 
 
-@dataclass(frozen=True, slots=True)
-class SegmentAudit:
-    """How many topics and brokers were looked at, and what was found, errors first."""
-
-    topics: int
-    brokers: int
-    findings: tuple[SegmentFinding, ...]
-
-    @property
-    def errors(self) -> int:
-        return sum(finding.severity == "error" for finding in self.findings)
-
-    @property
-    def warnings(self) -> int:
-        return len(self.findings) - self.errors
-
-    def kept(self, most: int) -> ClusterSegments:
-        """For a document: of the findings no more than `most`, all of them counted."""
-        return ClusterSegments(self.topics, self.brokers, self.errors, self.warnings, kept(self.findings, most))
-
-
-@dataclass(frozen=True, slots=True)
-class MovesAudit:
-    """What moves would meet: `stops` is why a copy could not follow, so that they are not offered for approval."""
-
-    stops: tuple[SegmentFinding, ...]
-    findings: tuple[SegmentFinding, ...]
-    files: tuple[BrokerFiles, ...]
-
-    def kept(self, most: int) -> CandidateSegments:
-        """For segments.json: of each list of findings no more than `most`, all of them counted."""
-        stops, findings = kept(self.stops, most), kept(self.findings, most)
-        return CandidateSegments(stops, len(self.stops), findings, len(self.findings), self.files)
-
-
-def audit_cluster(placed: Sequence[Placed], configs: ClusterConfigs) -> SegmentAudit:
+def audit_cluster(placed: Sequence[Placed], configs: ClusterConfigs) -> ClusterSegments:
     """Every finding about the cluster as it is. Nothing is in motion: a snapshot of a moving cluster is refused."""
     stored = stored_findings(configs)
     pairs = {(partition.topic_partition.topic, broker) for partition in placed for broker in partition.replicas}
@@ -98,31 +62,37 @@ def audit_cluster(placed: Sequence[Placed], configs: ClusterConfigs) -> SegmentA
         *throttles_left(configs),
         *too_many_maps(standing),
     )
-    return SegmentAudit(len({topic for topic, _ in pairs}), len(configs.brokers), findings_in_order(findings))
+    errors = sum(finding.severity == "error" for finding in findings)
+    looked_at = len({topic for topic, _ in pairs}), len(configs.brokers)
+    return ClusterSegments(*looked_at, errors, len(findings) - errors, findings_in_order(findings))
 
 
-def audit_moves(moves: Sequence[Move], now: Mapping[int, OpenFiles], configs: ClusterConfigs) -> MovesAudit:
-    """What is to be known before these moves are approved. `now`: open files by broker, of `files_now`."""
+def shortened(audit: ClusterSegments, most: int) -> ClusterSegments:
+    """For a document: no more than `most` of the findings; the figures count all."""
+    return dataclasses.replace(audit, findings=kept(audit.findings, most))
+
+
+def audit_moves(
+    moves: Sequence[Move], now: Mapping[int, OpenFiles], configs: ClusterConfigs, most: int
+) -> CandidateSegments:
+    """What an approver has to know of these moves: no more than `most` of each list of findings, all counted.
+
+    `now`: open files by broker, of `files_now`.
+    """
     files = files_of_moves(now, moves, configs)
-    return MovesAudit(
-        stops=copies_stopped(moves, configs),
-        findings=findings_in_order((*_rolls_otherwise(moves, configs), *too_many_maps(files))),
-        files=files,
-    )
+    stops = copies_stopped(moves, configs)
+    findings = findings_in_order((*_rolls_otherwise(moves, configs), *too_many_maps(files)))
+    return CandidateSegments(kept(stops, most), len(stops), kept(findings, most), len(findings), files)
 
 
 def copies_stopped(moves: Sequence[Move], configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
-    """Why a broker could not follow with a replica that these moves give it; nothing where all can.
+    """Why a broker could not fetch a replica that these moves give it; empty if all can.
 
-    What is not known does not pass. Below 2.1 a chunk that a follower refuses ends its fetcher thread, and with it the
-    copies of other topics from the same broker.
+    A setting that is not known does not pass. Below 2.1, if a follower refuses a chunk, its fetcher thread ends. With
+    it end the copies of other topics from the same broker.
     """
-    receiving: dict[str, set[int]] = defaultdict(set)
-    for move in moves:
-        if move.added:
-            receiving[move.topic_partition.topic].update(move.added)
-    pairs = {(topic, broker) for topic, brokers in receiving.items() for broker in brokers}
-    of_topics = dataclasses.replace(configs, topics={topic: configs.topics.get(topic, {}) for topic in receiving})
+    pairs = {(move.topic_partition.topic, broker) for move in moves for broker in move.added}
+    of_topics = dataclasses.replace(configs, topics={topic: configs.topics.get(topic, {}) for topic, _ in pairs})
     stored = [finding for finding in stored_findings(of_topics) if finding.rule == UNLOADABLE and finding.topics]
     settings, unknown = known_settings(pairs, configs, unloadable_topics(stored))
     broken = (finding for rule, finding in broken_rules(settings, {}) if rule.stops_copies)
@@ -132,10 +102,10 @@ def copies_stopped(moves: Sequence[Move], configs: ClusterConfigs) -> tuple[Segm
 def known_settings(
     pairs: Iterable[tuple[str, int]], configs: ClusterConfigs, unloadable: Collection[str]
 ) -> tuple[Settings, tuple[SegmentFinding, ...]]:
-    """What applies to each topic and broker, and findings for those of which it is not known.
+    """The settings of each topic and broker, and findings where they are not known.
 
-    Topics whose stored config does not load are left out: that is a finding already, and on them applies what a broker
-    loaded last.
+    Topics whose stored config does not load are left out: that is a finding already, and brokers apply to them what
+    they loaded last.
     """
     settings: Settings = {}
     down, silent = [], []
@@ -188,7 +158,7 @@ def new_sources(then: EffectiveRollSettings, now: EffectiveRollSettings) -> str:
 
 
 def _rolls_otherwise(moves: Sequence[Move], configs: ClusterConfigs) -> Iterable[SegmentFinding]:
-    """A partition's effective settings can change merely because it moved: brokers may have other static values."""
+    """A move alone can change a partition's effective settings: brokers may have other static values."""
     hits = []
     for move in moves:
         topic = move.topic_partition.topic
@@ -202,7 +172,7 @@ def _rolls_otherwise(moves: Sequence[Move], configs: ClusterConfigs) -> Iterable
     return grouped(
         "rolls_otherwise",
         "warning",
-        "Set the value on the topic, or make server.properties equal, where it should stay as it is.",
+        "If the setting should stay as it is, set it on the topic, or make server.properties equal.",
         hits,
     )
 
@@ -228,7 +198,7 @@ def _brokers_differ(topics: Collection[str], configs: ClusterConfigs) -> Iterabl
                 tuple(own),
                 f"{key} is {_by_broker(values)}",
                 _by_broker(sources),
-                f"Make the brokers equal, or set {key} on the topics: where it is not set, it changes with every move.",
+                f"Make the brokers equal, or set {key} on the topics: otherwise it changes with every move.",
             )
 
 

@@ -1,9 +1,14 @@
-"""What is stored in ZooKeeper and brokers cannot load or do not heed, and throttles that nobody needs any more.
+"""Configs in ZooKeeper that brokers cannot load or ignore, and throttles that nobody needs any more.
 
-Tools check what they write, people who write znodes by hand do not. Seen on brokers of 2.0.1, 2.8.2 and 3.9.2: while
-a topic's value does not load, brokers that run keep the old one, one that is given a replica of the topic refuses it
-(and its controller then loses leader elections with it), and one that starts does not come up. A name they do not know
-is ignored. A broker's own value that does not load is ignored, below 2.8 with all others of its znode.
+Tools check what they write; people who write znodes by hand do not. Seen on brokers of 2.0.1, 2.8.2 and 3.9.2, while a
+topic's value does not load:
+
+- Running brokers keep the old value.
+- A broker that is given a replica of the topic refuses it, and the controller then loses leader elections with it.
+- A broker that starts does not come up.
+
+Brokers ignore a name that they do not know. They ignore a broker's own value that does not load, and below 2.8 all
+other values of its znode too.
 """
 
 from __future__ import annotations
@@ -20,7 +25,7 @@ from kafka_rebalance.verification.segments.cluster_configs import DEFAULT_BROKER
 from kafka_rebalance.verification.segments.segment_finding import Severity, segment_finding
 
 UNLOADABLE, IGNORED, THROTTLE_LEFT = "unloadable", "ignored", "throttle_left"
-# The coarser forms, and what is a broker's own, are read from server.properties alone.
+# Brokers read the coarser forms, and their own settings, from server.properties alone.
 _STATIC_ONLY = frozenset(
     key for key in BROKER_KEYS if key not in TOPIC_KEYS or key.endswith((".hours", ".minutes"))
 )  # fmt: skip
@@ -29,13 +34,17 @@ _OWN_RULES: dict[str, Callable[[int], bool]] = {  # KafkaConfig asks for more th
     "log.index.size.max.bytes": lambda value: value >= 4,
     "log.retention.ms": lambda value: value == -1 or value >= 1,
 }
-_REMOVE = "Remove it with kafka-configs, and set what was meant."
+_REMOVE = "Remove it with kafka-configs, and set the name that was meant."
+_CORRECT_TOPIC = (
+    "Correct it with kafka-configs. Until then no broker can copy the topic, and no broker that has it can start."
+)
+_CORRECT_BROKER = "Correct it with kafka-configs. It does not apply, and below 2.8 nothing else of this znode does."
 _Check = Callable[[str, str, str], tuple[str, str] | None]
 _SHOWN = 160  # characters of a value or message
 
 
 def topic_config_problem(key: str, value: str, version: str) -> tuple[str, str] | None:
-    """(rule, words) where `/config/topics/T` must not hold this, None where brokers of that version take it."""
+    """(rule, words) if `/config/topics/T` must not hold this; None if brokers of that version take it."""
     if key in TOPIC_KEYS:
         return IGNORED, f"{key} is a broker's name, which means nothing here; a topic's is {TOPIC_KEYS[key]}"
     try:
@@ -50,7 +59,7 @@ def topic_config_problem(key: str, value: str, version: str) -> tuple[str, str] 
 
 
 def broker_config_problem(key: str, value: str, version: str) -> tuple[str, str] | None:
-    """The same for `/config/brokers/N`, for keys that decide rolling, retention or throttles; others are let be."""
+    """The same for `/config/brokers/N`, for the keys that decide rolling, retention or throttles."""
     if key in _BROKER_NAMES:
         return IGNORED, f"{key} is a topic's name, which means nothing here; a broker's is {_BROKER_NAMES[key]}"
     if key in _STATIC_ONLY:
@@ -65,43 +74,27 @@ def broker_config_problem(key: str, value: str, version: str) -> tuple[str, str]
 
 
 def stored_findings(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
-    """Every config of a topic or broker in ZooKeeper that brokers cannot load or do not heed."""
-    version = configs.version
+    """Every config of a topic or broker in ZooKeeper that brokers cannot load or ignore."""
     topics: dict[tuple[str, str], list[str]] = {}
     for topic, values in sorted(configs.topics.items()):
-        for found in _problems(values, topic_config_problem, version):
-            topics.setdefault(found, []).append(topic)
-    return (
-        *(
-            segment_finding(
-                rule,
-                _severity(rule),
-                tuple(names),
-                (),
-                text,
-                "/config/topics",
-                "Correct it with kafka-configs: until then the topic cannot be copied, nor a broker that has it start."
-                if rule == UNLOADABLE
-                else _REMOVE,
-            )
-            for (rule, text), names in topics.items()
-        ),
-        *(
-            segment_finding(
-                rule,
-                _severity(rule),
-                (),
-                () if broker == DEFAULT_BROKER else (broker,),
-                text,
-                f"/config/{entity_of(broker)}",
-                "Correct it with kafka-configs: it does not apply, and below 2.8 nothing else of this znode does."
-                if rule == UNLOADABLE
-                else _REMOVE,
-            )
-            for broker, values in sorted(configs.dynamic.items())
-            for rule, text in _problems(values, broker_config_problem, version)
-        ),
-    )
+        for problem in _problems(values, topic_config_problem, configs.version):
+            topics.setdefault(problem, []).append(topic)
+    found = [
+        _stored(rule, tuple(names), (), text, "/config/topics", _CORRECT_TOPIC)
+        for (rule, text), names in topics.items()
+    ]
+    for broker, values in sorted(configs.dynamic.items()):
+        brokers, source = () if broker == DEFAULT_BROKER else (broker,), f"/config/{entity_of(broker)}"
+        for rule, text in _problems(values, broker_config_problem, configs.version):
+            found.append(_stored(rule, (), brokers, text, source, _CORRECT_BROKER))
+    return tuple(found)
+
+
+def _stored(
+    rule: str, topics: tuple[str, ...], brokers: tuple[int, ...], text: str, source: str, correct: str
+) -> SegmentFinding:
+    severity: Severity = "error" if rule == UNLOADABLE else "warning"
+    return segment_finding(rule, severity, topics, brokers, text, source, correct if rule == UNLOADABLE else _REMOVE)
 
 
 def throttles_left(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
@@ -109,36 +102,26 @@ def throttles_left(configs: ClusterConfigs) -> tuple[SegmentFinding, ...]:
     remedy = "Remove it with kafka-configs: it slows every later catch-up."
     if configs.lock_holder is not None:
         remedy = (
-            f"The run {configs.lock_holder} holds the cluster and takes it back at its end; if that run is over, clear "
+            f"The run {configs.lock_holder} holds the cluster and takes it back at its end. If that run is over, clear "
             "its task release_throttle."
         )
-    on_topics = {key: [topic for topic, values in configs.topics.items() if values.get(key)] for key in LIST_KEYS}
+    found = []
+    for key in LIST_KEYS:
+        topics = tuple(sorted(topic for topic, values in configs.topics.items() if values.get(key)))
+        if topics:
+            text, source = f"{key} is set", "/config/topics"
+            found.append(segment_finding(THROTTLE_LEFT, "warning", topics, (), text, source, remedy))
     on_brokers: dict[tuple[str, str], list[int]] = {}
     for broker, values in sorted(configs.dynamic.items()):
         for key in RATE_KEYS:
             if key in values:
                 on_brokers.setdefault((key, values[key]), []).append(broker)
-    return (
-        *(
-            segment_finding(
-                THROTTLE_LEFT, "warning", tuple(sorted(topics)), (), f"{key} is set", "/config/topics", remedy
-            )
-            for key, topics in on_topics.items()
-            if topics
-        ),
-        *(
-            segment_finding(
-                THROTTLE_LEFT,
-                "warning",
-                (),
-                tuple(broker for broker in brokers if broker != DEFAULT_BROKER),
-                f"{key} is {_shown(value)}",
-                ", ".join(f"/config/{entity_of(broker)}" for broker in brokers[:3]) + (" …" if brokers[3:] else ""),
-                remedy,
-            )
-            for (key, value), brokers in on_brokers.items()
-        ),
-    )
+    for (key, value), brokers in on_brokers.items():
+        named = tuple(broker for broker in brokers if broker != DEFAULT_BROKER)
+        source = ", ".join(f"/config/{entity_of(broker)}" for broker in brokers[:3]) + (" …" if brokers[3:] else "")
+        text = f"{key} is {_shown(value)}"
+        found.append(segment_finding(THROTTLE_LEFT, "warning", (), named, text, source, remedy))
+    return tuple(found)
 
 
 def entity_of(broker: int) -> str:
@@ -153,11 +136,7 @@ def _problems(values: Mapping[str, str], check: _Check, version: str) -> Iterato
             yield problem
 
 
-def _severity(rule: str) -> Severity:
-    return "error" if rule == UNLOADABLE else "warning"
-
-
 def _shown(text: str) -> str:
-    """Cut, and on one line: whoever writes znodes by hand can write anything."""
+    """Cut, and on one line: a person who writes znodes by hand can write anything."""
     text = "".join(character if character.isprintable() else " " for character in text)
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"

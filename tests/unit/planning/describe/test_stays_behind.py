@@ -67,5 +67,5 @@ def test_what_a_run_of_some_topics_leaves_of_others_is_a_warning_by_name() -> No
     one, two, three = check_emptied([1, 2, 4], topics, ["ord*"])
     assert (one.passed, one.finding) == (False, "it holds 1 replicas of orders (1)")
     assert (two.passed, two.warns) == (True, True)
-    assert two.finding == "it still holds 1 replicas of audit (1), which topics_in leaves aside"
+    assert two.finding == "it still holds 1 replicas of audit (1), which topics_in leaves out"
     assert (three.passed, three.warns) == (True, False)
