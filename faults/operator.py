@@ -65,8 +65,8 @@ class Operator:
 def leaders_to_restart(progress: Mapping[str, Any]) -> tuple[int, ...]:
     """The leaders of copies that the run calls late, if such a copy has all its bytes and is still out of the ISR."""
     whole = [
-        one["leader"]
+        one["late_behind"]
         for one in progress.get("partitions", ())
-        if one["is_late"] and one["phase"] == "copying" and one["bytes_copied"] == one["bytes_total"]
+        if "late_behind" in one and one["phase"] == "copying" and one["bytes_copied"] == one["bytes_total"]
     ]
     return tuple(dict.fromkeys(whole))

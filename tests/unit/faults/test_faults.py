@@ -213,7 +213,8 @@ def test_a_verdict_that_is_not_true_fails_the_case(tmp_path: Path) -> None:
 
 
 def copy_of(leader: int, *, copied: int = 9, is_late: bool = True) -> dict[str, object]:
-    return {"phase": "copying", "bytes_copied": copied, "bytes_total": 9, "leader": leader, "is_late": is_late}
+    late = {"late_behind": leader} if is_late else {}
+    return {"phase": "copying", "bytes_copied": copied, "bytes_total": 9, **late}
 
 
 @pytest.mark.parametrize(("copied", "is_late", "leaders"), [(9, True, (2,)), (8, True, ()), (9, False, ())])

@@ -254,7 +254,7 @@ def test_progress_names_the_partitions_of_the_batch_with_their_phase_and_what_co
     overdue = [text for text in noted["anomalies"] if "has been copying for 15 min; the plan gives its batch" in text]
     assert len(overdue) == 2
     assert [text for text in said if text in overdue], "said as well"
-    assert all(one["is_late"] and one["leader"] >= 0 for one in noted["partitions"]), "for tools that act on it"
+    assert all(one["late_behind"] >= 0 for one in noted["partitions"]), "the leader, for tools that act on it"
 
 
 def test_a_batch_whose_rate_was_lowered_meanwhile_is_given_the_time_that_takes(

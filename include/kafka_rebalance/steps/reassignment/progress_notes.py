@@ -149,8 +149,7 @@ def _partition(one: PartitionProgress, seen: Movement, odd: Mapping[Subject, str
         "bytes_copied": one.bytes_copied,
         "bytes_total": one.bytes_total,
         "next": stalled_copies.NEXT[one.phase],
-        "leader": one.leader,  # with the next one, for tools that act on what is late
-        "is_late": tp in odd,
+        **({"late_behind": one.leader} if tp in odd else {}),  # for tools that act on late copies
     }
 
 
