@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,12 +25,14 @@ MOVE = move(A, [1, 2], [2, 3])
 LISTED = {A: [2, 3]}
 
 
-def summarise(moves, now, sizes=None, *, requested_through=10**6) -> Progress:
+def summarise(moves: Any, now: Any, sizes: Any = None, *, requested_through: Any = 10**6) -> Progress:
     """All moves together; those of batches after `requested_through` were not requested."""
     return add_up([partition_progress(one, now, sizes, requested=one.batch <= requested_through) for one in moves])
 
 
-def phase(state, reassigning=None, *, of=MOVE, requested=True, brokers=(1, 2, 3, 4, 5, 6)):
+def phase(
+    state: Any, reassigning: Any = None, *, of: Any = MOVE, requested: Any = True, brokers: Any = (1, 2, 3, 4, 5, 6)
+) -> Any:
     now = view({A: state} if state else {}, reassigning=reassigning, brokers=brokers)
     return partition_progress(of, now, requested=requested).phase
 
@@ -65,7 +69,7 @@ def phase(state, reassigning=None, *, of=MOVE, requested=True, brokers=(1, 2, 3,
         (None, False, "refused"),
     ],
 )
-def test_each_state_of_a_move_has_its_phase(state, listed, expected):
+def test_each_state_of_a_move_has_its_phase(state: Any, listed: bool, expected: str) -> None:
     assert phase(state, LISTED if listed else None) == expected
 
 
@@ -88,15 +92,15 @@ def test_each_state_of_a_move_has_its_phase(state, listed, expected):
         (move(A, [1, 2, 3], [4, 5, 6]), partition([5, 1, 6, 2, 3, 4], [1, 2, 3, 4, 5, 6], 1), "in_isr"),
     ],
 )
-def test_interim_lists_are_not_mistaken(of, state, expected):
+def test_interim_lists_are_not_mistaken(of: Any, state: Any, expected: str) -> None:
     assert phase(state, {A: list(of.after)}, of=of) == expected
 
 
-def test_a_reordered_partition_is_done_while_another_replica_still_leads():
+def test_a_reordered_partition_is_done_while_another_replica_still_leads() -> None:
     assert phase(partition([1, 2], [2, 1], 2), of=move(A, [2, 1], [1, 2])) == "done"
 
 
-def test_a_move_that_was_not_requested_is_queued_and_waits_for_nobody():
+def test_a_move_that_was_not_requested_is_queued_and_waits_for_nobody() -> None:
     now = view({A: partition([1, 2])}, brokers=(1, 2))
     progress = partition_progress(MOVE, now, requested=False)
     assert (progress.phase, progress.dead_targets, progress.anomaly) == ("queued", (), None)
@@ -117,14 +121,14 @@ def test_a_move_that_was_not_requested_is_queued_and_waits_for_nobody():
         {"brokers": (1, 3, 4)},
     ],
 )
-def test_every_criterion_of_completion_counts(wrong):
-    right = {"state": partition([2, 3]), "reassigning": None, "brokers": (1, 2, 3, 4)}
+def test_every_criterion_of_completion_counts(wrong: Any) -> None:
+    right: dict[str, Any] = {"state": partition([2, 3]), "reassigning": None, "brokers": (1, 2, 3, 4)}
     for given_, expected in ((right, True), (right | wrong, False)):
         now = view({A: given_["state"]}, reassigning=given_["reassigning"], brokers=given_["brokers"])
         assert is_complete(MOVE, now) is expected
 
 
-def test_a_dead_target_is_named_and_the_move_is_not_refused():
+def test_a_dead_target_is_named_and_the_move_is_not_refused() -> None:
     now = view({A: partition([2, 3, 1], [1, 2], 1)}, reassigning=LISTED, brokers=(1, 2))
     progress = partition_progress(MOVE, now)
     assert (progress.phase, progress.dead_targets) == ("copying", (3,))
@@ -144,7 +148,7 @@ def test_a_dead_target_is_named_and_the_move_is_not_refused():
         (None, None, "no longer exists"),
     ],
 )
-def test_what_is_wrong_is_said(state, reassigning, words):
+def test_what_is_wrong_is_said(state: Any, reassigning: Any, words: str) -> None:
     now = view({A: state} if state else {}, reassigning=reassigning)
     anomaly = partition_progress(MOVE, now).anomaly
     assert anomaly is not None
@@ -152,7 +156,7 @@ def test_what_is_wrong_is_said(state, reassigning, words):
     assert words in anomaly
 
 
-def test_bytes_are_measured_against_the_leader_as_it_is_now():
+def test_bytes_are_measured_against_the_leader_as_it_is_now() -> None:
     moving = move(A, [1, 2], [3, 4], size=100)
     now = view({A: partition([3, 4, 1, 2], [1, 2, 3], 1)}, reassigning={A: [3, 4]})
     sizes = {tp(A): {1: 150, 2: 150, 3: 140, 4: 30}}
@@ -160,7 +164,7 @@ def test_bytes_are_measured_against_the_leader_as_it_is_now():
     assert (progress.bytes_copied, progress.bytes_total) == (150 + 30, 300)  # 3 is in sync: complete, whatever its size
 
 
-def test_a_new_replica_that_leads_does_not_shrink_what_there_was_to_copy_by_a_size_read_before():
+def test_a_new_replica_that_leads_does_not_shrink_what_there_was_to_copy_by_a_size_read_before() -> None:
     # The sizes were last read while both copies grew; since then 3 leads, and 1 and 2 are gone.
     moving = move(A, [1, 2], [3, 4], size=100)
     sizes = {tp(A): {1: 150, 2: 148, 3: 90, 4: 30}}
@@ -174,7 +178,7 @@ def test_a_new_replica_that_leads_does_not_shrink_what_there_was_to_copy_by_a_si
     assert partition_progress(moving, view({A: partition([3, 4], [3, 4], 3)}), later).bytes_total == 320
 
 
-def test_bytes_without_sizes_come_from_the_snapshot_and_never_exceed_the_total():
+def test_bytes_without_sizes_come_from_the_snapshot_and_never_exceed_the_total() -> None:
     now = view({A: partition([2, 3, 1], [1, 2], 1)}, reassigning=LISTED)
     assert partition_progress(MOVE, now).bytes_copied == 0
     assert partition_progress(MOVE, now).bytes_total == 100
@@ -182,7 +186,7 @@ def test_bytes_without_sizes_come_from_the_snapshot_and_never_exceed_the_total()
     assert (more.bytes_copied, more.bytes_total) == (100, 100)
 
 
-def test_a_batch_adds_up():
+def test_a_batch_adds_up() -> None:
     moves = [
         move("t-0", [1, 2], [2, 3]),
         move("t-1", [1, 2], [2, 3]),
@@ -205,7 +209,7 @@ def test_a_batch_adds_up():
     assert total.refused == (tp("t-2"),)
 
 
-def test_nothing_to_do_is_finished():
+def test_nothing_to_do_is_finished() -> None:
     assert summarise([], view({})).finished
 
 
@@ -222,11 +226,11 @@ def test_nothing_to_do_is_finished():
         ([Sample(0, 300), Sample(10, 400)], 350, Rate(10, 0)),
     ],
 )
-def test_rate_and_time_left(samples, total, expected):
+def test_rate_and_time_left(samples: Any, total: int, expected: Any) -> None:
     assert rate_and_eta(samples, total) == expected
 
 
-def test_the_log_line_says_how_far_and_how_long():
+def test_the_log_line_says_how_far_and_how_long() -> None:
     moves = [move(f"t-{n}", [1, 2], [2, 3], size=100_000_000) for n in range(4)]
     now = view(
         {f"t-{n}": partition([2, 3]) if n < 1 else partition([2, 3, 1], [1, 2], 1) for n in range(4)},
@@ -238,7 +242,7 @@ def test_the_log_line_says_how_far_and_how_long():
     assert line == "1/4 partitions, 114 MiB of 381 MiB, 9.54 MiB/s, about 28 s left"
 
 
-def test_the_log_line_of_a_reorder_speaks_of_no_bytes_and_names_dead_targets():
+def test_the_log_line_of_a_reorder_speaks_of_no_bytes_and_names_dead_targets() -> None:
     moves = [move("t-0", [1, 2], [2, 1]), move("t-1", [1, 2], [2, 1])]
     now = view({"t-0": partition([2, 1]), "t-1": partition([1, 2])}, reassigning={"t-1": [2, 1]}, brokers=(1, 3))
     assert progress_line(summarise(moves, now), None, None) == "0/2 partitions, waiting for broker 2"
@@ -249,7 +253,9 @@ ORDER = list(Phase)
 
 
 @given(LISTS, LISTS, st.booleans())
-def test_a_move_goes_through_its_phases_forward_and_is_done_only_at_the_end(before, after, marks):
+def test_a_move_goes_through_its_phases_forward_and_is_done_only_at_the_end(
+    before: Any, after: Any, marks: Any
+) -> None:
     of = move(A, before, after)
     states = list(steps(before, after, marks=marks))
     seen = [phase(state, {A: after} if listed else None, of=of) for state, listed in states]
@@ -261,7 +267,7 @@ def test_a_move_goes_through_its_phases_forward_and_is_done_only_at_the_end(befo
 
 
 @given(LISTS, LISTS, st.booleans(), st.lists(st.integers(1, 6), max_size=6, unique=True), st.data())
-def test_done_means_the_criteria_whatever_znodes_say(before, after, listed, isr, data):
+def test_done_means_the_criteria_whatever_znodes_say(before: Any, after: Any, listed: Any, isr: Any, data: Any) -> None:
     of = move(A, before, after)
     replicas = data.draw(st.one_of(st.just(before), st.just(after), LISTS))
     leader = data.draw(st.sampled_from([-1, *range(1, 7)]))
@@ -269,6 +275,7 @@ def test_done_means_the_criteria_whatever_znodes_say(before, after, listed, isr,
     now = Step(partition(replicas, isr, leader, adding=marked), listed)
     alive = data.draw(st.sets(st.integers(1, 6)))
     done = phase(now.partition, {A: after} if listed else None, of=of, brokers=alive) is Phase.DONE
+    may_lead = after[:1] if before == after else after  # a move of equal lists elects the first
     assert done == (
-        not listed and not marked and replicas == after and set(isr) == set(after) and leader in set(after) & alive
+        not listed and not marked and replicas == after and set(isr) == set(after) and leader in set(may_lead) & alive
     )
