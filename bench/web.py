@@ -23,6 +23,7 @@ from urllib.parse import quote
 from selenium.webdriver import Chrome, ChromeOptions
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.support.expected_conditions import presence_of_element_located
 from selenium.webdriver.support.wait import WebDriverWait
 
 from bench.pages import PAGE, with_section
@@ -117,9 +118,7 @@ def log_in(browser: Chrome, url: str) -> None:
     browser.get(f"{url}/auth/login")
     patience = WebDriverWait(browser, PATIENCE_SECONDS)
     for field in ("username", "password"):
-        patience.until(lambda seen, name=field: seen.find_element(By.CSS_SELECTOR, f"input[name={name}]")).send_keys(
-            USER
-        )
+        patience.until(presence_of_element_located((By.CSS_SELECTOR, f"input[name={field}]"))).send_keys(USER)
     browser.find_element(By.CSS_SELECTOR, "button[type=submit]").click()
     patience.until(lambda seen: "/auth/" not in seen.current_url)
 

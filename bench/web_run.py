@@ -118,7 +118,7 @@ class LargeRun:
             "note": "",
             "throttle_bytes_per_second": 50_000_000,
         }
-        noted = [
+        noted: list[dict[str, Any]] = [
             {
                 "number": batch.number,
                 "partitions": len(batch.moves),

@@ -17,6 +17,7 @@ from selenium.webdriver import Chrome
 from demo.local_airflow import LocalAirflow
 from demo.runs import DagRun, trigger, wait_for_dag
 from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
+from kafka_rebalance.model.partition import TopicPartition
 from local_cluster import LocalCluster
 from local_cluster.jars.class_path import spark_source_jars
 from support.airflow.browser import open_browser
@@ -104,7 +105,7 @@ def interrupted(requester: httpx.Client, cluster: LocalCluster) -> DagRun:
     """A run that is to move one partition of a topic of its own."""
     cluster.create_topic("interrupted", {0: (1, 2)})
     cluster.produce("interrupted", {0: 8_000_000})
-    plan = format_reassignment({("interrupted", 0): (3, 4)})
+    plan = format_reassignment({TopicPartition("interrupted", 0): (3, 4)})
     asked = {"kafka_conn_id": "kafka_slow", "plan": plan, "candidates": ["light"], "reason": "to be interrupted"}
     return trigger(requester, "kafka_rebalance", asked)
 

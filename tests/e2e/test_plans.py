@@ -13,12 +13,13 @@ from selenium.webdriver.support.wait import WebDriverWait
 from demo.local_airflow import LocalAirflow
 from demo.runs import trigger
 from kafka_rebalance.kafka.reassign_tool_files import format_reassignment, parse_reassignment
+from kafka_rebalance.model.partition import TopicPartition
 from local_cluster import LocalCluster
 from support.airflow.browser import PATIENCE_SECONDS, keep_picture, log_in
 
 TOPIC = "as-discussed"  # of its own: what other tests of this folder have moved does not show in it
-ASKED = {(TOPIC, 0): (4, 3), (TOPIC, 1): (1, 4)}
-NOW = {(TOPIC, 0): (2, 3), (TOPIC, 1): (1, 2)}
+ASKED = {TopicPartition(TOPIC, 0): (4, 3), TopicPartition(TOPIC, 1): (1, 4)}
+NOW = {TopicPartition(TOPIC, 0): (2, 3), TopicPartition(TOPIC, 1): (1, 2)}
 PHONE = {"width": 390, "height": 844, "deviceScaleFactor": 2, "mobile": True}
 
 

@@ -262,7 +262,8 @@ def test_brokers_of_older_versions_are_read(tmp_path: Path, spark_environment: M
             runs.append(({"bootstrap.servers": cluster.bootstrap_servers}, arguments))
         process = subprocess.Popen(
             [sys.executable, "-c", SEVERAL, json.dumps(runs)],
-            env=spark_environment | {"PYSPARK_SUBMIT_ARGS": f"--master local[2] --jars {jars} {QUIET} pyspark-shell"},
+            env={**spark_environment}
+            | {"PYSPARK_SUBMIT_ARGS": f"--master local[2] --jars {jars} {QUIET} pyspark-shell"},
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,

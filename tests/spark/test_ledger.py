@@ -139,11 +139,11 @@ def test_days_that_are_over_become_one_file_each_and_their_rows_stay(
     plan = {"run_id": "run-7", "digest": "digest of run-7", "candidate": "light", "moved_bytes": 7}
     ledger_rows.append(airflow_deployment(), "plans", EU, "run-7", days_ago(5), [plan])
     session = spark("local[1]", shuffle_partitions=1)
-    found = {row["run_id"]: row["moved_bytes"] for row in read_ledger(session, str(runs), "plans").collect()}
-    assert found == {
+    moved = {row["run_id"]: row["moved_bytes"] for row in read_ledger(session, str(runs), "plans").collect()}
+    assert moved == {
         row["run_id"]: row["moved_bytes"] for row in ledger_rows.read(airflow_deployment(), "plans", EU, 90).rows
     }
-    assert found == {"run-0": 4 * GIB, "run-7": 7}
+    assert moved == {"run-0": 4 * GIB, "run-7": 7}
 
 
 def test_the_blocks_of_the_notebooks_page_answer_their_questions(

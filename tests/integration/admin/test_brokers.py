@@ -1,7 +1,11 @@
 """What real brokers tell about themselves, against what is on their disks and in their ZooKeeper."""
 
+from __future__ import annotations
+
 import json
 import time
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -15,16 +19,19 @@ from kafka_rebalance.model.connection import KafkaConnection, ZooKeeperConnectio
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view
+from local_cluster import LocalCluster
 
 RECORD_BYTES = 10_240  # what LocalCluster.produce writes at once
 
 
 @pytest.fixture
-def kafka(cluster) -> KafkaConnection:
+def kafka(cluster: LocalCluster) -> KafkaConnection:
     return KafkaConnection(cluster.bootstrap_servers)
 
 
-def test_sizes_equal_the_bytes_of_the_log_files(cluster, kafka, fresh_topic_name):
+def test_sizes_equal_the_bytes_of_the_log_files(
+    cluster: LocalCluster, kafka: KafkaConnection, fresh_topic_name: Callable[[], str]
+) -> None:
     topic = fresh_topic_name()
     replicas = {0: (1, 2), 1: (3,), 2: (4, 1)}
     cluster.create_topic(topic, replicas)
@@ -42,7 +49,9 @@ def test_sizes_equal_the_bytes_of_the_log_files(cluster, kafka, fresh_topic_name
     assert set(disks.replicas[TopicPartition(topic, 2)].values()) == {0}
 
 
-def test_log_directories_are_those_of_server_properties_and_have_totals_from_3_3(cluster, kafka):
+def test_log_directories_are_those_of_server_properties_and_have_totals_from_3_3(
+    cluster: LocalCluster, kafka: KafkaConnection
+) -> None:
     for broker, log_dirs in read_log_dirs(kafka, sorted(cluster.brokers)).log_dirs.items():
         (log_dir,) = log_dirs
         assert log_dir.path == str(cluster.folder / f"data-{broker}")
@@ -52,16 +61,18 @@ def test_log_directories_are_those_of_server_properties_and_have_totals_from_3_3
             assert (log_dir.total_bytes, log_dir.usable_bytes) == (None, None)
 
 
-def test_only_the_brokers_named_are_asked(kafka):
+def test_only_the_brokers_named_are_asked(kafka: KafkaConnection) -> None:
     assert set(read_log_dirs(kafka, [2, 4]).log_dirs) == {2, 4}
 
 
-def test_a_broker_that_does_not_exist_is_named(kafka):
+def test_a_broker_that_does_not_exist_is_named(kafka: KafkaConnection) -> None:
     with pytest.raises(ReadError, match="Broker 77 "):
         read_log_dirs(kafka, [1, 77])
 
 
-def test_offsets_count_the_records(cluster, kafka, fresh_topic_name):
+def test_offsets_count_the_records(
+    cluster: LocalCluster, kafka: KafkaConnection, fresh_topic_name: Callable[[], str]
+) -> None:
     topic = fresh_topic_name()
     cluster.create_topic(topic, {0: (1, 2), 1: (3, 4), 2: (2,)})
     cluster.produce(topic, {0: 5 * RECORD_BYTES, 1: RECORD_BYTES})
@@ -70,12 +81,12 @@ def test_offsets_count_the_records(cluster, kafka, fresh_topic_name):
     assert read_start_offsets(kafka, wanted) == dict.fromkeys(wanted, 0)
 
 
-def test_brokers_and_zookeeper_tell_the_same_cluster_id(cluster, kafka):
+def test_brokers_and_zookeeper_tell_the_same_cluster_id(cluster: LocalCluster, kafka: KafkaConnection) -> None:
     with open_client(ZooKeeperConnection(cluster.zookeeper)) as client:
         assert read_cluster_id(kafka) == read_cluster_view(client, []).cluster_id
 
 
-def test_effective_configs_say_on_which_level_each_was_set(cluster, kafka):
+def test_effective_configs_say_on_which_level_each_was_set(cluster: LocalCluster, kafka: KafkaConnection) -> None:
     configs = read_effective_configs(kafka, sorted(cluster.brokers))
     assert set(configs) == set(cluster.brokers)
     for broker, values in configs.items():
@@ -88,7 +99,7 @@ def test_effective_configs_say_on_which_level_each_was_set(cluster, kafka):
         assert not {"ssl.keystore.password", "ssl.key.password", "sasl.jaas.config"} & values.keys()
 
 
-def test_a_value_set_for_all_brokers_or_for_one_shows_its_level(cluster, kafka):
+def test_a_value_set_for_all_brokers_or_for_one_shows_its_level(cluster: LocalCluster, kafka: KafkaConnection) -> None:
     with open_client(ZooKeeperConnection(cluster.zookeeper)) as client:
         try:
             set_config(client, "brokers/<default>", {"num.io.threads": "5"})
@@ -103,7 +114,7 @@ def test_a_value_set_for_all_brokers_or_for_one_shows_its_level(cluster, kafka):
             wait_for(kafka, 2, "num.io.threads", ConfigValue("4", "STATIC_BROKER_CONFIG"))
 
 
-def set_config(client, entity: str, config: dict[str, str]) -> None:
+def set_config(client: Any, entity: str, config: dict[str, str]) -> None:
     """As kafka-configs does; the package itself writes throttles only."""
     client.ensure_path(f"/config/{entity}")
     client.set(f"/config/{entity}", json.dumps({"version": 1, "config": config}).encode())

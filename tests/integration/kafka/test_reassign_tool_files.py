@@ -17,6 +17,7 @@ from kafka_rebalance.kafka.reassign_tool_files import (
     parse_reassignment,
     parse_topics_to_move,
 )
+from kafka_rebalance.model.partition import TopicPartition
 from support.kafka.kafka_classes import JavaError, KafkaClasses
 
 CASES = 1000  # for each version
@@ -74,7 +75,7 @@ class Tool:
         parsed = self._classes.call(self._command, "parseTopicsData", text)
         return list(parsed) if self._is_java else self._classes.values_of(parsed)
 
-    def write(self, assignment: dict[tuple[str, int], tuple[int, ...]]) -> str:
+    def write(self, assignment: dict[TopicPartition, tuple[int, ...]]) -> str:
         partitions = {self._classes.topic_partition(*key): list(replicas) for key, replicas in assignment.items()}
         if not self._is_java:
             nothing = self._classes.map({})
@@ -218,13 +219,14 @@ def test_thousands_of_topics_files_are_read_or_refused_alike(kafka_classes: Kafk
 def test_what_is_written_is_the_tools_own_text_and_read_by_it(tool: Tool) -> None:
     rng = random.Random(3)
     for _ in range(100):
-        keys = {(rng.choice(("t", "u", "a.b")), rng.randrange(50)) for _ in range(rng.randrange(1, 6))}
+        keys = {TopicPartition(rng.choice(("t", "u", "a.b")), rng.randrange(50)) for _ in range(rng.randrange(1, 6))}
         assignment = {key: tuple(rng.sample(range(1000), rng.randrange(1, 5))) for key in sorted(keys)}
         text = format_reassignment(assignment)
         theirs = tool.write(assignment)
         assert len(text) == len(theirs)
         in_order = {
-            (entry["topic"], entry["partition"]): entry["replicas"] for entry in json.loads(theirs)["partitions"]
+            TopicPartition(entry["topic"], entry["partition"]): entry["replicas"]
+            for entry in json.loads(theirs)["partitions"]
         }
         assert format_reassignment(in_order) == theirs
         for written in (text, format_reassignment(assignment, with_log_dirs=False)):

@@ -23,7 +23,7 @@ VERSION = "3.9.2"
 MEGABYTE = 1_000_000
 RATE, SIZE = 50 * MEGABYTE, 2 * MEGABYTE
 # As Kafka has it, but for the five minutes between two checks.
-CONFIG = {"auto.leader.rebalance.enable": "true", "leader.imbalance.check.interval.seconds": 1}
+CONFIG: dict[str, str | int] = {"auto.leader.rebalance.enable": "true", "leader.imbalance.check.interval.seconds": 1}
 BEFORE = {0: (1, 2), 1: (1, 3), 2: (1, 2), 3: (1, 3)}
 AFTER = {0: (3, 2), 1: (4, 3), 2: (2, 1), 3: (3, 4)}
 

@@ -109,7 +109,7 @@ def test_an_order_of_followers_that_a_plan_asks_for_is_executed(
     name = fresh_topic_name()
     cluster.create_topic(name, {0: (1, 2, 3)})
     cluster.produce(name, {0: SIZE_BYTES})
-    wanted = {TopicPartition(name, 0): (1, 3, 2)}
+    wanted: Lists = {TopicPartition(name, 0): (1, 3, 2)}
     run.plan(topics_in=[name], plan=format_reassignment(wanted))
     run.approve("given", RATE)
     run.hold()

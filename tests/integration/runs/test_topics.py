@@ -256,7 +256,7 @@ def test_a_topic_that_was_made_again_since_the_approval_is_left_alone(
         approved = run()
         approved.request(topic=topic, **request)
         approved.ask()
-        approved.answer(request["action"])
+        approved.answer(str(request["action"]))
         run().carry_out(action="delete", topic=topic)
         run().carry_out(**creation)
         before = znodes(cluster, topic)

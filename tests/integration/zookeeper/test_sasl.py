@@ -39,7 +39,7 @@ def hosts(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """A ZooKeeper of Kafka 3.9.2 alone, that takes sessions of users only, with a protected cluster in it."""
     folder, port = tmp_path_factory.mktemp("zookeeper"), free_port()
     guard = Guard([])
-    server = start_process(command(folder, port), folder / "zookeeper.out", guard, env=dict(os.environ))
+    server = start_process(command(folder, port), folder / "zookeeper.out", guard)
     try:
 
         def is_up() -> bool:
@@ -88,7 +88,9 @@ def as_user(user: str, hosts: str, password: str | None = None) -> ZooKeeperConn
 # kazoo's own thread dies of the refusal, and start() does not raise: the reason for the read right after it.
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 @pytest.mark.parametrize("connection", ["wrong password", "no user"])
-def test_who_may_not_enter_is_told_so_without_the_password(hosts, connection, monkeypatch):
+def test_who_may_not_enter_is_told_so_without_the_password(
+    hosts: str, connection: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     refused = as_user("kafka", hosts, "wrong-secret") if connection == "wrong password" else ZooKeeperConnection(hosts)
     monkeypatch.setattr("kafka_rebalance.zookeeper.client.START_SECONDS", 3.0)
     with pytest.raises(ReadError, match=f"ZooKeeper {hosts} cannot be read") as unread, open_client(refused):
@@ -96,7 +98,7 @@ def test_who_may_not_enter_is_told_so_without_the_password(hosts, connection, mo
     assert "secret" not in str(unread.value)
 
 
-def test_a_user_without_rights_reads_and_is_told_that_it_may_not_write(hosts):
+def test_a_user_without_rights_reads_and_is_told_that_it_may_not_write(hosts: str) -> None:
     with open_client(as_user("rebalancer", hosts)) as client:
         view = read_cluster_view(client)
         assert set(view.brokers) == {1, 2, 3, 4}
@@ -107,7 +109,7 @@ def test_a_user_without_rights_reads_and_is_told_that_it_may_not_write(hosts):
         assert client.exists("/admin/reassign_partitions") is None
 
 
-def test_kafkas_user_writes_what_only_kafkas_user_may_change(hosts):
+def test_kafkas_user_writes_what_only_kafkas_user_may_change(hosts: str) -> None:
     with open_client(as_user("kafka", hosts)) as client:
         create_reassignment(client, BATCH, DIGEST, read_cluster_view(client).brokers)
         merge_config(client, "brokers/1", {"leader.replication.throttled.rate": "1000"})
@@ -119,7 +121,7 @@ def test_kafkas_user_writes_what_only_kafkas_user_may_change(hosts):
         cluster_lock.release(other, cluster_lock.LockOwner("run", DIGEST, "airflow"))
 
 
-def test_topics_get_the_rights_of_kafkas_own_znodes(hosts):
+def test_topics_get_the_rights_of_kafkas_own_znodes(hosts: str) -> None:
     with open_client(as_user("kafka", hosts)) as client:
         create_topic(client, "made", {0: (1, 2)}, {}, version="3.9.2", registered={1, 2})
         made = topic_identities(read_cluster_view(client, ["made"]).partitions)["made"]
@@ -132,7 +134,7 @@ def test_topics_get_the_rights_of_kafkas_own_znodes(hosts):
             assert set(client.get_acls(path)[0]) == set(KAFKA_ONLY)
 
 
-def test_a_user_without_rights_changes_no_topic(hosts):
+def test_a_user_without_rights_changes_no_topic(hosts: str) -> None:
     with open_client(as_user("rebalancer", hosts)) as client:
         before = client.get("/brokers/topics/audit"), client.get("/config/topics/audit")
         audit = topic_identities(read_cluster_view(client, ["audit"]).partitions)["audit"]

@@ -1,8 +1,11 @@
 """Topics of real clusters, made, expanded, configured and deleted by us: every version comes to the end it should."""
 
+from __future__ import annotations
+
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaException
@@ -26,6 +29,7 @@ from kafka_rebalance.zookeeper.topic_writes import (
 )
 from kafka_rebalance.zookeeper.writer import Outcome
 from kafka_rebalance.zookeeper.znode_writes import commit
+from local_cluster import LocalCluster
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import fake_cluster
 
@@ -37,13 +41,13 @@ NEW, MORE = {0: (3, 1), 1: (4, 2)}, {2: (1, 4), 3: (2, 3)}
 
 
 @pytest.fixture
-def client(cluster):
+def client(cluster: LocalCluster) -> Any:
     with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
         yield opened
 
 
 @pytest.fixture
-def topic(cluster, client, fresh_topic_name) -> str:
+def topic(cluster: LocalCluster, client: Any, fresh_topic_name: Callable[[], str]) -> str:
     """A topic of ours whose partitions are all led."""
     name = fresh_topic_name()
     create(cluster, client, name)
@@ -51,15 +55,15 @@ def topic(cluster, client, fresh_topic_name) -> str:
     return name
 
 
-def create(cluster, client, name: str, configs: dict[str, str] | None = None) -> Created:
+def create(cluster: Any, client: Any, name: str, configs: dict[str, str] | None = None) -> Created:
     return create_topic(client, name, NEW, configs or {}, version=cluster.version, registered=cluster.brokers)
 
 
-def identity(client, name: str) -> TopicIdentity:
+def identity(client: Any, name: str) -> TopicIdentity:
     return topic_identities(read_cluster_view(client, [name]).partitions)[name]
 
 
-def wait_for_config(cluster, name: str, key: str, value: str | None) -> None:
+def wait_for_config(cluster: Any, name: str, key: str, value: str | None) -> None:
     """Until a broker says that this applies to the topic."""
     resource = ConfigResource(ConfigResource.Type.TOPIC, name)
     admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
@@ -74,7 +78,9 @@ def wait_for_config(cluster, name: str, key: str, value: str | None) -> None:
     wait(f"{key} of {name} is {value or 'the default'}", applies)
 
 
-def test_topics_assignment_triggers_the_controllers_topic_change_handling(cluster, client, fresh_topic_name):
+def test_topics_assignment_triggers_the_controllers_topic_change_handling(
+    cluster: LocalCluster, client: Any, fresh_topic_name: Callable[[], str]
+) -> None:
     """Seed 004, rows 8 and 17: the assignment makes the controller start the topic; the first replica leads."""
     name = fresh_topic_name()
     assert create(cluster, client, name, {"retention.ms": "3600000"}) == Created(Outcome.CREATED)
@@ -89,7 +95,9 @@ def test_topics_assignment_triggers_the_controllers_topic_change_handling(cluste
     cluster.produce(name, {0: 1_000, 1: 1_000})
 
 
-def test_added_partitions_are_led_and_the_others_stay_as_they_were(cluster, client, topic):
+def test_added_partitions_are_led_and_the_others_stay_as_they_were(
+    cluster: LocalCluster, client: Any, topic: str
+) -> None:
     cluster.produce(topic, {0: 1_000})
     before, approved = read_cluster_view(client, [topic]).partitions, identity(client, topic)
     for _ in range(2):
@@ -103,7 +111,7 @@ def test_added_partitions_are_led_and_the_others_stay_as_they_were(cluster, clie
     cluster.produce(topic, {2: 1_000, 3: 1_000})
 
 
-def test_brokers_apply_changed_configs_and_forget_removed_ones(cluster, client, topic):
+def test_brokers_apply_changed_configs_and_forget_removed_ones(cluster: LocalCluster, client: Any, topic: str) -> None:
     for changes, wanted in (
         ({"segment.bytes": "1048576", "retention.ms": "5"}, "1048576"),
         ({"segment.bytes": None}, None),
@@ -119,7 +127,7 @@ def test_brokers_apply_changed_configs_and_forget_removed_ones(cluster, client, 
     assert applied >= len(cluster.brokers), "each broker was told, and not only asked"
 
 
-def test_a_deleted_topic_leaves_nothing_behind(cluster, client, topic):
+def test_a_deleted_topic_leaves_nothing_behind(cluster: LocalCluster, client: Any, topic: str) -> None:
     approved = identity(client, topic)
     assert delete_topic(client, topic, expected=approved) is Outcome.CREATED
     wait("it is gone", lambda: read_deletion(client, topic, expected=approved) == GONE)
@@ -133,9 +141,11 @@ def test_a_deleted_topic_leaves_nothing_behind(cluster, client, topic):
     assert read_deletion(client, topic, expected=approved) == GONE
 
 
-def test_a_creation_that_crashed_between_its_two_writes_is_finished_by_a_re_run(cluster, client, fresh_topic_name):
+def test_a_creation_that_crashed_between_its_two_writes_is_finished_by_a_re_run(
+    cluster: LocalCluster, client: Any, fresh_topic_name: Callable[[], str]
+) -> None:
     name = fresh_topic_name()
-    left = {"version": 1, "config": {"retention.ms": "1", "cleanup.policy": "compact"}}
+    left: dict[str, Any] = {"version": 1, "config": {"retention.ms": "1", "cleanup.policy": "compact"}}
     client.create(f"/config/topics/{name}", json.dumps(left).encode())
     assert create(cluster, client, name, {"retention.ms": "7200000"}) == Created(Outcome.CREATED, left["config"])
     wait("it is led", lambda: not read_unfinished(client, name, NEW))
@@ -144,7 +154,7 @@ def test_a_creation_that_crashed_between_its_two_writes_is_finished_by_a_re_run(
 
 
 @pytest.fixture
-def moving(cluster, client, topic) -> Iterator[str]:
+def moving(cluster: LocalCluster, client: Any, topic: str) -> Iterator[str]:
     """A topic on its way to a broker that is down; its move ends with the broker's return."""
     cluster.stop_broker(1)
     try:
@@ -156,7 +166,10 @@ def moving(cluster, client, topic) -> Iterator[str]:
         client.create(REASSIGN, json.dumps(request).encode())
         on_its_way = (2, 4, 1)
         wait(
-            "it moves", lambda: set(read_cluster_view(client, [topic]).partitions[topic, 1].replicas) == set(on_its_way)
+            "it moves",
+            lambda: (
+                set(read_cluster_view(client, [topic]).partitions[TopicPartition(topic, 1)].replicas) == set(on_its_way)
+            ),
         )
         yield topic
     finally:
@@ -164,7 +177,9 @@ def moving(cluster, client, topic) -> Iterator[str]:
         wait("the move has ended", lambda: client.exists(REASSIGN) is None)
 
 
-def test_while_its_reassignment_runs_a_topic_is_neither_expanded_nor_deleted(cluster, client, moving):
+def test_while_its_reassignment_runs_a_topic_is_neither_expanded_nor_deleted(
+    cluster: LocalCluster, client: Any, moving: str
+) -> None:
     approved = identity(client, moving)
     before = client.get(f"/brokers/topics/{moving}"), client.get(REASSIGN)
     with pytest.raises(WriteError, match=r"it is being reassigned\. Nothing was written"):
@@ -176,7 +191,7 @@ def test_while_its_reassignment_runs_a_topic_is_neither_expanded_nor_deleted(clu
 
 
 @pytest.fixture
-def below(cluster, client, fresh_topic_name) -> Iterator[str]:
+def below(cluster: LocalCluster, client: Any, fresh_topic_name: Callable[[], str]) -> Iterator[str]:
     """Hosts with a chroot of the real ZooKeeper, for a cluster that has brokers in name only."""
     path = f"/{fresh_topic_name()}"
     for name, znode in fake_cluster({}).znodes.items():
@@ -185,7 +200,7 @@ def below(cluster, client, fresh_topic_name) -> Iterator[str]:
     client.delete(path, recursive=True)
 
 
-def test_of_two_creators_at_once_one_wins_with_its_assignment_and_its_config(cluster, below):
+def test_of_two_creators_at_once_one_wins_with_its_assignment_and_its_config(cluster: LocalCluster, below: str) -> None:
     rounds, outcomes, refusals = 40, [], set()
     start = threading.Barrier(2)
 
@@ -214,7 +229,7 @@ def test_of_two_creators_at_once_one_wins_with_its_assignment_and_its_config(clu
             assert json.loads(client.get(f"/config/topics/t{turn}")[0])["config"] == {"retention.ms": str(winner)}
 
 
-def test_the_largest_transaction_that_is_let_through_is_one_that_zookeeper_takes(below):
+def test_the_largest_transaction_that_is_let_through_is_one_that_zookeeper_takes(below: str) -> None:
     """The limit is of the whole request: of a topic's config and assignment together."""
     acl = list(OPEN_ACL_UNSAFE)
     with open_client(ZooKeeperConnection(below)) as client:

@@ -1,8 +1,10 @@
 """What we leave in ZooKeeper for a topic is what Kafka's own tool of the same version leaves, znode by znode."""
 
+from __future__ import annotations
+
 import itertools
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +22,7 @@ from kafka_rebalance.zookeeper.topic_writes import (
     set_topic_configs,
     write_more_partitions,
 )
+from local_cluster import LocalCluster
 from support.kafka.kafka_classes import KafkaClasses
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import fake_cluster
@@ -59,22 +62,22 @@ def configs(given: dict[str, str]) -> list[str]:
 
 
 @pytest.fixture
-def classes(cluster, classes_of) -> KafkaClasses:
+def classes(cluster: LocalCluster, classes_of: Callable[[str], KafkaClasses]) -> KafkaClasses:
     """Kafka's classes of the cluster's version."""
     return classes_of(cluster.version)
 
 
 @pytest.fixture
-def client(cluster):
+def client(cluster: LocalCluster) -> Any:
     with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
         yield opened
 
 
-def identity(client, name: str) -> TopicIdentity:
+def identity(client: Any, name: str) -> TopicIdentity:
     return topic_identities(read_cluster_view(client, [name]).partitions)[name]
 
 
-def tree(client, *roots: str) -> Tree:
+def tree(client: Any, *roots: str) -> Tree:
     """Content and ACL of everything there; of ids only that there is one."""
     found: Tree = {}
     waiting = [root for root in roots if client.exists(root)]
@@ -89,7 +92,7 @@ def tree(client, *roots: str) -> Tree:
     return found
 
 
-def topic_tree(client, name: str) -> Tree:
+def topic_tree(client: Any, name: str) -> Tree:
     """What there is of the topic, as if it were named T."""
     found = tree(client, *(f"{root}/{name}" for root in TREES))
     return {path.replace(name, "T"): content for path, content in found.items()}
@@ -98,7 +101,9 @@ def topic_tree(client, name: str) -> Tree:
 # --- with brokers: the same end ---
 
 
-def test_a_topic_of_ours_is_in_the_end_like_one_of_kafkas_tool(cluster, classes, client, fresh_topic_name):
+def test_a_topic_of_ours_is_in_the_end_like_one_of_kafkas_tool(
+    cluster: LocalCluster, classes: KafkaClasses, client: Any, fresh_topic_name: Callable[[], str]
+) -> None:
     theirs, ours = f"{fresh_topic_name()}-theirs", f"{fresh_topic_name()}-ours"
     tool = Tool(classes, cluster.zookeeper if not cluster.version.startswith("3.") else cluster.bootstrap_servers)
     first, every = parse_replica_assignment(MANUAL), parse_replica_assignment(ALL)
@@ -135,7 +140,9 @@ def test_a_topic_of_ours_is_in_the_end_like_one_of_kafkas_tool(cluster, classes,
     wait("both are gone", lambda: not any(client.exists(path) for path in left))
 
 
-def test_replicas_that_kafka_chose_are_some_that_we_could_have_chosen(cluster, classes, client, fresh_topic_name):
+def test_replicas_that_kafka_chose_are_some_that_we_could_have_chosen(
+    cluster: LocalCluster, classes: KafkaClasses, client: Any, fresh_topic_name: Callable[[], str]
+) -> None:
     theirs, ours = f"{fresh_topic_name()}-theirs", f"{fresh_topic_name()}-ours"
     tool = Tool(classes, cluster.zookeeper if not cluster.version.startswith("3.") else cluster.bootstrap_servers)
     racks = assignment.brokers_with_racks(read_cluster_view(client, []).racks, "enforced")
@@ -161,7 +168,7 @@ def test_replicas_that_kafka_chose_are_some_that_we_could_have_chosen(cluster, c
 
 
 @pytest.fixture
-def twins(cluster, client, fresh_topic_name) -> Iterator[tuple[str, str]]:
+def twins(cluster: LocalCluster, client: Any, fresh_topic_name: Callable[[], str]) -> Iterator[tuple[str, str]]:
     """Two chroots of the real ZooKeeper whose brokers and controller are there in name only."""
     paths = [f"/{fresh_topic_name()}" for _ in range(2)]
     for path, (name, znode) in itertools.product(paths, fake_cluster({}).znodes.items()):
@@ -172,7 +179,9 @@ def twins(cluster, client, fresh_topic_name) -> Iterator[tuple[str, str]]:
 
 
 @pytest.mark.parametrize("cluster", ["2.0.1", "2.8.2"], indirect=True)
-def test_we_write_what_the_tool_of_that_version_writes(cluster, classes, client, twins):
+def test_we_write_what_the_tool_of_that_version_writes(
+    cluster: LocalCluster, classes: KafkaClasses, client: Any, twins: tuple[str, str]
+) -> None:
     """No controller adds to it: the tool of 2.8 leaves the topic id to the controller, and so do we."""
     theirs, ours = twins
     tool = Tool(classes, cluster.zookeeper + theirs)
@@ -211,7 +220,7 @@ def test_we_write_what_the_tool_of_that_version_writes(cluster, classes, client,
         assert "/admin/delete_topics/T" in check_same()
 
 
-def identity_below(client) -> TopicIdentity:
+def identity_below(client: Any) -> TopicIdentity:
     """Of a topic that no controller has given states."""
     stat = client.exists("/brokers/topics/T")
     return TopicIdentity(stat.version, stat.czxid)

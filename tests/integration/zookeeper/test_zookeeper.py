@@ -1,8 +1,11 @@
 """Reading and writing the ZooKeeper of real clusters: every version does what the unit tests say it does."""
 
+from __future__ import annotations
+
 import itertools
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from kazoo.exceptions import NoNodeError
@@ -24,6 +27,7 @@ from kafka_rebalance.zookeeper.reader import (
 from kafka_rebalance.zookeeper.settled_controller import check_controller_stable
 from kafka_rebalance.zookeeper.writer import Outcome, create_election, create_reassignment
 from kafka_rebalance.zookeeper.znode_writes import check_fits, create_znode
+from local_cluster import LocalCluster
 from support.waiting import wait
 from support.zookeeper.fake_zookeeper import SimulatedController, fake_cluster
 
@@ -34,13 +38,13 @@ LISTS = ("leader.replication.throttled.replicas", "follower.replication.throttle
 
 
 @pytest.fixture
-def client(cluster):
+def client(cluster: LocalCluster) -> Any:
     with open_client(ZooKeeperConnection(cluster.zookeeper)) as opened:
         yield opened
 
 
 @pytest.fixture
-def topic(cluster, fresh_topic_name) -> Callable[..., TopicPartition]:
+def topic(cluster: LocalCluster, fresh_topic_name: Callable[[], str]) -> Callable[..., TopicPartition]:
     """Makes a topic of one partition with these replicas and this much data."""
 
     def make(*replicas: int, size_bytes: int = 0) -> TopicPartition:
@@ -57,18 +61,18 @@ def batch(topic_partition: TopicPartition, before: tuple[int, ...], after: tuple
     return Batch(1, (Move(topic_partition, before, after, 1),), DIGEST)
 
 
-def partition_of(client, topic_partition: TopicPartition) -> PartitionView:
+def partition_of(client: Any, topic_partition: TopicPartition) -> PartitionView:
     return read_cluster_view(client, [topic_partition.topic]).partitions[topic_partition]
 
 
-def is_complete(client, topic_partition: TopicPartition, after: tuple[int, ...]) -> bool:
+def is_complete(client: Any, topic_partition: TopicPartition, after: tuple[int, ...]) -> bool:
     view = read_cluster_view(client, [topic_partition.topic])
     now = view.partitions[topic_partition]
     in_motion = view.reassignments is not None or now.adding or now.removing
     return not in_motion and now.replicas == after and set(now.isr) == set(after) and now.leader in after
 
 
-def reassign(client, topic_partition: TopicPartition, before: tuple[int, ...], after: tuple[int, ...]) -> None:
+def reassign(client: Any, topic_partition: TopicPartition, before: tuple[int, ...], after: tuple[int, ...]) -> None:
     brokers = read_cluster_view(client, []).brokers
     assert create_reassignment(client, batch(topic_partition, before, after), DIGEST, brokers) is Outcome.CREATED
     wait(f"{topic_partition} is on {after}", lambda: is_complete(client, topic_partition, after))
@@ -77,7 +81,9 @@ def reassign(client, topic_partition: TopicPartition, before: tuple[int, ...], a
 # --- reading ---
 
 
-def test_the_view_is_the_cluster_as_it_was_made(cluster, client, topic):
+def test_the_view_is_the_cluster_as_it_was_made(
+    cluster: LocalCluster, client: Any, topic: Callable[..., TopicPartition]
+) -> None:
     topic_partition = topic(2, 3)
     view = read_cluster_view(client)
     assert view.racks == cluster.brokers
@@ -91,7 +97,9 @@ def test_the_view_is_the_cluster_as_it_was_made(cluster, client, topic):
     assert (view.reassignments, view.elections, view.deletions) == (None, None, frozenset())
 
 
-def test_a_broker_that_is_down_is_seen_and_never_moved_to(cluster, client, topic):
+def test_a_broker_that_is_down_is_seen_and_never_moved_to(
+    cluster: LocalCluster, client: Any, topic: Callable[..., TopicPartition]
+) -> None:
     topic_partition = topic(1, 2)
     cluster.stop_broker(4)
     try:
@@ -105,7 +113,7 @@ def test_a_broker_that_is_down_is_seen_and_never_moved_to(cluster, client, topic
     assert set(read_cluster_view(client).brokers) == {1, 2, 3, 4}
 
 
-def test_an_ordinary_failover_is_no_election_storm(client):
+def test_an_ordinary_failover_is_no_election_storm(client: Any) -> None:
     def fail_over() -> None:
         client.delete("/controller")
         wait("there is a controller", lambda: client.exists("/controller") is not None)
@@ -117,14 +125,14 @@ def test_an_ordinary_failover_is_no_election_storm(client):
 
 
 @pytest.mark.filterwarnings("ignore:No chroot path exists")  # kazoo's, before our error
-def test_a_chroot_that_does_not_exist_is_an_error(cluster):
+def test_a_chroot_that_does_not_exist_is_an_error(cluster: LocalCluster) -> None:
     connection = ZooKeeperConnection(f"{cluster.zookeeper}/no/such/chroot")
     with pytest.raises(ReadError, match="/no/such/chroot does not exist"), open_client(connection):
         pytest.fail("it must not open")
 
 
 @pytest.fixture
-def chroot(cluster, client, fresh_topic_name) -> Iterator[str]:
+def chroot(cluster: LocalCluster, client: Any, fresh_topic_name: Callable[[], str]) -> Iterator[str]:
     """A chroot of the real ZooKeeper that holds a cluster without brokers."""
     path = f"/{fresh_topic_name()}/kafka"
     for name, znode in fake_cluster({"orders": {0: [1, 2]}}).znodes.items():
@@ -133,7 +141,7 @@ def chroot(cluster, client, fresh_topic_name) -> Iterator[str]:
     client.delete(path, recursive=True)
 
 
-def test_everything_stays_below_the_chroot(cluster, client, chroot):
+def test_everything_stays_below_the_chroot(cluster: LocalCluster, client: Any, chroot: str) -> None:
     orders = TopicPartition("orders", 0)
     paths = (REASSIGN, "/config/brokers/1", "/kafka_rebalance/run")
     above = [client.exists(path) for path in paths]
@@ -149,7 +157,7 @@ def test_everything_stays_below_the_chroot(cluster, client, chroot):
     assert [client.exists(path) for path in paths] == above
 
 
-def test_a_corrupt_znode_is_named(cluster, client, chroot):
+def test_a_corrupt_znode_is_named(cluster: LocalCluster, client: Any, chroot: str) -> None:
     client.set(f"{chroot}/brokers/topics/orders", b'{"version":1,"partitions":{"0":["1","2"]}}')
     connection = ZooKeeperConnection(cluster.zookeeper + chroot)
     with open_client(connection) as below, pytest.raises(CorruptZnodeError, match=r"^/brokers/topics/orders: .*'1'"):
@@ -159,7 +167,9 @@ def test_a_corrupt_znode_is_named(cluster, client, chroot):
 # --- moving ---
 
 
-def test_a_move_with_data_completes_and_shows_only_stages_that_the_simulation_knows(cluster, client, topic):
+def test_a_move_with_data_completes_and_shows_only_stages_that_the_simulation_knows(
+    cluster: LocalCluster, client: Any, topic: Callable[..., TopicPartition]
+) -> None:
     topic_partition = topic(1, 2, size_bytes=5_000_000)
     fake = fake_cluster({topic_partition.topic: {0: [1, 2]}}, version=cluster.version[:3])
     simulated = SimulatedController(fake, "2.0" if cluster.version.startswith("2.0") else "2.8")
@@ -183,11 +193,13 @@ def stage_of(partition: PartitionView) -> tuple[tuple[int, ...], ...]:
     return partition.replicas, partition.adding, partition.removing
 
 
-def test_a_shrink_completes(client, topic):
+def test_a_shrink_completes(client: Any, topic: Callable[..., TopicPartition]) -> None:
     reassign(client, topic(1, 2, 3), (1, 2, 3), (3, 2))
 
 
-def test_a_reorder_keeps_the_leader_until_the_preferred_one_is_elected(client, topic):
+def test_a_reorder_keeps_the_leader_until_the_preferred_one_is_elected(
+    client: Any, topic: Callable[..., TopicPartition]
+) -> None:
     topic_partition = topic(1, 2)
     reassign(client, topic_partition, (1, 2), (2, 1))
     view = read_cluster_view(client, [topic_partition.topic])
@@ -198,7 +210,7 @@ def test_a_reorder_keeps_the_leader_until_the_preferred_one_is_elected(client, t
 
 
 @pytest.fixture
-def held(cluster, client, topic) -> Iterator[TopicPartition]:
+def held(cluster: LocalCluster, client: Any, topic: Callable[..., TopicPartition]) -> Iterator[TopicPartition]:
     """A partition on its way from [1, 2] to [3, 4], held back by a throttle that is lifted at the end."""
     topic_partition = topic(1, 2, size_bytes=3_000_000)
     for broker in cluster.brokers:
@@ -216,14 +228,16 @@ def held(cluster, client, topic) -> Iterator[TopicPartition]:
         wait("the move completes without its throttle", lambda: is_complete(client, topic_partition, (3, 4)))
 
 
-def wait_until_applied(cluster, entity: str) -> None:
+def wait_until_applied(cluster: Any, entity: str) -> None:
     """Every broker logs each change it applies, all into one file here, in the order of the notifications."""
     log = cluster.folder / "kafka.log"
     applied = f"entityPath: {entity} with config"
     wait("every broker knows", lambda: log.read_text(errors="replace").count(applied) >= len(cluster.brokers))
 
 
-def test_a_throttle_holds_the_copy_back_and_is_gone_when_it_is_removed(cluster, client, held):
+def test_a_throttle_holds_the_copy_back_and_is_gone_when_it_is_removed(
+    cluster: LocalCluster, client: Any, held: TopicPartition
+) -> None:
     assert read_topic_configs(client, [held.topic])[held.topic] == dict.fromkeys(LISTS, "0:1,0:2,0:3,0:4")
     configs = read_broker_configs(client, cluster.brokers)
     assert all(configs[broker] == dict.fromkeys(RATES, "1000") for broker in cluster.brokers)
@@ -236,7 +250,9 @@ def test_a_throttle_holds_the_copy_back_and_is_gone_when_it_is_removed(cluster, 
     assert not set(partition_of(client, held).isr) >= {3, 4}
 
 
-def test_two_tools_at_once_change_nothing(cluster, client, held, topic):
+def test_two_tools_at_once_change_nothing(
+    cluster: LocalCluster, client: Any, held: TopicPartition, topic: Callable[..., TopicPartition]
+) -> None:
     other = topic(1, 2)
     before = client.get(REASSIGN)
     with pytest.raises(WriteError, match="Another reassignment is running"):
@@ -249,7 +265,9 @@ def test_two_tools_at_once_change_nothing(cluster, client, held, topic):
     assert partition_of(client, other).replicas == (1, 2)
 
 
-def test_removed_throttles_leave_no_key_and_keep_the_others(cluster, client, topic, fresh_topic_name):
+def test_removed_throttles_leave_no_key_and_keep_the_others(
+    cluster: LocalCluster, client: Any, topic: Callable[..., TopicPartition], fresh_topic_name: Callable[[], str]
+) -> None:
     name = fresh_topic_name()
     cluster.create_topic(name, {0: (1, 2)}, config={"segment.bytes": 1_048_576})
     merge_config(client, f"topics/{name}", {LISTS[0]: "0:1", LISTS[1]: "0:2"})
@@ -260,7 +278,7 @@ def test_removed_throttles_leave_no_key_and_keep_the_others(cluster, client, top
 # --- lock and size ---
 
 
-def test_one_run_holds_the_cluster(client):
+def test_one_run_holds_the_cluster(client: Any) -> None:
     ours, theirs = (
         cluster_lock.LockOwner(run, DIGEST, "airflow", "2026-11-21T04:00:00Z") for run in ("run-1", "run-2")
     )
@@ -279,7 +297,9 @@ def test_one_run_holds_the_cluster(client):
     assert cluster_lock.read(client) is None
 
 
-def test_the_largest_request_that_is_let_through_is_one_that_zookeeper_takes(client, fresh_topic_name):
+def test_the_largest_request_that_is_let_through_is_one_that_zookeeper_takes(
+    client: Any, fresh_topic_name: Callable[[], str]
+) -> None:
     path = f"/{fresh_topic_name()}"
     acl = client.get_acls("/admin")[0]
     sizes = range(JUTE_MAXBUFFER_BYTES - 500, JUTE_MAXBUFFER_BYTES)
@@ -293,7 +313,7 @@ def test_the_largest_request_that_is_let_through_is_one_that_zookeeper_takes(cli
         client.get(path)
 
 
-def fits(client, path: str, data: bytes, acl) -> bool:
+def fits(client: Any, path: str, data: bytes, acl: Any) -> bool:
     try:
         transaction = client.transaction()
         transaction.create(path, data, acl=acl)

@@ -59,7 +59,8 @@ class World:
         self.dag_run = SimpleNamespace(
             dag_id="kafka_rebalance", run_id="run", triggering_user_name="olive", run_type="manual"
         )
-        self.folder, self.nonce = create_run_folder(airflow_deployment(), "prod", self.dag_run)
+        folder, self.nonce = create_run_folder(airflow_deployment(), "prod", self.dag_run)
+        self.folder = Path(str(folder))
         settings = policy.tighten(Settings(), cluster_bytes=100_000_000)
         digest = write_snapshot(self.folder / "snapshot", BROKERS, partitions)
         json_files.write_json(self.folder, json_files.SETTINGS, settings.to_mapping())

@@ -163,7 +163,7 @@ def report_entries(run: str, pages: Mapping[str, str]) -> dict[str, str]:
         lines = []
         for part in figures_of_page(html, names):
             figures = json.dumps(part.get("text") or part["rows"])
-            where = {key: part[key] for key in ("section", "table") if key in part}
+            where: dict[str, Any] = {key: part[key] for key in ("section", "table") if key in part}
             if not found:
                 known.setdefault(figures, f"{stage}, {', '.join(map(str, where.values()))}")
             lines.append({**where, "as": known[figures]} if found and figures in known else part)

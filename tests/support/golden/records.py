@@ -90,7 +90,7 @@ def _record(run: str, bundle: str, mode: str, before: Entries, now: Entries) -> 
             pytrace=False,
         )
     path = FOLDER / run / bundle
-    first = {text: name for name, text in reversed(now.items())}
+    first = {text: name for name, text in reversed(list(now.items()))}
     kept = {name: text if first[text] == name else f"{_AS}{first[text]}\n" for name, text in now.items()}
     path.write_text("".join(f"=== {name}\n{text}" for name, text in kept.items()), encoding="utf-8")
     (FOLDER / "versions.json").write_text(json.dumps(_installed(), indent=1) + "\n", encoding="utf-8")

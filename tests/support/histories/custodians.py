@@ -57,7 +57,7 @@ class Custodians(Strangers):
 
     def _cancel_by_api(self, _: object, partitions: Collection[TopicPartition]) -> frozenset[TopicPartition]:
         def act() -> frozenset[TopicPartition]:
-            moving = [tuple(tp) for tp in partitions if tuple(tp) in self.controller.targets]
+            moving = [(tp.topic, tp.partition) for tp in partitions if tuple(tp) in self.controller.targets]
             for key in moving:
                 self.controller.tell("cancel", key)
             while any(event == "cancel" for event, _ in self.controller.events) or self.controller.work is not None:

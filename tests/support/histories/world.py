@@ -41,7 +41,7 @@ from support.runs.simulated_cluster import SimulatedClient, SimulatedCluster, Si
 from support.zookeeper.fake_transaction import FakeTransaction
 from support.zookeeper.fake_zookeeper import Answer, FakeZooKeeper
 
-TOPICS = {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "ranks": {0: (1, 2, 3)}}
+TOPICS: dict[str, Any] = {"orders": {0: (1, 2), 1: (3, 2)}, "audit": {0: (2, 1)}, "ranks": {0: (1, 2, 3)}}
 PLANS: tuple[dict[str, list[int]], ...] = (  # of one snapshot; they have a move in common, and another partition
     {"orders-0": [2, 3], "orders-1": [4, 1], "audit-0": [1, 2], "ranks-0": [3, 2, 1]},  # replaces, and changes orders
     {"orders-0": [2, 3], "audit-0": [3, 4]},
@@ -86,7 +86,7 @@ class World(Custodians):
             self._plan(version)
 
     @property
-    def fake(self) -> FakeZooKeeper:
+    def fake(self) -> FakeZooKeeper:  # type: ignore[override]
         return self.cluster.fake
 
     def _plan(self, version: str) -> None:
@@ -299,7 +299,7 @@ class _Client(SimulatedClient):
 
     def transaction(self) -> FakeTransaction:
         made = FakeTransaction(self._fake)
-        made.commit_async = lambda: Answer(lambda: self._world.commit(self._process, made))  # type: ignore[assignment]
+        made.commit_async = lambda: Answer(lambda: self._world.commit(self._process, made))  # type: ignore[assignment,return-value]
         return made
 
     def __getattr__(self, name: str) -> Any:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import tempfile
@@ -50,7 +49,7 @@ class KafkaClasses:
         try:
             output = self.folder / "jvm.out"
             command = runtime.command("512m", self.folder, self.folder / "kafka.log", MAIN)
-            self._process = start_process(command, output, self._guard, hold_stdin=True, env=os.environ)
+            self._process = start_process(command, output, self._guard, hold_stdin=True)
 
             def check_alive() -> None:
                 if not self._process.is_alive():

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafka_rebalance.execution.throttle.recorded_before import take_lease
 from support.kafka.small_clusters import DIGEST, move
 
@@ -13,11 +15,11 @@ MOVES = [move("t-0", [1, 2], [2, 3]), move("t-1", [2, 1], [1, 2])]
 RATE = 10_000_000
 
 
-def lease(current=None, moves=MOVES, rate=RATE):
+def lease(current: Any = None, moves: Any = MOVES, rate: Any = RATE) -> Any:
     return take_lease("run-1", DIGEST, moves, rate, current or {})
 
 
-def applied(configs, changes):
+def applied(configs: Any, changes: Any) -> Any:
     """The configs after a merge of the changes, as the writer makes them."""
     after = {entity: dict(values) for entity, values in configs.items()}
     for entity, values in changes.items():

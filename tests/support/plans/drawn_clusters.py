@@ -77,7 +77,8 @@ def settings_for(draw: st.DrawFn, cluster: tuple[Rows, Rows], job: str) -> dict[
         settings["replication_factor"] = draw(st.integers(1, 4))
     named = {*settings.get("drain", ()), *map(int, settings.get("replace", ())), *settings.get("replace", {}).values()}
     others = [broker for broker in ids if broker not in named]
-    if others and draw(st.booleans()):
+    leaves_some_out: bool = draw(st.booleans())
+    if others and leaves_some_out:
         settings["brokers_out"] = draw(st.lists(st.sampled_from(others), max_size=2, unique=True))
     limit = draw(st.sampled_from([None, None, None, "max_bytes", "max_replicas", "max_leader_changes"]))
     if limit is not None:

@@ -12,7 +12,7 @@ from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.planning.tables.snapshot_files import BROKERS, PARTITIONS
 
-_planned: dict[tuple[bytes | str, ...], Path] = {}
+_planned: dict[tuple[object, ...], Path] = {}
 _kept = tempfile.TemporaryDirectory(prefix="kafka-rebalance-plans-")
 
 

@@ -49,7 +49,7 @@ def _verify_lists(
     leaving = leaving_of(brokers, settings)
     racks = racks_that_count(brokers, leaving)
     for move in moves:
-        row = rows[tuple(move.topic_partition)]
+        row = rows[move.topic_partition]
         where = f"{name} {move.topic_partition} {move.before} -> {move.after}"
         assert move.before == tuple(row["replicas"]), where
         assert move.leader == leader_of(row), where
@@ -123,7 +123,7 @@ def _verify_brokers(
 ) -> None:
     candidate, leaving = plan.candidate, leaving_of(brokers, settings)
     after = {key: tuple(row["replicas"]) for key, row in rows.items()}
-    after |= {tuple(move.topic_partition): move.after for move in candidate.moves}
+    after |= {move.topic_partition: move.after for move in candidate.moves}
     assert not any(leaving & set(move.added) for move in candidate.moves)
     ours = candidate.name not in ("leaders_only", *NOT_SEARCHED)
     if ours and settings.job not in LEADERS_ALONE and candidate.status != "infeasible":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,7 @@ from kafka_rebalance.planning.tables.snapshot_files import write_snapshot
 Rows = list[dict[str, Any]]
 
 
-def broker_rows(ids: Sequence[int], racks: Mapping[int, str] | None = None, **columns: Mapping[int, Any]) -> Rows:
+def broker_rows(ids: Iterable[int], racks: Mapping[int, str] | None = None, **columns: Mapping[int, Any]) -> Rows:
     """One row a broker; `columns` are {column: {broker: value}}."""
     return [
         {"broker": broker, "rack": (racks or {}).get(broker)}
@@ -51,4 +51,6 @@ def plan_of(brokers: Rows, partitions: Rows, name: str = "balanced", **settings:
 def lists_after(plan: DescribedCandidate, partitions: Rows) -> dict[tuple[str, int], tuple[int, ...]]:
     """Every partition's list once the plan has run."""
     lists = {(row["topic"], row["partition"]): tuple(row["replicas"]) for row in partitions}
-    return lists | {tuple(move.topic_partition): move.after for move in plan.candidate.moves}
+    return lists | {
+        (move.topic_partition.topic, move.topic_partition.partition): move.after for move in plan.candidate.moves
+    }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from kafka_rebalance.errors import ConnectionSettingsError, ReadError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
@@ -46,7 +47,7 @@ def plain_deployment(
         return (connections or {})[connection_id]
 
     (folder / "policies").mkdir(exist_ok=True)
-    given = {
+    given: dict[str, Any] = {
         "runs_root": folder / "runs",
         "open_folder": Path,
         "address": "https://airflow.example",

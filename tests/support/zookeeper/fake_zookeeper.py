@@ -65,12 +65,12 @@ class FakeZooKeeper:
     writes: list[tuple[str, str]] = field(default_factory=list)  # (create|set|delete, path), in order
     reads: list[tuple[str, str]] = field(default_factory=list)  # (sync|exists|get|get_children|get_acls, path)
     after_write: list[Callable[[str, str], None]] = field(default_factory=list)
-    _failures: list[tuple[str, str, bool, Exception]] = field(default_factory=list)
+    _failures: list[tuple[str, str, bool, BaseException]] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.znodes.setdefault("/", Znode(b"", 0, 0, list(OPEN_ACL_UNSAFE)))
 
-    def fail_next(self, call: str, path: str, *, took_effect: bool, error: Exception | None = None) -> None:
+    def fail_next(self, call: str, path: str, *, took_effect: bool, error: BaseException | None = None) -> None:
         """The next `call` ("create", "set", "get", ...) on this path fails, with or without having taken effect.
 
         "commit": the next transaction that names this path.

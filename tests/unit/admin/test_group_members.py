@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from kafka.errors import CoordinatorLoadInProgressError, GroupAuthorizationFailedError, NodeNotReadyError
@@ -12,11 +13,12 @@ from kafka_rebalance.admin import clients, group_members
 from kafka_rebalance.errors import ReadError
 from kafka_rebalance.model.connection import KafkaConnection
 from kafka_rebalance.model.consumer_groups import GroupMember
+from kafka_rebalance.model.partition import TopicPartition
 
 KAFKA = KafkaConnection("127.0.0.1:9092")
 
 
-def member(name, subscription, assigned=()):
+def member(name: Any, subscription: Any, assigned: Any = ()) -> Any:
     return {
         "member_id": f"{name}-uuid",
         "client_id": name,
@@ -31,7 +33,7 @@ def member(name, subscription, assigned=()):
     }
 
 
-def described(name, state, *members, assignor="range", error=None):
+def described(name: Any, state: Any, *members: Any, assignor: Any = "range", error: Any = None) -> Any:
     return {
         "group_id": name,
         "group_state": state,
@@ -47,22 +49,22 @@ class Client:
 
     log_dirs = ("/data",)
 
-    def __init__(self, listed, *descriptions, committed=None):
+    def __init__(self, listed: Any, *descriptions: Any, committed: Any = None) -> None:
         self.listed, self.descriptions = list(listed), list(descriptions)
         self.committed = committed or {}
         self.asked = []
 
-    def describe_log_dirs(self, topics):
+    def describe_log_dirs(self, topics: Any) -> Any:
         return [{"broker": broker, "log_dirs": self.log_dirs} for broker in (1, 2)]
 
-    def list_groups(self):
+    def list_groups(self) -> Any:
         return self._next(self.listed)
 
-    def describe_groups(self, names):
+    def describe_groups(self, names: Any) -> Any:
         self.asked.append(tuple(names))
         return self._next(self.descriptions)
 
-    def list_group_offsets(self, specs):
+    def list_group_offsets(self, specs: Any) -> Any:
         return {
             name: {
                 asked: SimpleNamespace(offset=self.committed.get((name, asked.partition), -1)) for asked in partitions
@@ -70,7 +72,7 @@ class Client:
             for name, partitions in specs.items()
         }
 
-    def _next(self, answers):
+    def _next(self, answers: Any) -> Any:
         answer = answers.pop(0) if len(answers) > 1 else answers[0]
         if isinstance(answer, Exception):
             raise answer
@@ -78,12 +80,12 @@ class Client:
 
 
 @pytest.fixture
-def answering(monkeypatch):
+def answering(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Lets the module meet this client; patience is over at once, except where a test gives some."""
 
-    def use(client, patience=0.0):
+    def use(client: Any, patience: Any = 0.0) -> Any:
         @contextmanager
-        def opened(kafka):
+        def opened(kafka: Any) -> Any:
             yield client
 
         monkeypatch.setattr(group_members, "open_kafka_python", opened)
@@ -94,18 +96,27 @@ def answering(monkeypatch):
     return use
 
 
-def listing(*names, protocol="consumer"):
+def listing(*names: Any, protocol: Any = "consumer") -> Any:
     return [{"group_id": name, "protocol_type": protocol} for name in names]
 
 
-def test_a_subscription_that_cannot_be_decoded_gives_way_to_the_assigned_topics(answering):
+def test_a_subscription_that_cannot_be_decoded_gives_way_to_the_assigned_topics(answering: Any) -> None:
     odd = member("a", b"\x00", [("u", [0]), ("t", [1, 0])])
     answering(Client([listing("g")], {"g": described("g", "Stable", odd)}))
     (found,) = group_members.read_groups(KAFKA, "t", [0, 1])
-    assert found.members == (GroupMember("a-uuid", "a", "10.0.0.1", ("t", "u"), (("t", 0), ("t", 1), ("u", 0)), None),)
+    assert found.members == (
+        GroupMember(
+            "a-uuid",
+            "a",
+            "10.0.0.1",
+            ("t", "u"),
+            (TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)),
+            None,
+        ),
+    )
 
 
-def test_a_group_that_settles_is_asked_again_and_alone(answering):
+def test_a_group_that_settles_is_asked_again_and_alone(answering: Any) -> None:
     done = member("a", {"topics": ["t"]})
     client = answering(
         Client(
@@ -120,13 +131,13 @@ def test_a_group_that_settles_is_asked_again_and_alone(answering):
     assert client.asked == [("calm", "g"), ("g",)]
 
 
-def test_a_group_that_does_not_settle_is_given_since_it_may_read_the_topic(answering):
+def test_a_group_that_does_not_settle_is_given_since_it_may_read_the_topic(answering: Any) -> None:
     answering(Client([listing("g")], {"g": described("g", "CompletingRebalance", member("a", ""))}))
     (found,) = group_members.read_groups(KAFKA, "t", [0])
     assert (found.state, found.assignor, found.members[0].topics) == ("CompletingRebalance", "", ())
 
 
-def test_groups_of_other_topics_and_of_other_protocols_are_left_out(answering):
+def test_groups_of_other_topics_and_of_other_protocols_are_left_out(answering: Any) -> None:
     client = answering(
         Client(
             [listing("connect-sink", protocol="connect") + listing("other", "left") + listing("simple", protocol="")],
@@ -144,7 +155,7 @@ def test_groups_of_other_topics_and_of_other_protocols_are_left_out(answering):
     assert client.asked == [("left", "other", "simple")]
 
 
-def test_a_coordinator_that_is_loading_is_asked_again(answering):
+def test_a_coordinator_that_is_loading_is_asked_again(answering: Any) -> None:
     answering(Client([CoordinatorLoadInProgressError(), listing()]), patience=30)
     assert group_members.read_groups(KAFKA, "t", [0]) == ()
 
@@ -159,20 +170,20 @@ def test_a_coordinator_that_is_loading_is_asked_again(answering):
         (Client([listing("g")], GroupAuthorizationFailedError()), "may not read about consumer group g"),
     ],
 )
-def test_what_cannot_be_read_is_not_an_absence_of_groups(answering, client, said):
+def test_what_cannot_be_read_is_not_an_absence_of_groups(answering: Any, client: Any, said: str) -> None:
     answering(client)
     with pytest.raises(ReadError, match=said):
         group_members.read_groups(KAFKA, "t", [0])
 
 
-def test_brokers_that_may_leave_out_groups_are_not_asked_for_them(answering):
+def test_brokers_that_may_leave_out_groups_are_not_asked_for_them(answering: Any) -> None:
     client = answering(Client([AssertionError("asked")]))
     client.log_dirs = ()
     with pytest.raises(ReadError, match="leave out consumer groups without saying so"):
         group_members.read_groups(KAFKA, "t", [0])
 
 
-def test_brokers_that_do_not_answer_are_an_error(monkeypatch):
+def test_brokers_that_do_not_answer_are_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(clients, "REQUEST_SECONDS", 0.2)
     with pytest.raises(ReadError, match=r"127\.0\.0\.1:1 "):
         group_members.read_groups(KafkaConnection("127.0.0.1:1"), "t", [0])

@@ -1,7 +1,10 @@
 """Answers of brokers, and what each failure is called. The clients' answers are those of their own classes."""
 
+from __future__ import annotations
+
 from concurrent.futures import Future
 from contextlib import contextmanager
+from typing import Any
 
 import pytest
 from confluent_kafka import KafkaError, KafkaException
@@ -19,7 +22,7 @@ from kafka_rebalance.model.partition import TopicPartition
 KAFKA = KafkaConnection("127.0.0.1:9092")
 
 
-def settled(value=None, error=None):
+def settled(value: Any = None, error: Any = None) -> Any:
     future = Future()
     if error is None:
         future.set_result(value)
@@ -31,11 +34,11 @@ def settled(value=None, error=None):
 # --- sizes ---
 
 
-def log_dir(path="/data", *, error=0, **fields):
+def log_dir(path: Any = "/data", *, error: Any = 0, **fields: Any) -> Any:
     return {"error_code": error, "log_dir": path, "topics": [], **fields}
 
 
-def topic(name, *partitions):
+def topic(name: Any, *partitions: Any) -> Any:
     return {
         "name": name,
         "partitions": [
@@ -46,29 +49,29 @@ def topic(name, *partitions):
 
 
 @pytest.fixture
-def answers(monkeypatch):
+def answers(monkeypatch: pytest.MonkeyPatch) -> Any:
     """What each broker answers; an exception is raised."""
     by_broker = {}
 
     class Client:
-        def describe_topics(self):
+        def describe_topics(self) -> Any:
             return []
 
-        def describe_log_dirs(self, asked, brokers):
+        def describe_log_dirs(self, asked: Any, brokers: Any) -> Any:
             (broker,) = brokers
             if isinstance(by_broker[broker], Exception):
                 raise by_broker[broker]
             return [{"broker": broker, "log_dirs": by_broker[broker]}]
 
     @contextmanager
-    def opened(kafka):
+    def opened(kafka: Any) -> Any:
         yield Client()
 
     monkeypatch.setattr(replica_sizes, "open_kafka_python", opened)
     return by_broker
 
 
-def test_a_log_dir_that_has_failed_is_told_beside_the_sizes_of_the_others(answers):
+def test_a_log_dir_that_has_failed_is_told_beside_the_sizes_of_the_others(answers: Any) -> None:
     answers[1] = [log_dir("/a", error=56), log_dir("/b", topics=[topic("orders", (0, 50, False))])]
     answers[2] = [log_dir("/a")]
     found = replica_sizes.read_replica_sizes(KAFKA, [1, 2], [TopicPartition("orders", 0)])
@@ -76,7 +79,7 @@ def test_a_log_dir_that_has_failed_is_told_beside_the_sizes_of_the_others(answer
     assert found.replicas == {("orders", 0): {1: 50}}
 
 
-def test_sizes_are_by_partition_and_broker_and_future_replicas_are_left_out(answers):
+def test_sizes_are_by_partition_and_broker_and_future_replicas_are_left_out(answers: Any) -> None:
     answers[1] = [
         log_dir("/a", topics=[topic("orders", (0, 100, False), (1, 7, True))], total_bytes=1000, usable_bytes=600),
         log_dir("/b", topics=[topic("orders", (1, 50, False))], total_bytes=-1, usable_bytes=-1),
@@ -91,7 +94,7 @@ def test_sizes_are_by_partition_and_broker_and_future_replicas_are_left_out(answ
     }
 
 
-def test_an_offline_directory_is_there_without_totals(answers):
+def test_an_offline_directory_is_there_without_totals(answers: Any) -> None:
     answers[1] = [log_dir("/a", error=56), log_dir("/b", topics=[topic("t", (0, 5, False))])]
     disks = replica_sizes.read_log_dirs(KAFKA, [1])
     assert disks.log_dirs[1] == (LogDir("/a", online=False), LogDir("/b", replicas=1))
@@ -106,14 +109,16 @@ def test_an_offline_directory_is_there_without_totals(answers):
         ([log_dir("/a", error=31)], "error 31"),
     ],
 )
-def test_a_broker_whose_sizes_cannot_be_read_is_named(answers, answer, said):
+def test_a_broker_whose_sizes_cannot_be_read_is_named(answers: Any, answer: Any, said: str) -> None:
     answers[1], answers[2] = [log_dir()], answer
     with pytest.raises(ReadError, match=f"Broker 2.*{said}"):
         replica_sizes.read_log_dirs(KAFKA, [1, 2])
 
 
 @pytest.mark.parametrize("answer", [NodeNotReadyError(), [], [log_dir("/a"), log_dir("/b", error=31)]])
-def test_of_the_rest_a_broker_whose_sizes_cannot_be_read_is_absent(answers, answer, caplog):
+def test_of_the_rest_a_broker_whose_sizes_cannot_be_read_is_absent(
+    answers: Any, answer: Any, caplog: pytest.LogCaptureFixture
+) -> None:
     answers[1], answers[2] = [log_dir(topics=[topic("t", (0, 5, False))])], answer
     disks = replica_sizes.read_log_dirs(KAFKA, [1, 2], of_the_rest=True)
     assert set(disks.log_dirs) == {1}
@@ -121,13 +126,13 @@ def test_of_the_rest_a_broker_whose_sizes_cannot_be_read_is_absent(answers, answ
     assert "Broker 2" in caplog.text
 
 
-def test_of_the_rest_somebody_has_to_tell_sizes(answers):
+def test_of_the_rest_somebody_has_to_tell_sizes(answers: Any) -> None:
     answers[1] = answers[2] = NodeNotReadyError()
     with pytest.raises(ReadError, match="Broker 2"):
         replica_sizes.read_log_dirs(KAFKA, [1, 2], of_the_rest=True)
 
 
-def test_no_broker_is_asked_where_none_is_wanted(answers):
+def test_no_broker_is_asked_where_none_is_wanted(answers: Any) -> None:
     assert replica_sizes.read_log_dirs(KAFKA, []).replicas == {}
 
 
@@ -137,34 +142,34 @@ def test_no_broker_is_asked_where_none_is_wanted(answers):
 class Admin:
     """confluent-kafka's admin client: futures by what was asked for."""
 
-    def __init__(self, broker_configs=None, offsets=None, cluster=None):
+    def __init__(self, broker_configs: Any = None, offsets: Any = None, cluster: Any = None) -> None:
         self.broker_configs, self.offsets, self.cluster = broker_configs or {}, offsets or {}, cluster
         self.asked, self.specs = [], []
 
-    def describe_configs(self, resources, **options):
+    def describe_configs(self, resources: Any, **options: Any) -> Any:
         (resource,) = resources  # librdkafka takes one broker a request
         self.asked.append(resource.name)
         return {resource: self.broker_configs[int(resource.name)]}
 
-    def list_offsets(self, wanted, **options):
+    def list_offsets(self, wanted: Any, **options: Any) -> Any:
         self.asked.append(len(wanted))
         self.specs += wanted.values()
         return {key: self.offsets[(key.topic, key.partition)] for key in wanted}
 
-    def describe_cluster(self, **options):
+    def describe_cluster(self, **options: Any) -> Any:
         return self.cluster
 
 
-def entry(name, value, source, *, sensitive=False):
+def entry(name: Any, value: Any, source: Any, *, sensitive: Any = False) -> Any:
     return ConfigEntry(name, value, source=source, is_sensitive=sensitive)
 
 
-def use(monkeypatch, module, admin):
+def use(monkeypatch: pytest.MonkeyPatch, module: Any, admin: Any) -> Any:
     monkeypatch.setattr(module, "open_admin", lambda kafka: admin)
     return admin
 
 
-def test_effective_configs_say_where_each_comes_from(monkeypatch):
+def test_effective_configs_say_where_each_comes_from(monkeypatch: pytest.MonkeyPatch) -> None:
     found = [
         entry("log.roll.ms", "5", ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
         entry("log.roll.hours", "168", 5),  # a plain number, as librdkafka gives it
@@ -185,11 +190,11 @@ def test_effective_configs_say_where_each_comes_from(monkeypatch):
     }
 
 
-def test_all_brokers_are_asked_before_the_first_answer_is_waited_for(monkeypatch):
+def test_all_brokers_are_asked_before_the_first_answer_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = use(monkeypatch, effective_configs, Admin({2: settled({})}))
 
     class Last(Future):
-        def result(self, timeout=None):
+        def result(self, timeout: Any = None) -> Any:
             assert admin.asked == ["1", "2"]
             return {}
 
@@ -201,19 +206,23 @@ def test_all_brokers_are_asked_before_the_first_answer_is_waited_for(monkeypatch
     ("failure", "said"),
     [(KafkaException(KafkaError(KafkaError._TIMED_OUT)), "_TIMED_OUT"), (TimeoutError(), "no answer")],
 )
-def test_a_broker_that_does_not_tell_its_configs_is_named(monkeypatch, failure, said):
+def test_a_broker_that_does_not_tell_its_configs_is_named(
+    monkeypatch: pytest.MonkeyPatch, failure: Any, said: str
+) -> None:
     use(monkeypatch, effective_configs, Admin({1: settled({}), 2: settled(error=failure)}))
     with pytest.raises(ReadError, match=f"Broker 2.*{said}"):
         effective_configs.read_effective_configs(KAFKA, [1, 2])
 
 
-def test_of_the_rest_a_broker_that_does_not_tell_its_configs_is_absent(monkeypatch, caplog):
+def test_of_the_rest_a_broker_that_does_not_tell_its_configs_is_absent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     use(monkeypatch, effective_configs, Admin({1: settled({}), 2: settled(error=TimeoutError())}))
     assert effective_configs.read_effective_configs(KAFKA, [1, 2], of_the_rest=True) == {1: {}}
     assert "Broker 2 does not tell its configs (no answer)" in caplog.text
 
 
-def test_of_the_rest_somebody_has_to_tell_configs(monkeypatch):
+def test_of_the_rest_somebody_has_to_tell_configs(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, effective_configs, Admin({1: settled(error=TimeoutError())}))
     with pytest.raises(ReadError, match="Broker 1"):
         effective_configs.read_effective_configs(KAFKA, [1], of_the_rest=True)
@@ -223,28 +232,28 @@ def test_of_the_rest_somebody_has_to_tell_configs(monkeypatch):
 
 
 class Offset:
-    def __init__(self, offset):
+    def __init__(self, offset: Any) -> None:
         self.offset = offset
 
 
-def test_end_offsets_of_all_partitions_are_one_request(monkeypatch):
+def test_end_offsets_of_all_partitions_are_one_request(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(7)), ("t", 1): settled(Offset(0))}))
     partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
     assert metadata.read_end_offsets(KAFKA, partitions) == {("t", 0): 7, ("t", 1): 0}
     assert admin.asked == [2]
 
 
-def test_first_offsets_are_asked_for_as_earliest(monkeypatch):
+def test_first_offsets_are_asked_for_as_earliest(monkeypatch: pytest.MonkeyPatch) -> None:
     admin = use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(3))}))
     assert metadata.read_start_offsets(KAFKA, [TopicPartition("t", 0)]) == {("t", 0): 3}
     assert [type(spec) for spec in admin.specs] == [type(OffsetSpec.earliest())]
 
 
-def test_without_partitions_no_broker_is_asked(monkeypatch):
+def test_without_partitions_no_broker_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     assert metadata.read_end_offsets(KafkaConnection("127.0.0.1:1"), []) == {}
 
 
-def test_partitions_whose_offset_cannot_be_read_are_named(monkeypatch):
+def test_partitions_whose_offset_cannot_be_read_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     failed = settled(error=KafkaException(KafkaError(KafkaError.LEADER_NOT_AVAILABLE)))
     use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(7)), ("t", 1): failed}))
     monkeypatch.setattr(metadata, "_SETTLE_SECONDS", 0.0)
@@ -252,7 +261,9 @@ def test_partitions_whose_offset_cannot_be_read_are_named(monkeypatch):
         metadata.read_end_offsets(KAFKA, [TopicPartition("t", 0), TopicPartition("t", 1)])
 
 
-def test_of_the_rest_partitions_whose_offset_cannot_be_read_are_absent(monkeypatch, caplog):
+def test_of_the_rest_partitions_whose_offset_cannot_be_read_are_absent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     failed = settled(error=KafkaException(KafkaError(KafkaError._TIMED_OUT)))
     use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(7)), ("t", 1): failed}))
     partitions = [TopicPartition("t", 0), TopicPartition("t", 1)]
@@ -261,7 +272,7 @@ def test_of_the_rest_partitions_whose_offset_cannot_be_read_are_absent(monkeypat
     assert "1 partitions cannot be read, first t-1 (_TIMED_OUT" in caplog.text
 
 
-def test_a_leader_that_brokers_do_not_tell_yet_is_asked_for_again(monkeypatch):
+def test_a_leader_that_brokers_do_not_tell_yet_is_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     unknown = settled(error=KafkaException(KafkaError(KafkaError._NOENT)))
     admin = use(monkeypatch, metadata, Admin(offsets={("t", 0): settled(Offset(7)), ("t", 1): unknown}))
     # The pause is the moment in which the brokers learn of it.
@@ -271,7 +282,7 @@ def test_a_leader_that_brokers_do_not_tell_yet_is_asked_for_again(monkeypatch):
     assert admin.asked == [2, 1]
 
 
-def test_what_may_not_be_read_is_not_asked_for_again(monkeypatch):
+def test_what_may_not_be_read_is_not_asked_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     refused = settled(error=KafkaException(KafkaError(KafkaError.TOPIC_AUTHORIZATION_FAILED)))
     admin = use(monkeypatch, metadata, Admin(offsets={("t", 0): refused}))
     with pytest.raises(ReadError, match=r"t-0 \(TOPIC_AUTHORIZATION_FAILED"):
@@ -279,7 +290,7 @@ def test_what_may_not_be_read_is_not_asked_for_again(monkeypatch):
     assert admin.asked == [1]
 
 
-def test_the_cluster_id_is_the_brokers(monkeypatch):
+def test_the_cluster_id_is_the_brokers(monkeypatch: pytest.MonkeyPatch) -> None:
     class Cluster:
         cluster_id = "abc"
 
@@ -287,7 +298,7 @@ def test_the_cluster_id_is_the_brokers(monkeypatch):
     assert cluster_id.read_cluster_id(KAFKA) == "abc"
 
 
-def test_brokers_that_tell_no_cluster_id_are_named_by_their_address(monkeypatch):
+def test_brokers_that_tell_no_cluster_id_are_named_by_their_address(monkeypatch: pytest.MonkeyPatch) -> None:
     use(monkeypatch, cluster_id, Admin(cluster=settled(error=KafkaException(KafkaError(KafkaError._TRANSPORT)))))
     with pytest.raises(ReadError, match=r"127\.0\.0\.1:9092.*_TRANSPORT"):
         cluster_id.read_cluster_id(KAFKA)

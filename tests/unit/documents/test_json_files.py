@@ -6,6 +6,8 @@ import json
 import math
 import os
 import stat
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -23,29 +25,31 @@ JSON = st.recursive(
 
 
 @given(JSON)
-def test_one_value_has_one_text_that_reads_back(value):
+def test_one_value_has_one_text_that_reads_back(value: Any) -> None:
     assert json.loads(canonical_json(value)) == value
     if isinstance(value, dict):
         assert canonical_json(dict(reversed(value.items()))) == canonical_json(value)
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, {"a": [-math.inf]}])
-def test_what_is_not_json_has_no_digest(value):
+def test_what_is_not_json_has_no_digest(value: Any) -> None:
     with pytest.raises(ValueError, match="not JSON compliant"):
         digest_of(value)
 
 
-def test_the_digest_is_sha256_of_the_canonical_text():
+def test_the_digest_is_sha256_of_the_canonical_text() -> None:
     assert digest_of({}) == "44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a"
 
 
-def test_no_byte_can_wander_from_one_part_to_the_next():
+def test_no_byte_can_wander_from_one_part_to_the_next() -> None:
     assert digest_of_bytes(b"ab", b"c") != digest_of_bytes(b"a", b"bc")
     assert digest_of_bytes(b"ab") != digest_of_bytes(b"ab", b"")
 
 
 @given(st.dictionaries(st.text().filter(lambda key: key != "format_version"), JSON, max_size=4))
-def test_a_file_reads_back_with_its_version_and_the_digest_that_was_returned(tmp_path_factory, content):
+def test_a_file_reads_back_with_its_version_and_the_digest_that_was_returned(
+    tmp_path_factory: pytest.TempPathFactory, content: Any
+) -> None:
     folder = tmp_path_factory.mktemp("run")
     digest = write_json(folder, "x.json", content)
     document = read_json(folder, "x.json")
@@ -53,17 +57,17 @@ def test_a_file_reads_back_with_its_version_and_the_digest_that_was_returned(tmp
     assert digest_of(document) == digest
 
 
-def test_the_digest_is_that_of_what_a_reader_gets_also_for_numbers_as_keys(tmp_path):
+def test_the_digest_is_that_of_what_a_reader_gets_also_for_numbers_as_keys(tmp_path: Path) -> None:
     digest = write_json(tmp_path, "x.json", {"counts": {2: "two", 10: "ten"}})
     assert digest_of(read_json(tmp_path, "x.json")) == digest
 
 
-def test_the_file_names_the_digest_of_the_file_it_came_from(tmp_path):
+def test_the_file_names_the_digest_of_the_file_it_came_from(tmp_path: Path) -> None:
     write_json(tmp_path, "x.json", {}, source_digest="abc")
     assert read_json(tmp_path, "x.json")["source_digest"] == "abc"
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(ArtifactError, match=r"x\.json is not in the run's folder"):
         read_json(tmp_path, "x.json")
 
@@ -84,7 +88,7 @@ def test_a_missing_file_is_named(tmp_path):
         (b'{"format_version": true}', "has format_version True"),
     ],
 )
-def test_a_file_that_cannot_be_used_is_named(tmp_path, text, words):
+def test_a_file_that_cannot_be_used_is_named(tmp_path: Path, text: Any, words: str) -> None:
     (tmp_path / "x.json").write_bytes(text)
     with pytest.raises(ArtifactError) as refused:
         read_json(tmp_path, "x.json")
@@ -92,24 +96,24 @@ def test_a_file_that_cannot_be_used_is_named(tmp_path, text, words):
     assert str(tmp_path / "x.json") in str(refused.value)
 
 
-def test_a_file_that_is_there_but_cannot_be_read_is_not_called_missing(tmp_path):
+def test_a_file_that_is_there_but_cannot_be_read_is_not_called_missing(tmp_path: Path) -> None:
     (tmp_path / "x.json").mkdir()
     with pytest.raises(ArtifactError, match="cannot be read"):
         read_json(tmp_path, "x.json")
 
 
-def test_only_the_own_format_version_passes():
+def test_only_the_own_format_version_passes() -> None:
     check_format_version(1, "x")
     with pytest.raises(ArtifactError, match="Nothing was written to the cluster"):
         check_format_version(0, "x")
 
 
-def test_a_files_name_is_on_the_disk_as_its_content_is(tmp_path, monkeypatch):
+def test_a_files_name_is_on_the_disk_as_its_content_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Else a machine that goes down right behind it takes a lease with it, whose throttle is set already."""
     synced = []
     real = os.fsync
 
-    def fsync(opened):
+    def fsync(opened: Any) -> None:
         synced.append("folder" if stat.S_ISDIR(os.fstat(opened).st_mode) else "file")
         if synced[-1] == "folder":
             assert (tmp_path / "lease.json").exists()

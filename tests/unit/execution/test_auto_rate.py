@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_rebalance.errors import ThrottleRateError
@@ -60,7 +62,7 @@ def test_auto_is_what_the_busiest_network_has_left() -> None:
     ("free", "least", "rate"),
     [(500 * MB, 1, 100 * MB), (0.1 * MB, 1, MB), (-5 * MB, 1, MB), (2 * MB, 3 * MB, 3 * MB), (5 * MB, 3 * MB, 5 * MB)],
 )
-def test_auto_keeps_to_the_policy_and_to_what_is_written(free, least, rate) -> None:
+def test_auto_keeps_to_the_policy_and_to_what_is_written(free: Any, least: Any, rate: Any) -> None:
     capacities = {1: network(inward=1000 * MB, outward=1000 * MB)}
     now = {1: BrokerLoad(800.0 * MB - free, 0.0)}
     assert auto_rate([1], capacities, now, LeastRate(least, "reason"), POLICY)[0] == rate
@@ -73,7 +75,7 @@ def test_auto_without_a_measurement_is_the_policys_least_and_says_why() -> None:
 
 
 @pytest.mark.parametrize("capacity", [None, BrokerCapacity(), BrokerCapacity(nic_in_bytes_per_second=5.0)])
-def test_auto_is_refused_where_a_network_is_unknown(capacity) -> None:
+def test_auto_is_refused_where_a_network_is_unknown(capacity: Any) -> None:
     capacities = {1: network(inward=1.0, outward=1.0)} | ({} if capacity is None else {2: capacity})
     with pytest.raises(ThrottleRateError, match="needs the network of broker 2"):
         auto_rate([1, 2], capacities, {}, LeastRate(1, ""), POLICY)

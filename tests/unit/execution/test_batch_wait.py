@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_rebalance.execution.check.batch_wait import pause_before, still_missing
@@ -14,17 +16,17 @@ WELL = {"t-0": partition([2, 3]), "t-1": partition([1, 2]), "t-2": partition([1,
 ALL = (1, 2, 3, 4, 5, 6)
 
 
-def pause(partitions, *, brokers=ALL, **options):
+def pause(partitions: Any, *, brokers: Any = ALL, **options: Any) -> Any:
     now = view(WELL | partitions, brokers=brokers)
     options.setdefault("min_in_sync", {tp("t-1"): 2})
     return pause_before(NEXT, [*BEGUN, *NEXT, *LATER], now, **options)
 
 
-def without(*brokers):
+def without(*brokers: Any) -> Any:
     return tuple(broker for broker in ALL if broker not in brokers)
 
 
-def test_a_cluster_that_is_well_is_not_waited_for():
+def test_a_cluster_that_is_well_is_not_waited_for() -> None:
     assert not pause({})
 
 
@@ -41,7 +43,7 @@ def test_a_cluster_that_is_well_is_not_waited_for():
         ({"t-0": partition([2, 3], [2], 2)}, without(3), ((3,), ((tp("t-0"), 2),))),
     ],
 )
-def test_what_is_not_well_is_named_and_waited_for(partitions, brokers, wanted):
+def test_what_is_not_well_is_named_and_waited_for(partitions: Any, brokers: Any, wanted: Any) -> None:
     found = pause(partitions, brokers=brokers)
     assert (found.brokers, found.in_sync) == wanted
     assert len(found.reasons) == bool(wanted[0]) + bool(wanted[1])
@@ -52,43 +54,43 @@ def test_what_is_not_well_is_named_and_waited_for(partitions, brokers, wanted):
     assert not pause(healed)
 
 
-def test_a_broker_that_is_being_emptied_may_be_away():
+def test_a_broker_that_is_being_emptied_may_be_away() -> None:
     assert not pause({"t-1": partition([1, 2], [2], 2)}, brokers=without(1), may_be_down={1}, min_in_sync={})
 
 
-def test_what_only_its_own_move_can_mend_is_not_waited_for():
+def test_what_only_its_own_move_can_mend_is_not_waited_for() -> None:
     """Its other replica is on a broker that is dead, and emptied for that; in sync it never comes again."""
     only_left = {"t-1": partition([1, 2], [2], 2)}
     assert not pause(only_left, brokers=without(1), may_be_down={1})
     assert pause(only_left)
 
 
-def test_a_list_that_somebody_else_has_shortened_is_for_the_check_before_the_write():
+def test_a_list_that_somebody_else_has_shortened_is_for_the_check_before_the_write() -> None:
     assert not pause({"t-1": partition([2])})
 
 
 @pytest.mark.parametrize(("again", "waits"), [({1}, True), ({6}, False), ((), False)])
-def test_a_broker_of_a_later_batch_that_was_restarted_has_to_be_in_sync_again(again, waits):
+def test_a_broker_of_a_later_batch_that_was_restarted_has_to_be_in_sync_again(again: Any, waits: bool) -> None:
     """Broker 1 keeps a replica of the third batch; 6 is of none."""
     lagging = {"t-9": partition([6, 1], [], -1)}
     found = pause(lagging, registered_again=again)
     assert found.in_sync == (((tp("t-9"), 1),) if waits else ())
 
 
-def test_nothing_is_waited_for_of_a_partition_that_somebody_else_has_moved():
+def test_nothing_is_waited_for_of_a_partition_that_somebody_else_has_moved() -> None:
     assert not pause({"t-2": partition([1, 6])}, brokers=without(5, 6))
 
 
-def test_fewer_replicas_than_min_insync_asks_for_are_not_waited_for():
+def test_fewer_replicas_than_min_insync_asks_for_are_not_waited_for() -> None:
     assert not pause({}, min_in_sync={tp("t-1"): 3}), "two replicas can never be three in sync"
 
 
-def test_a_partition_that_is_gone_is_not_waited_for():
+def test_a_partition_that_is_gone_is_not_waited_for() -> None:
     found = pause({"t-0": partition([2, 3], [2], 2)})
     assert not still_missing(found, view({"t-1": partition([1, 2])}))
 
 
-def test_reasons_name_brokers_and_what_to_do():
+def test_reasons_name_brokers_and_what_to_do() -> None:
     found = pause({"t-0": partition([2, 3], [2], 2)}, brokers=without(5))
     assert found.reasons == (
         "Broker 5 is not registered. Start it: the next batch is requested when it is back.",
@@ -97,7 +99,7 @@ def test_reasons_name_brokers_and_what_to_do():
     )
 
 
-def test_reasons_stay_short_however_much_is_away_and_behind():
+def test_reasons_stay_short_however_much_is_away_and_behind() -> None:
     moves = [move(f"t-{n}", [n, n + 1], [n + 1, n], batch=1 + n % 2) for n in range(0, 1000, 2)]
     there = range(500, 1001)
     now = view({str(one.topic_partition): partition(one.after, [one.after[0]]) for one in moves}, brokers=there)

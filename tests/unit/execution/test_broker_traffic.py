@@ -62,11 +62,11 @@ def test_brokers_come_by_what_is_left_with_the_rate_of_the_last_minute() -> None
     for now, amount in ((30.0, 0), (80.0, 600), (90.0, 1200)):
         samples = kept(samples, now, Flow(Counter({3: amount}), Counter({1: amount})))
     assert [sample.seconds for sample in samples] == [30.0, 80.0, 90.0]
-    now = samples[-1].flow
+    flow = samples[-1].flow
     found = by_broker(
         Flow(Counter({4: 50}), Counter({1: 50})),
         Flow(Counter({5: 5000}), Counter({1: 5000})),
-        now,
+        flow,
         Flow(Counter({3: 2000}), Counter({1: 2000})),
         samples,
     )

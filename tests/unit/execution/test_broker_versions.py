@@ -2,31 +2,33 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_rebalance.execution.check.broker_versions import PROTOCOL, mixed_versions
 
 
-def configs(protocol="2.8-IV1"):
+def configs(protocol: Any = "2.8-IV1") -> Any:
     return {PROTOCOL: (protocol, "STATIC_BROKER_CONFIG")}
 
 
 SPOKEN = {0: (0, 9), 18: (0, 3)}
 
 
-def test_brokers_of_one_version_are_no_upgrade():
+def test_brokers_of_one_version_are_no_upgrade() -> None:
     assert list(mixed_versions({1: configs(), 2: configs()}, {1: SPOKEN, 2: dict(SPOKEN)})) == []
     assert list(mixed_versions({1: {}, 2: configs()}, {})) == []
 
 
-def test_different_protocols_are_a_rolling_upgrade_and_name_the_brokers():
+def test_different_protocols_are_a_rolling_upgrade_and_name_the_brokers() -> None:
     (finding,) = mixed_versions({1: configs(), 2: configs("3.9-IV0"), 3: configs()}, {})
     assert finding.problem == f"they run different {PROTOCOL}: 2.8-IV1 on broker 1, 3; 3.9-IV0 on broker 2"
     assert "Wait until the rolling upgrade has ended" in finding.remedy
 
 
 @pytest.mark.parametrize("other", [{0: (0, 9), 18: (0, 4)}, {**SPOKEN, 60: (0, 0)}])
-def test_software_of_different_versions_under_one_protocol_is_told_by_what_brokers_speak(other):
+def test_software_of_different_versions_under_one_protocol_is_told_by_what_brokers_speak(other: Any) -> None:
     same = {broker: configs() for broker in (1, 2, 3)}
     (finding,) = mixed_versions(same, {1: SPOKEN, 2: other, 3: SPOKEN})
     assert "software is of different versions: broker 1, 3; broker 2 speak 1 of Kafka's requests" in finding.problem

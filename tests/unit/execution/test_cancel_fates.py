@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -30,7 +31,7 @@ ASKED = {"t-0": [3, 4]}
 PLAN = CancelPlan("kafka_rebalance/one", CLUSTER_ID, DIGEST, CancelWay.ZNODE, (MOVE,))
 
 
-def step(now, way=CancelWay.API, reassigning=None, sizes=None, **others):
+def step(now: Any, way: Any = CancelWay.API, reassigning: Any = None, sizes: Any = None, **others: Any) -> Any:
     (found,) = plan_cancel([MOVE], view({"t-0": now}, reassigning=reassigning, **others), way, sizes)
     return found
 
@@ -59,29 +60,29 @@ def step(now, way=CancelWay.API, reassigning=None, sizes=None, **others):
         (partition([2, 5, 1], [1, 2], 1, adding=[5], removing=[1]), None, CancelWay.API, Fate.BLOCKED),
     ],
 )
-def test_each_condition_of_a_partition_has_its_fate(now, reassigning, way, fate):
+def test_each_condition_of_a_partition_has_its_fate(now: Any, reassigning: Any, way: Any, fate: Any) -> None:
     assert step(now, way, reassigning).fate is fate
 
 
-def test_a_partition_that_is_gone_is_left_alone():
+def test_a_partition_that_is_gone_is_left_alone() -> None:
     (found,) = plan_cancel([MOVE], view({}), CancelWay.API)
     assert (found.fate, found.note) == (Fate.CHANGED, "no longer exists")
 
 
 @pytest.mark.parametrize("way", CancelWay)
-def test_what_only_the_new_replicas_hold_is_never_thrown_away(way):
+def test_what_only_the_new_replicas_hold_is_never_thrown_away(way: Any) -> None:
     now = partition([3, 4, 1, 2], [3], 3, adding=[3, 4], removing=[1, 2])
     found = step(now if way is CancelWay.API else dataclasses.replace(now, adding=(), removing=()), way, ASKED)
     assert found.fate is Fate.BLOCKED
     assert "would lose what only [3] hold" in found.note
 
 
-def test_an_original_replica_on_a_dead_broker_does_not_count_as_in_sync():
+def test_an_original_replica_on_a_dead_broker_does_not_count_as_in_sync() -> None:
     """A broker that just died is in the ISR until its leader, or the controller, has taken it out."""
     assert step(MARKED, CancelWay.API, ASKED, brokers=(3, 4)).fate is Fate.BLOCKED
 
 
-def test_below_2_4_all_original_replicas_must_be_in_sync_and_from_2_4_on_it_is_said():
+def test_below_2_4_all_original_replicas_must_be_in_sync_and_from_2_4_on_it_is_said() -> None:
     """The controller of 2.0 would wait for them, and go on with the copies it was to give up."""
     shrunk = partition([3, 4, 1, 2], [1], 1)
     old = step(shrunk, CancelWay.ZNODE, ASKED)
@@ -91,7 +92,7 @@ def test_below_2_4_all_original_replicas_must_be_in_sync_and_from_2_4_on_it_is_s
     assert (new.fate, new.note) == (Fate.BACK, "goes back to 1 of 2 replicas in sync: [2] not")
 
 
-def test_what_is_thrown_away_is_what_the_new_replicas_hold_by_now():
+def test_what_is_thrown_away_is_what_the_new_replicas_hold_by_now() -> None:
     sizes = {tp("t-0"): {1: 1000, 2: 1000, 3: 700, 4: 50}}
     assert step(MARKED, CancelWay.API, ASKED, sizes).bytes_thrown_away == 750
     in_sync = partition([3, 4, 1, 2], [1, 2, 3], 1, adding=[3, 4], removing=[1, 2])
@@ -105,7 +106,9 @@ LISTS = st.lists(st.integers(1, 6), min_size=1, max_size=4, unique=True)
 
 
 @given(LISTS, LISTS, st.sampled_from(CancelWay))
-def test_a_move_is_taken_back_at_any_step_at_which_its_originals_are_in_sync_and_at_no_other(before, after, way):
+def test_a_move_is_taken_back_at_any_step_at_which_its_originals_are_in_sync_and_at_no_other(
+    before: Any, after: Any, way: Any
+) -> None:
     one = move("t-0", before, after)
     for now, listed in steps(before, after, marks=way is CancelWay.API):
         there = view({"t-0": now}, brokers=range(1, 7), reassigning={"t-0": after} if listed else None)
@@ -120,12 +123,12 @@ def test_a_move_is_taken_back_at_any_step_at_which_its_originals_are_in_sync_and
 
 
 @given(LISTS, LISTS)
-def test_the_api_leaves_the_original_replicas_in_the_order_of_the_interim_list(before, after):
+def test_the_api_leaves_the_original_replicas_in_the_order_of_the_interim_list(before: Any, after: Any) -> None:
     one = move("t-0", before, after)
     assert sorted(cancelled_order(one)) == sorted(before)
 
 
-def test_a_list_that_came_back_in_another_order_is_asked_for_as_recorded():
+def test_a_list_that_came_back_in_another_order_is_asked_for_as_recorded() -> None:
     one = move("t-0", [1, 2], [3, 2])
     assert cancelled_order(one) == (2, 1)
     (again,) = out_of_order([one], view({"t-0": partition([2, 1])}))
@@ -144,17 +147,17 @@ def test_a_list_that_came_back_in_another_order_is_asked_for_as_recorded():
         (move("t-0", [1, 2], [2, 1]), partition([2, 1]), None),  # in place, as it was approved
     ],
 )
-def test_no_order_is_asked_for_of_what_moves_or_is_in_place(one, now, asked):
+def test_no_order_is_asked_for_of_what_moves_or_is_in_place(one: Any, now: Any, asked: Any) -> None:
     assert cancelled_order(one) == now.replicas
     assert out_of_order([one], view({"t-0": now}, reassigning=asked)) == ()
 
 
-def test_a_list_that_came_back_in_the_order_of_the_api_is_on_its_way_back():
+def test_a_list_that_came_back_in_the_order_of_the_api_is_on_its_way_back() -> None:
     (found,) = plan_cancel([move("t-0", [1, 2], [3, 2])], view({"t-0": partition([2, 1])}), CancelWay.API)
     assert found.fate is Fate.RETURNING
 
 
-def test_an_order_that_somebody_else_chose_is_left_as_it_is():
+def test_an_order_that_somebody_else_chose_is_left_as_it_is() -> None:
     one = move("t-0", [1, 2, 3], [4, 2, 3])
     assert out_of_order([one], view({"t-0": partition([3, 2, 1])})) == ()
     (found,) = plan_cancel([one], view({"t-0": partition([3, 2, 1])}), CancelWay.API)
@@ -164,7 +167,7 @@ def test_an_order_that_somebody_else_chose_is_left_as_it_is():
 # --- the plan and the consent ---
 
 
-def test_a_plan_reads_back_under_the_same_digest():
+def test_a_plan_reads_back_under_the_same_digest() -> None:
     assert CancelPlan.from_mapping(PLAN.to_mapping()) == PLAN
     assert CancelPlan.from_mapping(PLAN.to_mapping()).digest == PLAN.digest
 
@@ -180,28 +183,28 @@ def test_a_plan_reads_back_under_the_same_digest():
         {"moves": (move("t-0", [2, 1], [3, 4]),)},
     ],
 )
-def test_another_plan_has_another_digest(change):
+def test_another_plan_has_another_digest(change: Any) -> None:
     assert dataclasses.replace(PLAN, **change).digest != PLAN.digest
 
 
 @pytest.mark.parametrize("document", [{}, {**PLAN.to_mapping(), "moves": [1]}, {**PLAN.to_mapping(), "way": "by hand"}])
-def test_a_plan_that_cannot_be_read_is_refused(document):
+def test_a_plan_that_cannot_be_read_is_refused(document: Any) -> None:
     with pytest.raises(ArtifactError, match="Nothing was written"):
         CancelPlan.from_mapping(document)
 
 
-def test_the_consent_names_both_znodes_the_cluster_and_the_plan():
+def test_the_consent_names_both_znodes_the_cluster_and_the_plan() -> None:
     for part in ("/admin/reassign_partitions", "/controller", CLUSTER_ID, PLAN.digest[:8]):
         assert part in PLAN.consent
 
 
 @pytest.mark.parametrize("given", [None, "", "yes", PLAN.consent.upper(), PLAN.consent[:-1], PLAN.digest])
-def test_consent_is_the_very_sentence_or_none_at_all(given):
+def test_consent_is_the_very_sentence_or_none_at_all(given: Any) -> None:
     with pytest.raises(ApprovalError, match="word for word"):
         check_consent(PLAN, given)
 
 
-def test_the_sentence_is_consent_and_from_2_4_on_none_is_needed():
+def test_the_sentence_is_consent_and_from_2_4_on_none_is_needed() -> None:
     check_consent(PLAN, f" {PLAN.consent}\n")
     for given_anyway in (None, "yes"):
         check_consent(dataclasses.replace(PLAN, way=CancelWay.API), given_anyway)
@@ -210,7 +213,7 @@ def test_the_sentence_is_consent_and_from_2_4_on_none_is_needed():
 # --- stopping ---
 
 
-def test_what_a_stop_leaves_undone_is_everything_behind_the_batch_under_way():
+def test_what_a_stop_leaves_undone_is_everything_behind_the_batch_under_way() -> None:
     plan = batches(
         move("t-0", [1, 2], [3, 4], batch=1),
         move("t-1", [1, 2], [3, 4], batch=2),

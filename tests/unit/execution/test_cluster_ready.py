@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from support.kafka.small_clusters import CLUSTER_ID, partition, tp, view
 HEALTHY = {"t-0": partition([1, 2]), "t-1": partition([2, 3]), "u-0": partition([3, 1])}
 
 
-def test_a_healthy_cluster_is_ready():
+def test_a_healthy_cluster_is_ready() -> None:
     check_cluster_ready(view(HEALTHY))
     check_cluster_ready(view(HEALTHY), expected_cluster_id=CLUSTER_ID)
     check_cluster_ready(view({}))
@@ -34,7 +35,7 @@ def test_a_healthy_cluster_is_ready():
         ({"deletions": frozenset({"old"})}, "/admin/delete_topics", "topics are being deleted (old)"),
     ],
 )
-def test_each_condition_that_forbids_a_plan_is_found(wrong, subject, words):
+def test_each_condition_that_forbids_a_plan_is_found(wrong: Any, subject: str, words: str) -> None:
     (finding,) = readiness_findings(view(HEALTHY, **wrong), expected_cluster_id=CLUSTER_ID)
     assert finding.subject == subject
     assert words in finding.problem
@@ -52,13 +53,13 @@ def test_each_condition_that_forbids_a_plan_is_found(wrong, subject, words):
         ({"t-0": partition([1, 9], [1])}, "broker 9", "not registered and holds 1 replica (t-0)"),
     ],
 )
-def test_each_condition_of_a_partition_that_forbids_a_plan_is_found(states, subject, words):
+def test_each_condition_of_a_partition_that_forbids_a_plan_is_found(states: Any, subject: str, words: str) -> None:
     (finding,) = readiness_findings(view(HEALTHY | states))
     assert finding.subject == subject
     assert words in finding.problem
 
 
-def test_a_request_of_what_is_gone_alone_is_not_waited_for():
+def test_a_request_of_what_is_gone_alone_is_not_waited_for() -> None:
     asked = {tp("old-0"): (3, 4), tp("t-0"): (1, 4)}
     gone, again = frozenset(asked), frozenset({tp("t-0")})
     (finding,) = readiness_findings(view(HEALTHY, reassignments=asked, requested_gone=gone, requested_again=again))
@@ -72,7 +73,7 @@ def test_a_request_of_what_is_gone_alone_is_not_waited_for():
     assert "Wait for its end" in finding.remedy
 
 
-def test_all_findings_are_told_at_once_with_what_to_do():
+def test_all_findings_are_told_at_once_with_what_to_do() -> None:
     wrong = view(HEALTHY | {"t-0": partition([1, 9], leader=-1)}, controller=None, reassigning={})
     with pytest.raises(ClusterNotReadyError) as refused:
         check_cluster_ready(wrong, expected_cluster_id="another")
@@ -87,7 +88,7 @@ def test_all_findings_are_told_at_once_with_what_to_do():
     ]
 
 
-def test_many_partitions_are_counted_and_ten_are_named():
+def test_many_partitions_are_counted_and_ten_are_named() -> None:
     states = {f"t-{n}": partition([1], leader=-1) for n in range(23)}
     (finding,) = readiness_findings(view(states))
     assert finding.subject == "23 partitions without a live leader"
@@ -95,13 +96,13 @@ def test_many_partitions_are_counted_and_ten_are_named():
 
 
 @pytest.mark.parametrize(("may_be_down", "down"), [((), [8, 9]), ((9,), [8]), ((8, 9), []), ((8, 9, 4), [])])
-def test_a_broker_may_be_down_only_if_it_is_to_be_emptied(may_be_down, down):
+def test_a_broker_may_be_down_only_if_it_is_to_be_emptied(may_be_down: Any, down: Any) -> None:
     states = HEALTHY | {"t-0": partition([1, 8], [1]), "t-1": partition([2, 9], [2])}
     findings = readiness_findings(view(states), may_be_down=may_be_down)
     assert [finding.subject for finding in findings] == [f"broker {broker}" for broker in down]
 
 
-def test_other_topics_may_be_ill_if_only_some_are_asked_about():
+def test_other_topics_may_be_ill_if_only_some_are_asked_about() -> None:
     states = HEALTHY | {"u-0": partition([9], leader=-1)}
     ill = view(states, deletions=frozenset({"v"}))
     check_cluster_ready(ill, topics={"t"})

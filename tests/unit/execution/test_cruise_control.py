@@ -16,13 +16,13 @@ from kafka_rebalance.execution.check.cruise_control import cruise_control
         "strimzi.cruisecontrol.metrics",
     ],
 )
-def test_cruise_control_is_told_by_its_topics(topic):
+def test_cruise_control_is_told_by_its_topics(topic: str) -> None:
     (finding,) = cruise_control(["orders", topic], {})
     assert f"topic {topic}" in finding.problem
     assert "beside_cruise_control: true" in finding.remedy
 
 
-def test_cruise_control_is_told_by_its_reporter_in_the_brokers():
+def test_cruise_control_is_told_by_its_reporter_in_the_brokers() -> None:
     reporter = "com.linkedin.kafka.cruisecontrol.metricsreporter.CruiseControlMetricsReporter"
     (finding,) = cruise_control([], {1: {"metric.reporters": (reporter, "STATIC_BROKER_CONFIG")}, 2: {}})
     assert "metric.reporters of broker 1" in finding.problem

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_rebalance.execution.check.disk_room import DiskNow, LogDirNow, ReplicasNow, without_room
@@ -11,12 +13,14 @@ from support.kafka.small_clusters import move, tp
 GB = 10**9
 
 
-def found(batches, disks, sizes=None, lying=None, paths=None, headroom=0.1):
+def found(
+    batches: Any, disks: Any, sizes: Any = None, lying: Any = None, paths: Any = None, headroom: Any = 0.1
+) -> Any:
     numbered = [Batch(number, tuple(moves), "digest") for number, moves in enumerate(batches, 1)]
     return list(without_room(numbered, ReplicasNow(sizes or {}, lying or {}, paths or {}), disks, headroom))
 
 
-def copies(count, size=GB, start=0):
+def copies(count: Any, size: Any = GB, start: Any = 0) -> Any:
     return [move(f"t-{number}", [1, 2], [1, 3], size=size) for number in range(start, start + count)]
 
 
@@ -35,13 +39,15 @@ def copies(count, size=GB, start=0):
         (7 * GB, 10 * GB, 20 * GB, True),  # nobody approves more than the disk has
     ],
 )
-def test_a_disk_is_filled_to_its_headroom_or_to_what_was_approved(used, capacity, approved, full):
+def test_a_disk_is_filled_to_its_headroom_or_to_what_was_approved(
+    used: Any, capacity: Any, approved: Any, full: bool
+) -> None:
     disk = DiskNow(used_bytes=int(used), capacity_bytes=capacity, approved_peak_bytes=int(approved))
     findings = found([copies(4)], {3: disk})
     assert [one.subject for one in findings] == ["broker 3"] * full
 
 
-def test_a_batch_has_the_room_that_the_one_before_it_makes():
+def test_a_batch_has_the_room_that_the_one_before_it_makes() -> None:
     away = [move("a-0", [3, 2], [1, 2], size=5 * GB)]
     disks = {1: DiskNow(0, 10 * GB), 3: DiskNow(5 * GB, 10 * GB)}
     lying = {tp("a-0"): {3: 5 * GB, 2: 5 * GB}}
@@ -51,7 +57,7 @@ def test_a_batch_has_the_room_that_the_one_before_it_makes():
     assert "Batch 1 brings 7.45 GiB" in findings[0].problem
 
 
-def test_what_was_copied_already_is_counted_once():
+def test_what_was_copied_already_is_counted_once() -> None:
     lying = {tp(f"t-{number}"): {1: GB, 3: GB // 2} for number in range(4)}
     disks = {3: DiskNow(used_bytes=7 * GB, capacity_bytes=10 * GB)}
     sizes = {tp(f"t-{number}"): GB for number in range(4)}
@@ -64,7 +70,7 @@ def test_what_was_copied_already_is_counted_once():
 # --- log directories -----------------------------------------------------------------------------------------------
 
 
-def dirs(*described):
+def dirs(*described: Any) -> Any:
     return DiskNow(0, log_dirs=[LogDirNow(f"/d{number}", *one) for number, one in enumerate(described)])
 
 
@@ -85,7 +91,7 @@ def dirs(*described):
         ([(9 * GB, 4), (1 * GB, 6)], [2, 2], []),
     ],
 )
-def test_replicas_go_where_the_fewest_are_and_not_where_there_is_room(described, copies, full):
+def test_replicas_go_where_the_fewest_are_and_not_where_there_is_room(described: Any, copies: Any, full: Any) -> None:
     moves = [move(f"t-{number}", [1, 2], [1, 3]) for number in range(len(copies))]
     sizes = {tp(f"t-{number}"): size * GB for number, size in enumerate(copies)}
     findings = found([moves], {3: dirs(*described)}, sizes)
@@ -93,17 +99,17 @@ def test_replicas_go_where_the_fewest_are_and_not_where_there_is_room(described,
     assert all(finding.subject == "broker 3" and "Make room there" in finding.remedy for finding in findings)
 
 
-def test_the_plans_size_counts_where_the_size_now_is_not_known():
+def test_the_plans_size_counts_where_the_size_now_is_not_known() -> None:
     assert found([copies(1, 2 * GB)], {3: dirs((GB, 0))}, {tp("t-0"): None})
 
 
-def test_a_replica_that_is_there_already_fills_the_log_dir_that_it_lies_in():
+def test_a_replica_that_is_there_already_fills_the_log_dir_that_it_lies_in() -> None:
     sizes, lying, paths = {tp("t-0"): 4 * GB}, {tp("t-0"): {1: 4 * GB, 3: GB}}, {tp("t-0"): {3: "/d1"}}
     assert found([copies(1)], {3: dirs((0, 0), (3 * GB, 9))}, sizes, lying, paths) == []
     assert found([copies(1)], {3: dirs((9 * GB, 0), (2 * GB, 9))}, sizes, lying, paths)[0].problem.split()[2] == "/d1"
 
 
-def test_a_log_directory_that_is_offline_stops_a_broker_that_receives():
+def test_a_log_directory_that_is_offline_stops_a_broker_that_receives() -> None:
     bad = DiskNow(0, log_dirs=[LogDirNow("/d0", GB, 0), LogDirNow("/bad", None, 0, online=False)])
     findings = found([copies(1, 1)], {3: bad})
     assert "log directory /bad is offline, and the broker is to receive 1 replicas" in findings[0].problem

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from kafka_rebalance.execution.check.enough_in_sync import cut_below_min_isr, min_insync_now, under_min_isr
 from support.kafka.small_clusters import move, partition, tp, view
 
 
-def test_a_partition_below_min_isr_is_not_moved():
+def test_a_partition_below_min_isr_is_not_moved() -> None:
     moves = [move("t-0", [1, 2, 3], [2, 3, 4]), move("t-1", [1, 2, 3], [2, 3, 4])]
     current = view({"t-0": partition([1, 2, 3], [1]), "t-1": partition([1, 2, 3], [1, 2])})
     (finding,) = under_min_isr(moves, current, {tp("t-0"): 2, tp("t-1"): 2})
@@ -15,20 +17,20 @@ def test_a_partition_below_min_isr_is_not_moved():
     assert "Bring those replicas back" in finding.remedy
 
 
-def test_what_only_lacks_a_broker_that_is_to_be_emptied_is_moved_to_mend_it():
+def test_what_only_lacks_a_broker_that_is_to_be_emptied_is_moved_to_mend_it() -> None:
     moves = [move("t-0", [1, 9], [1, 2])]
     current = view({"t-0": partition([1, 9], [1])})
     assert list(under_min_isr(moves, current, {tp("t-0"): 2}, leaving={9})) == []
     assert list(under_min_isr(moves, current, {tp("t-0"): 2}, leaving={8}))
 
 
-def test_a_min_isr_that_no_replica_count_meets_is_no_reason_to_wait():
+def test_a_min_isr_that_no_replica_count_meets_is_no_reason_to_wait() -> None:
     moves = [move("t-0", [1], [2])]
     assert list(under_min_isr(moves, view({"t-0": partition([1])}), {tp("t-0"): 2})) == []
     assert list(under_min_isr(moves, view({"t-0": partition([1])}), {})) == []
 
 
-def test_a_list_that_is_cut_below_min_isr_is_refused_with_its_figures():
+def test_a_list_that_is_cut_below_min_isr_is_refused_with_its_figures() -> None:
     moves = [
         move("t-0", [1, 2], [1]),
         move("t-1", [1, 2, 3], [1, 2]),
@@ -43,11 +45,11 @@ def test_a_list_that_is_cut_below_min_isr_is_refused_with_its_figures():
     assert list(cut_below_min_isr(moves, {})) == []
 
 
-def test_the_min_isr_of_today_is_the_topics_own_or_the_highest_of_the_brokers_that_lead_or_will_hold_it():
+def test_the_min_isr_of_today_is_the_topics_own_or_the_highest_of_the_brokers_that_lead_or_will_hold_it() -> None:
     moves = [move("t-0", [1, 2], [2, 3]), move("u-0", [1, 2], [2]), move("v-0", [4], [5])]
     current = view({"t-0": partition([1, 2]), "u-0": partition([1, 2])})
     key = "min.insync.replicas"
-    configs_now = {1: {key: ("2", "x")}, 2: {key: ("1", "x")}, 3: {key: (None, "x")}}
+    configs_now: dict[int, Any] = {1: {key: ("2", "x")}, 2: {key: ("1", "x")}, 3: {key: (None, "x")}}
     recorded = {tp("u-0"): 1, tp("v-0"): 7}
     found = min_insync_now(moves, current, {"t": {key: "3"}}, configs_now, recorded)
     assert found == {tp("t-0"): 3, tp("u-0"): 2, tp("v-0"): 7}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 
@@ -36,7 +37,9 @@ EXPANDED = TopicChange(
 )
 
 
-def problems(change, *, racks=RACKS, replicas=None, min_insync_replicas=1, **policy):
+def problems(
+    change: Any, *, racks: Any = RACKS, replicas: Any = None, min_insync_replicas: Any = 1, **policy: Any
+) -> Any:
     return house_problems(
         change,
         policy=Policy.from_mapping({"approvers": ["uma"], **policy}, "test"),
@@ -47,14 +50,14 @@ def problems(change, *, racks=RACKS, replicas=None, min_insync_replicas=1, **pol
 
 
 @pytest.mark.parametrize("change", [CREATED, EXPANDED])
-def test_a_change_reads_back_as_written_with_the_same_digest(change):
+def test_a_change_reads_back_as_written_with_the_same_digest(change: Any) -> None:
     back = TopicChange.from_mapping(json.loads(json.dumps(change.to_mapping())))
     assert back == change
     assert back.digest == change.digest
 
 
-def test_anything_that_would_be_written_otherwise_changes_the_digest():
-    changed = {
+def test_anything_that_would_be_written_otherwise_changes_the_digest() -> None:
+    changed: dict[str, Any] = {
         "action": "delete",
         "topic": "other",
         "cluster_id": "x",
@@ -72,23 +75,23 @@ def test_anything_that_would_be_written_otherwise_changes_the_digest():
 
 
 @pytest.mark.parametrize("given", [{}, {"new_partitions": 3, "identity": None}, {**EXPANDED.to_mapping(), "more": 1}])
-def test_a_file_that_holds_no_change_is_an_error_of_the_file(given):
+def test_a_file_that_holds_no_change_is_an_error_of_the_file(given: Any) -> None:
     with pytest.raises(ArtifactError, match="Nothing was written"):
         TopicChange.from_mapping(given)
 
 
-def test_the_topic_afterwards_has_the_old_and_the_new():
+def test_the_topic_afterwards_has_the_old_and_the_new() -> None:
     assert EXPANDED.partitions_after == 3
     assert EXPANDED.configs_after == {"flush.ms": "7", "segment.bytes": "100"}
     assert dataclasses.replace(EXPANDED, action="delete").partitions_after == 0
     assert dataclasses.replace(EXPANDED, new_partitions={}, config_changes={}).changes_nothing
 
 
-def test_a_sound_creation_breaks_no_rule_of_the_house():
+def test_a_sound_creation_breaks_no_rule_of_the_house() -> None:
     assert problems(CREATED) == ()
 
 
-def test_more_replicas_than_racks_are_refused_with_the_reason():
+def test_more_replicas_than_racks_are_refused_with_the_reason() -> None:
     wide = dataclasses.replace(CREATED, replication_factor=3, new_partitions={0: (1, 2, 3)})
     assert "replication factor 3 is above the 2 racks" in problems(wide)[0]
     assert problems(wide, racks=dict.fromkeys(RACKS)) == ()
@@ -96,13 +99,13 @@ def test_more_replicas_than_racks_are_refused_with_the_reason():
 
 
 @pytest.mark.parametrize(("least", "factor", "refused"), [(1, 1, False), (1, 2, False), (2, 2, True), (2, 1, True)])
-def test_producers_must_survive_one_broker_that_is_down(least, factor, refused):
+def test_producers_must_survive_one_broker_that_is_down(least: int, factor: int, refused: bool) -> None:
     change = dataclasses.replace(CREATED, replication_factor=factor)
     assert bool(problems(change, min_insync_replicas=least)) is refused
     assert problems(dataclasses.replace(EXPANDED, replication_factor=factor), min_insync_replicas=least) == ()
 
 
-def test_the_policy_limits_topics_and_brokers():
+def test_the_policy_limits_topics_and_brokers() -> None:
     assert "partitions_per_topic 1" in problems(CREATED, partitions_per_topic=1)[0]
     assert (
         "broker 1, 2, 3 would hold more replicas"
@@ -115,16 +118,16 @@ def test_the_policy_limits_topics_and_brokers():
     assert problems(internal, internal_topics=True) == ()
 
 
-def test_throttle_lists_are_left_to_reassignments():
+def test_throttle_lists_are_left_to_reassignments() -> None:
     change = dataclasses.replace(EXPANDED, config_changes={"leader.replication.throttled.replicas": "0:1"})
     assert "belong to reassignments" in problems(change)[0]
 
 
-def test_replicas_are_counted_by_broker():
+def test_replicas_are_counted_by_broker() -> None:
     assert replicas_added(CREATED.new_partitions) == {1: 1, 2: 2, 3: 1}
 
 
-def test_values_that_somebody_else_changed_meanwhile_make_it_stale():
+def test_values_that_somebody_else_changed_meanwhile_make_it_stale() -> None:
     still = {"retention.ms": "5", "segment.bytes": "999"}
     check_still(EXPANDED, configs_now=still, registered=[1, 2])
     with pytest.raises(StaleProposalError, match=r"retention.ms is now '6', shown was '5'.*Nothing was written"):
@@ -133,5 +136,5 @@ def test_values_that_somebody_else_changed_meanwhile_make_it_stale():
         check_still(EXPANDED, configs_now=still, registered=[1])
 
 
-def test_values_that_an_attempt_of_ours_already_changed_do_not():
+def test_values_that_an_attempt_of_ours_already_changed_do_not() -> None:
     check_still(EXPANDED, configs_now={"flush.ms": "7", "segment.bytes": "100"}, registered=[1, 2])

@@ -21,12 +21,12 @@ from support.kafka.small_throttles import FOLLOWER_RATE, FOLLOWERS, LEADER_RATE,
         ("*", None),
     ],
 )
-def test_lists_are_merged_with_what_somebody_else_has_there(there, written):
+def test_lists_are_merged_with_what_somebody_else_has_there(there: str | None, written: str | None) -> None:
     current = {} if there is None else {"topics/t": {LEADERS: there}}
     assert set_changes(lease(current), current).get("topics/t", {}).get(LEADERS) == written
 
 
-def test_a_foreign_rate_is_replaced_for_as_long_as_the_run_lasts():
+def test_a_foreign_rate_is_replaced_for_as_long_as_the_run_lasts() -> None:
     current = {"brokers/1": {LEADER_RATE: "7"}, "brokers/2": {LEADER_RATE: "99999999999"}}
     held = lease(current)
     during = applied(current, set_changes(held, current))
@@ -34,7 +34,7 @@ def test_a_foreign_rate_is_replaced_for_as_long_as_the_run_lasts():
     assert applied(during, release(held, during).changes) == current
 
 
-def test_confirm_names_each_key_that_is_not_in_force():
+def test_confirm_names_each_key_that_is_not_in_force() -> None:
     held = lease()
     during = applied({}, set_changes(held, {}))
     assert confirm(held, during) == ()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from support.kafka.small_clusters import DIGEST, move, tp
 MOVES = [move("t-0", [1, 2], [2, 3]), move("t-1", [2, 1], [2, 3])]
 
 
-def lease(**others) -> ThrottleLease:
+def lease(**others: Any) -> ThrottleLease:
     return replace(take_lease("dag/one", DIGEST, MOVES, 5, {}, owner="here"), **others)
 
 
@@ -54,7 +55,9 @@ LATE, IDLE = UNWATCHED_SECONDS + 1, IDLE_SECONDS + 1
         (AirflowState.GONE, True, (), 1, True, True, False),
     ],
 )
-def test_what_becomes_of_a_lease(standing, handed_over, copying, silent, put_back, release_lock, alert) -> None:
+def test_what_becomes_of_a_lease(
+    standing: Any, handed_over: bool, copying: Any, silent: Any, put_back: bool, release_lock: bool, alert: bool
+) -> None:
     held = lease(handed_over_at="2026-11-21T00:00:00+00:00" if handed_over else None)
     decided = custody(held, standing, copying, silent)
     assert (decided.put_back, decided.release_lock, decided.alert is not None) == (put_back, release_lock, alert)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_rebalance.errors import ThrottleRateError
@@ -45,7 +47,9 @@ def written(**rates: float) -> dict:
         ([move("t-0", [1], [2]), move("u-0", [2], [4], batch=2)], {"t_0": 500.0, "u_0": 1.0}, 501, "in batch 1"),
     ],
 )
-def test_the_least_rate_is_just_above_what_is_written_where_that_is_most(moves, rates, least, why) -> None:
+def test_the_least_rate_is_just_above_what_is_written_where_that_is_most(
+    moves: Any, rates: Any, least: int, why: str
+) -> None:
     found = least_rate(moves, written(**rates))
     assert found.bytes_per_second == least
     assert why in found.reason
@@ -59,6 +63,6 @@ def test_a_rate_below_the_least_is_refused_with_the_number() -> None:
 
 
 @pytest.mark.parametrize("rate", [MB - 1, 100 * MB + 1])
-def test_a_rate_outside_the_policys_range_is_refused(rate) -> None:
+def test_a_rate_outside_the_policys_range_is_refused(rate: Any) -> None:
     with pytest.raises(ThrottleRateError, match=r"outside the policy's 1000000 to 100000000 bytes/s"):
         check_rate(rate, LeastRate(1, ""), POLICY)

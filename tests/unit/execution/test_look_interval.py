@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -21,10 +23,12 @@ from kafka_rebalance.execution.follow.look_interval import seconds_to_next_look
         (9000, 9000, None, 15),  # waits for a broker
     ],
 )
-def test_a_batch_is_looked_at_often_when_it_is_young_or_near_its_end(age, quiet, eta, expected):
+def test_a_batch_is_looked_at_often_when_it_is_young_or_near_its_end(
+    age: int, quiet: int, eta: int | None, expected: float | int
+) -> None:
     assert seconds_to_next_look(0.5, 15, age_seconds=age, quiet_seconds=quiet, eta_seconds=eta) == expected
 
 
 @given(*[st.floats(0, 1e6)] * 2, st.none() | st.floats(0, 1e9))
-def test_the_bounds_hold(age, quiet, eta):
+def test_the_bounds_hold(age: Any, quiet: Any, eta: Any) -> None:
     assert 2 <= seconds_to_next_look(2, 30, age_seconds=age, quiet_seconds=quiet, eta_seconds=eta) <= 30

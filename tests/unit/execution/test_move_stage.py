@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -21,12 +22,18 @@ from kafka_rebalance.zookeeper.znodes.topic_assignment import decode_topic
 from support.kafka.controller_steps import steps
 from support.kafka.small_clusters import move, partition, view
 
-FORMS = {"2.0": {"version": 1}, "2.4": {"version": 2}, "2.8": {"version": 3, "topic_id": "AAAAAAAAAAAAAAAAAAAAAA"}}
+FORMS: dict[str, dict[str, Any]] = {
+    "2.0": {"version": 1},
+    "2.4": {"version": 2},
+    "2.8": {"version": 3, "topic_id": "AAAAAAAAAAAAAAAAAAAAAA"},
+}
 MARKING = ["2.4", "2.8"]
 ALL = ["2.0", *MARKING]
 
 
-def znode(form, replicas, isr=None, *, adding=(), removing=(), marks=None) -> PartitionView:
+def znode(
+    form: Any, replicas: Any, isr: Any = None, *, adding: Any = (), removing: Any = (), marks: Any = None
+) -> PartitionView:
     """A partition as it is read from a topic's znode of that form."""
     document = {**FORMS[form], "partitions": {"0": list(replicas)}}
     if form != "2.0":
@@ -48,7 +55,7 @@ def znode(form, replicas, isr=None, *, adding=(), removing=(), marks=None) -> Pa
     )
 
 
-def stage(before, after, now, requested=None):
+def stage(before: Any, after: Any, now: Any, requested: Any = None) -> Any:
     return stage_of(move("t-0", before, after), now, requested and tuple(requested), is_marked=marks_moves(now))
 
 
@@ -101,22 +108,24 @@ CASES = [(form, *row) for forms, *row in TABLE for form in forms]
 
 
 @pytest.mark.parametrize(("form", "before", "after", "now", "more", "requested", "expected"), CASES)
-def test_each_state_of_the_znodes_is_one_stage(form, before, after, now, more, requested, expected):
+def test_each_state_of_the_znodes_is_one_stage(
+    form: Any, before: Any, after: Any, now: Any, more: Any, requested: Any, expected: Any
+) -> None:
     assert stage(before, after, znode(form, now, **more), requested) == expected
 
 
-def test_a_partition_that_does_not_exist_is_gone():
+def test_a_partition_that_does_not_exist_is_gone() -> None:
     assert stage_in(move("t-0", [1], [2]), view({})) is Stage.GONE
 
 
-def test_a_cluster_that_marks_moves_is_known_without_a_znode():
+def test_a_cluster_that_marks_moves_is_known_without_a_znode() -> None:
     """As a cluster that is reached through the admin API alone, and whose moves no znode requests."""
     final = partition([1, 4, 2])
     assert stage_of(move("t-0", [1, 2], [1, 4]), final, None, is_marked=False) is Stage.UNLISTED
     assert stage_of(move("t-0", [1, 2], [1, 4]), final, None, is_marked=True) is Stage.CHANGED
 
 
-def test_target_and_origin_of_what_is_in_motion_keep_their_order():
+def test_target_and_origin_of_what_is_in_motion_keep_their_order() -> None:
     now = znode("2.8", [4, 2, 5, 1, 3], adding=[4, 5], removing=[1, 3])
     assert (now.target, now.origin) == ((4, 2, 5), (2, 1, 3))
     still = znode("2.8", [3, 1])
@@ -128,7 +137,7 @@ PAIRS = st.tuples(LISTS, LISTS).filter(lambda pair: pair[0] != pair[1])
 
 
 @given(PAIRS, st.sampled_from(ALL))
-def test_the_stages_of_a_move_come_in_their_order_and_none_is_somebody_elses(pair, form):
+def test_the_stages_of_a_move_come_in_their_order_and_none_is_somebody_elses(pair: Any, form: Any) -> None:
     before, after = pair
     order = [Stage.UNTOUCHED, Stage.REQUESTED, Stage.RUNNING, Stage.ENDING, Stage.DONE]
     seen = [Stage.UNTOUCHED]
@@ -143,7 +152,9 @@ def test_the_stages_of_a_move_come_in_their_order_and_none_is_somebody_elses(pai
 
 
 @given(PAIRS, st.permutations([1, 2, 3, 4, 5, 6]), st.integers(1, 6), st.sampled_from(ALL))
-def test_a_list_at_rest_is_a_step_of_the_move_only_where_it_can_be_one(pair, order, size, form):
+def test_a_list_at_rest_is_a_step_of_the_move_only_where_it_can_be_one(
+    pair: Any, order: Any, size: Any, form: Any
+) -> None:
     before, after = pair
     now = tuple(order[:size])
     found = stage(before, after, znode(form, now))
@@ -155,7 +166,7 @@ def test_a_list_at_rest_is_a_step_of_the_move_only_where_it_can_be_one(pair, ord
 
 
 @given(PAIRS, LISTS, st.one_of(st.none(), LISTS), st.sampled_from(MARKING))
-def test_what_goes_to_another_list_is_named_with_that_list(pair, towards, requested, form):
+def test_what_goes_to_another_list_is_named_with_that_list(pair: Any, towards: Any, requested: Any, form: Any) -> None:
     before, after = pair
     one = move("t-0", before, after)
     adding = [broker for broker in towards if broker not in before]

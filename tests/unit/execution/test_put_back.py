@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,7 +17,7 @@ from support.kafka.small_clusters import move, tp
 from support.kafka.small_throttles import FOLLOWER_RATE, FOLLOWERS, LEADER_RATE, LEADERS, RATE, applied, lease
 
 
-def test_release_takes_out_what_was_set_and_can_be_repeated():
+def test_release_takes_out_what_was_set_and_can_be_repeated() -> None:
     held = lease()
     during = applied({}, set_changes(held, {}))
     back = release(held, during)
@@ -25,7 +26,7 @@ def test_release_takes_out_what_was_set_and_can_be_repeated():
     assert release(held, {}).changes == {}
 
 
-def test_release_after_a_start_that_broke_off_half_way_touches_only_what_was_set():
+def test_release_after_a_start_that_broke_off_half_way_touches_only_what_was_set() -> None:
     held = lease({"brokers/1": {LEADER_RATE: "7"}})
     half = {"brokers/1": {LEADER_RATE: "7"}, "brokers/2": {LEADER_RATE: str(RATE)}}
     assert release(held, half).changes == {"brokers/2": {LEADER_RATE: None}}
@@ -46,14 +47,14 @@ def test_release_after_a_start_that_broke_off_half_way_touches_only_what_was_set
         (None, "5:5", "5:5"),
     ],
 )
-def test_of_a_list_only_our_own_entries_are_taken_out(prior, now, back):
+def test_of_a_list_only_our_own_entries_are_taken_out(prior: str | None, now: str | None, back: str | None) -> None:
     held = lease({} if prior is None else {"topics/t": {LEADERS: prior}})
     current = {} if now is None else {"topics/t": {LEADERS: now}}
     assert applied(current, release(held, current).changes).get("topics/t", {}).get(LEADERS) == back
 
 
 @pytest.mark.parametrize("now", ["5", None])
-def test_a_rate_that_somebody_changed_meanwhile_is_left_alone(now):
+def test_a_rate_that_somebody_changed_meanwhile_is_left_alone(now: str | None) -> None:
     held = lease({"brokers/1": {LEADER_RATE: "7"}})
     during = applied({}, set_changes(held, {}))
     during["brokers/1"] = {} if now is None else {LEADER_RATE: now}
@@ -62,7 +63,7 @@ def test_a_rate_that_somebody_changed_meanwhile_is_left_alone(now):
     assert back.foreign == (f"brokers/1: {LEADER_RATE} is {now or 'gone'}, changed by somebody else",)
 
 
-def test_a_list_that_cannot_be_read_is_left_alone_and_the_rest_goes_back():
+def test_a_list_that_cannot_be_read_is_left_alone_and_the_rest_goes_back() -> None:
     held = lease()
     during = applied({}, set_changes(held, {}))
     during["topics/t"][LEADERS] = "rubbish"
@@ -73,7 +74,7 @@ def test_a_list_that_cannot_be_read_is_left_alone_and_the_rest_goes_back():
     assert "rubbish" in back.foreign[0]
 
 
-def test_nothing_is_lifted_from_a_partition_that_still_copies():
+def test_nothing_is_lifted_from_a_partition_that_still_copies() -> None:
     moves = [move("t-0", [1], [2]), move("t-1", [3], [4])]
     held = lease(moves=moves)
     during = applied({}, set_changes(held, {}))
@@ -87,7 +88,7 @@ def test_nothing_is_lifted_from_a_partition_that_still_copies():
     assert f"topics/t: {LEADERS} keeps 0:1" in back.kept
 
 
-def test_a_lease_reads_back_as_written():
+def test_a_lease_reads_back_as_written() -> None:
     held = lease({"topics/t": {LEADERS: "9:1"}})
     assert ThrottleLease.from_mapping(json.loads(json.dumps(held.to_mapping()))) == held
 
@@ -115,7 +116,7 @@ def test_a_lease_reads_back_as_written():
         ),
     ],
 )
-def test_a_lease_that_cannot_be_used_says_why(change, words):
+def test_a_lease_that_cannot_be_used_says_why(change: Any, words: str) -> None:
     with pytest.raises(ArtifactError, match="No throttle was changed") as refused:
         ThrottleLease.from_mapping(lease().to_mapping() | change)
     assert words in str(refused.value)
@@ -141,7 +142,7 @@ CONFIGS = st.dictionaries(
 
 
 @given(PLANS, CONFIGS)
-def test_set_then_release_leaves_everything_as_it_was(moves, before):
+def test_set_then_release_leaves_everything_as_it_was(moves: Any, before: Any) -> None:
     held = lease(before, moves)
     during = applied(before, set_changes(held, before))
     assert confirm(held, during) == ()
@@ -149,7 +150,7 @@ def test_set_then_release_leaves_everything_as_it_was(moves, before):
 
 
 @given(PLANS, CONFIGS, st.data())
-def test_release_in_any_number_of_steps_never_lifts_what_is_in_motion(moves, before, data):
+def test_release_in_any_number_of_steps_never_lifts_what_is_in_motion(moves: Any, before: Any, data: Any) -> None:
     held = lease(before, moves)
     now = applied(before, set_changes(held, before))
     moving = {one.topic_partition for one in moves}
@@ -166,7 +167,7 @@ def test_release_in_any_number_of_steps_never_lifts_what_is_in_motion(moves, bef
 
 
 @given(PLANS, CONFIGS, CONFIGS)
-def test_release_never_removes_a_foreign_entry(moves, before, meanwhile):
+def test_release_never_removes_a_foreign_entry(moves: Any, before: Any, meanwhile: Any) -> None:
     held = lease(before, moves)
     now = applied(before, set_changes(held, before)) | meanwhile
     after = applied(now, release(held, now).changes)

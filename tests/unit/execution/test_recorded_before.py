@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -15,7 +16,7 @@ from support.kafka.small_clusters import DIGEST, move
 from support.kafka.small_throttles import FOLLOWER_RATE, FOLLOWERS, LEADER_RATE, LEADERS, MOVES, RATE, applied, lease
 
 
-def test_what_was_there_is_recorded_key_by_key():
+def test_what_was_there_is_recorded_key_by_key() -> None:
     current = {"topics/t": {LEADERS: "9:1", "segment.bytes": "5"}, "brokers/1": {LEADER_RATE: "7"}}
     assert lease(current).prior == {
         "topics/t": {LEADERS: "9:1", FOLLOWERS: None},
@@ -25,7 +26,7 @@ def test_what_was_there_is_recorded_key_by_key():
     }
 
 
-def test_a_second_try_keeps_what_the_first_one_recorded():
+def test_a_second_try_keeps_what_the_first_one_recorded() -> None:
     first = lease({"brokers/1": {LEADER_RATE: "7"}})
     ours = applied({}, set_changes(first, {}))
     again = take_lease("run-1", DIGEST, MOVES, RATE, ours, existing=first)
@@ -34,7 +35,7 @@ def test_a_second_try_keeps_what_the_first_one_recorded():
 
 
 @pytest.mark.parametrize("theirs", ["123", None])
-def test_a_rate_that_others_set_after_it_was_put_back_is_what_comes_back_after_the_next_try(theirs):
+def test_a_rate_that_others_set_after_it_was_put_back_is_what_comes_back_after_the_next_try(theirs: str | None) -> None:
     first = lease({"brokers/1": {LEADER_RATE: "7"}})
     ours = applied({}, set_changes(first, {}))
     partly = {**ours, "brokers/1": {} if theirs is None else {LEADER_RATE: theirs}}
@@ -45,7 +46,7 @@ def test_a_rate_that_others_set_after_it_was_put_back_is_what_comes_back_after_t
     assert release(again, during).changes["brokers/1"] == {LEADER_RATE: theirs}
 
 
-def test_no_rate_of_a_lease_is_taken_for_what_was_there_before():
+def test_no_rate_of_a_lease_is_taken_for_what_was_there_before() -> None:
     first = lease({"brokers/1": {LEADER_RATE: "7"}})
     changed = with_rate(first, RateChange(2 * RATE, "uma", "2026-11-21T00:00:00+00:00"))
     for now in (RATE, 2 * RATE, 7):
@@ -56,18 +57,18 @@ def test_no_rate_of_a_lease_is_taken_for_what_was_there_before():
 @pytest.mark.parametrize(
     ("run", "digest", "rate"), [("run-2", DIGEST, RATE), ("run-1", "other", RATE), ("run-1", DIGEST, RATE + 1)]
 )
-def test_a_lease_that_is_not_this_runs_is_not_taken_over(run, digest, rate):
+def test_a_lease_that_is_not_this_runs_is_not_taken_over(run: str, digest: Any, rate: Any) -> None:
     with pytest.raises(LockHeldError if run == "run-2" else ThrottleError, match="Nothing was written"):
         take_lease(run, digest, MOVES, rate, {}, existing=lease())
 
 
-def test_a_lease_of_a_run_of_that_name_in_another_airflow_is_not_taken_over():
+def test_a_lease_of_a_run_of_that_name_in_another_airflow_is_not_taken_over() -> None:
     theirs = dataclasses.replace(lease(), owner="http://there")
     with pytest.raises(LockHeldError, match="Run run-1 of http://there has held a throttle"):
         take_lease("run-1", DIGEST, MOVES, RATE, {}, owner="http://here", existing=theirs)
 
 
-def test_a_lease_covers_moves_that_were_left_out_since_and_none_that_were_added():
+def test_a_lease_covers_moves_that_were_left_out_since_and_none_that_were_added() -> None:
     both, one = [*MOVES, move("t-2", [1, 2], [1, 4])], MOVES
     assert take_lease("run-1", DIGEST, one, RATE, {}, existing=lease(moves=both)) == lease(moves=both)
     with pytest.raises(ThrottleError, match="the rate or the replicas differ"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from typing import Any
 
 import pytest
 
@@ -14,11 +15,11 @@ MOVED = move("t-0", [1, 2], [3, 2], size=100)
 CZXIDS = {"t": 10}
 
 
-def way_back(now, *moves, **others):
+def way_back(now: Any, *moves: Any, **others: Any) -> Any:
     return plan_roll_back(moves or [MOVED], view({"t-0": now} if not isinstance(now, dict) else now, **others), CZXIDS)
 
 
-def test_the_way_back_is_the_recorded_list_in_its_order_as_kafkas_tool_takes_it():
+def test_the_way_back_is_the_recorded_list_in_its_order_as_kafkas_tool_takes_it() -> None:
     back = way_back(partition([3, 2]))
     assert json.loads(back.plan)["partitions"] == [
         {"topic": "t", "partition": 0, "replicas": [1, 2], "log_dirs": ["any", "any"]}
@@ -26,12 +27,12 @@ def test_the_way_back_is_the_recorded_list_in_its_order_as_kafkas_tool_takes_it(
     assert (back.bytes_to_copy, back.left_out, back.unchanged) == (100, (), 0)
 
 
-def test_bytes_are_those_of_the_leader_now():
+def test_bytes_are_those_of_the_leader_now() -> None:
     sizes = {tp("t-0"): {3: 250, 2: 90}}
     assert plan_roll_back([MOVED], view({"t-0": partition([3, 2])}), CZXIDS, sizes).bytes_to_copy == 250
 
 
-def test_a_partition_that_was_not_moved_stays_and_one_that_was_cancelled_gets_its_order():
+def test_a_partition_that_was_not_moved_stays_and_one_that_was_cancelled_gets_its_order() -> None:
     assert way_back(partition([1, 2])).unchanged == 1
     (back,) = way_back(partition([2, 1])).moves
     assert (back.after, back.bytes_to_copy) == ((1, 2), 0)
@@ -47,14 +48,14 @@ def test_a_partition_that_was_not_moved_stays_and_one_that_was_cancelled_gets_it
         (partition([4, 3, 2], adding=[4], removing=[3]), {}, "is being reassigned"),
     ],
 )
-def test_what_cannot_go_back_is_left_out_and_says_why(now, others, why):
+def test_what_cannot_go_back_is_left_out_and_says_why(now: Any, others: Any, why: str) -> None:
     back = way_back(now, **others)
     assert back.moves == ()
     assert re.search(why, back.left_out[0])
     assert back.left_out[0].startswith("t-0 ")
 
 
-def test_a_topic_that_is_gone_does_not_hold_up_the_others():
+def test_a_topic_that_is_gone_does_not_hold_up_the_others() -> None:
     other = move("u-0", [1, 2], [3, 2])
     back = plan_roll_back([MOVED, other], view({"u-0": partition([3, 2])}), {})
     assert [str(one.topic_partition) for one in back.moves] == ["u-0"]

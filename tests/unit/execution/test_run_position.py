@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -22,11 +24,11 @@ TO = [2, 3]
 ANYTHING = view({})  # of what is requested, nothing is gone
 
 
-def where(t0, t1, t2, reassigning=None, asked=(1, 2), **others):
+def where(t0: Any, t1: Any, t2: Any, reassigning: Any = None, *, asked: Any = (1, 2), **others: Any) -> Any:
     return position(PLAN, view({"t-0": t0, "t-1": t1, "t-2": t2} | others, reassigning=reassigning), asked)
 
 
-def moves_of(batch):
+def moves_of(batch: Any) -> Any:
     return None if batch is None else [str(one.topic_partition) for one in batch.moves]
 
 
@@ -52,9 +54,9 @@ def moves_of(batch):
         ((partition([2, 3], [2], 2), NEW, OLD), None, ((1,), None, ["t-2"], ())),
     ],
 )
-def test_the_position_follows_from_the_znodes(states, reassigning, expected):
+def test_the_position_follows_from_the_znodes(states: Any, reassigning: Any, expected: Any) -> None:
     done, in_flight, following, refused = expected
-    now = where(*states, reassigning)
+    now = where(*states, reassigning=reassigning)
     assert now.done == done
     assert (now.in_flight.number if now.in_flight else None) == in_flight
     assert moves_of(now.next) == following
@@ -74,12 +76,14 @@ def test_the_position_follows_from_the_znodes(states, reassigning, expected):
         ((NEW, NEW, OLD), {"t-2": TO}, {1, 2}),
     ],
 )
-def test_begun_batches_are_those_that_were_asked_for_and_of_which_there_is_a_trace(states, reassigning, touched):
-    assert where(*states, reassigning).begun == touched
-    assert where(*states, reassigning, asked=()).begun == set()
+def test_begun_batches_are_those_that_were_asked_for_and_of_which_there_is_a_trace(
+    states: Any, reassigning: Any, touched: Any
+) -> None:
+    assert where(*states, reassigning=reassigning).begun == touched
+    assert where(*states, reassigning=reassigning, asked=()).begun == set()
 
 
-def test_the_rest_of_a_partly_refused_batch_keeps_number_and_digest():
+def test_the_rest_of_a_partly_refused_batch_keeps_number_and_digest() -> None:
     following = where(NEW, OLD, OLD).next
     assert following is not None
     assert (following.number, following.candidate_digest) == (1, PLAN[0].candidate_digest)
@@ -97,8 +101,8 @@ def test_the_rest_of_a_partly_refused_batch_keeps_number_and_digest():
         ((UNION, OLD, UNION), {"t-0": TO, "t-2": TO}, {}, "batches 1, 2 are in motion at once"),
     ],
 )
-def test_somebody_elses_reassignment_stops_everything(states, reassigning, others, words):
-    now = where(*states, reassigning, **others)
+def test_somebody_elses_reassignment_stops_everything(states: Any, reassigning: Any, others: Any, words: str) -> None:
+    now = where(*states, reassigning=reassigning, **others)
     assert not now.finished
     assert now.in_flight is None or "at once" in words  # somebody else's move is not ours to follow
     with pytest.raises(ExecutionError) as stopped:
@@ -107,14 +111,14 @@ def test_somebody_elses_reassignment_stops_everything(states, reassigning, other
     assert "Nothing was written" in str(stopped.value)
 
 
-def test_a_long_list_of_foreign_moves_is_cut():
+def test_a_long_list_of_foreign_moves_is_cut() -> None:
     foreign = {f"u-{n}": [4] for n in range(25)}
     now = where(OLD, OLD, OLD, foreign, **dict.fromkeys(foreign, OLD))
     with pytest.raises(ExecutionError, match="and 15 more"):
         check_position(now, ANYTHING)
 
 
-def test_a_partition_that_is_gone_is_neither_done_nor_in_flight():
+def test_a_partition_that_is_gone_is_neither_done_nor_in_flight() -> None:
     now = position(PLAN, view({"t-0": NEW, "t-2": OLD}), {1})
     assert now.done == ()
     assert moves_of(now.next) == ["t-1"]  # the check before the write refuses it
@@ -128,7 +132,7 @@ LISTS = st.lists(st.integers(1, 6), min_size=1, max_size=3, unique=True)
     st.booleans(),
     st.data(),
 )
-def test_a_resume_at_any_moment_never_writes_what_runs_or_is_done(drawn, marks, data):
+def test_a_resume_at_any_moment_never_writes_what_runs_or_is_done(drawn: Any, marks: Any, data: Any) -> None:
     """Batches before one are done, it is somewhere in its steps, those after it are untouched."""
     moves = [move(f"t-{n}", before, after, batch=batch) for n, (before, after, batch) in enumerate(drawn)]
     plan = batches(*moves)
@@ -160,7 +164,7 @@ def test_a_resume_at_any_moment_never_writes_what_runs_or_is_done(drawn, marks, 
         assert now.next == (left[0] if left else None)
 
 
-def test_a_request_of_what_is_gone_is_no_reassignment_that_ends():
+def test_a_request_of_what_is_gone_is_no_reassignment_that_ends() -> None:
     gone = view({}, reassigning={"old-0": [4]}, requested_gone=frozenset({tp("old-0")}))
     now = where(OLD, OLD, OLD, {"old-0": [4]})
     with pytest.raises(ExecutionError, match=r"does not end by itself.*action elect_controller") as stopped:

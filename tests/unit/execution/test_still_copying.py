@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -14,7 +15,7 @@ from support.kafka.small_clusters import DIGEST, move, partition, tp, view
 MOVES = [move("t-0", [1, 2], [2, 3]), move("t-1", [2, 1], [2, 3])]
 
 
-def lease(**others) -> ThrottleLease:
+def lease(**others: Any) -> ThrottleLease:
     return replace(take_lease("dag/one", DIGEST, MOVES, 5, {}, owner="here"), **others)
 
 
@@ -39,7 +40,7 @@ def lease(**others) -> ThrottleLease:
         ({}, None, set()),  # deleted
     ],
 )
-def test_copies_in_motion_are_told_from_the_lease_alone(partitions, reassigning, copying) -> None:
+def test_copies_in_motion_are_told_from_the_lease_alone(partitions: Any, reassigning: Any, copying: Any) -> None:
     found = copying_of(lease(), view(partitions, reassigning=reassigning))
     assert found == {tp(name) for name in copying}
 
@@ -57,7 +58,9 @@ def test_copies_in_motion_are_told_from_the_lease_alone(partitions, reassigning,
         ({"g-0": partition([1, 2, 3], [1, 2], adding=[3], topic_id="of 2.8")}, None, {"g-0"}),
     ],
 )
-def test_a_broker_that_is_gone_counts_while_its_copy_has_not_ended(partitions, reassigning, copying) -> None:
+def test_a_broker_that_is_gone_counts_while_its_copy_has_not_ended(
+    partitions: Any, reassigning: Any, copying: Any
+) -> None:
     held = take_lease("dag/one", DIGEST, [*MOVES, move("g-0", [1, 2], [1, 2, 3])], 5, {}, owner="here")
     now = view(partitions, reassigning=reassigning, brokers=[1, 2])
     assert copying_of(held, now) == {tp(name) for name in copying}

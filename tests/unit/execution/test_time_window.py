@@ -14,13 +14,13 @@ from support.kafka.small_clusters import move
 NOW = datetime(2026, 11, 21, 22, tzinfo=UTC)
 
 
-def test_a_batch_takes_as_long_as_its_busiest_broker():
+def test_a_batch_takes_as_long_as_its_busiest_broker() -> None:
     moves = [move("t-0", [1, 2], [3, 2], size=600), move("t-1", [1, 2], [4, 2], size=400)]
     assert predicted_seconds(moves, 10) == 100 + CONTROLLER_SECONDS, "broker 1 sends both"
     assert predicted_seconds([move("t-0", [1, 2], [2, 1], size=600)], 10) == CONTROLLER_SECONDS, "copies nothing"
 
 
-def test_a_window_says_when_a_batch_may_begin():
+def test_a_window_says_when_a_batch_may_begin() -> None:
     window = read_window({"not_before": "2026-11-21T23:00:00+00:00", "finish_by": "2026-11-22T02:00:00+01:00"})
     assert window.waits_until(NOW) == NOW + timedelta(hours=1)
     at = NOW + timedelta(hours=2)
@@ -42,7 +42,9 @@ def test_a_window_says_when_a_batch_may_begin():
         (9, 0.1, 4),
     ],
 )
-def test_the_first_batch_that_could_not_end_in_time_holds_back_all_after_it(minutes, pace, not_begun):
+def test_the_first_batch_that_could_not_end_in_time_holds_back_all_after_it(
+    minutes: int, pace: float, not_begun: int
+) -> None:
     predicted = [600.0, 900.0, 300.0, 1800.0]
     window = Window(finish_by=NOW + timedelta(minutes=minutes))
     assert window.not_begun(predicted, NOW, pace) == not_begun
@@ -51,11 +53,11 @@ def test_the_first_batch_that_could_not_end_in_time_holds_back_all_after_it(minu
 
 @pytest.mark.parametrize("given_", ["2026-11-21T23:00:00", "tonight", 7, "2026-11-21"])
 @pytest.mark.parametrize("name", ["not_before", "finish_by"])
-def test_a_time_without_its_zone_is_refused(name, given_):
+def test_a_time_without_its_zone_is_refused(name: str, given_: int | str) -> None:
     with pytest.raises(SettingsError, match=rf"{name}: .* is not a time with its zone"):
         read_window({name: given_})
 
 
-def test_a_window_that_ends_before_it_begins_is_refused():
+def test_a_window_that_ends_before_it_begins_is_refused() -> None:
     with pytest.raises(SettingsError, match="no batch could begin"):
         read_window({"not_before": "2026-11-21T23:00:00+01:00", "finish_by": "2026-11-21T22:00:00Z"})

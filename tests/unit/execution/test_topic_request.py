@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
@@ -11,11 +13,11 @@ CREATE = {"action": "create", "topic": "orders", "partitions": 3, "replication_f
 ALTER = {"action": "alter", "topic": "orders", "partitions": 6}
 
 
-def request(**params):
+def request(**params: Any) -> Any:
     return TopicRequest.from_params(params)
 
 
-def test_a_creation_reads_as_kafka_topics_would_read_it():
+def test_a_creation_reads_as_kafka_topics_would_read_it() -> None:
     asked = request(**CREATE, config=["retention.ms = 1000", "cleanup.policy=compact,delete"], if_not_exists=True)
     assert (asked.action, asked.topic, asked.partitions, asked.replication_factor) == ("create", "orders", 3, 2)
     assert asked.configs == {"retention.ms": "1000", "cleanup.policy": "compact,delete"}
@@ -24,29 +26,29 @@ def test_a_creation_reads_as_kafka_topics_would_read_it():
     assert not asked.is_read_only
 
 
-def test_an_assignment_by_hand_says_every_replica():
+def test_an_assignment_by_hand_says_every_replica() -> None:
     asked = request(action="create", topic="orders", replica_assignment="1:2,2:3,3:1")
     assert asked.replica_assignment == {0: (1, 2), 1: (2, 3), 2: (3, 1)}
 
 
 @pytest.mark.parametrize("action", ["list", "describe"])
-def test_list_and_describe_need_nothing_and_write_nothing(action):
+def test_list_and_describe_need_nothing_and_write_nothing(action: str) -> None:
     assert request(action=action).is_read_only
     assert request(action=action, only="under_replicated").only == "under_replicated"
 
 
-def test_fields_that_nobody_filled_in_count_for_nothing():
+def test_fields_that_nobody_filled_in_count_for_nothing() -> None:
     asked = request(action="delete", topic="orders", partitions=None, config=[], if_not_exists=False, only="all")
     assert asked == TopicRequest("delete", "orders", sample_rows=0)
 
 
-def test_altering_configs_alone_adds_no_partitions():
+def test_altering_configs_alone_adds_no_partitions() -> None:
     assert not request(action="alter", topic="t", config=["retention.ms=1"]).adds_partitions
     assert request(**ALTER).adds_partitions
 
 
 @pytest.mark.parametrize("action", [None, "", "drop", "create,delete"])
-def test_exactly_one_of_kafkas_five_actions_is_asked_for(action):
+def test_exactly_one_of_kafkas_five_actions_is_asked_for(action: str | None) -> None:
     """Seed 004, row 1: five actions, exactly one, else an error."""
     with pytest.raises(KafkaRuleError) as wrong:
         request(action=action, topic="t")
@@ -80,32 +82,32 @@ def test_exactly_one_of_kafkas_five_actions_is_asked_for(action):
         ({"action": "list", "partitions": 0}, 'Option "[partitions]" can\'t be used with option"[list]"'),
     ],
 )
-def test_options_go_with_the_actions_that_kafka_topics_takes_them_with(params, message):
+def test_options_go_with_the_actions_that_kafka_topics_takes_them_with(params: Any, message: str) -> None:
     with pytest.raises(KafkaRuleError, match="Nothing was read or written") as wrong:
         request(**params)
     assert wrong.value.kafka_message == message
 
 
-def test_an_alteration_of_nothing_is_refused():
+def test_an_alteration_of_nothing_is_refused() -> None:
     with pytest.raises(SettingsError, match="nothing to alter"):
         request(action="alter", topic="t")
 
 
-def test_no_arguments_at_all_are_refused_with_the_actions_there_are():
+def test_no_arguments_at_all_are_refused_with_the_actions_there_are() -> None:
     """Seed 004, row 2: no arguments give the usage."""
     with pytest.raises(KafkaRuleError, match="--list, --describe, --create, --alter or --delete"):
         request()
 
 
 @pytest.mark.parametrize("missing", ["partitions", "replication_factor"])
-def test_without_an_assignment_partitions_and_replication_factor_are_required(missing):
+def test_without_an_assignment_partitions_and_replication_factor_are_required(missing: str) -> None:
     """Seed 004, row 7."""
     with pytest.raises(KafkaRuleError) as wrong:
         request(**{key: value for key, value in CREATE.items() if key != missing})
     assert wrong.value.kafka_message == f'Missing required argument "[{missing.replace("_", "-")}]"'
 
 
-def test_zero_partitions_are_an_answer_that_kafka_judges():
+def test_zero_partitions_are_an_answer_that_kafka_judges() -> None:
     assert request(**{**CREATE, "partitions": 0}).partitions == 0
 
 
@@ -120,7 +122,7 @@ def test_zero_partitions_are_an_answer_that_kafka_judges():
         ({"replica_assignment": "1:x"}, 'For input string: "x"'),
     ],
 )
-def test_what_kafka_topics_cannot_parse_is_refused_in_its_words(params, message):
+def test_what_kafka_topics_cannot_parse_is_refused_in_its_words(params: Any, message: str) -> None:
     with pytest.raises(KafkaRuleError) as wrong:
         request(action="alter", topic="t", **params)
     assert message in wrong.value.kafka_message

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ LEADER_RATE = "leader.replication.throttled.rate"
 MOVES = [move("t-0", [1, 2], [2, 3]), move("t-1", [2, 1], [2, 3])]
 
 
-def lease(**others) -> ThrottleLease:
+def lease(**others: Any) -> ThrottleLease:
     return replace(take_lease("dag/one", DIGEST, MOVES, 5, {}, owner="here"), **others)
 
 
@@ -79,7 +80,7 @@ def test_a_config_without_its_topic_is_found_unless_the_topic_is_being_deleted()
     ],
 )
 def test_a_replica_that_came_back_is_in_no_assignment_before_and_after(
-    before, after, reassigning, deletions, stray
+    before: Any, after: Any, reassigning: Any, deletions: Any, stray: Any
 ) -> None:
     first, then = (
         view({"t-0": partition(replicas)}, reassigning=reassigning, deletions=frozenset(deletions))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_rebalance.errors import ThrottleError
@@ -22,22 +24,22 @@ WANTED = {
 }
 
 
-def test_exactly_the_replicas_that_copy_and_the_brokers_they_sit_on_are_throttled():
+def test_exactly_the_replicas_that_copy_and_the_brokers_they_sit_on_are_throttled() -> None:
     assert desired_throttle(MOVES, RATE) == WANTED
 
 
-def test_a_broker_that_sends_and_receives_has_both_rates():
+def test_a_broker_that_sends_and_receives_has_both_rates() -> None:
     wanted = desired_throttle([move("t-0", [1, 2], [2, 3]), move("u-0", [3], [1])], 5)
     assert wanted["brokers/1"] == {LEADER_RATE: "5", FOLLOWER_RATE: "5"}
     assert wanted["brokers/2"] == {LEADER_RATE: "5"}
     assert wanted["topics/u"] == {LEADERS: "0:3", FOLLOWERS: "0:1"}
 
 
-def test_moves_that_copy_nothing_need_no_throttle():
+def test_moves_that_copy_nothing_need_no_throttle() -> None:
     assert desired_throttle([move("t-0", [1, 2, 3], [3, 2]), move("t-1", [1, 2], [2, 1])], RATE) == {}
 
 
 @pytest.mark.parametrize("rate", [0, -1, 1.5, True, "10", None])
-def test_a_rate_that_lets_nothing_through_is_refused(rate):
+def test_a_rate_that_lets_nothing_through_is_refused(rate: Any) -> None:
     with pytest.raises(ThrottleError, match="Nothing was written"):
         desired_throttle(MOVES, rate)

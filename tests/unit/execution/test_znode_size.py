@@ -6,7 +6,7 @@ from kafka_rebalance.execution.check.znode_size import ZNODE_BYTES, too_large_zn
 from support.kafka.small_clusters import batches, move, partition, view
 
 
-def test_a_topic_that_outgrows_zookeeper_in_the_midst_of_a_batch_is_found():
+def test_a_topic_that_outgrows_zookeeper_in_the_midst_of_a_batch_is_found() -> None:
     count = 30_000
     lists = {f"t-{number}": partition([1001, 1002, 1003]) for number in range(count)}
     small = batches(*(move(f"t-{number}", [1001, 1002, 1003], [1002, 1003, 1004]) for number in range(10)))
@@ -20,7 +20,7 @@ def test_a_topic_that_outgrows_zookeeper_in_the_midst_of_a_batch_is_found():
     assert "KAFKA_OPTS of every broker" in finding.remedy
 
 
-def test_a_request_that_zookeeper_would_not_take_is_found():
+def test_a_request_that_zookeeper_would_not_take_is_found() -> None:
     topic = "a" * 249
     many = batches(*(move(f"{topic}{n % 9}-{n}", [1001, 1002], [1002, 1001]) for n in range(4_000)))
     found = list(too_large_znodes(many, view({})))

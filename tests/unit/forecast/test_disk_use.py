@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_rebalance.forecast.disk_use import broker_costs, disk_problems, expected_replica_bytes
@@ -23,22 +25,22 @@ DAY_MS = 86_400_000
     ],
 )
 def test_a_replica_holds_rate_times_retention_up_to_the_size_limit(
-    rate, partitions, retention_ms, retention_bytes, policy, expected
-):
+    rate: int | None, partitions: int, retention_ms: Any, retention_bytes: int, policy: Any, expected: Any
+) -> None:
     found = expected_replica_bytes(
         rate, partitions, retention_ms=retention_ms, retention_bytes=retention_bytes, cleanup_policy=policy
     )
     assert found == expected
 
 
-def test_every_broker_is_told_what_it_gets():
+def test_every_broker_is_told_what_it_gets() -> None:
     first, second = broker_costs({0: (1, 2), 1: (2, 1), 2: (1, 2)}, 10, {1: (100, 50)})
     assert (first.broker, first.replicas, first.leaders, first.bytes) == (1, 3, 2, 30)
     assert first.disk_fraction_after == 0.8
     assert (second.broker, second.leaders, second.disk_fraction_after) == (2, 1, None)
 
 
-def test_only_a_disk_that_is_known_to_fill_up_is_a_problem():
+def test_only_a_disk_that_is_known_to_fill_up_is_a_problem() -> None:
     costs = broker_costs({0: (1, 2)}, 50, {1: (100, 45), 2: (None, None)})
     assert disk_problems(costs, 0.05) == ()
     assert disk_problems(costs, 0.1) == (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from math import lcm
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -28,7 +29,7 @@ from support.documents.as_in_a_file import in_json
 TOPIC = "orders"
 
 
-def sample_of(keys, before, counts, *, placed=partition_for_key, without_key=0):
+def sample_of(keys: Any, before: Any, counts: Any, *, placed: Any = partition_for_key, without_key: Any = 0) -> Any:
     """The sample that the keys job would find; `keys` are {key: rows}, `placed` is the producers' partitioner."""
     found = [without_key // before] * before
     rows = {count: [0] * count for count in counts}
@@ -61,19 +62,19 @@ def sample_of(keys, before, counts, *, placed=partition_for_key, without_key=0):
     )
 
 
-def numbered(count, rows=1):
+def numbered(count: Any, rows: Any = 1) -> Any:
     return {f"key-{number}".encode(): rows for number in range(count)}
 
 
 @given(st.integers(1, 60), st.integers(0, 60))
-def test_the_share_of_keys_that_move_is_what_counting_every_hash_gives(before, added):
+def test_the_share_of_keys_that_move_is_what_counting_every_hash_gives(before: Any, added: Any) -> None:
     after = before + added
     cycle = lcm(before, after)
     moved = sum(value % before != value % after for value in range(cycle))
     assert moved_key_share(before, after) == Fraction(moved, cycle)
 
 
-def test_expansion_moves_half_the_keys_when_doubled_and_more_when_not():
+def test_expansion_moves_half_the_keys_when_doubled_and_more_when_not() -> None:
     assert moved_key_share(6, 12) == Fraction(1, 2)
     assert moved_key_share(6, 18) == Fraction(2, 3)
     assert moved_key_share(6, 8) == Fraction(3, 4)
@@ -82,13 +83,13 @@ def test_expansion_moves_half_the_keys_when_doubled_and_more_when_not():
 
 
 @pytest.mark.parametrize(("before", "after"), [(0, 3), (4, 3), (-1, 2)])
-def test_a_topic_cannot_shrink(before, after):
+def test_a_topic_cannot_shrink(before: int, after: int) -> None:
     with pytest.raises(InputError, match="cannot be expanded"):
         moved_key_share(before, after)
 
 
 @given(st.integers(1, 5000), st.integers(0, 5000))
-def test_the_counts_tried_are_few_and_hold_what_is_asked_and_every_multiple(before, added):
+def test_the_counts_tried_are_few_and_hold_what_is_asked_and_every_multiple(before: Any, added: Any) -> None:
     counts = counts_to_try(before, before + added)
     assert {before, before + added, 2 * before, 3 * before, 4 * before} <= set(counts)
     assert len(counts) <= MAX_COUNTS
@@ -96,7 +97,7 @@ def test_the_counts_tried_are_few_and_hold_what_is_asked_and_every_multiple(befo
     assert list(counts) == sorted(set(counts))
 
 
-def test_without_a_sample_the_exact_share_stays_and_the_reason_is_said():
+def test_without_a_sample_the_exact_share_stays_and_the_reason_is_said() -> None:
     forecast = forecast_keys(TOPIC, 6, 8, not_sampled="the brokers refused the user")
     assert forecast.moved_keys == Fraction(3, 4)
     assert forecast.text == "Keys were not sampled: the brokers refused the user."
@@ -104,7 +105,7 @@ def test_without_a_sample_the_exact_share_stays_and_the_reason_is_said():
     assert (forecast.verdict, forecast.chosen, forecast.better) == (None, None, ())
 
 
-def test_rows_that_move_are_counted_as_they_are_and_not_as_keys_would_be():
+def test_rows_that_move_are_counted_as_they_are_and_not_as_keys_would_be() -> None:
     keys = {b"21": 60, b"foobar": 40}
     forecast = forecast_keys(TOPIC, 2, 4, sample_of(keys, 2, counts_to_try(2, 4)))
     moved = sum(rows for key, rows in keys.items() if partition_for_key(key, 2) != partition_for_key(key, 4))
@@ -112,7 +113,7 @@ def test_rows_that_move_are_counted_as_they_are_and_not_as_keys_would_be():
     assert forecast.chosen.moved_keys == 0.5
 
 
-def test_many_keys_lie_evenly():
+def test_many_keys_lie_evenly() -> None:
     sample = sample_of(numbered(20_000), 6, counts_to_try(6, 12))
     forecast = forecast_keys(TOPIC, 6, 12, sample)
     assert forecast.verdict == Verdict.EVEN
@@ -121,7 +122,7 @@ def test_many_keys_lie_evenly():
     assert forecast.chosen.moved_rows == pytest.approx(0.5, abs=0.02)
 
 
-def test_one_heavy_key_is_named_as_what_no_number_of_partitions_fixes():
+def test_one_heavy_key_is_named_as_what_no_number_of_partitions_fixes() -> None:
     keys = numbered(590) | {b"everybody": 410}
     forecast = forecast_keys(TOPIC, 4, 8, sample_of(keys, 4, counts_to_try(4, 8)))
     assert forecast.verdict == Verdict.KEYS
@@ -130,7 +131,7 @@ def test_one_heavy_key_is_named_as_what_no_number_of_partitions_fixes():
     assert forecast.chosen.skew >= 0.41 * 8
 
 
-def test_few_keys_of_one_weight_that_fall_unevenly_are_a_matter_of_placement():
+def test_few_keys_of_one_weight_that_fall_unevenly_are_a_matter_of_placement() -> None:
     """15 keys, all equally frequent, that happen to fall into half of the partitions."""
     keys = {key: 20 for key in numbered(400) if partition_for_key(key, 4) < 2}
     keys = dict(list(keys.items())[:15])
@@ -139,7 +140,7 @@ def test_few_keys_of_one_weight_that_fall_unevenly_are_a_matter_of_placement():
     assert "no key is to blame" in forecast.text
 
 
-def test_better_counts_have_less_skew_or_move_fewer_keys_with_the_same():
+def test_better_counts_have_less_skew_or_move_fewer_keys_with_the_same() -> None:
     forecast = forecast_keys(TOPIC, 6, 11, sample_of(numbered(30_000), 6, counts_to_try(6, 11)))
     assert forecast.better
     assert {count.partitions for count in forecast.better}.isdisjoint({6, 11})
@@ -149,11 +150,11 @@ def test_better_counts_have_less_skew_or_move_fewer_keys_with_the_same():
     assert forecast.better[0].partitions == 12  # a multiple: half the keys stay
 
 
-def test_nothing_is_better_than_the_best():
+def test_nothing_is_better_than_the_best() -> None:
     assert forecast_keys(TOPIC, 6, 12, sample_of(numbered(30_000), 6, (6, 11, 12, 13))).better == ()
 
 
-def test_rows_that_are_not_where_murmur2_puts_them_are_another_partitioner():
+def test_rows_that_are_not_where_murmur2_puts_them_are_another_partitioner() -> None:
     sample = sample_of(numbered(1000), 4, (4, 8), placed=lambda key, count: len(key) % count)
     forecast = forecast_keys(TOPIC, 4, 8, sample)
     assert forecast.verdict == Verdict.OTHER_PARTITIONER
@@ -161,13 +162,13 @@ def test_rows_that_are_not_where_murmur2_puts_them_are_another_partitioner():
     assert forecast.better == ()
 
 
-def test_a_topic_without_keys_spreads_by_itself():
+def test_a_topic_without_keys_spreads_by_itself() -> None:
     forecast = forecast_keys(TOPIC, 4, 8, sample_of({}, 4, (4, 8), without_key=1000))
     assert forecast.verdict == Verdict.NO_KEYS
     assert forecast.chosen.skew == 1
 
 
-def test_rows_without_key_soften_the_skew_of_those_with():
+def test_rows_without_key_soften_the_skew_of_those_with() -> None:
     keyed = forecast_keys(TOPIC, 4, 8, sample_of({b"a": 1000}, 4, (4, 8)))
     mixed = forecast_keys(TOPIC, 4, 8, sample_of({b"a": 1000}, 4, (4, 8), without_key=1000))
     assert keyed.chosen.skew == 8
@@ -176,30 +177,30 @@ def test_rows_without_key_soften_the_skew_of_those_with():
 
 
 @pytest.mark.parametrize("keys", [{}, numbered(30)])
-def test_too_few_rows_are_no_verdict(keys):
+def test_too_few_rows_are_no_verdict(keys: Any) -> None:
     forecast = forecast_keys(TOPIC, 4, 8, sample_of(keys, 4, (4, 8)))
     assert forecast.verdict == Verdict.TOO_FEW_ROWS
     assert forecast.better == ()
 
 
-def test_a_sample_of_another_number_of_partitions_is_refused():
+def test_a_sample_of_another_number_of_partitions_is_refused() -> None:
     with pytest.raises(InputError, match="Sample the topic again"):
         forecast_keys(TOPIC, 4, 9, sample_of(numbered(30), 4, (4, 8)))
 
 
 @given(st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), max_size=20), st.integers(0, 5000))
-def test_a_bounded_range_is_the_newest_part_of_it_and_all_keep_the_same_part(given_ranges, max_rows):
+def test_a_bounded_range_is_the_newest_part_of_it_and_all_keep_the_same_part(given_ranges: Any, max_rows: Any) -> None:
     ranges = [OffsetRange(partition, start, start + rows) for partition, (start, rows) in enumerate(given_ranges)]
     total = sum(each.offsets for each in ranges)
     kept = newest_rows(ranges, max_rows)
     assert sum(each.offsets for each in kept) <= max_rows
     assert [each.end for each in kept] == [each.end for each in ranges]
-    part = min(1, Fraction(max_rows, total)) if total else 1
+    part: Any = min(1, Fraction(max_rows, total)) if total else 1
     for whole, bounded in zip(ranges, kept, strict=True):
         assert whole.offsets * part - 1 < bounded.offsets <= whole.offsets * part
 
 
-def test_sample_and_request_come_back_from_json_as_they_went():
+def test_sample_and_request_come_back_from_json_as_they_went() -> None:
     sample = sample_of(numbered(50) | {b"": 3}, 4, (4, 8), without_key=4)
     assert SAMPLE_FILE.decode(in_json(sample)) == sample
     request = SampleRequest(TOPIC, 2, (OffsetRange(0, 5, 9), OffsetRange(1, 0, 0)), 1_700_000_000_000, (2, 4))
@@ -209,13 +210,13 @@ def test_sample_and_request_come_back_from_json_as_they_went():
 @pytest.mark.parametrize(
     "document", [{}, {"topic": "t", "partitions": "x"}, {"topic": "t", "partitions": 1, "ranges": [1]}]
 )
-def test_a_file_that_holds_something_else_is_its_own_error(document):
+def test_a_file_that_holds_something_else_is_its_own_error(document: Any) -> None:
     for file in (REQUEST_FILE, SAMPLE_FILE):
         with pytest.raises(ArtifactError, match="Clear the task"):
             file.decode(document)
 
 
-def test_the_forecast_is_plain_json():
+def test_the_forecast_is_plain_json() -> None:
     forecast = forecast_keys(TOPIC, 4, 8, sample_of(numbered(500), 4, counts_to_try(4, 8)))
     document = json.loads(json.dumps(forecast.to_mapping(), allow_nan=False))
     assert document["moved_keys_exact"] == "1/2"
@@ -236,11 +237,11 @@ def test_the_forecast_is_plain_json():
         (b"x" * 50, "x" * 40 + "… (50 bytes)"),
     ],
 )
-def test_keys_are_shown_as_text_where_they_are_text(key, text):
+def test_keys_are_shown_as_text_where_they_are_text(key: Any, text: Any) -> None:
     assert key_in_words(key) == text
 
 
 @given(st.binary(max_size=200))
-def test_whatever_a_key_holds_it_is_shown_in_one_short_printable_line(key):
+def test_whatever_a_key_holds_it_is_shown_in_one_short_printable_line(key: Any) -> None:
     assert key_in_words(key).isprintable()
     assert len(key_in_words(key)) < 60

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from inspect import signature
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ class Draws(random.Random):
 # Replica assignment without racks, as published for 2.0.0
 
 
-def test_assignment_takes_partitions_factor_brokers_start_and_first_partition():
+def test_assignment_takes_partitions_factor_brokers_start_and_first_partition() -> None:
     """Seed 000, row 1: the five parameters; without fixedStartIndex and startPartitionId both are as Kafka's -1."""
     defaults = {name: p.default for name, p in signature(assign_replicas).parameters.items()}
     assert list(defaults)[:3] == ["brokers", "partitions", "replication_factor"]
@@ -42,12 +43,12 @@ def test_assignment_takes_partitions_factor_brokers_start_and_first_partition():
     assert kafkas == assign_replicas([0, 1, 2], 4, 2, rng=random.Random(5))
 
 
-def test_assignment_maps_each_partition_to_broker_ids():
+def test_assignment_maps_each_partition_to_broker_ids() -> None:
     """Seed 000, row 2: the result is a map partition -> broker ids."""
     assert assign_replicas([7, 8], 2, 2, start_index=0) == {0: (7, 8), 1: (8, 7)}
 
 
-def test_assignment_start_is_random_unless_fixed():
+def test_assignment_start_is_random_unless_fixed() -> None:
     """Seed 000, row 3: the start index is random unless fixed."""
     starts = {assign_replicas([0, 1, 2], 1, 1, rng=random.Random(seed))[0] for seed in range(50)}
     assert starts == {(0,), (1,), (2,)}
@@ -55,12 +56,12 @@ def test_assignment_start_is_random_unless_fixed():
 
 
 @pytest.mark.parametrize(("start", "ids"), [(-1, [0, 1]), (0, [0, 1]), (7, [7, 8])])
-def test_assignment_partition_ids_start_at_the_first_partition_or_0(start, ids):
+def test_assignment_partition_ids_start_at_the_first_partition_or_0(start: int, ids: Any) -> None:
     """Seed 000, row 4: partition ids start at max(0, start)."""
     assert list(assign_replicas([0, 1, 2], 2, 1, start_index=0, start_partition_id=start)) == ids
 
 
-def test_assignment_shift_is_random_unless_fixed_and_drawn_after_the_start():
+def test_assignment_shift_is_random_unless_fixed_and_drawn_after_the_start() -> None:
     """Seed 000, row 5: the shift is the followers' offset from the first replica, random unless fixed."""
     draws = Draws(2, 1)
     assert assign_replicas([0, 1, 2], 6, 3, rng=draws) == WORKED
@@ -69,7 +70,7 @@ def test_assignment_shift_is_random_unless_fixed_and_drawn_after_the_start():
     assert assign_replicas([0, 1, 2], 6, 3, start_index=2, replica_shift=1, rng=Draws()) == WORKED
 
 
-def test_assignment_shift_grows_at_each_multiple_of_the_brokers():
+def test_assignment_shift_grows_at_each_multiple_of_the_brokers() -> None:
     """Seed 000, row 6: the shift grows by one whenever p > 0 and p mod B = 0."""
     followers = [held[1] for held in assign_replicas([0, 1, 2, 3], 12, 2, start_index=0).values()]
     assert followers == [1, 2, 3, 0, 2, 3, 0, 1, 3, 0, 1, 2]
@@ -77,14 +78,14 @@ def test_assignment_shift_grows_at_each_multiple_of_the_brokers():
     assert at_once == {4: (0, 2)}
 
 
-def test_assignment_first_replica_is_partition_plus_start_mod_brokers():
+def test_assignment_first_replica_is_partition_plus_start_mod_brokers() -> None:
     """Seed 000, row 7: first = (p + start) mod B, a place in the list and not a broker id."""
     brokers = [30, 10, 20]
     leaders = [held[0] for held in assign_replicas(brokers, 7, 1, start_index=2).values()]
     assert leaders == [brokers[(p + 2) % 3] for p in range(7)]
 
 
-def test_assignment_followers_follow_the_formula():
+def test_assignment_followers_follow_the_formula() -> None:
     """Seed 000, row 8: follower j sits at (first + 1 + (shift + j) mod (B - 1)) mod B."""
     assignment = assign_replicas(range(7), 7, 5, start_index=3, replica_shift=4)
     for partition, replicas in assignment.items():
@@ -92,30 +93,30 @@ def test_assignment_followers_follow_the_formula():
         assert replicas == (first, *((first + 1 + (4 + j) % 6) % 7 for j in range(4)))
 
 
-def test_assignment_of_a_new_topic_starts_at_partition_0():
+def test_assignment_of_a_new_topic_starts_at_partition_0() -> None:
     """Seed 000, row 9: by default creation starts at partition 0."""
     assert list(assign_replicas([0, 1], 3, 1)) == [0, 1, 2]
 
 
-def test_assignment_worked_example_of_3_brokers_and_6_partitions():
+def test_assignment_worked_example_of_3_brokers_and_6_partitions() -> None:
     """Seed 000, row 10: 3 brokers, 6 partitions, RF 3, start 2, shift 1."""
     assert assign_replicas([0, 1, 2], 6, 3, start_index=2, replica_shift=1) == WORKED
 
 
-def test_assignment_intermediate_places_of_the_worked_example():
+def test_assignment_intermediate_places_of_the_worked_example() -> None:
     """Seed 000, row 11: replicaIndex(2,1,0,3) = 1 and replicaIndex(2,1,1,3) = 0, so p0 = [2,1,0]."""
     assert assign_replicas([0, 1, 2], 1, 2, start_index=2, replica_shift=1)[0] == (2, 1)
     assert assign_replicas([0, 1, 2], 1, 3, start_index=2, replica_shift=1)[0] == (2, 1, 0)
 
 
 @pytest.mark.parametrize("shift", range(6))
-def test_assignment_offset_of_3_brokers_is_1_or_2(shift):
+def test_assignment_offset_of_3_brokers_is_1_or_2(shift: Any) -> None:
     """Seed 000, row 12: for B = 3 the offset can only be 1 or 2, never 0."""
     leader, follower = assign_replicas([0, 1, 2], 1, 2, start_index=0, replica_shift=shift)[0]
     assert follower - leader == 1 + shift % 2
 
 
-def test_assignment_heads_go_round_the_brokers():
+def test_assignment_heads_go_round_the_brokers() -> None:
     """Leaders go round the brokers. That the head leads is row 13, in test_acceptance_controller."""
     assigned = assign_replicas([0, 1, 2], 6, 3, start_index=2, replica_shift=1)
     assert [held[0] for held in assigned.values()] == [2, 0, 1, 2, 0, 1]
@@ -124,13 +125,13 @@ def test_assignment_heads_go_round_the_brokers():
 # Key principles
 
 
-def test_assignment_two_draws_place_the_first_leader_and_its_follower():
+def test_assignment_two_draws_place_the_first_leader_and_its_follower() -> None:
     """Seed 002, row 9: first leader and first follower's offset; both then advance by one with each partition."""
     assignment = assign_replicas(range(10), 5, 3, rng=Draws(4, 2))
     assert assignment == {p: (4 + p, (4 + p + 3) % 10, (4 + p + 4) % 10) for p in range(5)}
 
 
-def test_assignment_twenty_brokers_with_draws_19_and_0():
+def test_assignment_twenty_brokers_with_draws_19_and_0() -> None:
     """Seed 002, row 10: 20 brokers, 20 partitions, RF 10: ten consecutive ids from (19 + p) mod 20."""
     assignment = assign_replicas(range(20), 20, 10, rng=Draws(19, 0))
     assert assignment == {p: tuple((19 + p + j) % 20 for j in range(10)) for p in range(20)}
@@ -138,13 +139,13 @@ def test_assignment_twenty_brokers_with_draws_19_and_0():
     assert assignment[12] == (11, 12, 13, 14, 15, 16, 17, 18, 19, 0)
 
 
-def test_assignment_refuses_more_replicas_than_brokers():
+def test_assignment_refuses_more_replicas_than_brokers() -> None:
     """Seed 002, row 11: the text of RF 4 on 3 brokers."""
     refused = message_of(assign_replicas, [0, 1, 2], 1, 4)
     assert refused == "Replication factor: 4 larger than available brokers: 3."
 
 
-def test_assignment_leader_walk_over_five_brokers():
+def test_assignment_leader_walk_over_five_brokers() -> None:
     """Seed 002, row 12: 5 brokers, 5 partitions, first leader on broker 4: 4, 5, 1, 2, 3."""
     assignment = assign_replicas([1, 2, 3, 4, 5], 5, 1, start_index=3)
     assert [held[0] for held in assignment.values()] == [4, 5, 1, 2, 3]
@@ -153,32 +154,32 @@ def test_assignment_leader_walk_over_five_brokers():
 # Topic creation
 
 
-def test_assignment_sample_topic_has_two_partitions_of_two_replicas():
+def test_assignment_sample_topic_has_two_partitions_of_two_replicas() -> None:
     """Seed 004, row 5: RF 2, 2 partitions."""
     assignment = assign_replicas([0, 1, 2], 2, 2)
     assert {p: len(set(held)) for p, held in assignment.items()} == {0: 2, 1: 2}
 
 
-def test_assignment_spreads_over_all_brokers_and_a_partition_over_different_ones():
+def test_assignment_spreads_over_all_brokers_and_a_partition_over_different_ones() -> None:
     """Seed 004, row 10: replicas spread over all brokers, each partition's on different brokers."""
     assignment = assign_replicas(range(5), 10, 3)
     assert Counter(broker for held in assignment.values() for broker in held) == dict.fromkeys(range(5), 6)
     assert all(len(set(held)) == 3 for held in assignment.values())
 
 
-def test_assignment_leaders_go_round_from_a_random_start():
+def test_assignment_leaders_go_round_from_a_random_start() -> None:
     """Seed 004, row 11: first replicas round-robin from a random start, followers shifted."""
     assignment = assign_replicas(range(4), 8, 2, rng=Draws(3, 1))
     assert [held[0] for held in assignment.values()] == [3, 0, 1, 2, 3, 0, 1, 2]
     assert [held[1] for held in assignment.values()] == [1, 2, 3, 0, 2, 3, 0, 1]
 
 
-def test_assignment_of_three_partitions_on_three_brokers():
+def test_assignment_of_three_partitions_on_three_brokers() -> None:
     """Seed 004, row 12: 3 brokers, 3 partitions, RF 2, first replica on broker 1."""
     assert assign_replicas([0, 1, 2], 3, 2, rng=Draws(1, 0)) == {0: (1, 2), 1: (2, 0), 2: (0, 1)}
 
 
-def test_assignment_takes_brokers_sorted_by_id():
+def test_assignment_takes_brokers_sorted_by_id() -> None:
     """Seed 004, row 13: brokers are sorted before the assignment; the caller's order is kept by the algorithm."""
     assert add_partitions("t", {0: [1]}, 3, {3, 1, 2}) == {1: (2,), 2: (3,)}
     assert list(brokers_with_racks({3: "a", 1: "b", 2: "c"}, "enforced")) == [1, 2, 3]
@@ -198,12 +199,14 @@ def test_assignment_takes_brokers_sorted_by_id():
         (1, 2, [0, 1], {0: "a", 1: None}, "Not all brokers have rack information for replica rack aware assignment."),
     ],
 )
-def test_assignment_refuses_in_kafkas_order(partitions, factor, brokers, racks, refused):
+def test_assignment_refuses_in_kafkas_order(
+    partitions: int, factor: int, brokers: Any, racks: Any, refused: str
+) -> None:
     """Seed 004, row 14: partitions > 0, RF > 0, RF <= brokers; then the racks. Texts are those of 2.0."""
     assert message_of(assign_replicas, brokers, partitions, factor, racks=racks) == refused
 
 
-def test_assignment_shifts_followers_at_multiples_of_the_brokers():
+def test_assignment_shifts_followers_at_multiples_of_the_brokers() -> None:
     """Seed 004, row 15: shift + 1 at multiples of B, counted by the partition's own id."""
     assert assign_replicas([0, 1, 2], 4, 2, start_index=0, start_partition_id=2) == {
         2: (2, 0),
@@ -216,7 +219,7 @@ def test_assignment_shifts_followers_at_multiples_of_the_brokers():
 # Worked examples
 
 
-def test_assignment_of_the_documentation():
+def test_assignment_of_the_documentation() -> None:
     """5 brokers, 10 partitions, RF 3, fixedStartIndex 0."""
     assert assign_replicas(range(5), 10, 3, start_index=0) == {
         0: (0, 1, 2),
@@ -244,16 +247,16 @@ def test_assignment_of_the_documentation():
         ({}, ()),
     ],
 )
-def test_racks_alternate_until_they_are_used_up(racks, expected):
+def test_racks_alternate_until_they_are_used_up(racks: Any, expected: Any) -> None:
     assert rack_alternated(racks) == expected
 
 
-def test_rack_aware_assignment_of_six_brokers_shifts_in_the_second_round():
+def test_rack_aware_assignment_of_six_brokers_shifts_in_the_second_round() -> None:
     expected = {0: (0, 3, 1), 1: (3, 1, 5), 2: (1, 5, 4), 3: (5, 4, 2), 4: (4, 2, 0), 5: (2, 0, 3), 6: (0, 4, 2)}
     assert assign_replicas(range(6), 7, 3, racks=SIX_RACKED, start_index=0) == expected
 
 
-def test_rack_aware_assignment_looks_only_at_the_brokers_given():
+def test_rack_aware_assignment_looks_only_at_the_brokers_given() -> None:
     without_5 = [0, 1, 2, 3, 4]
     known = {broker: SIX_RACKED[broker] for broker in without_5}
     assert assign_replicas(without_5, 20, 3, racks=SIX_RACKED, start_index=1) == assign_replicas(
@@ -261,18 +264,18 @@ def test_rack_aware_assignment_looks_only_at_the_brokers_given():
     )
 
 
-def test_racks_that_no_broker_has_are_no_racks():
+def test_racks_that_no_broker_has_are_no_racks() -> None:
     expected = assign_replicas([2, 0, 1], 5, 2, start_index=1)
     assert assign_replicas([2, 0, 1], 5, 2, racks=dict.fromkeys(range(3)), start_index=1) == expected
     assert assign_replicas([2, 0, 1], 5, 2, racks={8: "a"}, start_index=1) == expected
 
 
 @pytest.mark.parametrize("racks", [None, {4: "a"}])
-def test_a_single_broker_takes_every_partition(racks):
+def test_a_single_broker_takes_every_partition(racks: Any) -> None:
     assert assign_replicas([4], 3, 1, racks=racks) == {0: (4,), 1: (4,), 2: (4,)}
 
 
-def test_a_start_beyond_the_brokers_sets_leader_and_shift():
+def test_a_start_beyond_the_brokers_sets_leader_and_shift() -> None:
     assert assign_replicas([0, 1, 2, 3], 2, 3, start_index=6) == {0: (2, 3, 0), 1: (3, 0, 1)}
     assert assign_replicas([0, 1, 2, 3], 1, 3, start_index=7) == {0: (3, 1, 2)}
 
@@ -290,16 +293,18 @@ def test_a_start_beyond_the_brokers_sets_leader_and_shift():
         ({0: [9]}, 3, [1, 4, 8], {1: (4,), 2: (8,)}),  # none is higher: the first
     ],
 )
-def test_added_partitions_start_at_the_place_of_partition_0s_leader(existing, total, brokers, expected):
+def test_added_partitions_start_at_the_place_of_partition_0s_leader(
+    existing: Any, total: int, brokers: Any, expected: Any
+) -> None:
     assert add_partitions("t", existing, total, brokers) == expected
 
 
-def test_added_partitions_of_four_replicas_go_on_round_the_brokers():
+def test_added_partitions_of_four_replicas_go_on_round_the_brokers() -> None:
     added = add_partitions("t", {0: [2, 3, 0, 1]}, 7, range(4))
     assert [2, *(held[0] for held in added.values())] == [2, 3, 0, 1, 2, 3, 0]
 
 
-def test_added_partitions_take_the_place_by_id_into_the_rack_alternated_list():
+def test_added_partitions_take_the_place_by_id_into_the_rack_alternated_list() -> None:
     # broker 1 is second by id, and broker 3 second in 0, 3, 1, 5, 4, 2
     added = add_partitions("t", {0: [1, 3]}, 3, SIX_RACKED, racks=SIX_RACKED)
     assert added == assign_replicas(range(6), 2, 2, racks=SIX_RACKED, start_index=1, start_partition_id=1)
@@ -331,7 +336,7 @@ def test_added_partitions_take_the_place_by_id_into_the_rack_alternated_list():
         ({0: []}, 2, "Replication factor must be larger than 0."),
     ],
 )
-def test_adding_partitions_refuses_with_kafkas_texts(existing, total, refused):
+def test_adding_partitions_refuses_with_kafkas_texts(existing: Any, total: int, refused: str) -> None:
     assert message_of(add_partitions, "t", existing, total, [1, 2, 3]) == refused
 
 
@@ -350,11 +355,11 @@ def test_adding_partitions_refuses_with_kafkas_texts(existing, total, refused):
         ({}, "enforced", None),
     ],
 )
-def test_racks_count_where_every_broker_has_one(racks, mode, expected):
+def test_racks_count_where_every_broker_has_one(racks: Any, mode: Any, expected: Any) -> None:
     assert brokers_with_racks(racks, mode) == expected
 
 
-def test_enforced_racks_refuse_brokers_without_and_name_them():
+def test_enforced_racks_refuse_brokers_without_and_name_them() -> None:
     with pytest.raises(KafkaRuleError, match=r"broker\.rack on broker 1, 3") as refused:
         brokers_with_racks({3: None, 2: "b", 1: None}, "enforced")
     assert refused.value.kafka_message == (
@@ -363,6 +368,6 @@ def test_enforced_racks_refuse_brokers_without_and_name_them():
     )
 
 
-def test_another_rack_mode_is_an_input_error():
+def test_another_rack_mode_is_an_input_error() -> None:
     with pytest.raises(InputError, match="'loose' is none of"):
         brokers_with_racks({1: "a"}, "loose")  # type: ignore[arg-type]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections import Counter
+from typing import Any
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +21,8 @@ def clusters(draw: st.DrawFn) -> tuple[list[int], dict[int, str] | None]:
 
 @given(clusters(), st.data(), st.integers(1, 60), st.integers(0, 50), st.integers(0, 30) | st.none(), st.integers())
 def test_replicas_of_a_partition_are_distinct_and_on_as_many_racks_as_possible(
-    cluster, data, partitions, first, start, seed
-):
+    cluster: Any, data: Any, partitions: Any, first: Any, start: Any, seed: Any
+) -> None:
     brokers, racks = cluster
     factor = data.draw(st.integers(1, len(brokers)))
     assignment = assign_replicas(
@@ -44,20 +45,24 @@ def test_replicas_of_a_partition_are_distinct_and_on_as_many_racks_as_possible(
 
 
 @given(st.integers(1, 9), st.integers(1, 6), st.data(), st.integers())
-def test_leaders_and_replicas_are_even_without_racks_in_whole_rounds(brokers, rounds, data, seed):
+def test_leaders_and_replicas_are_even_without_racks_in_whole_rounds(
+    brokers: Any, rounds: Any, data: Any, seed: Any
+) -> None:
     factor = data.draw(st.integers(1, brokers))
     assert_even(range(brokers), assign_replicas(range(brokers), brokers * rounds, factor, rng=random.Random(seed)))
 
 
 @given(st.integers(1, 4), st.integers(1, 4), st.integers(1, 5), st.data(), st.integers())
-def test_leaders_and_replicas_are_even_with_equal_racks_in_whole_rounds(racks, in_each, rounds, data, seed):
+def test_leaders_and_replicas_are_even_with_equal_racks_in_whole_rounds(
+    racks: Any, in_each: Any, rounds: Any, data: Any, seed: Any
+) -> None:
     ids = data.draw(st.permutations(range(racks * in_each)))
     rack_of = {broker: f"rack{place % racks}" for place, broker in enumerate(ids)}
     factor = data.draw(st.integers(1, len(ids)))
     assert_even(ids, assign_replicas(ids, len(ids) * rounds, factor, racks=rack_of, rng=random.Random(seed)))
 
 
-def assert_even(brokers, assignment) -> None:
+def assert_even(brokers: Any, assignment: Any) -> None:
     leaders = Counter(replicas[0] for replicas in assignment.values())
     held = Counter(broker for replicas in assignment.values() for broker in replicas)
     assert {leaders[broker] for broker in brokers} == {len(assignment) // len(brokers)}
@@ -65,7 +70,9 @@ def assert_even(brokers, assignment) -> None:
 
 
 @given(clusters(), st.data(), st.integers(1, 20), st.integers(1, 20))
-def test_adding_partitions_is_deterministic_and_touches_no_existing_partition(cluster, data, before, more):
+def test_adding_partitions_is_deterministic_and_touches_no_existing_partition(
+    cluster: Any, data: Any, before: Any, more: Any
+) -> None:
     brokers, racks = cluster
     factor = data.draw(st.integers(1, len(brokers)))
     existing = assign_replicas(sorted(brokers), before, factor, racks=racks)

@@ -174,7 +174,7 @@ def test_a_topics_file_may_be_empty_and_repeat_itself() -> None:
 
 
 def test_a_plan_is_written_as_the_tool_writes_it() -> None:
-    assignment = {TopicPartition("foo", 1): (5, 6), ("bar", 0): [1]}
+    assignment = {TopicPartition("foo", 1): (5, 6), TopicPartition("bar", 0): [1]}
     assert format_reassignment(assignment) == (
         '{"version":1,"partitions":[{"topic":"foo","partition":1,"replicas":[5,6],"log_dirs":["any","any"]},'
         '{"topic":"bar","partition":0,"replicas":[1],"log_dirs":["any"]}]}'
@@ -185,12 +185,16 @@ def test_a_plan_is_written_as_the_tool_writes_it() -> None:
     )
 
 
-EXISTING = {("t", 0): (1, 2), ("t", 1): (2, 1)}
+EXISTING = {TopicPartition("t", 0): (1, 2), TopicPartition("t", 1): (2, 1)}
 
 
 def test_partitions_that_do_not_exist_are_refused_before_brokers() -> None:
     with pytest.raises(KafkaRuleError) as refused:
-        check_executable({("t", 0): (1, 9), ("t", 2): (1,), ("u", 0): (1,)}, EXISTING, [1, 2])
+        check_executable(
+            {TopicPartition("t", 0): (1, 9), TopicPartition("t", 2): (1,), TopicPartition("u", 0): (1,)},
+            EXISTING,
+            [1, 2],
+        )
     assert refused.value.kafka_message == (
         "The proposed assignment contains non-existent partitions: ListBuffer(t-2, u-0)"
     )
@@ -198,13 +202,13 @@ def test_partitions_that_do_not_exist_are_refused_before_brokers() -> None:
 
 def test_a_broker_that_is_down_counts_as_one_that_does_not_exist() -> None:
     with pytest.raises(KafkaRuleError) as refused:
-        check_executable({("t", 0): (9, 1), ("t", 1): (2, 7, 9)}, EXISTING, [1, 2])
+        check_executable({TopicPartition("t", 0): (9, 1), TopicPartition("t", 1): (2, 7, 9)}, EXISTING, [1, 2])
     assert refused.value.kafka_message == "The proposed assignment contains non-existent brokerIDs: 9,7"
     assert "Nothing was written" in str(refused.value)
 
 
 def test_mixed_replication_factors_and_unchanged_entries_are_executable() -> None:
-    check_executable({("t", 0): (1,), ("t", 1): (2, 1)}, EXISTING, {1, 2, 3})
+    check_executable({TopicPartition("t", 0): (1,), TopicPartition("t", 1): (2, 1)}, EXISTING, {1, 2, 3})
 
 
 IDS = st.integers(0, 2**31 - 1)

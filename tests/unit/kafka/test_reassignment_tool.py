@@ -63,7 +63,7 @@ def test_reassignment_generate_proposes_the_listed_brokers_for_all_six() -> None
         assert proposed.keys() == parse_reassignment(CURRENT).keys()
         assert {frozenset(replicas) for replicas in proposed.values()} == {frozenset({5, 6})}
         for topic in ("foo1", "foo2"):
-            leaders = [proposed[topic, partition][0] for partition in range(3)]
+            leaders = [proposed[TopicPartition(topic, partition)][0] for partition in range(3)]
             assert leaders in ([5, 6, 5], [6, 5, 6])
 
 
@@ -78,15 +78,17 @@ def test_each_topic_is_assigned_anew_with_its_own_random_start_and_shift() -> No
     brokers = (1, 2, 3, 4, 5, 6)
     expected = {topic: assign_replicas(brokers, 3, 2, rng=rng) for topic in ("foo1", "foo2")}
     assert proposal(7, brokers[::-1]) == {
-        (topic, partition): replicas for topic, lists in expected.items() for partition, replicas in lists.items()
+        TopicPartition(topic, partition): replicas
+        for topic, lists in expected.items()
+        for partition, replicas in lists.items()
     }
 
 
 def test_topics_that_do_not_exist_and_brokers_that_are_not_live_are_left_out_silently() -> None:
     existing = {TopicPartition("a", 0): (1, 2)}
     proposed = generate(["nowhere", "a"], existing, [9, 2, 1], LIVE, random.Random(0))
-    assert proposed.keys() == {("a", 0)}
-    assert set(proposed["a", 0]) == {1, 2}
+    assert proposed.keys() == {TopicPartition("a", 0)}
+    assert set(proposed[TopicPartition("a", 0)]) == {1, 2}
 
 
 def test_racks_are_respected_as_in_creation() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_rebalance.errors import KafkaRuleError, ReadError
@@ -37,7 +39,7 @@ DEFAULTS = {
 HOUR = 3_600_000
 
 
-def test_the_defaults_are_kafkas():
+def test_the_defaults_are_kafkas() -> None:
     settings = effective_roll_settings({}, DEFAULTS)
     assert settings.segment_bytes == 1 << 30
     assert settings.segment_ms == 604_800_000
@@ -54,7 +56,7 @@ def test_the_defaults_are_kafkas():
     assert settings.sources["segment.ms"] == ValueSource("DEFAULT_CONFIG", "log.roll.hours")
 
 
-def test_the_keys_to_ask_a_broker_for_are_those_of_the_defaults():
+def test_the_keys_to_ask_a_broker_for_are_those_of_the_defaults() -> None:
     assert set(BROKER_KEYS) == set(DEFAULTS)
 
 
@@ -108,7 +110,7 @@ def test_the_keys_to_ask_a_broker_for_are_those_of_the_defaults():
         ({}, {"log.cleanup.policy": ("compact", STATIC)}, "cleanup_policy", ("compact",), "log.cleanup.policy"),
     ],
 )
-def test_the_value_that_wins(topic, broker, field, value, source):
+def test_the_value_that_wins(topic: Any, broker: Any, field: str, value: Any, source: str) -> None:
     settings = effective_roll_settings(topic, DEFAULTS | broker)
     assert getattr(settings, field) == value
     key = field.replace("_", ".")
@@ -117,7 +119,7 @@ def test_the_value_that_wins(topic, broker, field, value, source):
     )
 
 
-def test_settings_from_different_sources_with_the_same_values_are_equal():
+def test_settings_from_different_sources_with_the_same_values_are_equal() -> None:
     by_topic = effective_roll_settings({"segment.ms": "3600000"}, DEFAULTS)
     by_broker = effective_roll_settings({}, DEFAULTS | {"log.roll.hours": ("1", STATIC)})
     assert by_topic == by_broker
@@ -125,7 +127,7 @@ def test_settings_from_different_sources_with_the_same_values_are_equal():
 
 
 @pytest.mark.parametrize("value", ["", "1.5", "1_000", "ten", "0x10", "٣"])
-def test_a_value_that_brokers_cannot_load_is_refused_with_kafkas_message(value):
+def test_a_value_that_brokers_cannot_load_is_refused_with_kafkas_message(value: str) -> None:
     with pytest.raises(KafkaRuleError) as refused:
         effective_roll_settings({"segment.bytes": value}, DEFAULTS)
     expected = f"Invalid value {value} for configuration segment.bytes: Not a number of type LONG"
@@ -135,13 +137,13 @@ def test_a_value_that_brokers_cannot_load_is_refused_with_kafkas_message(value):
 @pytest.mark.parametrize(
     "missing", ["log.segment.bytes", "log.roll.hours", "log.cleanup.policy", "replica.fetch.max.bytes"]
 )
-def test_what_the_broker_did_not_report_is_not_guessed(missing):
+def test_what_the_broker_did_not_report_is_not_guessed(missing: str) -> None:
     reported = {key: value for key, value in DEFAULTS.items() if key != missing}
     with pytest.raises(ReadError, match=f"did not report .*{missing}"):
         effective_roll_settings({}, reported)
 
 
-def test_what_is_the_brokers_own_is_not_taken_from_a_topic_and_is_no_difference_between_topics():
+def test_what_is_the_brokers_own_is_not_taken_from_a_topic_and_is_no_difference_between_topics() -> None:
     overrides = {"replica.fetch.max.bytes": "5", "log.retention.check.interval.ms": "5"}
     assert effective_roll_settings(overrides, DEFAULTS).replica_fetch_max_bytes == 1 << 20
     other = DEFAULTS | {"replica.fetch.max.bytes": ("2000000", STATIC)}
@@ -149,7 +151,7 @@ def test_what_is_the_brokers_own_is_not_taken_from_a_topic_and_is_no_difference_
     assert (settings.replica_fetch_max_bytes, settings) == (2_000_000, effective_roll_settings({}, DEFAULTS))
 
 
-def test_a_compacted_topic_rolls_within_its_lag_where_brokers_know_it():
+def test_a_compacted_topic_rolls_within_its_lag_where_brokers_know_it() -> None:
     """KIP-354: LogConfig.maxSegmentMs from 2.3 on; a 2.0 broker ignores the key."""
     overrides = {"cleanup.policy": "compact", "max.compaction.lag.ms": "3600000"}
     assert effective_roll_settings(overrides, DEFAULTS).roll_ms == HOUR
@@ -168,10 +170,10 @@ def test_a_compacted_topic_rolls_within_its_lag_where_brokers_know_it():
         (ValueSource(DEFAULT, "log.roll.hours"), "log.roll.hours (default)"),
     ],
 )
-def test_a_source_is_called_by_its_level(source, words):
+def test_a_source_is_called_by_its_level(source: Any, words: str) -> None:
     assert str(source) == words
 
 
-def test_each_broker_key_that_a_topic_can_override_names_the_override():
+def test_each_broker_key_that_a_topic_can_override_names_the_override() -> None:
     assert TOPIC_KEYS["log.roll.hours"] == TOPIC_KEYS["log.roll.ms"] == "segment.ms"
     assert set(BROKER_KEYS) - set(TOPIC_KEYS) == {"log.retention.check.interval.ms", "replica.fetch.max.bytes"}

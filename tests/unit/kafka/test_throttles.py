@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,11 +42,13 @@ T0, T1 = ("topic1", 0), ("topic1", 1)
         ),
     ],
 )
-def test_2_0_throttles_existing_replicas_as_leaders_and_gained_brokers_as_followers(current, target, leader, follower):
+def test_2_0_throttles_existing_replicas_as_leaders_and_gained_brokers_as_followers(
+    current: Any, target: Any, leader: Any, follower: Any
+) -> None:
     assert throttled_replicas(current, target) == {"topic1": {"leader": leader, "follower": follower}}
 
 
-def test_2_6_lists_every_planned_partition_as_leader_and_sorts_as_text():
+def test_2_6_lists_every_planned_partition_as_leader_and_sorts_as_text() -> None:
     current = {T0: [1, 2], ("topic1", 10): [12, 3], ("topic1", 9): [5, 4]}
     target = {T0: [2, 1], ("topic1", 10): [3, 7], ("topic1", 9): [5]}
     assert throttled_replicas(current, target, version="2.6.0") == {
@@ -56,7 +60,7 @@ def test_2_6_lists_every_planned_partition_as_leader_and_sorts_as_text():
     }
 
 
-def test_each_topic_of_the_plan_has_its_own_lists():
+def test_each_topic_of_the_plan_has_its_own_lists() -> None:
     current = {("a", 0): [1], ("b", 0): [2], ("c", 0): [3]}
     assert throttled_replicas(current, {("a", 0): [2], ("b", 0): [2]}) == {
         "a": {"leader": ["0:1"], "follower": ["0:2"]},
@@ -64,14 +68,14 @@ def test_each_topic_of_the_plan_has_its_own_lists():
     }
 
 
-def test_a_partition_that_does_not_exist_is_refused_with_kafkas_message():
+def test_a_partition_that_does_not_exist_is_refused_with_kafkas_message() -> None:
     with pytest.raises(KafkaRuleError) as refused:
         throttled_replicas({T0: [1]}, {T0: [2], ("topic1", 7): [2]})
     assert refused.value.kafka_message == "The proposed assignment contains non-existent partitions: topic1-7"
 
 
 @pytest.mark.parametrize("version", ["", "two", "2", "v2.0", "2.x"])
-def test_a_version_that_is_none_is_an_error(version):
+def test_a_version_that_is_none_is_an_error(version: str) -> None:
     with pytest.raises(InputError, match="is not a Kafka version"):
         throttled_replicas({}, {}, version=version)
 
@@ -89,12 +93,12 @@ def test_a_version_that_is_none_is_an_error(version):
         ("0:100,0:100", ("0:100",)),
     ],
 )
-def test_a_list_value_is_read_as_kafka_reads_it(value, entries):
+def test_a_list_value_is_read_as_kafka_reads_it(value: str, entries: Any) -> None:
     assert parse_throttled_replicas(value) == entries
 
 
 @pytest.mark.parametrize("value", ["0", "0:", ":1", "0:1:2", "a:1", "0:1,*", "0:-1", "0 1", "0:1;1:1", "٣:1"])
-def test_a_list_value_that_brokers_cannot_load_is_refused_with_kafkas_message(value):
+def test_a_list_value_that_brokers_cannot_load_is_refused_with_kafkas_message(value: str) -> None:
     with pytest.raises(KafkaRuleError) as refused:
         parse_throttled_replicas(value, FOLLOWER_REPLICAS)
     assert refused.value.kafka_message.startswith(f"Invalid value {value} for configuration {FOLLOWER_REPLICAS}: ")
@@ -105,14 +109,14 @@ REPLICAS = st.lists(st.integers(0, 20), min_size=1, max_size=4, unique=True)
 
 
 @given(st.lists(st.tuples(st.integers(0, 999), st.integers(0, 9999)), unique=True))
-def test_a_written_list_reads_back_the_same(pairs):
+def test_a_written_list_reads_back_the_same(pairs: Any) -> None:
     entries = tuple(f"{partition}:{broker}" for partition, broker in pairs)
     assert parse_throttled_replicas(format_throttled_replicas(entries)) == entries
     assert tuple(map(split_entry, entries)) == tuple(pairs)
 
 
 @given(st.dictionaries(st.tuples(st.sampled_from(["a", "b"]), st.integers(0, 12)), st.tuples(REPLICAS, REPLICAS)))
-def test_exactly_the_gained_replicas_are_followers_and_none_is_on_both_sides(plan):
+def test_exactly_the_gained_replicas_are_followers_and_none_is_on_both_sides(plan: Any) -> None:
     current = {tp: before for tp, (before, _) in plan.items()}
     target = {tp: after for tp, (_, after) in plan.items()}
     for version in ("2.0", "2.6"):

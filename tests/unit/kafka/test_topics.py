@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from contextlib import nullcontext
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -29,14 +30,14 @@ from support.kafka.refusals import message_of
 
 
 @pytest.mark.parametrize("action", ["create", "alter", "list", "describe", "delete"])
-def test_topics_each_of_five_actions_stands_alone(action):
+def test_topics_each_of_five_actions_stands_alone(action: str) -> None:
     """Seed 004, row 1: five actions."""
     assert check_actions([action]) == action
     assert action in ACTIONS
 
 
 @pytest.mark.parametrize("actions", [[], ["create", "delete"], ACTIONS, ["created"], ["create", "created"]])
-def test_topics_exactly_one_action_is_asked_for(actions):
+def test_topics_exactly_one_action_is_asked_for(actions: Any) -> None:
     """Seed 004, row 1: exactly one of them, else the usage error."""
     assert message_of(check_actions, actions) == (
         "Command must include exactly one action: --list, --describe, --create, --alter or --delete"
@@ -47,7 +48,7 @@ def test_topics_exactly_one_action_is_asked_for(actions):
 
 
 @pytest.mark.parametrize("name", ["a", "A.b_c-9", "...", "_", "-", "a" * 249, "__consumer_offsets"])
-def test_a_legal_name_is_taken(name):
+def test_a_legal_name_is_taken(name: Any) -> None:
     check_topic_name(name)
 
 
@@ -75,25 +76,25 @@ def test_a_legal_name_is_taken(name):
         ),
     ],
 )
-def test_an_illegal_name_is_refused_with_kafkas_text(name, refused):
+def test_an_illegal_name_is_refused_with_kafkas_text(name: Any, refused: Any) -> None:
     assert message_of(check_topic_name, name) == refused
     # before anything else is looked at
     assert message_of(check_new_topic, name, {}, {"x": "y"}, existing=[name]) == refused
 
 
-def test_a_name_that_exists_is_not_taken_for_a_collision():
+def test_a_name_that_exists_is_not_taken_for_a_collision() -> None:
     assert message_of(check_topic_name, "a.b", existing=["a_b", "a.b"]) == "Topic 'a.b' already exists."
     assert message_of(check_topic_name, "orders", existing=("orders",)) == "Topic 'orders' already exists."
 
 
-def test_names_that_differ_by_dots_and_underscores_alone_collide():
+def test_names_that_differ_by_dots_and_underscores_alone_collide() -> None:
     refused = message_of(check_topic_name, "a.b_c", existing=["a_b_c", "x", "a.b.c", "a.b-c", "ab_c"])
     assert refused == "Topic 'a.b_c' collides with existing topics: a.b.c, a_b_c"
     check_topic_name("abc", existing=["a.c", "a_c", "abcd"])
 
 
 @given(st.text(max_size=260) | st.text("aZ09._-", max_size=260))
-def test_a_name_is_taken_where_every_character_is_legal_and_no_other(name):
+def test_a_name_is_taken_where_every_character_is_legal_and_no_other(name: Any) -> None:
     legal = name not in (".", "..") and re.fullmatch("[a-zA-Z0-9._-]{1,249}", name)
     with nullcontext() if legal else pytest.raises(KafkaRuleError):
         check_topic_name(name)
@@ -102,12 +103,12 @@ def test_a_name_is_taken_where_every_character_is_legal_and_no_other(name):
 # Assignments by hand
 
 
-def test_topics_manual_assignment_gives_the_lists_directly():
+def test_topics_manual_assignment_gives_the_lists_directly() -> None:
     """Seed 004, row 6: `--replica-assignment 1:2,2:3,3:1`."""
     assert parse_replica_assignment("1:2,2:3,3:1") == {0: (1, 2), 1: (2, 3), 2: (3, 1)}
 
 
-def test_topics_first_broker_of_a_manual_list_is_its_leader():
+def test_topics_first_broker_of_a_manual_list_is_its_leader() -> None:
     """Seed 004, row 8: the first of the assigned replicas becomes leader: the order is kept as it was written."""
     assert [replicas[0] for replicas in parse_replica_assignment("3:1:2,1:2:3").values()] == [3, 1]
 
@@ -125,7 +126,7 @@ def test_topics_first_broker_of_a_manual_list_is_its_leader():
         ("\u0661:2", {0: (1, 2)}),  # Java reads the digits of every script
     ],
 )
-def test_an_assignment_by_hand_is_split_and_read_as_java_does(text, expected):
+def test_an_assignment_by_hand_is_split_and_read_as_java_does(text: str, expected: Any) -> None:
     assert parse_replica_assignment(text) == expected
 
 
@@ -150,12 +151,12 @@ def test_an_assignment_by_hand_is_split_and_read_as_java_does(text, expected):
         ("\U0001d7d9", 'For input string: "\U0001d7d9"'),  # a digit of two UTF-16 units is none to Java
     ],
 )
-def test_an_assignment_by_hand_is_refused_with_the_tools_text(text, refused):
+def test_an_assignment_by_hand_is_refused_with_the_tools_text(text: Any, refused: Any) -> None:
     assert message_of(parse_replica_assignment, text) == refused
 
 
 @given(st.text(alphabet="0123456789:, +-x\t", max_size=30))
-def test_any_assignment_by_hand_is_read_or_refused_by_rule(text):
+def test_any_assignment_by_hand_is_read_or_refused_by_rule(text: Any) -> None:
     try:
         assignment = parse_replica_assignment(text)
     except KafkaRuleError:
@@ -165,7 +166,7 @@ def test_any_assignment_by_hand_is_read_or_refused_by_rule(text):
 
 
 @given(st.integers(1, 5).flatmap(lambda n: st.lists(st.permutations(range(n)), min_size=1, max_size=9)))
-def test_an_assignment_by_hand_reads_back_as_it_was_written(lists):
+def test_an_assignment_by_hand_reads_back_as_it_was_written(lists: Any) -> None:
     text = ",".join(":".join(map(str, replicas)) for replicas in lists)
     assert parse_replica_assignment(text) == dict(enumerate(map(tuple, lists)))
 
@@ -182,12 +183,12 @@ def test_an_assignment_by_hand_reads_back_as_it_was_written(lists):
         ({0: [], 1: []}, "Cannot have replication factor of 0 for partition id 0."),
     ],
 )
-def test_an_assignment_is_refused_in_kafkas_order(assignment, refused):
+def test_an_assignment_is_refused_in_kafkas_order(assignment: Any, refused: str) -> None:
     assert message_of(check_assignment, assignment) == refused
     assert message_of(check_new_topic, "t", assignment, {"x": "y"}, existing=[]) == refused
 
 
-def test_brokers_that_do_not_exist_are_refused_although_the_tool_forgets_to():
+def test_brokers_that_do_not_exist_are_refused_although_the_tool_forgets_to() -> None:
     check_assigned_brokers({0: [1, 2], 1: [2, 3]}, [3, 2, 1])
     refused = message_of(check_assigned_brokers, {1: [2, 9], 0: [1, 2], 2: [8]}, {3, 2, 1})
     assert refused == (
@@ -199,12 +200,12 @@ def test_brokers_that_do_not_exist_are_refused_although_the_tool_forgets_to():
 # Creation
 
 
-def test_a_topic_that_keeps_all_rules_is_taken():
+def test_a_topic_that_keeps_all_rules_is_taken() -> None:
     check_new_topic("orders", {0: [1, 2], 1: [2, 1]}, {"retention.ms": "1000"}, existing=["payments"])
     check_new_topic("orders", {0: [1]}, {"compression.type": "zstd"}, existing=[], version="2.8.2")
 
 
-def test_configs_of_a_new_topic_are_checked_last_and_for_its_version():
+def test_configs_of_a_new_topic_are_checked_last_and_for_its_version() -> None:
     with pytest.raises(KafkaRuleError, match="String must be one of"):
         check_new_topic("orders", {0: [1]}, {"compression.type": "zstd"}, existing=[])
     assert message_of(check_new_topic, "o", {0: [1]}, {"x": "y"}, existing=["o"]) == "Topic 'o' already exists."
@@ -241,11 +242,11 @@ def test_configs_of_a_new_topic_are_checked_last_and_for_its_version():
         ("t", {0: [1], 2: [1]}, 3, "partitions should be a consecutive 0-based integer sequence"),
     ],
 )
-def test_an_expansion_is_refused_in_kafkas_order(topic, existing, total, refused):
+def test_an_expansion_is_refused_in_kafkas_order(topic: str, existing: Any, total: int, refused: str) -> None:
     assert message_of(check_more_partitions, topic, existing, total) == refused
 
 
-def test_a_topic_may_grow():
+def test_a_topic_may_grow() -> None:
     check_more_partitions("t", {1: [2], 0: [1]}, 3)
 
 
@@ -272,11 +273,11 @@ def test_a_topic_may_grow():
         ),
     ],
 )
-def test_partitions_added_by_hand_are_refused_in_kafkas_order(added, refused):
+def test_partitions_added_by_hand_are_refused_in_kafkas_order(added: Any, refused: str) -> None:
     assert message_of(check_added_replicas, "t", {0: [1, 2], 1: [2, 1]}, added, {3, 1, 2}) == refused
 
 
-def test_partitions_added_by_hand_that_fit_are_taken():
+def test_partitions_added_by_hand_that_fit_are_taken() -> None:
     check_added_replicas("t", {0: [1, 2]}, {1: [3, 1], 2: [2, 3]}, [1, 2, 3])
 
 
@@ -284,11 +285,11 @@ def test_partitions_added_by_hand_that_fit_are_taken():
 
 
 @pytest.mark.parametrize("topic", sorted(INTERNAL_TOPICS))
-def test_internal_topics_are_not_deleted(topic):
+def test_internal_topics_are_not_deleted(topic: Any) -> None:
     assert message_of(check_deletable, topic) == (
         f"Topic {topic} is a kafka internal topic and is not allowed to be marked for deletion."
     )
 
 
-def test_other_topics_may_be_deleted():
+def test_other_topics_may_be_deleted() -> None:
     check_deletable("__consumer_offsets2")

@@ -1,6 +1,7 @@
 """Several ZooKeepers as one: what each is told of the others, and where they cannot be had."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,7 +22,7 @@ def test_every_server_is_told_of_all_and_a_single_one_of_none() -> None:
 
 
 @pytest.mark.parametrize("options", [{}, {"one_jvm": False, "detached": True}])
-def test_an_ensemble_that_would_share_a_jvm_or_outlive_its_process_is_refused(options: dict[str, bool]) -> None:
+def test_an_ensemble_that_would_share_a_jvm_or_outlive_its_process_is_refused(options: dict[str, Any]) -> None:
     with pytest.raises(
         LocalClusterError, match=r"Nothing was started\. Ask for 1 ZooKeeper, or for more with one_jvm=False"
     ):

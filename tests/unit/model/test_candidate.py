@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -27,28 +28,28 @@ from support.plans.rack_rule import rack_rule_problem
         ([], [1], (1,), (), True),  # a partition that an empty list has destroyed
     ],
 )
-def test_what_a_move_adds_removes_and_copies(before, after, added, removed, leader):
+def test_what_a_move_adds_removes_and_copies(before: Any, after: Any, added: Any, removed: Any, leader: bool) -> None:
     one = move("t-0", before, after, size=100)
     assert (one.added, one.removed, one.changes_leader) == (added, removed, leader)
     assert one.bytes_to_copy == 100 * len(added)
 
 
-def test_a_move_that_only_reorders_replicas_copies_nothing():
+def test_a_move_that_only_reorders_replicas_copies_nothing() -> None:
     assert move("t-0", [1, 2, 3], [3, 1, 2]).bytes_to_copy == 0
 
 
-def test_a_partition_is_named_by_topic_and_number_and_equals_a_plain_tuple():
+def test_a_partition_is_named_by_topic_and_number_and_equals_a_plain_tuple() -> None:
     assert str(tp("my-topic-3")) == "my-topic-3"
     assert TopicPartition("t", 1) == ("t", 1)
     assert {("t", 1): "x"}[TopicPartition("t", 1)] == "x"
 
 
-def test_a_partition_without_state_has_no_leader_and_nobody_in_sync():
+def test_a_partition_without_state_has_no_leader_and_nobody_in_sync() -> None:
     bare = dataclasses.replace(partition([1, 2]), state=None)
     assert (bare.leader, bare.isr) == (-1, ())
 
 
-def test_batches_come_in_the_order_of_their_numbers_with_moves_in_the_order_given():
+def test_batches_come_in_the_order_of_their_numbers_with_moves_in_the_order_given() -> None:
     moves = (
         move("t-3", [1], [2], batch=2),
         move("t-0", [1], [2], batch=10),
@@ -64,7 +65,7 @@ def test_batches_come_in_the_order_of_their_numbers_with_moves_in_the_order_give
     assert {batch.candidate_digest for batch in batches} == {DIGEST}
 
 
-def test_a_candidate_without_moves_has_no_batches():
+def test_a_candidate_without_moves_has_no_batches() -> None:
     assert Candidate("light", DIGEST, "ok", ()).batches == ()
 
 
@@ -85,16 +86,16 @@ BASE = candidate_digest("light", "snapshot", {"seed": 0}, MOVES)
         ("light", "snapshot", {"seed": 0}, [move("u-0", [1, 2], [2, 3], batch=1), MOVES[1]]),
     ],
 )
-def test_whatever_would_run_differently_has_another_digest(other):
+def test_whatever_would_run_differently_has_another_digest(other: Any) -> None:
     assert candidate_digest(*other) != BASE
 
 
 @given(st.permutations(MOVES))
-def test_the_order_of_the_moves_does_not_change_the_digest(moves):
+def test_the_order_of_the_moves_does_not_change_the_digest(moves: Any) -> None:
     assert candidate_digest("light", "snapshot", {"seed": 0}, moves) == BASE
 
 
-def test_brokers_touched_are_those_before_and_after():
+def test_brokers_touched_are_those_before_and_after() -> None:
     assert brokers_touched(MOVES) == {1, 2, 3}
 
 
@@ -116,7 +117,7 @@ def test_brokers_touched_are_those_before_and_after():
         ([1], set(), "broker 1 is not registered"),
     ],
 )
-def test_lists_that_must_not_reach_kafka(replicas, registered, problem):
+def test_lists_that_must_not_reach_kafka(replicas: Any, registered: Any, problem: str | None) -> None:
     assert replica_list_problem(replicas, registered) == problem
 
 
@@ -142,11 +143,11 @@ RACKS = {1: "a", 2: "a", 3: "b", 4: "b", 5: "c"}
         ([1, 9], RACKS, "2 replicas use 1 of 2 possible racks"),  # 9 is not registered, so its rack is unknown
     ],
 )
-def test_the_rack_rule(replicas, racks, problem):
+def test_the_rack_rule(replicas: Any, racks: Any, problem: str | None) -> None:
     assert rack_rule_problem(replicas, racks) == problem
 
 
-def test_secrets_do_not_show_in_a_repr():
+def test_secrets_do_not_show_in_a_repr() -> None:
     connection = ClusterConnection(
         "prod",
         ZooKeeperConnection("zk:2181/kafka", {"password": "hunter2"}, {"keyfile_password": "hunter2"}),

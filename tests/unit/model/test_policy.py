@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -16,11 +17,11 @@ from kafka_rebalance.model.settings import Settings
 WHERE = "policies/prod.yaml"
 
 
-def policy(**given_):
+def policy(**given_: Any) -> Any:
     return Policy.from_mapping({"approvers": ["anna"], **given_}, WHERE)
 
 
-def test_the_defaults_are_the_documented_ones():
+def test_the_defaults_are_the_documented_ones() -> None:
     p = policy()
     assert p.approvers == (Approver("anna", "anna"),)
     assert p.max_bytes_share == 0.10
@@ -31,7 +32,7 @@ def test_the_defaults_are_the_documented_ones():
     assert not p.internal_topics
 
 
-def test_an_approver_may_have_another_name_than_id():
+def test_an_approver_may_have_another_name_than_id() -> None:
     assert policy(approvers=["anna", {"id": 7, "name": "Ben"}]).approvers == (
         Approver("anna", "anna"),
         Approver("7", "Ben"),
@@ -39,7 +40,7 @@ def test_an_approver_may_have_another_name_than_id():
 
 
 @pytest.mark.parametrize("given_", [None, [], "anna", 5])
-def test_a_file_that_is_no_mapping_is_refused(given_):
+def test_a_file_that_is_no_mapping_is_refused(given_: Any) -> None:
     with pytest.raises(PolicyError, match=f"{WHERE} is not a mapping"):
         Policy.from_mapping(given_, WHERE)
 
@@ -75,7 +76,7 @@ def test_a_file_that_is_no_mapping_is_refused(given_):
         ("imbalance_limit", 0, "above 0 and at most 1"),
     ],
 )
-def test_a_wrong_value_is_named_with_the_file(key, value, words):
+def test_a_wrong_value_is_named_with_the_file(key: Any, value: Any, words: Any) -> None:
     with pytest.raises(PolicyError) as refused:
         policy(**{key: value})
     assert str(refused.value).startswith(f"{WHERE}: {key} ")
@@ -83,20 +84,20 @@ def test_a_wrong_value_is_named_with_the_file(key, value, words):
     assert "Nothing was written to the cluster" in str(refused.value)
 
 
-def test_every_problem_of_a_file_is_named_at_once():
+def test_every_problem_of_a_file_is_named_at_once() -> None:
     with pytest.raises(PolicyError) as refused:
         Policy.from_mapping({"approver": ["anna"], "max_bytes": 0}, WHERE)
     for words in ("'approver' is not a key of a policy", "max_bytes must", "approvers is missing"):
         assert words in str(refused.value)
 
 
-def test_the_least_throttle_may_not_be_above_the_most():
+def test_the_least_throttle_may_not_be_above_the_most() -> None:
     with pytest.raises(PolicyError, match="min_throttle_bytes_per_second is above"):
         policy(min_throttle_bytes_per_second=10, max_throttle_bytes_per_second=9)
     assert policy(min_throttle_bytes_per_second=9, max_throttle_bytes_per_second=9)
 
 
-def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest():
+def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest() -> None:
     one = policy(approvers=["anna", {"id": 7, "name": "Ben"}], topics_out=["a"], brokers_out=[2, 1, 2])
     assert Policy.from_mapping(json.loads(json.dumps(one.to_mapping())), WHERE) == one
     changed = {
@@ -132,7 +133,7 @@ def test_a_policy_reads_back_as_written_and_any_change_changes_its_digest():
     assert len(digests | {one.digest}) == len(changed) + 1
 
 
-def tightened(asked=None, *, cluster_bytes=1000, internal_topics=False, **limits):
+def tightened(asked: Any = None, *, cluster_bytes: Any = 1000, internal_topics: Any = False, **limits: Any) -> Any:
     settings = Settings.from_mapping(asked or {})
     return policy(**limits).tighten(settings, cluster_bytes=cluster_bytes, internal_topics=internal_topics)
 
@@ -148,17 +149,17 @@ def tightened(asked=None, *, cluster_bytes=1000, internal_topics=False, **limits
         (0, {}, 0),
     ],
 )
-def test_the_bytes_are_the_least_of_request_share_and_limit(asked, limits, expected):
+def test_the_bytes_are_the_least_of_request_share_and_limit(asked: int | None, limits: Any, expected: int) -> None:
     assert tightened({} if asked is None else {"max_bytes": asked}, **limits).max_bytes == expected
 
 
 @pytest.mark.parametrize("key", ["copies_per_broker", "partitions_per_batch", "leader_changes_per_batch"])
 @pytest.mark.parametrize(("asked", "limit", "expected"), [(1, 3, 1), (3, 1, 1), (2, 2, 2)])
-def test_a_request_can_only_lower_a_limit(key, asked, limit, expected):
+def test_a_request_can_only_lower_a_limit(key: str, asked: int, limit: int, expected: int) -> None:
     assert getattr(tightened({key: asked}, **{key: limit}), key) == expected
 
 
-def test_what_the_policy_keeps_out_is_added_to_what_was_asked():
+def test_what_the_policy_keeps_out_is_added_to_what_was_asked() -> None:
     settings = tightened({"topics_out": ["a", "b"], "brokers_out": [1]}, topics_out=["b", "c"], brokers_out=[2, 1])
     assert settings.topics_out == ("a", "b", "c")
     assert settings.brokers_out == (1, 2)
@@ -166,20 +167,20 @@ def test_what_the_policy_keeps_out_is_added_to_what_was_asked():
     assert (settings.pinned_topics, settings.rack_pinned_topics) == (("a",), ("b",))
 
 
-def test_a_given_plan_stays_as_it_is_and_meets_the_policys_limits():
+def test_a_given_plan_stays_as_it_is_and_meets_the_policys_limits() -> None:
     plan = '{"version":1,"partitions":[]}'
     settings = tightened({"plan": plan}, topics_out=["orders"])
     assert (settings.plan, settings.max_bytes, settings.topics_out) == (plan, 100, ("orders",))
 
 
-def test_the_policys_digest_is_bound_into_the_settings():
+def test_the_policys_digest_is_bound_into_the_settings() -> None:
     assert tightened({"policy_digest": "made up"}).policy_digest == policy().digest
 
 
 @pytest.mark.parametrize(
     ("asked", "expected"), [(None, 100_000_000), (1_000_000, 1_000_000), (100_000_000, 100_000_000)]
 )
-def test_the_throttle_is_what_was_asked_or_the_most_allowed(asked, expected):
+def test_the_throttle_is_what_was_asked_or_the_most_allowed(asked: int | None, expected: int) -> None:
     assert tightened({"throttle_bytes_per_second": asked}).throttle_bytes_per_second == expected
 
 
@@ -193,14 +194,14 @@ def test_the_throttle_is_what_was_asked_or_the_most_allowed(asked, expected):
         ({}, {}, True, "does not allow internal topics"),
     ],
 )
-def test_a_request_beyond_the_policy_is_refused(asked, limits, internal, words):
+def test_a_request_beyond_the_policy_is_refused(asked: Any, limits: Any, internal: bool, words: str) -> None:
     with pytest.raises(PolicyError) as refused:
         tightened(asked, internal_topics=internal, **limits)
     assert words in str(refused.value)
     assert "Nothing was written to the cluster" in str(refused.value)
 
 
-def test_internal_topics_may_be_ticked_where_the_policy_allows_it():
+def test_internal_topics_may_be_ticked_where_the_policy_allows_it() -> None:
     allowing = policy(internal_topics=True)
     assert allowing.tighten(Settings(), cluster_bytes=1, internal_topics=True).policy_digest == allowing.digest
 
@@ -211,7 +212,7 @@ def test_internal_topics_may_be_ticked_where_the_policy_allows_it():
     st.floats(0.001, 1),
     st.integers(1, 10**15),
 )
-def test_no_request_gets_more_bytes_than_share_or_limit(asked, cluster_bytes, share, limit):
+def test_no_request_gets_more_bytes_than_share_or_limit(asked: Any, cluster_bytes: Any, share: Any, limit: Any) -> None:
     got = tightened({"max_bytes": asked}, cluster_bytes=cluster_bytes, max_bytes_share=share, max_bytes=limit).max_bytes
     assert got is not None
     assert got <= min(limit, share * cluster_bytes)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,12 +15,12 @@ from kafka_rebalance.model.digests import digest_of
 from kafka_rebalance.model.settings import CANDIDATES, JOBS, Settings
 
 
-def test_nothing_given_means_the_defaults():
+def test_nothing_given_means_the_defaults() -> None:
     assert Settings.from_mapping({}) == Settings()
     assert Settings.from_mapping({"format_version": 1}) == Settings()
 
 
-def test_every_setting_is_read_and_written():
+def test_every_setting_is_read_and_written() -> None:
     given_ = {
         "job": "replace",
         "tolerance": 0.2,
@@ -59,7 +60,7 @@ def test_every_setting_is_read_and_written():
 
 
 @pytest.mark.parametrize("given_", [None, [], "drain", 5])
-def test_what_is_no_object_is_refused(given_):
+def test_what_is_no_object_is_refused(given_: Any) -> None:
     with pytest.raises(SettingsError, match="not an object of settings"):
         Settings.from_mapping(given_)
 
@@ -106,7 +107,7 @@ def test_what_is_no_object_is_refused(given_):
         ("policy_digest", 5, "must be text"),
     ],
 )
-def test_a_wrong_value_is_named_with_what_is_allowed(key, value, words):
+def test_a_wrong_value_is_named_with_what_is_allowed(key: Any, value: Any, words: Any) -> None:
     with pytest.raises(SettingsError) as refused:
         Settings.from_mapping({key: value})
     assert f"{key} must" in str(refused.value) or f"{key} names" in str(refused.value)
@@ -115,7 +116,7 @@ def test_a_wrong_value_is_named_with_what_is_allowed(key, value, words):
     assert "Nothing was read or written" in str(refused.value)
 
 
-def test_every_wrong_key_is_named_at_once():
+def test_every_wrong_key_is_named_at_once() -> None:
     with pytest.raises(SettingsError) as refused:
         Settings.from_mapping({"tolerence": 0.1, "seed": -1, "job": "x"})
     for words in ("'tolerence' is not a setting; settings are job, tolerance", "seed must", "job must"):
@@ -140,7 +141,7 @@ def test_every_wrong_key_is_named_at_once():
         ),
     ],
 )
-def test_settings_that_contradict_each_other_are_refused(given_, words):
+def test_settings_that_contradict_each_other_are_refused(given_: Any, words: str) -> None:
     with pytest.raises(SettingsError) as refused:
         Settings.from_mapping(given_)
     assert words in str(refused.value)
@@ -157,7 +158,7 @@ def test_settings_that_contradict_each_other_are_refused(given_, words):
         (["orders"], ["orders"], "orders", False),
     ],
 )
-def test_topics_are_selected_by_glob(topics_in, topics_out, topic, selected):
+def test_topics_are_selected_by_glob(topics_in: Any, topics_out: Any, topic: str, selected: bool) -> None:
     assert Settings.from_mapping({"topics_in": topics_in, "topics_out": topics_out}).selects(topic) is selected
 
 
@@ -183,7 +184,7 @@ SETTINGS = st.fixed_dictionaries(
 
 
 @given(SETTINGS)
-def test_settings_read_back_from_json_as_written_or_are_refused(given_):
+def test_settings_read_back_from_json_as_written_or_are_refused(given_: Any) -> None:
     try:
         settings = Settings.from_mapping(given_)
     except SettingsError:
@@ -202,7 +203,7 @@ JSON = st.recursive(
 
 
 @given(st.dictionaries(st.sampled_from([f.name for f in dataclasses.fields(Settings)]), JSON, max_size=4) | JSON)
-def test_no_json_raises_anything_but_the_own_error(given_):
+def test_no_json_raises_anything_but_the_own_error(given_: Any) -> None:
     try:
         settings = Settings.from_mapping(given_)
     except SettingsError:

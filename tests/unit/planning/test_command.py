@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
@@ -95,7 +96,7 @@ def test_a_candidate_is_read_back_as_it_was_proposed(snapshot: Path, tmp_path: P
 def test_loads_have_each_network_that_is_known_beside_what_it_carries(tmp_path: Path) -> None:
     brokers = broker_rows([1, 2, 3], nic_in_bytes_per_second={1: 500.0}, nic_out_bytes_per_second={1: 400.0, 2: 800.0})
     lists = [[1, 2]] * 6
-    rates = {"bytes_in_per_second": [10.0] * 6}
+    rates: dict[str, Any] = {"bytes_in_per_second": [10.0] * 6}
     write_snapshot(tmp_path, brokers, partition_rows(lists, **rates))
     run(tmp_path, tmp_path, Settings())
     rows = [row for row in read_loads(tmp_path, "balanced") if row["phase"] == "before"]

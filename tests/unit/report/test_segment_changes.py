@@ -30,7 +30,7 @@ TABLE_ROW = re.compile(r"<tr>(.*?)</tr>", re.DOTALL)
 def segments(topics: dict[str, dict[str, Any]], brokers: Any = None) -> dict[str, Any]:
     """segments.json of the sample's moves, audited for real."""
     others = {broker: reported() for broker in (5, 6)}
-    known = configs({TOPIC: {}} | topics, others | (brokers or {}))
+    known = configs({TOPIC: dict[str, Any]()} | topics, others | (brokers or {}))
     partitions = [placed(f"{topic}-0", (1, 2, 3)) for topic in topics if topic != TOPIC]
     partitions += [placed(str(m.topic_partition), m.before, m.size_bytes) for m in samples.all_moves()["balanced"]]
     now = files_now(partitions, known)

@@ -9,6 +9,7 @@ import tomllib
 from collections import Counter
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -48,7 +49,7 @@ def requirements_in(name: str) -> list[Requirement]:
     return [Requirement(line) for line in lines if line and not line.startswith(("#", "-"))]
 
 
-def pins_in(name: str) -> dict[str, tuple[str, list[str]]]:
+def pins_in(name: str) -> dict[Any, tuple[str, list[str]]]:
     """By canonical name: the version, and the hashes that pip will accept."""
     entries = re.split(r"\n(?=\S)", text_of(ROOT / name).replace("\\\n", ""))
     pins = {}

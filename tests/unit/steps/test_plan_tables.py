@@ -107,7 +107,7 @@ def test_moves_are_read_ahead_once_and_a_failure_is_left_to_whoever_asks(
 
 
 def test_the_moves_in_use_stay_however_large() -> None:
-    large = SimpleNamespace(size_bytes=10 * plan_tables.MOVE_TABLES_BYTES)
+    large: Any = SimpleNamespace(size_bytes=10 * plan_tables.MOVE_TABLES_BYTES)
     assert plan_tables._moves.getsizeof(large) <= plan_tables._moves.maxsize
 
 

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from kafka_rebalance.model.partition import TopicIdentity
-from kafka_rebalance.verification.check_result import Check, checks_in_order, document, only_behind, summarise
+from kafka_rebalance.verification.check_result import (
+    Check,
+    CheckName,
+    checks_in_order,
+    document,
+    only_behind,
+    summarise,
+)
 from kafka_rebalance.verification.preferred_leaders import check_leaders
 from kafka_rebalance.verification.replicas_in_place import check_not_deleted, check_placement, check_same_topics
 from kafka_rebalance.verification.throttle_back import check_left, check_throttles
 from support.documents.as_in_a_file import in_json
 from support.kafka.small_clusters import move, partition, view
 
-GOOD = Check("replicas", "t-0", "[1, 2]", "[1, 2]", True)
-BAD = Check("replicas", "t-1", "[1, 2]", "[2, 1]", False)
-WARNING = Check("throttle", "brokers/1", "not set", "5", True, "warning")
+GOOD = Check(CheckName.REPLICAS, "t-0", "[1, 2]", "[1, 2]", True)
+BAD = Check(CheckName.REPLICAS, "t-1", "[1, 2]", "[2, 1]", False)
+WARNING = Check(CheckName.THROTTLE, "brokers/1", "not set", "5", True, "warning")
 
 
-def test_the_summary_tells_what_failed_first_then_warnings_then_counts():
+def test_the_summary_tells_what_failed_first_then_warnings_then_counts() -> None:
     summary = summarise([GOOD, WARNING, BAD, GOOD])
     assert not summary.passed
     assert (summary.failed, summary.warnings) == ((BAD,), (WARNING,))
@@ -31,12 +39,12 @@ def test_the_summary_tells_what_failed_first_then_warnings_then_counts():
     )
 
 
-def test_warnings_pass_and_nothing_verified_does_not():
+def test_warnings_pass_and_nothing_verified_does_not() -> None:
     assert summarise([GOOD, WARNING]).passed
     assert not summarise([]).passed
 
 
-def test_the_document_is_plain_json_with_failed_checks_first():
+def test_the_document_is_plain_json_with_failed_checks_first() -> None:
     written = in_json(document([GOOD, WARNING, BAD]))
     assert written["passed"] is False
     assert [check["subject"] for check in written["checks"]] == ["t-1", "brokers/1", "t-0"]
@@ -54,11 +62,11 @@ def test_the_document_is_plain_json_with_failed_checks_first():
 MOVE = move("t-0", [1, 2], [2, 3])
 
 
-def failed(checks):
+def failed(checks: Any) -> Any:
     return [(check.name, check.subject) for check in checks if not check.passed]
 
 
-def test_a_partition_as_approved_passes():
+def test_a_partition_as_approved_passes() -> None:
     checks = check_placement([MOVE], view({"t-0": partition([2, 3], [3, 2], 2)}))
     assert [check.name for check in checks] == ["replicas", "in_sync", "at_rest"]
     assert failed(checks) == []
@@ -76,7 +84,7 @@ def test_a_partition_as_approved_passes():
         (None, ["replicas", "in_sync"], "does not exist"),
     ],
 )
-def test_a_partition_that_is_not_as_approved_fails_with_what_is_there(state, names, words):
+def test_a_partition_that_is_not_as_approved_fails_with_what_is_there(state: Any, names: Any, words: str) -> None:
     checks = check_placement([MOVE], view({"t-0": state} if state else {}))
     assert failed(checks) == [(name, "t-0") for name in names]
     assert words in " ".join(check.finding for check in checks)
@@ -91,7 +99,7 @@ def test_a_partition_that_is_not_as_approved_fails_with_what_is_there(state, nam
         ({"u-0": [1]}, True, "warning"),  # somebody else's, after us
     ],
 )
-def test_the_reassignment_znode_must_not_hold_ours(reassigning, passed, severity):
+def test_the_reassignment_znode_must_not_hold_ours(reassigning: Any, passed: bool, severity: str) -> None:
     checks = check_placement([MOVE], view({"t-0": partition([2, 3])}, reassigning=reassigning))
     at_rest = next(check for check in checks if check.name == "at_rest")
     assert (at_rest.passed, at_rest.severity) == (passed, severity)
@@ -112,12 +120,12 @@ def test_the_reassignment_znode_must_not_hold_ours(reassigning, passed, severity
         (partition([2, 3], leader=2), (1, 3), False, "broker 2 leads; broker 2 is not registered"),
     ],
 )
-def test_the_preferred_leader_must_lead_and_live(state, brokers, passed, finding):
+def test_the_preferred_leader_must_lead_and_live(state: Any, brokers: Any, passed: bool, finding: str) -> None:
     (check,) = check_leaders([MOVE], view({"t-0": state}, brokers=brokers))
     assert (check.passed, check.finding, check.subject) == (passed, finding, "t-0")
 
 
-def test_a_partition_that_is_gone_has_no_leader():
+def test_a_partition_that_is_gone_has_no_leader() -> None:
     (check,) = check_leaders([MOVE], view({}))
     assert not check.passed
 
@@ -144,7 +152,9 @@ LEADERS, RATE = "leader.replication.throttled.replicas", "leader.replication.thr
         (LEADERS, None, "0:1", "rubbish", False, "error"),
     ],
 )
-def test_throttles_must_be_as_recorded_before_the_run(key, prior, ours, now, passed, severity):
+def test_throttles_must_be_as_recorded_before_the_run(
+    key: Any, prior: str | None, ours: str, now: str | None, passed: bool, severity: str
+) -> None:
     entity = "topics/t" if key == LEADERS else "brokers/1"
     present = {} if now is None else {entity: {key: now}}
     (check,) = check_throttles({entity: {key: prior}}, {entity: {key: ours}}, present)
@@ -152,7 +162,7 @@ def test_throttles_must_be_as_recorded_before_the_run(key, prior, ours, now, pas
     assert check.subject == f"{entity} {key}"
 
 
-def test_a_rate_that_the_run_has_set_earlier_fails_when_it_is_left():
+def test_a_rate_that_the_run_has_set_earlier_fails_when_it_is_left() -> None:
     """A change of the rate that broke off leaves some brokers at the one before."""
     (check,) = check_throttles(
         {"brokers/1": {RATE: None}}, {"brokers/1": {RATE: "9"}}, {"brokers/1": {RATE: "5"}}, {"5", "9"}
@@ -161,7 +171,7 @@ def test_a_rate_that_the_run_has_set_earlier_fails_when_it_is_left():
     assert "an earlier rate of this run" in check.finding
 
 
-def test_a_throttle_that_is_left_warns_whoever_set_it():
+def test_a_throttle_that_is_left_warns_whoever_set_it() -> None:
     now = {"topics/t": {LEADERS: "0:1", "segment.ms": "5"}, "brokers/<default>": {RATE: "5"}, "topics/u": {LEADERS: ""}}
     checks = check_left(now, [])
     assert [(check.name, check.subject, check.warns) for check in checks] == [
@@ -170,7 +180,7 @@ def test_a_throttle_that_is_left_warns_whoever_set_it():
     ]
 
 
-def test_a_throttle_that_failed_already_is_not_told_twice():
+def test_a_throttle_that_failed_already_is_not_told_twice() -> None:
     failed = check_throttles(
         {"topics/t": {LEADERS: None}}, {"topics/t": {LEADERS: "0:1"}}, {"topics/t": {LEADERS: "0:1"}}
     )
@@ -189,12 +199,12 @@ def test_a_throttle_that_failed_already_is_not_told_twice():
         ([], False),
     ],
 )
-def test_only_replicas_that_are_out_of_sync_and_their_leaders_may_pass_by_themselves(names, behind):
+def test_only_replicas_that_are_out_of_sync_and_their_leaders_may_pass_by_themselves(names: Any, behind: bool) -> None:
     checks = [Check(name, "t-0", "as approved", "otherwise", False) for name in names]
     assert only_behind(summarise([GOOD, *checks])) is behind
 
 
-def test_a_topic_that_was_made_again_is_not_what_was_approved():
+def test_a_topic_that_was_made_again_is_not_what_was_approved() -> None:
     """A new controller carries out what was asked of a topic that is gone on the next one of its name."""
     moves = [move("t-0", [1, 2], [2, 3]), move("t-1", [1, 2], [2, 3]), move("u-0", [1, 2], [2, 3])]
     placed = {name: partition([2, 3], czxid=20) for name in ("t-0", "t-1", "u-0")}
@@ -204,7 +214,7 @@ def test_a_topic_that_was_made_again_is_not_what_was_approved():
     assert check_same_topics(moves, view(placed), {"t": TopicIdentity(1, None)}) == ()
 
 
-def test_a_moved_topic_that_is_queued_for_deletion_is_a_failed_check():
+def test_a_moved_topic_that_is_queued_for_deletion_is_a_failed_check() -> None:
     """2.0 carries the moves of a topic out before it deletes the topic: for that moment all is as approved."""
     moves, placed = [move("t-0", [1, 2], [2, 3])], view({"t-0": partition([2, 3])})
     (found,) = check_not_deleted(moves, replace(placed, deletions=frozenset({"t", "other"})))

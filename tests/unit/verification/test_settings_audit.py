@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_rebalance.documents.segments import OpenFiles
@@ -14,15 +16,15 @@ from support.kafka.small_clusters import move
 COPY = [move("t-0", [1, 2], [2, 3]), move("t-1", [1, 2], [1, 2, 4]), move("u-0", [1, 2], [2, 1])]
 
 
-def stops(topics, brokers=None, moves=COPY):
+def stops(topics: Any, brokers: Any = None, moves: Any = COPY) -> Any:
     return copies_stopped(moves, configs(topics, brokers))
 
 
-def test_moves_of_sound_topics_are_not_stopped():
+def test_moves_of_sound_topics_are_not_stopped() -> None:
     assert stops({"t": {}, "u": {}}) == ()
 
 
-def test_moves_to_a_broker_that_fetches_more_than_a_segment_takes_are_stopped():
+def test_moves_to_a_broker_that_fetches_more_than_a_segment_takes_are_stopped() -> None:
     """facts f, live: segment.bytes below replica.fetch.max.bytes of ANY broker that would receive a replica."""
     (finding,) = stops({"t": {"segment.bytes": 2 * MIB}}, {4: reported(replica_fetch_max_bytes=3 * MIB)})
     assert (finding.rule, finding.severity, finding.topics, finding.brokers) == (
@@ -36,12 +38,12 @@ def test_moves_to_a_broker_that_fetches_more_than_a_segment_takes_are_stopped():
     assert "Raise segment.bytes to at least replica.fetch.max.bytes" in finding.remedy
 
 
-def test_moves_of_a_topic_with_small_segments_are_stopped_on_every_broker_that_gets_a_copy():
+def test_moves_of_a_topic_with_small_segments_are_stopped_on_every_broker_that_gets_a_copy() -> None:
     (finding,) = stops({"t": {"segment.bytes": 100_000}})
     assert finding.brokers == (3, 4)
 
 
-def test_moves_that_copy_nothing_are_not_stopped():
+def test_moves_that_copy_nothing_are_not_stopped() -> None:
     assert stops({"u": {"segment.bytes": 100_000}}) == ()
     assert stops({"t": {"segment.bytes": 100_000}}, moves=[move("t-0", [1, 2, 3], [2, 1])]) == ()
 
@@ -54,28 +56,28 @@ def test_moves_that_copy_nothing_are_not_stopped():
         ({"retention.ms": "soon"}, "unloadable"),
     ],
 )
-def test_moves_of_what_a_new_broker_cannot_load_are_stopped(overrides, rule):
+def test_moves_of_what_a_new_broker_cannot_load_are_stopped(overrides: Any, rule: str) -> None:
     """Seen live: the broker refuses the replica, and the reassignment stays for good."""
     assert [(found.rule, found.topics) for found in stops({"t": overrides})] == [(rule, ("t",))]
 
 
-def test_moves_are_not_stopped_by_what_only_makes_a_topic_worse():
+def test_moves_are_not_stopped_by_what_only_makes_a_topic_worse() -> None:
     worse = {"segment.index.bytes": 20, "segment.ms": 5, "segment.jitter.ms": 9, "no.such.key": 1, "retention.bytes": 1}
     assert stops({"t": worse}) == ()
 
 
-def test_moves_to_a_broker_that_is_down_are_stopped():
+def test_moves_to_a_broker_that_is_down_are_stopped() -> None:
     (finding,) = stops({"t": {}}, moves=[move("t-0", [1], [1, 9])])
     assert (finding.rule, finding.severity, finding.brokers) == ("settings_unknown", "error", (9,))
 
 
 @pytest.mark.parametrize("brokers", [{3: {}}, {3: reported() | {"replica.fetch.max.bytes": (None, "")}}])
-def test_moves_to_a_broker_whose_settings_are_not_known_are_stopped(brokers):
+def test_moves_to_a_broker_whose_settings_are_not_known_are_stopped(brokers: Any) -> None:
     (finding,) = stops({"t": {}}, brokers)
     assert (finding.rule, finding.brokers) == ("settings_unknown", (3,))
 
 
-def test_a_partition_that_rolls_otherwise_where_it_goes_is_told_before():
+def test_a_partition_that_rolls_otherwise_where_it_goes_is_told_before() -> None:
     audit = audit_moves(COPY, {}, configs({"t": {}}, {3: reported(log_roll_hours=1)}), 100)
     (finding,) = audit.findings
     assert (finding.rule, finding.severity, finding.topics, finding.brokers) == (
@@ -88,14 +90,14 @@ def test_a_partition_that_rolls_otherwise_where_it_goes_is_told_before():
     assert finding.source == "segment.ms: log.roll.hours (broker static)"
 
 
-def test_a_partition_that_rolls_as_on_one_of_its_old_brokers_is_no_finding():
+def test_a_partition_that_rolls_as_on_one_of_its_old_brokers_is_no_finding() -> None:
     audit = audit_moves(
         COPY, {}, configs({"t": {}}, {2: reported(log_roll_hours=1), 3: reported(log_roll_hours=1)}), 100
     )
     assert [finding.brokers for finding in audit.findings] == []
 
 
-def test_a_copy_starts_no_roll_storm_and_no_new_retention_clock():
+def test_a_copy_starts_no_roll_storm_and_no_new_retention_clock() -> None:
     """facts f: wrong rules for timestamped messages: rolling and retention follow the records, not the copy."""
     audit = audit_moves(COPY, {}, configs({"t": {"segment.ms": 1000, "retention.ms": 1000}}), 100)
     assert (audit.stops, audit.findings) == ((), ())
@@ -114,25 +116,27 @@ def test_a_copy_starts_no_roll_storm_and_no_new_retention_clock():
         (610, {"segment.ms": 1}, 11),  # no more than one a batch
     ],
 )
-def test_segments_of_a_replica_are_by_size_or_by_time_and_one_more(size_bytes, overrides, segments):
+def test_segments_of_a_replica_are_by_size_or_by_time_and_one_more(
+    size_bytes: Any, overrides: Any, segments: int
+) -> None:
     """facts f: segments = max(retained bytes / segment.bytes, retention.ms / segment.ms) + 1 per replica."""
     files = replica_files(size_bytes, configs({"t": overrides}).roll_settings("t", 1))
     assert (files.segments, files.memory_maps) == (segments, 2 * segments)
 
 
-def test_segments_by_time_are_no_more_than_the_appends():
+def test_segments_by_time_are_no_more_than_the_appends() -> None:
     settings = configs({"t": {"segment.ms": 1}}).roll_settings("t", 1)
     assert replica_files(100_000, settings, append_bytes=10_000).segments == 11
 
 
-def test_a_replica_preallocates_two_index_files():
+def test_a_replica_preallocates_two_index_files() -> None:
     """facts f: two sparse 10 MiB index files of each active segment: 20 MiB a new replica."""
     assert replica_files(0, configs({"t": {}}).roll_settings("t", 1)).index_bytes == 10_485_760 + 10_485_756
     small = configs({"t": {"segment.index.bytes": 100}}).roll_settings("t", 1)
     assert replica_files(0, small).index_bytes == 96 + 96
 
 
-def test_open_files_count_a_moving_partition_on_both_brokers():
+def test_open_files_count_a_moving_partition_on_both_brokers() -> None:
     """facts f: per target broker before and after, with moving partitions counted on both."""
     partitions = [placed("t-0", (1, 2), 10 << 30), placed("t-1", (1, 2), 0), placed("u-0", (1, 2), 0)]
     moves = [move("t-0", [1, 2], [2, 3], size=10 << 30), move("t-1", [1, 2], [1, 2, 4], size=0)]
@@ -148,7 +152,7 @@ def maps(segments: int) -> OpenFiles:
     return OpenFiles(segments, 2 * segments, 0)
 
 
-def test_more_maps_than_linux_gives_are_warned_about_while_they_last():
+def test_more_maps_than_linux_gives_are_warned_about_while_they_last() -> None:
     """facts f: maps = 2 x segments against vm.max_map_count (about 65530)."""
     known = configs({"t": {}})
     now = {1: maps(40_000), 3: maps(MAX_MAP_COUNT // 2 - 11), 2: maps(5)}
@@ -160,7 +164,7 @@ def test_more_maps_than_linux_gives_are_warned_about_while_they_last():
     assert "vm.max_map_count" in first.remedy
 
 
-def test_maps_of_a_cluster_as_it_is_are_told_once():
+def test_maps_of_a_cluster_as_it_is_are_told_once() -> None:
     partitions = [placed("t-0", (1,), 1 << 40)]
     (finding,) = audit_cluster(partitions, configs({"t": {"segment.bytes": 16 * MIB}})).findings
     assert finding.text == "about 131074 memory maps; Linux gives a process 65530"
@@ -179,7 +183,7 @@ def test_maps_of_a_cluster_as_it_is_are_told_once():
         ("max.compaction.lag.ms", "1", "ignored", "no topic config of Kafka 2.0"),  # since 2.3
     ],
 )
-def test_a_stored_topic_value_that_brokers_do_not_take_is_found(key, value, rule, words):
+def test_a_stored_topic_value_that_brokers_do_not_take_is_found(key: str, value: str, rule: str, words: str) -> None:
     """facts f: hand-written znodes: audit raw znodes too."""
     found = topic_config_problem(key, value, "2.0")
     assert found is not None
@@ -204,12 +208,14 @@ def test_a_stored_topic_value_that_brokers_do_not_take_is_found(key, value, rule
         ("num.io.threads", "x", None),
     ],
 )
-def test_a_stored_broker_value_is_judged_where_it_decides_rolling_or_throttles(key, value, rule):
+def test_a_stored_broker_value_is_judged_where_it_decides_rolling_or_throttles(
+    key: str, value: str, rule: str | None
+) -> None:
     found = broker_config_problem(key, value, "2.8")
     assert (found and found[0]) == rule
 
 
-def test_stored_values_are_findings_of_the_topics_and_znodes_that_hold_them():
+def test_stored_values_are_findings_of_the_topics_and_znodes_that_hold_them() -> None:
     topics = {"a": {"segment.bytes": "3000000000"}, "b": {"segment.bytes": "3000000000"}, "c": {"nonsense": "1"}}
     dynamic = {-1: {"log.roll.hours": "1"}, 2: {"log.segment.bytes": "x"}}
     partitions = [placed(f"{topic}-0", (1, 2)) for topic in topics]
@@ -222,7 +228,7 @@ def test_stored_values_are_findings_of_the_topics_and_znodes_that_hold_them():
     ]
 
 
-def test_a_value_written_by_hand_is_told_on_one_short_line():
+def test_a_value_written_by_hand_is_told_on_one_short_line() -> None:
     problem = topic_config_problem("retention.ms", "a\nb\x1b[31m" + "x" * 500, "2.0")
     assert problem is not None
     assert problem[1].startswith("Invalid value a b [31mxxx")
@@ -232,7 +238,7 @@ def test_a_value_written_by_hand_is_told_on_one_short_line():
 LISTS, RATE = "follower.replication.throttled.replicas", "leader.replication.throttled.rate"
 
 
-def test_throttles_that_are_left_are_found_on_topics_and_brokers():
+def test_throttles_that_are_left_are_found_on_topics_and_brokers() -> None:
     """facts f: throttled.replicas keys left after completion silently slow later catch-up."""
     topics = {"a": {LISTS: "0:1,0:2"}, "b": {LISTS: "*"}, "c": {LISTS: ""}, "d": {}}
     dynamic = {-1: {RATE: "5"}, 1: {RATE: "7"}, 2: {RATE: "7"}, 3: {}}
@@ -247,12 +253,12 @@ def test_throttles_that_are_left_are_found_on_topics_and_brokers():
     assert all("Remove it with kafka-configs" in f.remedy for f in found)
 
 
-def test_throttles_of_a_run_that_holds_the_cluster_name_it():
+def test_throttles_of_a_run_that_holds_the_cluster_name_it() -> None:
     (finding,) = audit_cluster([], configs({"a": {LISTS: "0:1"}}, lock_holder="kafka_rebalance/one")).findings
     assert "The run kafka_rebalance/one holds the cluster" in finding.remedy
 
 
-def test_the_newest_release_that_a_broker_speaks_decides_what_is_known():
+def test_the_newest_release_that_a_broker_speaks_decides_what_is_known() -> None:
     old = reported() | {"inter.broker.protocol.version": ("2.0-IV1", "DEFAULT_CONFIG")}
     assert configs({}, dict.fromkeys((1, 2, 3, 4), old)).version == "2.0"
     assert configs({}, {1: old}).version == "3.9"

@@ -1,6 +1,9 @@
 """A ZooKeeper that cannot be reached or that refuses us is an error that names the hosts and no secret."""
 
+from __future__ import annotations
+
 import logging
+from typing import Any
 
 import pytest
 
@@ -18,60 +21,60 @@ class Stub:
 
     chroot = "/kafka"
 
-    def __init__(self, answer=None, **options):
+    def __init__(self, answer: Any = None, **options: Any) -> None:
         self.options, self.answer, self.ended = options, answer, []
 
-    def start(self, timeout):
+    def start(self, timeout: Any) -> None:
         self.start_timeout = timeout
 
-    def exists_async(self, path):
+    def exists_async(self, path: Any) -> Any:
         return self
 
-    def get(self, timeout):
+    def get(self, timeout: Any) -> Any:
         if isinstance(self.answer, Exception):
             raise self.answer
         return self.answer
 
-    def stop(self):
+    def stop(self) -> None:
         self.ended.append("stop")
 
-    def close(self):
+    def close(self) -> None:
         self.ended.append("close")
 
 
 @pytest.fixture
-def stubbed(monkeypatch):
+def stubbed(monkeypatch: pytest.MonkeyPatch) -> Any:
     """Makes `open_client` use a stub whose first read gives the answer; gives the stub made."""
     made = []
 
-    def use(answer):
+    def use(answer: Any) -> Any:
         monkeypatch.setattr(client_module, "KazooClient", lambda **o: made.append(Stub(answer, **o)) or made[-1])
         return made
 
     return use
 
 
-def refused(connection):
+def refused(connection: Any) -> Any:
     with pytest.raises(ReadError) as unread, open_client(connection):
         pytest.fail("it must not open")
     assert SECRET not in str(unread.value)
     return str(unread.value)
 
 
-def test_hosts_that_do_not_answer_are_named(monkeypatch):
+def test_hosts_that_do_not_answer_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(client_module, "START_SECONDS", 0.2)
     assert "127.0.0.1:1/kafka cannot be read" in refused(ZooKeeperConnection("127.0.0.1:1/kafka", SASL))
 
 
 @pytest.mark.parametrize("error", [RuntimeError(SECRET), TimeoutError(SECRET), OSError(SECRET)], ids=repr)
-def test_a_first_read_that_fails_closes_the_client_and_shows_no_secret(stubbed, error):
+def test_a_first_read_that_fails_closes_the_client_and_shows_no_secret(stubbed: Any, error: Any) -> None:
     made = stubbed(error)
     text = refused(ZooKeeperConnection("zk:2181/kafka", SASL))
     assert "zk:2181/kafka cannot be read as the user of the Airflow connection" in text
     assert made[0].ended == ["stop", "close"]
 
 
-def test_a_chroot_that_does_not_exist_is_not_an_empty_cluster(stubbed):
+def test_a_chroot_that_does_not_exist_is_not_an_empty_cluster(stubbed: Any) -> None:
     stubbed(None)
     assert "the chroot /kafka does not exist" in refused(ZooKeeperConnection("zk:2181/kafka"))
 
@@ -84,11 +87,11 @@ def test_a_chroot_that_does_not_exist_is_not_an_empty_cluster(stubbed):
     ],
     ids=["option", "port"],
 )
-def test_options_that_kazoo_does_not_take_are_refused_without_their_values(connection):
+def test_options_that_kazoo_does_not_take_are_refused_without_their_values(connection: Any) -> None:
     assert "options cannot be used" in refused(connection)
 
 
-def test_sasl_tls_and_session_timeout_reach_the_client_which_is_closed_at_the_end(stubbed):
+def test_sasl_tls_and_session_timeout_reach_the_client_which_is_closed_at_the_end(stubbed: Any) -> None:
     made = stubbed(object())
     connection = ZooKeeperConnection("a:1,b:2/kafka", SASL, {"use_ssl": True, "ca": "/ca.pem"}, 7.5)
     with open_client(connection) as client:
@@ -103,7 +106,7 @@ def test_sasl_tls_and_session_timeout_reach_the_client_which_is_closed_at_the_en
     assert made[0].ended == ["stop", "close"]
 
 
-def test_topic_creation_waits_as_long_for_zookeeper_as_kafkas_tool(stubbed):
+def test_topic_creation_waits_as_long_for_zookeeper_as_kafkas_tool(stubbed: Any) -> None:
     """Seed 004, row 3: a connection may take 30000 ms. The session is the connection's own setting, 10 s by default."""
     made = stubbed(object())
     with open_client(ZooKeeperConnection("a:1")):
@@ -111,13 +114,15 @@ def test_topic_creation_waits_as_long_for_zookeeper_as_kafkas_tool(stubbed):
         assert made[0].options["timeout"] == 10
 
 
-def test_without_sasl_none_is_asked_for(stubbed):
+def test_without_sasl_none_is_asked_for(stubbed: Any) -> None:
     made = stubbed(object())
     with open_client(ZooKeeperConnection("a:1")):
         assert made[0].options["sasl_options"] is None
 
 
-def test_kazoos_own_log_is_quiet(stubbed, monkeypatch, caplog):
+def test_kazoos_own_log_is_quiet(
+    stubbed: Any, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
     monkeypatch.setattr(logging.getLogger("kazoo"), "level", logging.NOTSET)
     stubbed(object())
     with open_client(ZooKeeperConnection("a:1")):

@@ -1,6 +1,9 @@
 """A throttle is merged into the config of its broker or topic and told to the brokers at once, or not at all."""
 
+from __future__ import annotations
+
 import json
+from typing import Any
 
 import pytest
 from kazoo.exceptions import NoAuthError
@@ -15,11 +18,11 @@ TOLD = "/config/changes/config_change_"
 
 
 @pytest.fixture(params=["2.0", "2.8"])
-def fake(request):
+def fake(request: pytest.FixtureRequest) -> Any:
     return fake_cluster({"orders": {0: [1, 2], 1: [2, 3]}, "audit": {0: [3, 1]}}, version=request.param)
 
 
-def notified(fake):
+def notified(fake: Any) -> Any:
     return [
         json.loads(fake.znodes[path].data)["entity_path"]
         for path in sorted(fake.znodes)
@@ -27,31 +30,31 @@ def notified(fake):
     ]
 
 
-def test_a_throttle_is_merged_and_the_brokers_are_told(fake):
+def test_a_throttle_is_merged_and_the_brokers_are_told(fake: Any) -> None:
     fake.put_json("/config/topics/orders", {"version": 1, "config": {"segment.bytes": "5", LIST: "9:9"}})
     merge_config(fake, "topics/orders", {LIST: "0:1,0:2"})
     assert fake.json("/config/topics/orders") == {"version": 1, "config": {"segment.bytes": "5", LIST: "0:1,0:2"}}
     assert notified(fake) == ["topics/orders"]
 
 
-def test_none_removes_a_key_and_only_that(fake):
+def test_none_removes_a_key_and_only_that(fake: Any) -> None:
     fake.put_json("/config/brokers/1", {"version": 1, "config": {RATE: "1", OTHER_RATE: "2", "log.roll.ms": "7"}})
     merge_config(fake, "brokers/1", {RATE: None})
     assert fake.json("/config/brokers/1")["config"] == {OTHER_RATE: "2", "log.roll.ms": "7"}
 
 
-def test_an_entity_that_has_no_config_yet_gets_one(fake):
+def test_an_entity_that_has_no_config_yet_gets_one(fake: Any) -> None:
     merge_config(fake, "brokers/1", {RATE: "1000"})
     assert fake.json("/config/brokers/1") == {"version": 1, "config": {RATE: "1000"}}
     assert notified(fake) == ["brokers/1"]
 
 
-def test_removing_from_an_entity_that_has_no_config_writes_nothing(fake):
+def test_removing_from_an_entity_that_has_no_config_writes_nothing(fake: Any) -> None:
     merge_config(fake, "brokers/1", {RATE: None})
     assert fake.writes == []
 
 
-def test_the_brokers_are_told_even_where_nothing_changes(fake):
+def test_the_brokers_are_told_even_where_nothing_changes(fake: Any) -> None:
     # A run killed between write and notification leaves a throttle that no broker knows of.
     fake.put_json("/config/brokers/1", {"version": 1, "config": {RATE: "1000"}})
     fake.writes.clear()
@@ -60,7 +63,7 @@ def test_the_brokers_are_told_even_where_nothing_changes(fake):
     assert notified(fake) == ["brokers/1"]
 
 
-def test_the_config_of_a_topic_that_does_not_exist_is_not_written(fake):
+def test_the_config_of_a_topic_that_does_not_exist_is_not_written(fake: Any) -> None:
     with pytest.raises(WriteError, match="topic gone does not exist"):
         merge_config(fake, "topics/gone", {LIST: "*"})
     assert fake.writes == []
@@ -70,17 +73,17 @@ def test_the_config_of_a_topic_that_does_not_exist_is_not_written(fake):
     ("entity", "changes"),
     [("topics/orders", {"retention.ms": "1"}), ("brokers/1", {RATE: "fast"}), ("users/u", {RATE: "1"})],
 )
-def test_nothing_but_throttles_can_be_written(fake, entity, changes):
+def test_nothing_but_throttles_can_be_written(fake: Any, entity: str, changes: Any) -> None:
     with pytest.raises(WriteError, match="Nothing was written"):
         merge_config(fake, entity, changes)
     assert fake.writes == []
 
 
-def test_a_change_made_by_somebody_else_meanwhile_is_kept(fake, monkeypatch):
+def test_a_change_made_by_somebody_else_meanwhile_is_kept(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fake.put_json("/config/brokers/1", {"version": 1, "config": {}})
     reading, raced = fake.get, []
 
-    def racing(path):
+    def racing(path: Any) -> Any:
         answer = reading(path)
         if path == "/config/brokers/1" and not raced:
             raced.append(True)
@@ -95,7 +98,7 @@ def test_a_change_made_by_somebody_else_meanwhile_is_kept(fake, monkeypatch):
 @pytest.mark.parametrize("took_effect", [False, True])
 @pytest.mark.parametrize("exists", [False, True])
 @pytest.mark.parametrize("place", ["/config/brokers/1", TOLD])
-def test_a_config_change_survives_a_lost_connection(fake, exists, took_effect, place):
+def test_a_config_change_survives_a_lost_connection(fake: Any, exists: bool, took_effect: bool, place: Any) -> None:
     if exists:
         fake.put_json("/config/brokers/1", {"version": 1, "config": {"log.roll.ms": "7"}})
     fake.fail_next("set" if exists and place != TOLD else "create", place, took_effect=took_effect)
@@ -105,7 +108,7 @@ def test_a_config_change_survives_a_lost_connection(fake, exists, took_effect, p
 
 
 @pytest.mark.parametrize("exists", [False, True])
-def test_whoever_dies_behind_the_write_of_a_config_has_told_the_brokers(fake, exists):
+def test_whoever_dies_behind_the_write_of_a_config_has_told_the_brokers(fake: Any, exists: bool) -> None:
     """Who comes after finds the config as it should be, and has no reason to tell them."""
     if exists:
         fake.put_json("/config/brokers/1", {"version": 1, "config": {RATE: "1"}})
@@ -116,7 +119,7 @@ def test_whoever_dies_behind_the_write_of_a_config_has_told_the_brokers(fake, ex
 
 
 @pytest.mark.parametrize("exists", [False, True])
-def test_no_config_is_written_of_which_the_brokers_cannot_be_told(fake, exists):
+def test_no_config_is_written_of_which_the_brokers_cannot_be_told(fake: Any, exists: bool) -> None:
     if exists:
         fake.put_json("/config/brokers/1", {"version": 1, "config": {"log.roll.ms": "7"}})
     before = fake.znodes.get("/config/brokers/1")
@@ -127,7 +130,7 @@ def test_no_config_is_written_of_which_the_brokers_cannot_be_told(fake, exists):
 
 
 @pytest.mark.parametrize("now", ["9:9,0:1", None])
-def test_a_value_that_somebody_has_given_since_the_decision_stays(fake, now):
+def test_a_value_that_somebody_has_given_since_the_decision_stays(fake: Any, now: str | None) -> None:
     config = {"segment.bytes": "5", **({LIST: now} if now else {})}
     fake.put_json("/config/topics/orders", {"version": 1, "config": config})
     with pytest.raises(ConfigChangedError, match=f"config of topics/orders: somebody else has changed {LIST}"):
@@ -136,13 +139,13 @@ def test_a_value_that_somebody_has_given_since_the_decision_stays(fake, now):
     assert notified(fake) == []
 
 
-def test_what_others_change_beside_the_decision_is_kept(fake):
+def test_what_others_change_beside_the_decision_is_kept(fake: Any) -> None:
     fake.put_json("/config/brokers/1", {"version": 1, "config": {OTHER_RATE: "2", RATE: "1"}})
     merge_config(fake, "brokers/1", {RATE: None}, decided_on={RATE: "1"})
     assert fake.json("/config/brokers/1")["config"] == {OTHER_RATE: "2"}
 
 
-def test_a_corrupt_config_is_not_replaced(fake):
+def test_a_corrupt_config_is_not_replaced(fake: Any) -> None:
     fake.put_json("/config/brokers/1", {"version": 1, "config": {"a": 1}})
     fake.writes.clear()
     with pytest.raises(CorruptZnodeError, match="/config/brokers/1"):
@@ -150,11 +153,11 @@ def test_a_corrupt_config_is_not_replaced(fake):
     assert fake.writes == []
 
 
-def test_a_config_that_never_stands_still_is_given_up_with_a_reason(fake, monkeypatch):
+def test_a_config_that_never_stands_still_is_given_up_with_a_reason(fake: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     fake.put_json("/config/brokers/1", {"version": 1, "config": {}})
     reading = fake.get
 
-    def racing(path):
+    def racing(path: Any) -> Any:
         answer = reading(path)
         if path == "/config/brokers/1":
             fake.set(path, answer[0])

@@ -1,6 +1,9 @@
 """Znodes recorded from real brokers decode to what they were made from (`tests/data/record_znodes.py`)."""
 
+from __future__ import annotations
+
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,16 +23,16 @@ MOVING = TopicPartition("moving", 0)
 
 
 @pytest.fixture(params=["2.0.1", "2.8.2", "3.9.2"])
-def version(request):
+def version(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
 @pytest.fixture
-def recorded(version):
+def recorded(version: Any) -> Any:
     return lambda name: (FOLDER / version / name).read_bytes()
 
 
-def test_a_recorded_broker(recorded, version):
+def test_a_recorded_broker(recorded: Any, version: Any) -> None:
     broker = decode_broker(1, recorded("brokers.ids.1.json"))
     assert broker.version == (4 if version == "2.0.1" else 5)
     assert broker.rack == "rack-0"
@@ -37,7 +40,7 @@ def test_a_recorded_broker(recorded, version):
     assert (endpoint.listener, endpoint.security_protocol, endpoint.host) == ("PLAINTEXT", "PLAINTEXT", "127.0.0.1")
 
 
-def test_a_recorded_idle_topic(recorded, version):
+def test_a_recorded_idle_topic(recorded: Any, version: Any) -> None:
     topic = decode_topic(recorded("brokers.topics.idle.json"), "idle")
     assert topic.partitions == {p: (1 + p % 4, 1 + (p + 1) % 4) for p in range(11)}
     assert list(topic.partitions) == list(range(11))
@@ -45,7 +48,7 @@ def test_a_recorded_idle_topic(recorded, version):
     assert (topic.topic_id is None) == (version == "2.0.1")
 
 
-def test_a_recorded_topic_in_motion(recorded, version):
+def test_a_recorded_topic_in_motion(recorded: Any, version: Any) -> None:
     topic = decode_topic(recorded("brokers.topics.moving.json"), "moving")
     assert topic.partitions == {0: (3, 4, 1, 2)}
     in_motion = {} if version == "2.0.1" else {0: (3, 4)}
@@ -53,17 +56,17 @@ def test_a_recorded_topic_in_motion(recorded, version):
     assert (topic.adding, topic.removing) == (in_motion, leaving)
 
 
-def test_a_recorded_state(recorded):
+def test_a_recorded_state(recorded: Any) -> None:
     state = decode_partition_state(recorded("brokers.topics.idle.partitions.10.state.json"))
     assert (state.leader, state.leader_epoch, state.controller_epoch, state.isr) == (3, 0, 1, (3, 4))
 
 
-def test_a_recorded_state_in_motion(recorded):
+def test_a_recorded_state_in_motion(recorded: Any) -> None:
     state = decode_partition_state(recorded("brokers.topics.moving.partitions.0.state.json"), MOVING)
     assert (state.leader, state.leader_epoch, set(state.isr)) == (1, 1, {1, 2})
 
 
-def test_a_recorded_controller(recorded):
+def test_a_recorded_controller(recorded: Any) -> None:
     epoch = decode_controller_epoch(recorded("controller_epoch.txt"))
     controller = decode_controller(recorded("controller.json"), epoch)
     assert controller.broker in {1, 2, 3, 4}
@@ -71,17 +74,17 @@ def test_a_recorded_controller(recorded):
     assert controller.since_ms > 1_700_000_000_000
 
 
-def test_a_recorded_cluster_id(recorded):
+def test_a_recorded_cluster_id(recorded: Any) -> None:
     assert len(decode_cluster_id(recorded("cluster.id.json"))) == 22
 
 
-def test_a_recorded_request_as_the_controller_left_it_is_what_we_would_write(recorded):
+def test_a_recorded_request_as_the_controller_left_it_is_what_we_would_write(recorded: Any) -> None:
     data = recorded("admin.reassign_partitions.json")
     assert decode_reassignment(data) == {MOVING: (3, 4)}
     assert encode_reassignment({MOVING: (3, 4)}) == data
 
 
 @pytest.mark.parametrize("entity", ["brokers/1", "topics/idle", "topics/moving"])
-def test_a_recorded_config_is_what_we_would_write(recorded, entity):
+def test_a_recorded_config_is_what_we_would_write(recorded: Any, entity: str) -> None:
     data = recorded(f"config.{entity.replace('/', '.')}.json")
     assert encode_config(decode_config(data, entity)) == data

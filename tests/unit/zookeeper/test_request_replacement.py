@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 import pytest
 
@@ -25,10 +26,10 @@ PLAN = CancelPlan("kafka_rebalance/one", CLUSTER, "d" * 64, CancelWay.ZNODE, MOV
 
 
 @pytest.fixture
-def fake():
+def fake() -> Any:
     """Two of three partitions are in motion on a cluster of 2.0, the third has not begun."""
     made = fake_cluster({"orders": {0: (1, 2), 1: (2, 1)}, "audit": {0: (1, 2)}, "idle": {0: (1, 2)}}, version="2.0")
-    made.controller = SimulatedController(made, "2.0")
+    made.controller = SimulatedController(made, "2.0")  # type: ignore[attr-defined]
     fail_over(made, made.controller)
     made.create(REASSIGN, encode_reassignment({move.topic_partition: move.after for move in MOVES[:2]}))
     assert made.controller.step()
@@ -36,19 +37,19 @@ def fake():
     return made
 
 
-def lists(fake, topic):
+def lists(fake: Any, topic: Any) -> Any:
     return {int(p): replicas for p, replicas in fake.json(f"/brokers/topics/{topic}")["partitions"].items()}
 
 
-def take_back(fake, plan=PLAN, consent=PLAN.consent):
+def take_back(fake: Any, plan: Any = PLAN, consent: Any = PLAN.consent) -> Any:
     return ask_for_original_lists(fake, plan, consent)
 
 
-def untouched(fake):
+def untouched(fake: Any) -> Any:
     return fake.writes == [] and fake.json("/controller")["brokerid"] == 1
 
 
-def test_exactly_what_is_in_flight_goes_back_and_a_new_controller_does_it(fake):
+def test_exactly_what_is_in_flight_goes_back_and_a_new_controller_does_it(fake: Any) -> None:
     assert lists(fake, "orders") == {0: [3, 4, 1, 2], 1: [4, 1, 2]}
     assert take_back(fake) == MOVES[:2]
     assert fake.json(REASSIGN)["partitions"] == [
@@ -62,14 +63,14 @@ def test_exactly_what_is_in_flight_goes_back_and_a_new_controller_does_it(fake):
     assert take_back(fake) == ()  # asked again, nothing is in flight
 
 
-def test_without_the_sentence_nothing_is_written(fake):
+def test_without_the_sentence_nothing_is_written(fake: Any) -> None:
     for consent in (None, "", "yes", dataclasses.replace(PLAN, run="another").consent):
         with pytest.raises(ApprovalError, match="word for word"):
             take_back(fake, consent=consent)
     assert untouched(fake)
 
 
-def test_another_clusters_plan_and_a_plan_for_2_4_are_refused(fake):
+def test_another_clusters_plan_and_a_plan_for_2_4_are_refused(fake: Any) -> None:
     other = dataclasses.replace(PLAN, cluster_id="another")
     with pytest.raises(WriteError, match="this is cluster simulated-cluster-0001"):
         take_back(fake, other, other.consent)
@@ -78,7 +79,7 @@ def test_another_clusters_plan_and_a_plan_for_2_4_are_refused(fake):
     assert untouched(fake)
 
 
-def test_a_controller_that_marks_its_moves_is_asked_through_the_api_and_never_like_this(fake):
+def test_a_controller_that_marks_its_moves_is_asked_through_the_api_and_never_like_this(fake: Any) -> None:
     document = fake.json("/brokers/topics/orders")
     fake.put_json("/brokers/topics/orders", {**document, "adding_replicas": {"0": [3, 4]}})
     fake.writes.clear()
@@ -87,7 +88,7 @@ def test_a_controller_that_marks_its_moves_is_asked_through_the_api_and_never_li
     assert untouched(fake)
 
 
-def test_a_request_that_names_somebody_elses_partition_is_never_replaced(fake):
+def test_a_request_that_names_somebody_elses_partition_is_never_replaced(fake: Any) -> None:
     fake.put_json(
         REASSIGN,
         {
@@ -104,7 +105,7 @@ def test_a_request_that_names_somebody_elses_partition_is_never_replaced(fake):
     assert untouched(fake)
 
 
-def test_one_partition_that_must_not_go_back_stops_all(fake):
+def test_one_partition_that_must_not_go_back_stops_all(fake: Any) -> None:
     """Taken out of the request, its interim list would be its assignment for good."""
     path = "/brokers/topics/orders/partitions/1/state"
     fake.put_json(path, {**fake.json(path), "isr": [1]})
@@ -114,7 +115,7 @@ def test_one_partition_that_must_not_go_back_stops_all(fake):
     assert untouched(fake)
 
 
-def test_one_partition_that_is_about_to_end_or_on_its_way_back_stops_all(fake):
+def test_one_partition_that_is_about_to_end_or_on_its_way_back_stops_all(fake: Any) -> None:
     """As above: a request for the other alone would leave its interim list."""
     path = "/brokers/topics/orders/partitions/0/state"
     fake.put_json(path, {**fake.json(path), "isr": [1, 2, 3, 4]})
@@ -132,7 +133,7 @@ def test_one_partition_that_is_about_to_end_or_on_its_way_back_stops_all(fake):
     assert untouched(fake)
 
 
-def test_an_original_broker_that_is_gone_stops_all(fake):
+def test_an_original_broker_that_is_gone_stops_all(fake: Any) -> None:
     fake.delete("/brokers/ids/2")
     fake.writes.clear()
     with pytest.raises(WriteError, match="not in sync"):
@@ -140,7 +141,7 @@ def test_an_original_broker_that_is_gone_stops_all(fake):
     assert untouched(fake)
 
 
-def test_original_lists_pass_the_validated_encoder():
+def test_original_lists_pass_the_validated_encoder() -> None:
     made = fake_cluster({"orders": {0: (1, 2)}}, version="2.0")
     made.create(REASSIGN, encode_reassignment({TopicPartition("orders", 0): (3, 4)}))
     made.writes.clear()
@@ -150,7 +151,7 @@ def test_original_lists_pass_the_validated_encoder():
     assert made.writes == []
 
 
-def test_a_request_that_somebody_deleted_is_asked_for_the_original_lists_all_the_same(fake):
+def test_a_request_that_somebody_deleted_is_asked_for_the_original_lists_all_the_same(fake: Any) -> None:
     """The old controller goes on from memory; its successor only knows what is written."""
     fake.delete(REASSIGN)
     assert take_back(fake) == MOVES[:2]
@@ -158,7 +159,7 @@ def test_a_request_that_somebody_deleted_is_asked_for_the_original_lists_all_the
     assert lists(fake, "orders") == {0: [1, 2], 1: [2, 1]}
 
 
-def test_without_a_controller_nothing_is_written(fake):
+def test_without_a_controller_nothing_is_written(fake: Any) -> None:
     fake.after_write.clear()
     fake.delete("/controller")
     fake.writes.clear()
@@ -178,11 +179,11 @@ def test_without_a_controller_nothing_is_written(fake):
         "/brokers/topics/orders/partitions/1/state",
     ],
 )
-def test_what_changed_since_it_was_read_undoes_the_whole_transaction_and_is_read_again(fake, path):
+def test_what_changed_since_it_was_read_undoes_the_whole_transaction_and_is_read_again(fake: Any, path: Any) -> None:
     """Somebody writes the znode between our reading and our transaction."""
     commit, seen = fake.transaction, []
 
-    def slip_in():
+    def slip_in() -> Any:
         if not seen:
             fake.set(path, fake.get(path)[0])
             fake.writes.clear()
@@ -198,7 +199,7 @@ def test_what_changed_since_it_was_read_undoes_the_whole_transaction_and_is_read
 
 
 @pytest.mark.parametrize("took_effect", [True, False])
-def test_a_lost_connection_is_no_reason_to_do_it_twice(fake, took_effect):
+def test_a_lost_connection_is_no_reason_to_do_it_twice(fake: Any, took_effect: bool) -> None:
     fake.fail_next("commit", REASSIGN, took_effect=took_effect)
     take_back(fake)
     assert fake.writes.count(("delete", "/controller")) == 1

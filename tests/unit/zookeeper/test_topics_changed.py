@@ -1,5 +1,9 @@
 """A topic grows, is configured and deleted only where it is the one that was approved, and nothing else runs on it."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 from kazoo.exceptions import NoAuthError
 
@@ -42,12 +46,12 @@ GONE = Deletion(marked=False, topic_left=False, config_left=False)
 
 
 @pytest.fixture(params=["2.0", "2.8"])
-def version(request):
+def version(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
 @pytest.fixture
-def fake(version):
+def fake(version: Any) -> Any:
     return fake_cluster({"orders": NEW, "audit": {0: [3, 1]}}, version=version)
 
 
@@ -57,7 +61,7 @@ CHANGE = "/config/changes/config_change_"
 # --- more partitions ---
 
 
-def test_partitions_are_added_and_everything_else_stays(fake, version):
+def test_partitions_are_added_and_everything_else_stays(fake: Any, version: Any) -> None:
     document = {**fake.json(TOPIC), "of_a_later_kafka": {"x": [1]}}
     put(fake, TOPIC, document)
     expand(fake, {2: [3, 4], 3: (4, 1)})
@@ -66,7 +70,7 @@ def test_partitions_are_added_and_everything_else_stays(fake, version):
     assert fake.writes == [("set", TOPIC)]
 
 
-def test_adding_the_same_partitions_again_is_success(fake):
+def test_adding_the_same_partitions_again_is_success(fake: Any) -> None:
     approved = identity(fake)
     expand(fake)
     writes = list(fake.writes)
@@ -78,7 +82,7 @@ def test_adding_the_same_partitions_again_is_success(fake):
 
 
 @pytest.mark.parametrize("stored", [{2: [4, 3]}, {2: [3, 4], 3: [4, 1]}])
-def test_partitions_that_somebody_else_added_are_not_ours(fake, stored):
+def test_partitions_that_somebody_else_added_are_not_ours(fake: Any, stored: Any) -> None:
     approved = identity(fake)
     expand(fake, stored)
     fake.writes.clear()
@@ -88,7 +92,7 @@ def test_partitions_that_somebody_else_added_are_not_ours(fake, stored):
 
 
 @pytest.mark.parametrize("topics", [("orders",), ("audit", "orders")])
-def test_a_topic_that_is_being_reassigned_is_neither_expanded_nor_deleted(fake, topics):
+def test_a_topic_that_is_being_reassigned_is_neither_expanded_nor_deleted(fake: Any, topics: Any) -> None:
     reassign(fake, *topics)
     with pytest.raises(WriteError, match=r"orders: it is being reassigned\. Nothing was written"):
         expand(fake)
@@ -98,7 +102,7 @@ def test_a_topic_that_is_being_reassigned_is_neither_expanded_nor_deleted(fake, 
 
 
 @pytest.mark.parametrize("name", ["adding_replicas", "removing_replicas"])
-def test_a_topic_with_replicas_in_motion_is_neither_expanded_nor_deleted(fake, name):
+def test_a_topic_with_replicas_in_motion_is_neither_expanded_nor_deleted(fake: Any, name: str) -> None:
     put(fake, TOPIC, {**fake.json(TOPIC), name: {"1": [3]}})
     with pytest.raises(WriteError, match="it is being reassigned"):
         expand(fake)
@@ -107,13 +111,13 @@ def test_a_topic_with_replicas_in_motion_is_neither_expanded_nor_deleted(fake, n
     assert fake.writes == []
 
 
-def test_a_reassignment_of_other_topics_is_no_obstacle(fake):
+def test_a_reassignment_of_other_topics_is_no_obstacle(fake: Any) -> None:
     reassign(fake, "audit")
     expand(fake)
     assert delete_topic(fake, "orders", expected=identity(fake)) is Outcome.CREATED
 
 
-def test_a_reassignment_that_cannot_be_read_is_one(fake):
+def test_a_reassignment_that_cannot_be_read_is_one(fake: Any) -> None:
     fake.create(REASSIGN, b"{}")
     fake.writes.clear()
     with pytest.raises(CorruptZnodeError, match=REASSIGN):
@@ -121,7 +125,7 @@ def test_a_reassignment_that_cannot_be_read_is_one(fake):
     assert fake.writes == []
 
 
-def test_while_the_controller_moves_a_topic_no_stage_of_it_lets_partitions_in(fake, version):
+def test_while_the_controller_moves_a_topic_no_stage_of_it_lets_partitions_in(fake: Any, version: Any) -> None:
     controller = SimulatedController(fake, version)
     entries = [{"topic": "orders", "partition": 0, "replicas": [3, 4]}]
     fake.put_json(REASSIGN, {"version": 1, "partitions": entries})
@@ -138,7 +142,7 @@ def test_while_the_controller_moves_a_topic_no_stage_of_it_lets_partitions_in(fa
     assert fake.json(TOPIC)["partitions"] == {"0": [3, 4], "1": [2, 3], "2": [3, 4]}
 
 
-def test_a_topic_that_is_being_deleted_gets_neither_partitions_nor_configs(fake, version):
+def test_a_topic_that_is_being_deleted_gets_neither_partitions_nor_configs(fake: Any, version: Any) -> None:
     mark(fake)
     with pytest.raises(WriteError, match=r"it is being deleted\. Nothing was written"):
         expand(fake)
@@ -148,7 +152,7 @@ def test_a_topic_that_is_being_deleted_gets_neither_partitions_nor_configs(fake,
 
 
 @pytest.mark.parametrize("change", ["expand", "configs", "delete"])
-def test_a_topic_that_was_deleted_and_made_again_is_not_changed(fake, version, change):
+def test_a_topic_that_was_deleted_and_made_again_is_not_changed(fake: Any, version: Any, change: str) -> None:
     approved = identity(fake)
     make_again(fake, version)
     with pytest.raises(StaleProposalError, match=r"topic orders: it was deleted and made again .* Nothing was written"):
@@ -157,7 +161,7 @@ def test_a_topic_that_was_deleted_and_made_again_is_not_changed(fake, version, c
 
 
 @pytest.mark.parametrize("change", ["expand", "configs", "delete"])
-def test_a_topic_of_another_id_is_not_changed(version, change):
+def test_a_topic_of_another_id_is_not_changed(version: Any, change: str) -> None:
     fake = fake_cluster({"orders": {0: [1, 2]}}, version="2.8")
     approved = TopicIdentity(None, None, "B" * 22)
     with pytest.raises(StaleProposalError, match=f"topic id .*, approved {'B' * 22}"):
@@ -166,14 +170,14 @@ def test_a_topic_of_another_id_is_not_changed(version, change):
 
 
 @pytest.mark.parametrize("change", ["expand", "configs", "delete"])
-def test_without_anything_that_identifies_the_topic_it_is_not_changed(fake, version, change):
+def test_without_anything_that_identifies_the_topic_it_is_not_changed(fake: Any, version: Any, change: str) -> None:
     with pytest.raises(StaleProposalError, match="the snapshot does not identify it"):
         every_change(fake, TopicIdentity(0, None), version)[change]()
     assert fake.writes == []
 
 
 @pytest.mark.parametrize("change", ["expand", "configs"])
-def test_a_topic_that_is_gone_is_not_changed(fake, version, change):
+def test_a_topic_that_is_gone_is_not_changed(fake: Any, version: Any, change: str) -> None:
     approved = identity(fake)
     fake.delete(TOPIC, recursive=True)
     fake.writes.clear()
@@ -183,7 +187,7 @@ def test_a_topic_that_is_gone_is_not_changed(fake, version, change):
 
 
 @pytest.mark.parametrize("change", ["create", "expand", "configs", "delete"])
-def test_nothing_is_written_while_a_kraft_controller_owns_the_cluster(fake, version, change):
+def test_nothing_is_written_while_a_kraft_controller_owns_the_cluster(fake: Any, version: Any, change: str) -> None:
     changes = every_change(fake, identity(fake), version) | {"create": lambda: create(fake, version, topic="new")}
     put(fake, "/controller", {**fake.json("/controller"), "version": 2, "kraftControllerEpoch": 3})
     with pytest.raises(ClusterNotReadyError, match="KRaft controller owns the cluster"):
@@ -192,7 +196,7 @@ def test_nothing_is_written_while_a_kraft_controller_owns_the_cluster(fake, vers
 
 
 @pytest.mark.parametrize("change", ["create", "expand", "configs", "delete"])
-def test_what_cannot_be_read_is_never_taken_for_nothing_there(fake, version, change):
+def test_what_cannot_be_read_is_never_taken_for_nothing_there(fake: Any, version: Any, change: str) -> None:
     changes = every_change(fake, identity(fake), version) | {"create": lambda: create(fake, version, topic="orders")}
     for path in (TOPIC, REASSIGN, MARKER, CONFIG):
         fake.fail_next("get", path, took_effect=False, error=NoAuthError())
@@ -217,13 +221,13 @@ def test_what_cannot_be_read_is_never_taken_for_nothing_there(fake, version, cha
         ({2: [3, "4"]}, {*BROKERS, "4"}, "integers"),
     ],
 )
-def test_partitions_that_do_not_fit_are_not_added(fake, added, registered, said):
+def test_partitions_that_do_not_fit_are_not_added(fake: Any, added: Any, registered: Any, said: str) -> None:
     with pytest.raises((KafkaRuleError, WriteError), match=said):
         expand(fake, added, registered=registered)
     assert fake.writes == []
 
 
-def test_internal_topics_are_neither_expanded_nor_deleted(version):
+def test_internal_topics_are_neither_expanded_nor_deleted(version: Any) -> None:
     fake = fake_cluster({"__consumer_offsets": {0: [1, 2]}}, version=version)
     expected = identity(fake, "__consumer_offsets")
     with pytest.raises(KafkaRuleError, match="offsets topic cannot be changed"):
@@ -233,7 +237,7 @@ def test_internal_topics_are_neither_expanded_nor_deleted(version):
     assert fake.writes == []
 
 
-def test_a_topic_that_is_broken_already_is_not_written_again(fake):
+def test_a_topic_that_is_broken_already_is_not_written_again(fake: Any) -> None:
     for partitions in ({"0": [1, 2], "2": [2, 3]}, {"0": [1, 2], "1": []}):
         put(fake, TOPIC, {**fake.json(TOPIC), "partitions": partitions})
         with pytest.raises((KafkaRuleError, WriteError)):
@@ -241,7 +245,7 @@ def test_a_topic_that_is_broken_already_is_not_written_again(fake):
         assert fake.writes == []
 
 
-def test_a_topic_whose_older_partitions_differ_in_replication_may_grow_like_partition_0(fake):
+def test_a_topic_whose_older_partitions_differ_in_replication_may_grow_like_partition_0(fake: Any) -> None:
     put(fake, TOPIC, {**fake.json(TOPIC), "partitions": {"0": [1, 2], "1": [2, 3, 4]}})
     expand(fake)
     assert fake.json(TOPIC)["partitions"] == {"0": [1, 2], "1": [2, 3, 4], "2": [3, 4]}
@@ -250,12 +254,12 @@ def test_a_topic_whose_older_partitions_differ_in_replication_may_grow_like_part
 # --- configs ---
 
 
-def changed(fake, changes, version="2.8"):
+def changed(fake: Any, changes: Any, version: Any = "2.8") -> Any:
     set_topic_configs(fake, "orders", changes, version=version, expected=identity(fake))
     return fake.json(CONFIG)["config"]
 
 
-def test_configs_are_changed_and_brokers_told_in_one_step(fake):
+def test_configs_are_changed_and_brokers_told_in_one_step(fake: Any) -> None:
     put(fake, CONFIG, {"version": 1, "config": {"cleanup.policy": "compact", "segment.ms": "5"}})
     assert changed(fake, {"retention.ms": "7", "segment.ms": None}) == {
         "cleanup.policy": "compact",
@@ -267,7 +271,7 @@ def test_configs_are_changed_and_brokers_told_in_one_step(fake):
     assert fake.znodes[notification].czxid == fake.znodes[CONFIG].mzxid
 
 
-def test_a_key_that_no_kafka_knows_can_be_taken_out(fake):
+def test_a_key_that_no_kafka_knows_can_be_taken_out(fake: Any) -> None:
     put(fake, CONFIG, {"version": 1, "config": {"log.segment.bytes": "1"}})
     assert changed(fake, {"log.segment.bytes": None}) == {}
 
@@ -279,26 +283,26 @@ def test_a_key_that_no_kafka_knows_can_be_taken_out(fake):
         ({"max.compaction.lag.ms": "5"}, "conflict topic config setting"),
     ],
 )
-def test_what_does_not_go_with_the_configs_that_stay_is_not_written(fake, kept, said):
+def test_what_does_not_go_with_the_configs_that_stay_is_not_written(fake: Any, kept: Any, said: str) -> None:
     put(fake, CONFIG, {"version": 1, "config": kept})
     with pytest.raises(KafkaRuleError, match=said):
         changed(fake, {"min.compaction.lag.ms": "6"})
     assert fake.writes == []
 
 
-def test_brokers_are_told_again_where_nothing_changes(fake):
+def test_brokers_are_told_again_where_nothing_changes(fake: Any) -> None:
     changed(fake, NEW_CONFIG)
     fake.writes.clear()
     changed(fake, NEW_CONFIG)
     assert fake.writes == [("create", CHANGE)]
 
 
-def test_a_topic_without_a_config_gets_one(fake):
+def test_a_topic_without_a_config_gets_one(fake: Any) -> None:
     fake.delete(CONFIG)
     assert changed(fake, NEW_CONFIG) == NEW_CONFIG
 
 
-def test_configs_may_change_while_the_topic_is_reassigned(fake):
+def test_configs_may_change_while_the_topic_is_reassigned(fake: Any) -> None:
     approved = identity(fake)
     reassign(fake, "orders")
     fake.put_json(TOPIC, fake.json(TOPIC))
@@ -315,7 +319,7 @@ def test_configs_may_change_while_the_topic_is_reassigned(fake):
         ({}, "no change is named"),
     ],
 )
-def test_configs_that_kafka_refuses_are_not_written(fake, changes, said):
+def test_configs_that_kafka_refuses_are_not_written(fake: Any, changes: Any, said: str) -> None:
     with pytest.raises((KafkaRuleError, WriteError), match=said):
         changed(fake, changes)
     assert fake.writes == []
@@ -324,13 +328,13 @@ def test_configs_that_kafka_refuses_are_not_written(fake, changes, said):
 # --- deletion ---
 
 
-def test_a_deletion_is_one_mark_without_data(fake):
+def test_a_deletion_is_one_mark_without_data(fake: Any) -> None:
     assert delete_topic(fake, "orders", expected=identity(fake)) is Outcome.CREATED
     assert fake.writes == [("create", MARKER)]
     assert fake.znodes[MARKER].data == b""
 
 
-def test_a_topic_that_is_marked_or_gone_is_already_deleted(fake):
+def test_a_topic_that_is_marked_or_gone_is_already_deleted(fake: Any) -> None:
     approved = identity(fake)
     mark(fake)
     assert delete_topic(fake, "orders", expected=approved) is Outcome.ALREADY_THERE
@@ -340,13 +344,13 @@ def test_a_topic_that_is_marked_or_gone_is_already_deleted(fake):
     assert fake.writes == []
 
 
-def test_an_approved_deletion_survives_that_the_lists_were_rewritten(fake):
+def test_an_approved_deletion_survives_that_the_lists_were_rewritten(fake: Any) -> None:
     approved = identity(fake)
     put(fake, TOPIC, fake.json(TOPIC))
     assert delete_topic(fake, "orders", expected=approved) is Outcome.CREATED
 
 
-def test_a_deletion_is_finished_only_when_assignment_config_and_mark_are_gone(fake):
+def test_a_deletion_is_finished_only_when_assignment_config_and_mark_are_gone(fake: Any) -> None:
     approved = identity(fake)
     mark(fake)
     for left in (TOPIC, CONFIG, MARKER):
@@ -356,12 +360,12 @@ def test_a_deletion_is_finished_only_when_assignment_config_and_mark_are_gone(fa
     assert read_deletion(fake, "orders", expected=approved) == GONE
 
 
-def test_a_mark_that_goes_without_the_topic_is_a_refusal(fake):
+def test_a_mark_that_goes_without_the_topic_is_a_refusal(fake: Any) -> None:
     refused = read_deletion(fake, "orders", expected=identity(fake))
     assert (refused.marked, refused.topic_left) == (False, True)
 
 
-def test_a_topic_made_since_under_the_same_name_does_not_hold_up_a_deletion(fake, version):
+def test_a_topic_made_since_under_the_same_name_does_not_hold_up_a_deletion(fake: Any, version: Any) -> None:
     approved = identity(fake)
     make_again(fake, version)
     assert read_deletion(fake, "orders", expected=approved) == GONE

@@ -1,6 +1,9 @@
 """No document of a topic reaches ZooKeeper that Kafka would store and then not serve."""
 
+from __future__ import annotations
+
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -20,7 +23,7 @@ def assignments(draw: st.DrawFn) -> dict[int, list[int]]:
 
 
 @given(assignments(), st.sampled_from(["2.0.1", "2.4", "2.8.2", "3.9.2"]))
-def test_what_is_encoded_decodes_to_the_same(assignment, version):
+def test_what_is_encoded_decodes_to_the_same(assignment: Any, version: Any) -> None:
     decoded = decode_topic(encode_topic("t", assignment, version=version))
     assert decoded.partitions == {partition: tuple(replicas) for partition, replicas in assignment.items()}
     assert list(decoded.partitions) == sorted(assignment)
@@ -28,7 +31,7 @@ def test_what_is_encoded_decodes_to_the_same(assignment, version):
 
 
 @given(assignments(), st.data())
-def test_adding_partitions_one_by_one_or_at_once_is_the_same(assignment, data):
+def test_adding_partitions_one_by_one_or_at_once_is_the_same(assignment: Any, data: Any) -> None:
     everything = dict(sorted(assignment.items()))
     first = data.draw(st.integers(1, len(everything)))
     document = encode_topic("t", {key: everything[key] for key in range(first)}, version="2.8")
@@ -58,13 +61,13 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("assignment", "said"), WRONG)
-def test_what_harms_a_topic_is_not_encoded(assignment, said):
+def test_what_harms_a_topic_is_not_encoded(assignment: Any, said: Any) -> None:
     with pytest.raises(WriteError, match=said):
         encode_topic("t", assignment, version="2.8")
 
 
 @pytest.mark.parametrize("topic", ["", ".", "..", "a/b", "a b", "x" * 250, "\u00e4", None, 7])
-def test_a_name_that_kafka_cannot_have_is_not_encoded(topic):
+def test_a_name_that_kafka_cannot_have_is_not_encoded(topic: Any) -> None:
     with pytest.raises(WriteError, match="is not a topic name"):
         encode_topic(topic, {0: [1]}, version="2.8")
 
@@ -81,13 +84,13 @@ def test_a_name_that_kafka_cannot_have_is_not_encoded(topic):
         ({2: ["1", "2"]}, "integers"),
     ],
 )
-def test_what_does_not_fit_the_topic_is_not_added(added, said):
+def test_what_does_not_fit_the_topic_is_not_added(added: Any, said: str) -> None:
     document = encode_topic("t", {0: [1, 2], 1: [2, 3]}, version="2.0")
     with pytest.raises(WriteError, match=said):
         encode_added_partitions("t", document, added)
 
 
-def test_everything_but_the_partitions_is_written_back_as_it_was():
+def test_everything_but_the_partitions_is_written_back_as_it_was() -> None:
     rest = {
         "version": 4,
         "topic_id": "A" * 22,
@@ -100,6 +103,6 @@ def test_everything_but_the_partitions_is_written_back_as_it_was():
 
 
 @pytest.mark.parametrize("data", [None, b"", b"{}", b"[]", b'{"version":1,"partitions":{"0":["1"]}}'])
-def test_a_document_that_is_not_kafkas_is_not_written_back(data):
+def test_a_document_that_is_not_kafkas_is_not_written_back(data: bytes | None) -> None:
     with pytest.raises(CorruptZnodeError):
         encode_added_partitions("t", data, {1: [2]})

@@ -1,6 +1,9 @@
 """Connections are lost and others are at work at every point, and topics are still written once and whole."""
 
+from __future__ import annotations
+
 import dataclasses
+from typing import Any
 
 import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError, OperationTimeoutError, SessionExpiredError
@@ -30,15 +33,15 @@ from support.zookeeper.topic_changes import (
 
 
 @pytest.fixture(params=["2.0", "2.8"])
-def version(request):
+def version(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
-def act(name, fake, version, expected):
+def act(name: Any, fake: Any, version: Any, expected: Any) -> Any:
     return create(fake, version) if name.startswith("create") else every_change(fake, expected, version)[name]()
 
 
-def cluster_for(name, version):
+def cluster_for(name: Any, version: Any) -> Any:
     topics = {"audit": {0: [3, 1]}} | ({} if name.startswith("create") else {"orders": NEW})
     fake = fake_cluster(topics, version=version)
     if name == "create over an orphan":
@@ -46,11 +49,11 @@ def cluster_for(name, version):
     return fake, None if name.startswith("create") else identity(fake)
 
 
-def calls_of(fake):
+def calls_of(fake: Any) -> Any:
     """The calls that reach the fake from now on."""
     calls, original = [], fake._call
 
-    def recorded(name, path, act):
+    def recorded(name: Any, path: Any, act: Any) -> Any:
         calls.append((name, path))
         return original(name, path, act)
 
@@ -58,7 +61,7 @@ def calls_of(fake):
     return calls
 
 
-def content(fake):
+def content(fake: Any) -> Any:
     """All znodes; how often brokers were told of a change does not matter."""
     return {path: (znode.data, znode.acl) for path, znode in fake.znodes.items() if not path.endswith(f"{1:010d}")}
 
@@ -76,7 +79,9 @@ WRITES = {
 @pytest.mark.parametrize("took_effect", [False, True])
 @pytest.mark.parametrize("error", [ConnectionLoss, SessionExpiredError, OperationTimeoutError])
 @pytest.mark.parametrize("change", WRITES)
-def test_a_connection_lost_over_the_write_leaves_what_an_unbroken_one_does(change, took_effect, error, version):
+def test_a_connection_lost_over_the_write_leaves_what_an_unbroken_one_does(
+    change: Any, took_effect: bool, error: Any, version: Any
+) -> None:
     fake, expected = cluster_for(change, version)
     outcome = act(change, fake, version, expected)
     wanted = content(fake)
@@ -90,7 +95,7 @@ def test_a_connection_lost_over_the_write_leaves_what_an_unbroken_one_does(chang
 
 
 @pytest.mark.parametrize("change", WRITES)
-def test_a_connection_lost_over_any_other_call_leaves_what_an_unbroken_one_does(change, version):
+def test_a_connection_lost_over_any_other_call_leaves_what_an_unbroken_one_does(change: Any, version: Any) -> None:
     fake, expected = cluster_for(change, version)
     calls = calls_of(fake)
     act(change, fake, version, expected)
@@ -106,7 +111,7 @@ def test_a_connection_lost_over_any_other_call_leaves_what_an_unbroken_one_does(
 
 
 @pytest.mark.parametrize("change", WRITES)
-def test_a_connection_that_stays_lost_is_an_unknown_outcome(change, version):
+def test_a_connection_that_stays_lost_is_an_unknown_outcome(change: Any, version: Any) -> None:
     fake, expected = cluster_for(change, version)
     name, path = WRITES[change]
     for _ in range(ATTEMPTS):
@@ -115,7 +120,7 @@ def test_a_connection_that_stays_lost_is_an_unknown_outcome(change, version):
         act(change, fake, version, expected)
 
 
-def test_a_write_that_cannot_be_read_back_is_an_unknown_outcome(version):
+def test_a_write_that_cannot_be_read_back_is_an_unknown_outcome(version: Any) -> None:
     fake, _ = cluster_for("create", version)
     fake.fail_next("commit", TOPIC, took_effect=True)
     unreadable = NoAuthError()
@@ -124,18 +129,18 @@ def test_a_write_that_cannot_be_read_back_is_an_unknown_outcome(version):
         create(fake, version)
 
 
-def test_without_the_right_to_write_it_is_said_what_to_grant(version):
+def test_without_the_right_to_write_it_is_said_what_to_grant(version: Any) -> None:
     fake, _ = cluster_for("create", version)
     fake.fail_next("commit", TOPIC, took_effect=False, error=NoAuthError())
     with pytest.raises(WriteError, match="does not let this client write it"):
         create(fake, version)
 
 
-def before_call(fake, number, act):
+def before_call(fake: Any, number: Any, act: Any) -> None:
     """Calls `act` right before this call, counted from now on."""
     original, seen = fake._call, []
 
-    def counted(name, path, do):
+    def counted(name: Any, path: Any, do: Any) -> Any:
         seen.append(path)
         if len(seen) == number:
             fake._call = original
@@ -145,7 +150,7 @@ def before_call(fake, number, act):
     fake._call = counted
 
 
-def all_points(change, version):
+def all_points(change: Any, version: Any) -> Any:
     fake, expected = cluster_for(change, version)
     calls = calls_of(fake)
     act(change, fake, version, expected)
@@ -156,7 +161,7 @@ OTHER, OTHER_CONFIG = {0: [4, 3]}, {"cleanup.policy": "compact"}
 
 
 @pytest.mark.parametrize("change", ["create", "create over an orphan"])
-def test_of_two_creators_at_once_one_wins_with_its_assignment_and_its_config(change, version):
+def test_of_two_creators_at_once_one_wins_with_its_assignment_and_its_config(change: str, version: Any) -> None:
     for point in all_points(change, version):
         fake, _ = cluster_for(change, version)
         before_call(fake, point, lambda fake=fake: create(fake, version, assignment=OTHER, configs=OTHER_CONFIG))
@@ -166,7 +171,7 @@ def test_of_two_creators_at_once_one_wins_with_its_assignment_and_its_config(cha
         assert fake.json(CONFIG)["config"] == OTHER_CONFIG
 
 
-def test_of_two_identical_creations_at_once_both_succeed(version):
+def test_of_two_identical_creations_at_once_both_succeed(version: Any) -> None:
     outcomes = set()
     for point in all_points("create", version):
         fake, _ = cluster_for("create", version)
@@ -177,12 +182,12 @@ def test_of_two_identical_creations_at_once_both_succeed(version):
 
 
 @pytest.mark.parametrize("change", ["create", "create over an orphan"])
-def test_a_creation_by_kafkas_own_tool_at_the_same_time_is_never_mixed_with_ours(change, version):
+def test_a_creation_by_kafkas_own_tool_at_the_same_time_is_never_mixed_with_ours(change: str, version: Any) -> None:
     for point in all_points(change, version):
         for tool_writes in ([CONFIG], [CONFIG, TOPIC]):
             fake, _ = cluster_for(change, version)
 
-            def tool(fake=fake, tool_writes=tool_writes):
+            def tool(fake: Any = fake, tool_writes: Any = tool_writes) -> None:
                 for path in tool_writes:
                     document = {"config": OTHER_CONFIG} if path == CONFIG else {"partitions": {"0": [4, 3]}}
                     fake.put_json(path, {"version": 1, **document})
@@ -197,7 +202,7 @@ def test_a_creation_by_kafkas_own_tool_at_the_same_time_is_never_mixed_with_ours
                 assert fake.json(CONFIG)["config"] == OTHER_CONFIG
 
 
-def test_a_topic_that_another_expands_meanwhile_keeps_the_others_partitions(version):
+def test_a_topic_that_another_expands_meanwhile_keeps_the_others_partitions(version: Any) -> None:
     for point in all_points("expand", version):
         fake, approved = cluster_for("expand", version)
         before_call(fake, point, lambda fake=fake: expand(fake, {2: [4, 1]}))
@@ -206,7 +211,7 @@ def test_a_topic_that_another_expands_meanwhile_keeps_the_others_partitions(vers
         assert fake.json(TOPIC)["partitions"]["2"] == [4, 1]
 
 
-def test_a_config_that_another_changes_meanwhile_keeps_the_others_keys(version):
+def test_a_config_that_another_changes_meanwhile_keeps_the_others_keys(version: Any) -> None:
     for point in all_points("configs", version):
         fake, approved = cluster_for("configs", version)
         before_call(fake, point, lambda fake=fake: put(fake, CONFIG, {"version": 1, "config": OTHER_CONFIG}))
@@ -215,11 +220,11 @@ def test_a_config_that_another_changes_meanwhile_keeps_the_others_keys(version):
 
 
 @pytest.mark.parametrize("change", ["expand", "configs", "delete"])
-def test_a_topic_that_goes_and_comes_meanwhile_is_not_changed(change, version):
+def test_a_topic_that_goes_and_comes_meanwhile_is_not_changed(change: str, version: Any) -> None:
     for point in all_points(change, version):
         fake, approved = cluster_for(change, version)
 
-        def other(fake=fake):
+        def other(fake: Any = fake) -> None:
             make_again(fake, version)
             fake.put_json(TOPIC, fake.json(TOPIC))  # its version is another one than that of the first
 
@@ -232,12 +237,12 @@ def test_a_topic_that_goes_and_comes_meanwhile_is_not_changed(change, version):
 
 
 @pytest.mark.parametrize("change", ["expand", "configs", "delete"])
-def test_who_always_comes_second_gives_up_and_has_written_nothing(change, version):
+def test_who_always_comes_second_gives_up_and_has_written_nothing(change: str, version: Any) -> None:
     fake, approved = cluster_for(change, version)
     approved = dataclasses.replace(approved, znode_version=None)
     original = fake._call
 
-    def always_first(name, path, do):
+    def always_first(name: Any, path: Any, do: Any) -> Any:
         if name in ("commit", "set"):
             fake.znodes[TOPIC].version += 1
         return original(name, path, do)

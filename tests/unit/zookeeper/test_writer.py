@@ -1,5 +1,9 @@
 """Every write is checked once more where it happens, and a lost connection leaves no doubt about what was done."""
 
+from __future__ import annotations
+
+from typing import Any
+
 import pytest
 from kazoo.exceptions import ConnectionLoss, NoAuthError, OperationTimeoutError, SessionExpiredError
 from kazoo.security import OPEN_ACL_UNSAFE, make_acl
@@ -21,20 +25,20 @@ LOST = [ConnectionLoss, SessionExpiredError, OperationTimeoutError]
 
 
 @pytest.fixture(params=["2.0", "2.8"])
-def version(request):
+def version(request: pytest.FixtureRequest) -> Any:
     return request.param
 
 
 @pytest.fixture
-def fake(version):
+def fake(version: Any) -> Any:
     return fake_cluster({"orders": {0: [1, 2], 1: [2, 3]}, "audit": {0: [3, 1]}}, version=version)
 
 
-def on_create(fake, path, act):
+def on_create(fake: Any, path: Any, act: Any) -> None:
     """Calls `act` right after the first creation of a znode, before the caller sees that it succeeded."""
     done = []
 
-    def listener(call, written):
+    def listener(call: Any, written: Any) -> None:
         if (call, written) == ("create", path) and not done:
             done.append(True)
             act()
@@ -45,7 +49,7 @@ def on_create(fake, path, act):
 # --- reassignment ---
 
 
-def test_a_batch_is_requested_by_one_creation(fake):
+def test_a_batch_is_requested_by_one_creation(fake: Any) -> None:
     assert create_reassignment(fake, BATCH, DIGEST, BROKERS) is Outcome.CREATED
     assert fake.writes == [("create", REASSIGN)]
     assert fake.json(REASSIGN) == {
@@ -58,13 +62,13 @@ def test_a_batch_is_requested_by_one_creation(fake):
 
 
 @pytest.mark.parametrize("approved", ["e" * 64, "", "d" * 63])
-def test_a_batch_of_another_digest_than_the_approved_is_not_written(fake, approved):
+def test_a_batch_of_another_digest_than_the_approved_is_not_written(fake: Any, approved: Any) -> None:
     with pytest.raises(ApprovalError, match="Nothing was written"):
         create_reassignment(fake, BATCH, approved, BROKERS)
     assert fake.writes == []
 
 
-def test_a_batch_without_a_digest_is_never_approved(fake):
+def test_a_batch_without_a_digest_is_never_approved(fake: Any) -> None:
     with pytest.raises(ApprovalError):
         create_reassignment(fake, Batch(1, MOVES, ""), "", BROKERS)
     assert fake.writes == []
@@ -76,19 +80,19 @@ def test_a_batch_without_a_digest_is_never_approved(fake):
         ((), "no partition"),
         ((move("orders-0", [1, 2], []),), "empty"),
         ((move("orders-0", [1, 2], [3, 3]),), "more than once"),
-        ((move("orders-0", [1, 2], ["3", "4"]),), "integers"),
+        ((move("orders-0", [1, 2], ["3", "4"]),), "integers"),  # type: ignore[list-item]
         ((move("orders-0", [1, 2], [3, 77]),), "broker 77 is not registered"),
         ((move("orders-0", [1, 2], [3, 4]), move("orders-0", [1, 2], [4, 3])), "twice"),
     ],
     ids=["nothing", "empty list", "duplicate", "text ids", "unregistered", "partition twice"],
 )
-def test_a_batch_that_would_harm_the_cluster_is_not_written(fake, moves, said):
+def test_a_batch_that_would_harm_the_cluster_is_not_written(fake: Any, moves: Any, said: str) -> None:
     with pytest.raises(WriteError, match=said):
         create_reassignment(fake, Batch(1, moves, DIGEST), DIGEST, BROKERS)
     assert fake.writes == []
 
 
-def test_a_batch_beyond_zookeepers_limit_is_refused_with_the_figures(fake):
+def test_a_batch_beyond_zookeepers_limit_is_refused_with_the_figures(fake: Any) -> None:
     moves = tuple(move(f"{'x' * 200}-{partition}", [1, 2], [3, 4]) for partition in range(5_000))
     with pytest.raises(WriteError, match=r"1,\d{3},\d{3} bytes, but ZooKeeper takes 1,048,511") as refused:
         create_reassignment(fake, Batch(1, moves, DIGEST), DIGEST, BROKERS)
@@ -96,7 +100,7 @@ def test_a_batch_beyond_zookeepers_limit_is_refused_with_the_figures(fake):
     assert fake.writes == []
 
 
-def test_another_reassignment_is_never_overwritten(fake):
+def test_another_reassignment_is_never_overwritten(fake: Any) -> None:
     foreign = {"version": 1, "partitions": [{"topic": "audit", "partition": 0, "replicas": [2, 1]}]}
     fake.put_json(REASSIGN, foreign)
     fake.writes.clear()
@@ -106,26 +110,26 @@ def test_another_reassignment_is_never_overwritten(fake):
     assert fake.writes == []
 
 
-def test_a_foreign_reassignment_that_holds_some_of_our_moves_is_still_foreign(fake):
+def test_a_foreign_reassignment_that_holds_some_of_our_moves_is_still_foreign(fake: Any) -> None:
     entries = [{"topic": "orders", "partition": 0, "replicas": [3, 4]}]
     fake.put_json(REASSIGN, {"version": 1, "partitions": entries})
     with pytest.raises(WriteError, match="Another reassignment"):
         create_reassignment(fake, BATCH, DIGEST, BROKERS)
 
 
-def test_an_empty_request_of_somebody_else_blocks_ours(fake):
+def test_an_empty_request_of_somebody_else_blocks_ours(fake: Any) -> None:
     fake.put_json(REASSIGN, {"version": 1, "partitions": []})
     with pytest.raises(WriteError, match="Another reassignment"):
         create_reassignment(fake, BATCH, DIGEST, BROKERS)
 
 
-def test_a_corrupt_request_in_the_way_is_named_and_left_alone(fake):
+def test_a_corrupt_request_in_the_way_is_named_and_left_alone(fake: Any) -> None:
     fake.create(REASSIGN, b'{"partitions":[{"topic":"orders","partition":"0"}]}')
     with pytest.raises(CorruptZnodeError, match=REASSIGN):
         create_reassignment(fake, BATCH, DIGEST, BROKERS)
 
 
-def test_requesting_the_same_batch_again_is_success_at_every_stage_of_it(fake, version):
+def test_requesting_the_same_batch_again_is_success_at_every_stage_of_it(fake: Any, version: Any) -> None:
     controller = SimulatedController(fake, version)
     create_reassignment(fake, BATCH, DIGEST, BROKERS)
     stages = 0
@@ -138,21 +142,23 @@ def test_requesting_the_same_batch_again_is_success_at_every_stage_of_it(fake, v
 
 
 @pytest.mark.parametrize("error", LOST)
-def test_a_lost_connection_after_the_creation_is_success_once_read_back(fake, error):
+def test_a_lost_connection_after_the_creation_is_success_once_read_back(fake: Any, error: Any) -> None:
     fake.fail_next("create", REASSIGN, took_effect=True, error=error())
     assert create_reassignment(fake, BATCH, DIGEST, BROKERS) is Outcome.ALREADY_THERE
     assert fake.writes == [("create", REASSIGN)]
 
 
 @pytest.mark.parametrize("error", LOST)
-def test_a_lost_connection_before_the_creation_is_tried_again(fake, error):
+def test_a_lost_connection_before_the_creation_is_tried_again(fake: Any, error: Any) -> None:
     fake.fail_next("create", REASSIGN, took_effect=False, error=error())
     assert create_reassignment(fake, BATCH, DIGEST, BROKERS) is Outcome.CREATED
     assert fake.writes == [("create", REASSIGN)]
 
 
 @pytest.mark.parametrize("steps", [1, 2, 3, 50])
-def test_a_request_taken_up_while_the_connection_was_lost_is_not_made_twice(fake, version, steps):
+def test_a_request_taken_up_while_the_connection_was_lost_is_not_made_twice(
+    fake: Any, version: Any, steps: int
+) -> None:
     controller = SimulatedController(fake, version)
     on_create(fake, REASSIGN, lambda: [controller.step() for _ in range(steps)])
     fake.fail_next("create", REASSIGN, took_effect=True)
@@ -160,7 +166,7 @@ def test_a_request_taken_up_while_the_connection_was_lost_is_not_made_twice(fake
     assert fake.writes.count(("create", REASSIGN)) == 1
 
 
-def test_a_union_list_in_hash_order_still_shows_that_the_request_was_taken_up(fake):
+def test_a_union_list_in_hash_order_still_shows_that_the_request_was_taken_up(fake: Any) -> None:
     # 2.0 writes the union of five and more brokers in hash order; the znode was deleted by hand meanwhile.
     put_topic(fake, "wide", {0: [5, 1, 6, 2, 3, 4]}, version="2.0")
     wide = Batch(1, (move("wide-0", [1, 2, 3], [4, 5, 6]),), DIGEST)
@@ -170,7 +176,7 @@ def test_a_union_list_in_hash_order_still_shows_that_the_request_was_taken_up(fa
 
 
 @pytest.mark.parametrize("after", [[2, 1], [2]])
-def test_a_list_that_only_loses_or_reorders_replicas_does_not_look_taken_up_before_it_is(fake, after):
+def test_a_list_that_only_loses_or_reorders_replicas_does_not_look_taken_up_before_it_is(fake: Any, after: Any) -> None:
     """The union of both lists is the old one."""
     fake.fail_next("create", REASSIGN, took_effect=False)
     batch = Batch(1, (move("orders-0", [1, 2], after),), DIGEST)
@@ -178,7 +184,7 @@ def test_a_list_that_only_loses_or_reorders_replicas_does_not_look_taken_up_befo
 
 
 @pytest.mark.parametrize("version", ["2.8"], indirect=True)
-def test_a_move_of_somebody_else_is_no_sign_that_ours_was_taken_up(fake):
+def test_a_move_of_somebody_else_is_no_sign_that_ours_was_taken_up(fake: Any) -> None:
     document = fake.json("/brokers/topics/orders")
     document["partitions"]["0"] = [4, 1, 2]
     fake.put_json(
@@ -189,27 +195,27 @@ def test_a_move_of_somebody_else_is_no_sign_that_ours_was_taken_up(fake):
     assert create_reassignment(fake, batch, DIGEST, BROKERS) is Outcome.CREATED
 
 
-def test_a_request_that_vanished_without_effect_is_made_again(fake):
+def test_a_request_that_vanished_without_effect_is_made_again(fake: Any) -> None:
     on_create(fake, REASSIGN, lambda: fake.delete(REASSIGN))
     fake.fail_next("create", REASSIGN, took_effect=True)
     assert create_reassignment(fake, BATCH, DIGEST, BROKERS) is Outcome.CREATED
     assert fake.writes.count(("create", REASSIGN)) == 2
 
 
-def test_a_connection_that_stays_lost_leaves_an_outcome_that_is_called_unknown(fake):
+def test_a_connection_that_stays_lost_leaves_an_outcome_that_is_called_unknown(fake: Any) -> None:
     for _ in range(writer.ATTEMPTS):
         fake.fail_next("create", REASSIGN, took_effect=False)
     with pytest.raises(WriteError, match="unknown"):
         create_reassignment(fake, BATCH, DIGEST, BROKERS)
 
 
-def test_without_the_right_to_write_nothing_happens_and_it_is_said_so(fake):
+def test_without_the_right_to_write_nothing_happens_and_it_is_said_so(fake: Any) -> None:
     fake.fail_next("create", REASSIGN, took_effect=False, error=NoAuthError())
     with pytest.raises(WriteError, match="does not let this client write"):
         create_reassignment(fake, BATCH, DIGEST, BROKERS)
 
 
-def test_the_request_is_open_where_kafka_is_and_protected_like_its_siblings_where_it_is_not(fake):
+def test_the_request_is_open_where_kafka_is_and_protected_like_its_siblings_where_it_is_not(fake: Any) -> None:
     create_reassignment(fake, BATCH, DIGEST, BROKERS)
     assert fake.znodes[REASSIGN].acl == list(OPEN_ACL_UNSAFE)
     fake.delete(REASSIGN)
@@ -222,7 +228,7 @@ def test_the_request_is_open_where_kafka_is_and_protected_like_its_siblings_wher
 # --- election ---
 
 
-def test_an_election_names_exactly_the_partitions_asked_for(fake):
+def test_an_election_names_exactly_the_partitions_asked_for(fake: Any) -> None:
     wanted = [TopicPartition("orders", 1), TopicPartition("audit", 0)]
     assert create_election(fake, wanted, read_cluster_view(fake)) is Outcome.CREATED
     assert fake.json(ELECTION) == {
@@ -231,14 +237,14 @@ def test_an_election_names_exactly_the_partitions_asked_for(fake):
     }
 
 
-@pytest.mark.parametrize("unknown", [("orders", 9), ("gone", 0)])
-def test_an_unknown_partition_would_block_elections_and_is_refused(fake, unknown):
+@pytest.mark.parametrize("unknown", [TopicPartition("orders", 9), TopicPartition("gone", 0)])
+def test_an_unknown_partition_would_block_elections_and_is_refused(fake: Any, unknown: Any) -> None:
     with pytest.raises(WriteError, match="does not exist"):
-        create_election(fake, [("orders", 0), unknown], read_cluster_view(fake))
+        create_election(fake, [TopicPartition("orders", 0), unknown], read_cluster_view(fake))
     assert fake.writes == []
 
 
-def test_no_election_for_a_partition_that_is_being_reassigned(fake, version):
+def test_no_election_for_a_partition_that_is_being_reassigned(fake: Any, version: Any) -> None:
     create_reassignment(fake, BATCH, DIGEST, BROKERS)
     SimulatedController(fake, version).step()
     with pytest.raises(WriteError, match="is being reassigned"):
@@ -247,13 +253,13 @@ def test_no_election_for_a_partition_that_is_being_reassigned(fake, version):
     create_election(fake, [TopicPartition("audit", 0)], read_cluster_view(fake))
 
 
-def test_no_election_for_a_topic_that_is_being_deleted(fake):
+def test_no_election_for_a_topic_that_is_being_deleted(fake: Any) -> None:
     fake.create("/admin/delete_topics/audit")
     with pytest.raises(WriteError, match="deleted"):
-        create_election(fake, [("audit", 0)], read_cluster_view(fake))
+        create_election(fake, [TopicPartition("audit", 0)], read_cluster_view(fake))
 
 
-def test_another_election_is_never_overwritten_and_our_own_is_recognised(fake):
+def test_another_election_is_never_overwritten_and_our_own_is_recognised(fake: Any) -> None:
     wanted = [TopicPartition("orders", 0)]
     view = read_cluster_view(fake)
     create_election(fake, wanted, view)
@@ -264,7 +270,7 @@ def test_another_election_is_never_overwritten_and_our_own_is_recognised(fake):
 
 
 @pytest.mark.parametrize("took_effect", [False, True])
-def test_an_election_survives_a_lost_connection(fake, took_effect):
+def test_an_election_survives_a_lost_connection(fake: Any, took_effect: bool) -> None:
     fake.fail_next("create", ELECTION, took_effect=took_effect)
     create_election(fake, [TopicPartition("orders", 0)], read_cluster_view(fake))
     assert fake.writes == [("create", ELECTION)]

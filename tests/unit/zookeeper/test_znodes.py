@@ -1,6 +1,9 @@
 """Every decoder takes what brokers of any version write, and answers everything else with CorruptZnodeError."""
 
+from __future__ import annotations
+
 import json
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
@@ -63,19 +66,19 @@ def as_json(document: object) -> bytes:
 # --- what is accepted ---
 
 
-def test_a_registration_of_version_1_has_one_plaintext_endpoint():
+def test_a_registration_of_version_1_has_one_plaintext_endpoint() -> None:
     broker = decode_broker(7, as_json(BROKER_V1), czxid=42)
     assert broker.endpoints == (Endpoint("PLAINTEXT", "h", 9092, "PLAINTEXT"),)
     assert (broker.broker, broker.rack, broker.timestamp_ms, broker.czxid) == (7, None, 1529210278988, 42)
 
 
 @pytest.mark.parametrize("version", [2, 3])
-def test_before_version_4_a_listener_is_named_like_its_protocol(version):
+def test_before_version_4_a_listener_is_named_like_its_protocol(version: int) -> None:
     document = {**BROKER_V1, "version": version, "endpoints": ["SASL_SSL://:9093"], "host": None, "port": -1}
     assert decode_broker(7, as_json(document)).endpoints == (Endpoint("SASL_SSL", "", 9093, "SASL_SSL"),)
 
 
-def test_a_registration_of_version_4_maps_listeners_to_protocols_and_reads_ipv6():
+def test_a_registration_of_version_4_maps_listeners_to_protocols_and_reads_ipv6() -> None:
     broker = decode_broker(7, as_json(BROKER_V4))
     assert broker.endpoints == (
         Endpoint("INTERNAL", "10.0.0.1", 9092, "PLAINTEXT"),
@@ -86,65 +89,65 @@ def test_a_registration_of_version_4_maps_listeners_to_protocols_and_reads_ipv6(
 
 
 @pytest.mark.parametrize("version", [5, 17])
-def test_later_registrations_and_unknown_keys_are_read_like_the_newest(version):
+def test_later_registrations_and_unknown_keys_are_read_like_the_newest(version: int) -> None:
     document = {**BROKER_V4, "version": version, "features": {"f": {"min_version": 1, "max_version": 2}}, "x": [{}]}
     assert decode_broker(7, as_json(document)).version == version
 
 
-def test_a_registration_with_rack_null_has_no_rack():
+def test_a_registration_with_rack_null_has_no_rack() -> None:
     assert decode_broker(7, as_json({**BROKER_V4, "rack": None})).rack is None
 
 
-def test_partition_keys_are_sorted_as_numbers_and_replica_order_is_kept():
+def test_partition_keys_are_sorted_as_numbers_and_replica_order_is_kept() -> None:
     topic = decode_topic(as_json({"version": 1, "partitions": {"10": [3, 1], "9": [2, 1], "0": [1, 2]}}))
     assert list(topic.partitions.items()) == [(0, (1, 2)), (9, (2, 1)), (10, (3, 1))]
     assert (topic.adding, topic.removing, topic.topic_id) == ({}, {}, None)
 
 
-def test_a_topic_of_version_2_or_3_says_what_is_in_motion():
+def test_a_topic_of_version_2_or_3_says_what_is_in_motion() -> None:
     document = {"version": 3, "topic_id": "AAAAAAAAAAAAAAAAAAAAAA", "partitions": {"0": [3, 4, 1, 2], "1": [1, 2]}}
     document |= {"adding_replicas": {"0": [3, 4]}, "removing_replicas": {"0": [1, 2]}}
     topic = decode_topic(as_json(document))
     assert (topic.adding, topic.removing, topic.topic_id) == ({0: (3, 4)}, {0: (1, 2)}, "AAAAAAAAAAAAAAAAAAAAAA")
 
 
-def test_damage_that_kafka_itself_stores_stays_readable():
+def test_damage_that_kafka_itself_stores_stays_readable() -> None:
     # 2.0.1 stores both after a bad reassignment; the rules of a replica list name them, the decoder does not hide them.
     assert decode_topic(as_json({"version": 1, "partitions": {"0": [], "1": [3, 3]}})).partitions == {0: (), 1: (3, 3)}
 
 
-def test_a_state_keeps_the_order_of_the_isr_and_accepts_a_recovery_state():
+def test_a_state_keeps_the_order_of_the_isr_and_accepts_a_recovery_state() -> None:
     state = decode_partition_state(as_json({**STATE, "leader_recovery_state": 0}))
     assert (state.leader, state.leader_epoch, state.controller_epoch, state.isr) == (1, 4, 2, (2, 1))
 
 
 @pytest.mark.parametrize("leader", [-1, -2])
-def test_no_leader_is_minus_one_also_while_a_topic_is_deleted(leader):
+def test_no_leader_is_minus_one_also_while_a_topic_is_deleted(leader: int) -> None:
     assert decode_partition_state(as_json({**STATE, "leader": leader})).leader == -1
 
 
 @pytest.mark.parametrize(("extra", "kraft_epoch"), [({}, -1), ({"version": 2, "kraftControllerEpoch": 8}, 8)])
-def test_a_controller_of_version_2_carries_the_kraft_epoch(extra, kraft_epoch):
+def test_a_controller_of_version_2_carries_the_kraft_epoch(extra: Any, kraft_epoch: int) -> None:
     document = {"version": 1, "brokerid": 0, "timestamp": "1529210278988", **extra}
     controller = decode_controller(as_json(document), 12)
     assert (controller.broker, controller.epoch, controller.since_ms) == (0, 12, 1529210278988)
     assert controller.kraft_epoch == kraft_epoch
 
 
-def test_the_controller_epoch_is_plain_text():
+def test_the_controller_epoch_is_plain_text() -> None:
     assert decode_controller_epoch(b"17") == 17
 
 
-def test_the_cluster_id_has_a_version_that_is_a_text():
+def test_the_cluster_id_has_a_version_that_is_a_text() -> None:
     assert decode_cluster_id(b'{"version":"1","id":"abc"}') == "abc"
 
 
-def test_the_last_entry_of_a_reassignment_wins_as_it_does_for_the_controller():
+def test_the_last_entry_of_a_reassignment_wins_as_it_does_for_the_controller() -> None:
     entries = [{"topic": "t", "partition": 0, "replicas": [1]}, {"topic": "t", "partition": 0, "replicas": [2, 1]}]
     assert decode_reassignment(as_json({"partitions": entries})) == {("t", 0): (2, 1)}
 
 
-def test_an_entity_without_content_has_no_config():
+def test_an_entity_without_content_has_no_config() -> None:
     assert decode_config(None) == decode_config(b"") == {}
 
 
@@ -183,7 +186,7 @@ def test_an_entity_without_content_has_no_config():
         ("/cluster/id", {"version": "1", "id": 5}, "id must be a text"),
     ],
 )
-def test_a_corrupt_znode_is_named_with_what_is_wrong(path, document, said):
+def test_a_corrupt_znode_is_named_with_what_is_wrong(path: str, document: Any, said: str) -> None:
     with pytest.raises(CorruptZnodeError) as corrupt:
         DECODERS[path](as_json(document))
     assert str(corrupt.value).startswith(f"{path}: ")
@@ -206,12 +209,12 @@ def test_a_corrupt_znode_is_named_with_what_is_wrong(path, document, said):
     ids=lambda data: repr(data)[:20],
 )
 @pytest.mark.parametrize("path", sorted(DECODERS.keys() - {"/config/topics/orders"}))
-def test_what_is_not_a_json_object_is_corrupt_everywhere(path, data):
+def test_what_is_not_a_json_object_is_corrupt_everywhere(path: Any, data: Any) -> None:
     with pytest.raises(CorruptZnodeError, match=f"^{path}: "):
         DECODERS[path](data)
 
 
-def test_a_corrupt_config_does_not_show_its_values():
+def test_a_corrupt_config_does_not_show_its_values() -> None:
     with pytest.raises(CorruptZnodeError) as corrupt:
         decode_config(as_json({"version": 1, "config": {"ssl.key.password": ["hunter2"]}}), "brokers/1")
     assert "hunter2" not in str(corrupt.value)
@@ -244,21 +247,23 @@ def decodes_or_is_corrupt(data: bytes) -> None:
 
 
 @given(st.binary(max_size=200))
-def test_arbitrary_bytes_decode_or_are_corrupt(data):
+def test_arbitrary_bytes_decode_or_are_corrupt(data: Any) -> None:
     decodes_or_is_corrupt(data)
 
 
 @settings(max_examples=300)
 @given(nearly_right)
-def test_arbitrary_json_decodes_or_is_corrupt(document):
+def test_arbitrary_json_decodes_or_is_corrupt(document: Any) -> None:
     decodes_or_is_corrupt(as_json(document))
 
 
 # --- what is written ---
 
 
-def test_a_reassignment_holds_exactly_what_the_controller_reads():
-    data = encode_reassignment({TopicPartition("t", 10): [2, 3], TopicPartition("t", 9): (3, 1), ("a", 0): [1]})
+def test_a_reassignment_holds_exactly_what_the_controller_reads() -> None:
+    data = encode_reassignment(
+        {TopicPartition("t", 10): [2, 3], TopicPartition("t", 9): (3, 1), TopicPartition("a", 0): [1]}
+    )
     assert data == (
         b'{"version":1,"partitions":[{"topic":"a","partition":0,"replicas":[1]},'
         b'{"topic":"t","partition":9,"replicas":[3,1]},{"topic":"t","partition":10,"replicas":[2,3]}]}'
@@ -294,7 +299,7 @@ def test_a_reassignment_holds_exactly_what_the_controller_reads():
     ],
     ids=repr,
 )
-def test_a_reassignment_that_would_harm_the_cluster_is_not_encoded(assignment):
+def test_a_reassignment_that_would_harm_the_cluster_is_not_encoded(assignment: Any) -> None:
     with pytest.raises(WriteError, match="not written"):
         encode_reassignment(assignment)
 
@@ -306,34 +311,34 @@ replica_lists = st.lists(st.integers(0, 2**31 - 1), min_size=1, max_size=5, uniq
 
 
 @given(st.dictionaries(topic_partitions, replica_lists, min_size=1, max_size=20))
-def test_what_is_encoded_decodes_to_the_same(assignment):
+def test_what_is_encoded_decodes_to_the_same(assignment: Any) -> None:
     assert decode_reassignment(encode_reassignment(assignment)) == assignment
     assert decode_election(encode_election(assignment.keys())) == assignment.keys()
 
 
 @pytest.mark.parametrize("partitions", [[], [("t", "0")], [("t", -1)], ["t-0"]], ids=repr)
-def test_an_election_of_nothing_or_of_no_partition_is_not_encoded(partitions):
+def test_an_election_of_nothing_or_of_no_partition_is_not_encoded(partitions: Any) -> None:
     with pytest.raises(WriteError, match="not written"):
         encode_election(partitions)
 
 
 @given(st.dictionaries(st.text(min_size=1), st.text()))
-def test_configs_of_any_text_survive_being_read_and_written(config):
+def test_configs_of_any_text_survive_being_read_and_written(config: Any) -> None:
     assert decode_config(encode_config(config)) == config
 
 
-def test_a_config_keeps_even_half_a_surrogate_pair():
+def test_a_config_keeps_even_half_a_surrogate_pair() -> None:
     config = {"x": "\ud800"}
     assert decode_config(encode_config(config)) == config
 
 
 @pytest.mark.parametrize("config", [{"a": 1}, {1: "a"}, {"": "a"}, {"a": None}], ids=repr)
-def test_a_config_that_is_not_text_is_not_encoded(config):
+def test_a_config_that_is_not_text_is_not_encoded(config: Any) -> None:
     with pytest.raises(WriteError):
         encode_config(config)
 
 
-def test_a_config_change_names_its_entity_in_version_2():
+def test_a_config_change_names_its_entity_in_version_2() -> None:
     assert json.loads(encode_config_change("brokers/1")) == {"version": 2, "entity_path": "brokers/1"}
 
 
@@ -349,7 +354,7 @@ LEADER_RATE, LEADER_LIST = "leader.replication.throttled.rate", "leader.replicat
         ("topics/t", {LEADER_LIST: "0:1, 1:2"}),
     ],
 )
-def test_throttles_in_the_right_form_are_writable(entity, changes):
+def test_throttles_in_the_right_form_are_writable(entity: str, changes: Any) -> None:
     assert throttle_problem(entity, changes) is None
 
 
@@ -374,5 +379,5 @@ def test_throttles_in_the_right_form_are_writable(entity, changes):
         ("", {LEADER_RATE: "1"}),
     ],
 )
-def test_anything_but_a_throttle_in_the_right_form_is_refused(entity, changes):
+def test_anything_but_a_throttle_in_the_right_form_is_refused(entity: str, changes: Any) -> None:
     assert throttle_problem(entity, changes)

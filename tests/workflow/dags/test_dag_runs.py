@@ -22,6 +22,7 @@ from airflow.sdk.exceptions import AirflowTaskTimeout
 from kafka_rebalance.errors import ExecutionError
 from kafka_rebalance.execution.janitor.lease_custody import AirflowState
 from kafka_rebalance.kafka.reassign_tool_files import format_reassignment
+from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning import planner
 from kafka_rebalance.steps.janitor import look_after_lease
@@ -114,7 +115,7 @@ def test_an_approved_run_goes_from_snapshot_to_ledger(
 def test_a_run_that_starts_from_a_pasted_plan_executes_it_once_it_is_approved(
     run: Callable[..., dict[str, str]], cluster: SimulatedCluster
 ) -> None:
-    asked = {("orders", 1): [4, 3], ("orders", 0): [1, 2]}  # the second is as it is already
+    asked = {TopicPartition("orders", 1): [4, 3], TopicPartition("orders", 0): [1, 2]}  # the second is as it is already
     states = run(
         "kafka_rebalance",
         choice="given",

@@ -126,7 +126,11 @@ def test_a_failure_comes_with_the_words_of_the_task_that_failed() -> None:
 
 
 def test_a_lease_that_nobody_watches_is_told_and_no_other_trouble_of_the_janitor() -> None:
-    janitor = {"task_id": "tend", "dag_id": "kafka_throttle_janitor", "op_kwargs": {"connection_id": "kafka_us"}}
+    janitor: dict[str, Any] = {
+        "task_id": "tend",
+        "dag_id": "kafka_throttle_janitor",
+        "op_kwargs": {"connection_id": "kafka_us"},
+    }
     Notice(UNWATCHED)(context(**janitor, exception=ReadError("ZooKeeper is away")))
     assert Recorder.told == []
     Notice(UNWATCHED)(context(**janitor, exception=UnwatchedError("Nobody follows the copies of run one. Look at it.")))
@@ -135,7 +139,11 @@ def test_a_lease_that_nobody_watches_is_told_and_no_other_trouble_of_the_janitor
 
 
 def test_a_check_that_failed_names_its_cluster() -> None:
-    check = {"task_id": "cluster.check", "dag_id": "kafka_balance_check", "op_kwargs": {"connection_id": "kafka_us"}}
+    check: dict[str, Any] = {
+        "task_id": "cluster.check",
+        "dag_id": "kafka_balance_check",
+        "op_kwargs": {"connection_id": "kafka_us"},
+    }
     Notice(FAILED)(context(**check, exception=ReadError("ZooKeeper is away")))
     assert said().startswith("Kafka kafka_us: kafka_balance_check failed in cluster.check | ZooKeeper is away")
 

@@ -254,7 +254,7 @@ def test_a_setup_that_was_frozen_while_its_run_gave_back_leaves_no_throttle(
     world.load("2.8")
     run = next(iter(world.runs))
     mishaps = {frozen_before: "killed after"} if killed else {}
-    process = Process(run, mishaps, {frozen_before: [lambda: world.take(run, "release", Process(run))]})
+    process = Process(run, mishaps, {frozen_before: [lambda: world.take(run, "release", Process(run))]})  # type: ignore[list-item]
     outcome, said = world.take(run, "hold", process)
     assert outcome == ("killed" if killed else "refused")
     assert killed or "another worker has taken the cluster" in str(said)

@@ -306,7 +306,8 @@ def test_only_get_is_answered(client: TestClient, login: dict[str, dict[str, str
 
 
 def test_every_route_asks_for_the_user() -> None:
-    for route in app.create_app().routes:
+    routes: list[Any] = app.create_app().routes
+    for route in routes:
         calls = [dependency.call for dependency in route.dependant.dependencies]
         assert app.get_user in calls, route.path
         assert route.methods == {"GET"}, route.path

@@ -349,7 +349,7 @@ def test_the_trigger_survives_a_zookeeper_that_is_away_for_a_while(
     looks: list[str] = []
     look = BatchFollower.look
 
-    def sometimes(self: BatchFollower, now: float, say: Callable[[str], object]) -> dict[str, Any] | None:
+    def sometimes(self: BatchFollower, now: float, say: Callable[[str], object]) -> Any:
         cluster.step()
         looks.append("away" if len(looks) == 1 else "seen")
         if looks[-1] == "away":

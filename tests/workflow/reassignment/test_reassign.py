@@ -238,12 +238,12 @@ def test_files_that_are_not_the_approved_ones_stop_every_step(
         (run.folder / json_files.PROPOSALS).write_bytes(proposals)
     else:
         document = json.loads(path.read_text())
-        changed = {
+        changes: dict[str, Any] = {
             json_files.DECISION: {"throttle_bytes_per_second": 90_000_000},
             "nonce.json": {"nonce": "another"},
             json_files.PROPOSALS: {"settings": {}},
-        }[name]
-        path.write_text(json.dumps({**document, **changed}))
+        }
+        path.write_text(json.dumps({**document, **changes[name]}))
     before = cluster.tree()
     for step in (
         run.hold,

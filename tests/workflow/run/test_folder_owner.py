@@ -184,7 +184,7 @@ def test_the_dag_gives_spark_what_is_checked_before(monkeypatch: pytest.MonkeyPa
     pushed = {"run_folder": "/runs/prod/x/1", "nonce": "n0", "metrics": "/runs/ledger/metrics/cluster=prod"}
     pull = SimpleNamespace(xcom_pull=lambda task_ids, key: pushed[key])
     submit.render_template_fields({"ti": pull, "dag_run": dag_run})
-    given = rebalance_submit(*pushed.values(), dag_run)
+    given = rebalance_submit(pushed["run_folder"], pushed["nonce"], pushed["metrics"], dag_run)
     assert (submit.py_files, submit.application_args) == (given.py_files, given.application_args)
 
 

@@ -45,10 +45,11 @@ def test_run_ids_that_look_alike_as_file_names_do_not_share_a_folder(root: Path)
 
 
 def test_a_folder_that_is_not_this_runs_is_told_from_one_that_is_gone_and_one_that_never_was(root: Path) -> None:
-    folder, nonce = run_folder.create_run_folder(airflow_deployment(), "prod", dag_run("run"))
+    created, nonce = run_folder.create_run_folder(airflow_deployment(), "prod", dag_run("run"))
+    folder = Path(str(created))
     another, _ = run_folder.create_run_folder(airflow_deployment(), "prod", dag_run("another"))
     for happens, said in (
-        (lambda: shutil.copy(another / "nonce.json", folder / "nonce.json"), "is of another attempt or run"),
+        (lambda: shutil.copy(Path(str(another), "nonce.json"), folder / "nonce.json"), "is of another attempt or run"),
         (
             (folder / "nonce.json").unlink,
             "is incomplete: nonce.json of the run's first task is gone",

@@ -60,7 +60,9 @@ ASKED: dict[str, Callable[[Any], object]] = {
     "the least rates": run_rates.read_rates,
     "the disks' peaks": lambda root: read_disk_peaks(root, "light"),
     "the keys' sample": lambda root: forecast_keys.build(
-        root, SimpleNamespace(topic="t", partitions_before=1, partitions_after=2), SimpleNamespace()
+        root,
+        SimpleNamespace(topic="t", partitions_before=1, partitions_after=2),  # type: ignore[arg-type]
+        SimpleNamespace(),  # type: ignore[arg-type]
     ),
     "the lease": lambda root: lease_files.read(airflow_deployment(), "cluster"),
     "a table of the ledger": lambda root: ledger_rows.read(airflow_deployment(), "metrics", "kafka", 30),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from typing import Any
 
 from kafka_rebalance.documents.controller import NAMES_SHOWN, Queue, controller_document
 from kafka_rebalance.model.cluster_view import BrokerRegistration, ClusterView, Controller, Endpoint, SettledController
@@ -13,7 +14,7 @@ SETTLED = SettledController(Controller(1, 7), (6, 7))
 EMPTY = {"count": 0, "first": []}
 
 
-def cluster(**changes: object) -> ClusterView:
+def cluster(**changes: Any) -> ClusterView:
     return dataclasses.replace(
         view({"orders-0": partition([1, 2])}, controller=Controller(1, 7, 1_770_000_000_000)), **changes
     )

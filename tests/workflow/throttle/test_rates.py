@@ -43,7 +43,7 @@ def write_much(monkeypatch: pytest.MonkeyPatch, bytes_per_second: float) -> None
     """As if the ledger said so of every partition."""
     real = run_rates.measured
 
-    def measured(folder):
+    def measured(folder: Any) -> Any:
         found = real(folder)
         return found._replace(written=dict.fromkeys(found.replicas, bytes_per_second))
 
@@ -78,7 +78,7 @@ def test_a_change_that_broke_off_half_way_leaves_no_rate_behind(
     run.hold()
     real, written = rate_change.merge_config, []
 
-    def one_only(client, entity, values, **fence):
+    def one_only(client: Any, entity: Any, values: Any, **fence: Any) -> None:
         if written:
             raise KeyboardInterrupt  # the worker is gone
         written.append(entity)
@@ -99,7 +99,7 @@ def test_a_change_at_the_moment_of_the_release_is_taken_off_again(
     run.hold()
     real = lease_files.write
 
-    def then_release(deployment, lease):
+    def then_release(deployment: Any, lease: Any) -> None:
         real(deployment, lease)
         monkeypatch.setattr(lease_files, "write", real)
         run.release()
@@ -174,8 +174,8 @@ def test_auto_is_told_from_the_networks_and_kept_with_its_reason(
     made = SimulatedRun(tmp_path, cluster, monkeypatch)
     with pytest.raises(AirflowFailException, match=r"ThrottleRateError: .*needs the network of broker 1, 2, 3, 4"):
         made.plan(job="drain", drain=[2], throttle_bytes_per_second="auto")
-    network = {"nic_in_bytes_per_second": 50.0 * MB, "nic_out_bytes_per_second": 50.0 * MB}
-    connect(monkeypatch, {str(broker): network for broker in (1, 2, 3, 4)})
+    nic = {"nic_in_bytes_per_second": 50.0 * MB, "nic_out_bytes_per_second": 50.0 * MB}
+    connect(monkeypatch, {str(broker): nic for broker in (1, 2, 3, 4)})
     write_much(monkeypatch, 1.0 * MB)
     made.plan(job="drain", drain=[2], throttle_bytes_per_second="auto")
     found = run_rates.read_rates(made.folder)["light"]

@@ -142,7 +142,7 @@ def test_a_run_that_gave_its_lock_back_leaves_no_note(run: SimulatedRun, cluster
     run.reassign()
     run.finish()
     assert look_after_cluster.clusters(airflow_deployment(), None, None) == []
-    assert list((airflow_deployment().runs_root / json_files.LOCKS).iterdir()) == []
+    assert list(Path(str(airflow_deployment().runs_root), json_files.LOCKS).iterdir()) == []
 
 
 @pytest.mark.parametrize("content", ["{", "[]", '{"format_version": 1}', '{"format_version": 2}'])

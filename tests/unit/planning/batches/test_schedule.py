@@ -31,7 +31,7 @@ def scheduled(
 ) -> tuple[Schedule, tuple[BatchRun, ...]]:
     """The schedule of [(before, after)] of partitions of these sizes, and its batches as they run."""
     ids = sorted({broker for pair in lists for part in pair for broker in part} | set(capacity or ()))
-    columns = {"disk_capacity_bytes": capacity} if capacity else {}
+    columns: dict[str, Any] = {"disk_capacity_bytes": capacity} if capacity else {}
     partitions = partition_rows([before for before, _ in lists], size_bytes=sizes)
     problem = problem_of(broker_rows(ids, **columns), partitions, **asked)
     moves = [

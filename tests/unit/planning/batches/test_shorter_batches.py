@@ -90,7 +90,7 @@ def changes(draw: st.DrawFn) -> tuple[Lists, list[int], list[int]]:
     """[(before, after)] of partitions on brokers 1 to 6 that copy something, their sizes, and their ranks."""
     replicas = st.lists(st.sampled_from(range(1, 7)), min_size=1, max_size=3, unique=True)
     lists = draw(st.lists(st.tuples(replicas, replicas).filter(lambda pair: set(pair[1]) - set(pair[0])), min_size=2))
-    each = {"min_size": len(lists), "max_size": len(lists)}
+    each: dict[str, Any] = {"min_size": len(lists), "max_size": len(lists)}
     return lists, draw(st.lists(st.integers(0, 1000), **each)), draw(st.lists(st.integers(0, 2), **each))
 
 

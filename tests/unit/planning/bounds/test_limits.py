@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from typing import Any
 
 import numpy as np
 import pytest
@@ -23,7 +24,7 @@ from support.plans.small_snapshots import broker_rows, partition_rows, plan_of
 def test_a_limit_stops_the_plan_short_and_is_named_with_its_figures(limit: str, value: int, figure: str) -> None:
     brokers, partitions = broker_rows([1, 2, 3, 4]), partition_rows([[1, 2], [2, 1]] * 12)
     free = plan_of(brokers, partitions)
-    plan = plan_of(brokers, partitions, **{limit: value})
+    plan = plan_of(brokers, partitions, **dict[str, Any]({limit: value}))
     assert free.candidate.summary[figure] > value
     assert 0 < plan.candidate.summary[figure] <= value
     assert plan.candidate.status == "partial"

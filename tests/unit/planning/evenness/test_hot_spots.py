@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_rebalance.planning.evenness.hot_spots import HotSpot, reach
@@ -16,7 +18,7 @@ def rows(lists: list[list[int]], sizes: list[int]) -> list[dict[str, object]]:
     return [{**row, "size_bytes": size} for row, size in zip(made, sizes, strict=True)]
 
 
-def disk(lists: list[list[int]], sizes: list[int], brokers: list[dict[str, object]] = BROKERS) -> object:
+def disk(lists: list[list[int]], sizes: list[int], brokers: list[dict[str, object]] = BROKERS) -> Any:
     return reach(problem_of(brokers, rows(lists, sizes)), ["disk"], LIMIT)["disk"]
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from kafka_rebalance.planning.problem.loads import METRICS, known_of_all
@@ -29,7 +31,7 @@ def test_bytes_in_follow_the_network_that_receives_and_leaders_the_one_that_send
         nic_out_bytes_per_second={broker: 100.0 * size for broker, size in SIZES.items()},
     )
     lists = [[1 + number % 3, 1 + (number + 1) % 3, 1 + (number + 2) % 3] for number in range(210)]
-    rates = {"bytes_in_per_second": [1.0] * 210, "bytes_out_per_second": [3.0] * 210}
+    rates: dict[str, Any] = {"bytes_in_per_second": [1.0] * 210, "bytes_out_per_second": [3.0] * 210}
     plan = plan_of(brokers, partition_rows(lists, **rates), "leaders_only", tolerance=0.02)
     for metric in ("leaders", "leader_bytes_out"):
         loads = plan.loads_after[:, METRICS.index(metric)]

@@ -140,8 +140,8 @@ def test_the_account_says_how_much_there_is_from_when_to_when_and_how_it_grows(t
 
 # --- retention ---
 
-WEEK = {"cleanup_policy": ["delete"] * 4, "retention_ms": [7 * DAY_MS] * 4, "segment_bytes": [10] * 4}
-LASTING = {"lifetime_ms": 7 * DAY_MS // 2}  # a copy that takes half of the retention
+WEEK: dict[str, Any] = {"cleanup_policy": ["delete"] * 4, "retention_ms": [7 * DAY_MS] * 4, "segment_bytes": [10] * 4}
+LASTING: dict[str, Any] = {"lifetime_ms": 7 * DAY_MS // 2}  # a copy that takes half of the retention
 
 
 def lasting(folder: Path, partitions: Rows, rows: list[dict[str, Any]]) -> list[int]:
@@ -152,8 +152,8 @@ def lasting(folder: Path, partitions: Rows, rows: list[dict[str, Any]]) -> list[
 
 
 def test_growth_is_of_each_partition_by_day_and_only_where_samples_span_one(tmp_path: Path) -> None:
-    grown = {"first_size_bytes": 1000, "last_size_bytes": 2400}
-    short = {"first_at": NOW - timedelta(hours=23), **grown}
+    grown: dict[str, Any] = {"first_size_bytes": 1000, "last_size_bytes": 2400}
+    short: dict[str, Any] = {"first_at": NOW - timedelta(hours=23), **grown}
     rows = [history_row(0, 1.0, **grown), history_row(1, 1.0), history_row(2, 1.0, **short)]
     growth = planned(tmp_path, partition_rows(LISTS), rows).growth_bytes_per_day
     assert growth is not None

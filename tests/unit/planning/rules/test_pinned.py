@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
+from typing import Any
 
 import pytest
 
@@ -43,7 +44,7 @@ def test_a_drain_that_needs_a_pinned_replica_to_go_is_refused_with_how_many_ther
 
 
 @pytest.mark.parametrize("job", [{}, {"job": "drain", "drain": [1]}])
-def test_rack_pinned_replicas_move_within_their_rack_only(job: dict[str, object]) -> None:
+def test_rack_pinned_replicas_move_within_their_rack_only(job: dict[str, Any]) -> None:
     partitions = partition_rows([[1, 2]] * 12)
     plan = plan_of(SIX, partitions, rack_pinned_topics=["*"], **job)
     after = lists_after(plan, partitions).values()
@@ -93,7 +94,7 @@ def test_with_more_replicas_than_racks_a_dead_brokers_replica_still_goes_to_the_
     ],
 )
 def test_what_would_move_rack_pinned_replicas_off_their_rack_is_refused(
-    asked: dict[str, object], texts: list[str]
+    asked: dict[str, Any], texts: list[str]
 ) -> None:
     with pytest.raises(PlanningError) as refused:
         plan_of(SIX, partition_rows([[2, 3]] * 12), rack_pinned_topics=["orders"], **asked)

@@ -59,7 +59,7 @@ def test_job_relieve_takes_from_the_fullest_of_every_rack(relieve_above: float |
     """Brokers 1 and 2 hold everything of their racks; the bytes reach for half of what is to leave them."""
     racks = {broker: "ab"[broker % 2] for broker in range(1, 9)}
     brokers = broker_rows(range(1, 9), racks, disk_capacity_bytes=dict.fromkeys(racks, 200_000))
-    asked = {"relieve_above": relieve_above} if relieve_above else {}
+    asked: dict[str, Any] = {"relieve_above": relieve_above} if relieve_above else {}
     plan = plan_of(brokers, partition_rows([[1, 2]] * 160), job="relieve", max_bytes=100_000, **asked)
     left = plan.loads_after[:2, DISK] / 1000
     assert plan.candidate.summary["moved_bytes"] == 100_000

@@ -69,9 +69,9 @@ def fewest_by_trying_all(problem: Problem) -> int | None:
         choices.append([now] if not movable else sound)
     best = None
     most = problem.settings.max_replicas
-    for lists in product(*choices):
+    for chosen in product(*choices):
         table = np.full(problem.replicas.shape, -1)
-        for number, after in enumerate(lists):
+        for number, after in enumerate(chosen):
             table[number, : len(after)] = after
         loads = replica_loads(table, frame.weights, len(racks))[problem.receivers]
         new = (table >= 0) & ~(table[:, :, None] == problem.replicas[:, None, :]).any(axis=2)
@@ -206,7 +206,7 @@ def test_it_is_offered_where_it_can_be_solved_only(monkeypatch: pytest.MonkeyPat
 
 
 def test_leaders_that_miss_their_band_are_no_part_of_what_is_proven() -> None:
-    rates = {"bytes_out_per_second": [9.0] * 20 + [1.0] * 20}
+    rates: dict[str, Any] = {"bytes_out_per_second": [9.0] * 20 + [1.0] * 20}
     rows = partition_rows([[1, 2], [2, 1]] * 10 + [[3, 4], [4, 3]] * 10, **rates)
     plan = plan_of(broker_rows([1, 2, 3, 4]), rows, "optimal", tolerance=0.05)
     assert plan.candidate.status == "partial"
