@@ -1,6 +1,6 @@
 """Jobs `drain` and `replace`: replicas leave the brokers that are to be emptied, or go to their replacements.
 
-A replica that leaves goes to the place that helps balance most, largest first, while there is most room.
+The largest replicas leave first, while there is most room. Each goes to the place that helps balance most.
 """
 
 from __future__ import annotations
@@ -16,18 +16,18 @@ from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.rack_rule import allowed
 from kafka_rebalance.planning.search.placement import Placement
 
-_REPACKS = 50  # times that what must go is placed anew where disks are tight
-_REPACKED = 20_000  # replicas in all of these, about
-_ROOMY = 1e300  # left on a disk of unknown size: more than on any other, and a number
-_ASIDE = 100  # replicas of one broker that may be pushed aside, the smallest that would do
+_REPACKS = 50  # times that all replicas that must go are placed anew, if disks are tight
+_REPACKED = 20_000  # replicas placed in all of these times, about
+_ROOMY = 1e300  # room on a disk of unknown size: more than on any other, but finite
+_ASIDE = 100  # replicas of one broker to try to push aside, the smallest that suffice
 
 
 def empty_brokers(placement: Placement, leaving: Bools, bands: Bands) -> Ints:
-    """Moves every movable replica off the brokers that leave; returns the slots that found no legal place.
+    """Moves every movable replica off the brokers that leave. Returns the slots that found no legal place.
 
-    Where disks are so full that some find none, all are placed again, those first, each on the disk that it fills
-    most (Joslin and Clements, "Squeaky wheel" optimization, 1999); what is left may push one other replica aside. That
-    some find no place even so proves nothing.
+    If disks are so full that some slots find none, it places all again, those first, each on the disk that it fills
+    most (Joslin and Clements, "Squeaky wheel" optimization, 1999). A slot that is still left may push one other replica
+    aside. Slots without a place even then prove nothing.
     """
     held = (placement.replicas >= 0) & leaving[np.maximum(placement.replicas, 0)] & placement.free
     slots = np.flatnonzero(held.ravel())
@@ -42,8 +42,7 @@ def empty_brokers(placement: Placement, leaving: Bools, bands: Bands) -> Ints:
         for slot, home in zip(slots, homes, strict=True):
             if placement.replicas.flat[slot] != home:
                 placement.move(np.array([slot]), np.array([home]))
-        late = np.isin(slots, stranded, invert=True)
-        order = np.argsort(late, kind="stable")
+        order = np.argsort(np.isin(slots, stranded, invert=True), kind="stable")
         slots, homes = slots[order], homes[order]
         stranded = [slot for slot in slots if not _place(placement, int(slot), bands, tightly=True)]
     stranded = [slot for slot in stranded if not _make_room(placement, int(slot), bands)]
@@ -51,39 +50,22 @@ def empty_brokers(placement: Placement, leaving: Bools, bands: Bands) -> Ints:
 
 
 def _place(placement: Placement, slot: int, bands: Bands, *, tightly: bool = False) -> bool:
-    """Gives one replica to the receiver that is helped most, whatever the limits; whether there is a legal one.
+    """Gives one replica to the legal receiver that it helps most, or with `tightly` to the one with the least room.
 
-    With `tightly` to the one with the least room that is left then.
+    Returns whether there is a legal receiver.
     """
     receivers = np.flatnonzero(placement.receivers)
-    if not len(receivers):
-        return False
-    one = np.array([slot])
-    for crowd in (False, True):
-        change = placement.changes(one, receivers, bands, crowd=crowd)[0]
-        if tightly:
-            room = np.minimum(placement.disk_limit - placement.loads[:, DISK], _ROOMY)[receivers]
-            change = np.where(np.isfinite(change), room, np.inf)
-        best = int(change.argmin())
-        if np.isfinite(change[best]):
-            placement.move(one, receivers[best : best + 1])
-            return True
-    return False
+    room = np.minimum(placement.disk_limit - placement.loads[:, DISK], _ROOMY)[receivers]
+    return placement.move_best(np.array([slot]), receivers, bands, instead=room if tightly else None)
 
 
 def _make_room(placement: Placement, slot: int, bands: Bands) -> bool:
-    """Places one replica where the smallest other that is in its way has room elsewhere; whether that is possible."""
+    """Places one replica where the smallest other in its way has room elsewhere. Returns whether that is possible."""
     row, weight = slot // placement.width, placement.weights[slot // placement.width, DISK]
     receivers = np.flatnonzero(placement.receivers)
     room = placement.disk_limit - placement.loads[:, DISK]
-    here = allowed(
-        placement.rule,
-        placement.replicas,
-        placement.domains,
-        np.array([row]),
-        np.array([slot % placement.width]),
-        receivers,
-    )[0]
+    one, column = np.array([row]), np.array([slot % placement.width])
+    here = allowed(placement.rule, placement.replicas, placement.domains, one, column, receivers)[0]
     for broker in receivers[here][np.argsort(-room[receivers[here]], kind="stable")]:
         others = placement.held[broker, : placement.count[broker]]
         sizes = placement.weights[others // placement.width, DISK]
@@ -99,9 +81,9 @@ def _make_room(placement: Placement, slot: int, bands: Bands) -> bool:
 
 
 def replaced(problem: Problem, replicas: Ints, replacements: Mapping[int, int]) -> Ints:
-    """The lists with every movable replica of an old broker on exactly its new one, in the same position.
+    """The lists with every movable replica of an old broker on its new one, in the same position.
 
-    Raises PlanningError where the new broker cannot take one: it already has a copy, or its rack has.
+    Raises PlanningError if the new broker already holds one of the partitions, or a confined one would leave its rack.
     """
     result = replicas.copy()
     index = {int(broker): number for number, broker in enumerate(problem.brokers)}
@@ -113,7 +95,7 @@ def replaced(problem: Problem, replicas: Ints, replacements: Mapping[int, int]) 
             row = int(np.flatnonzero(twice)[0])
             raise PlanningError(
                 f"Broker {new} cannot replace broker {old}: {int(twice.sum())} of the {int(at.any(axis=1).sum())} "
-                f"partitions of broker {old} have a replica on broker {new} already, first "
+                f"partitions of broker {old} already have a replica on broker {new}, first "
                 f"{problem.name_of(row)}. Nothing was planned. Choose another broker, or job 'drain' for {old}."
             )
         racks = problem.racks[index[old]], problem.racks[index[new]]
@@ -121,14 +103,14 @@ def replaced(problem: Problem, replicas: Ints, replacements: Mapping[int, int]) 
         if racks[0] is not None and racks[0] != racks[1] and len(confined):
             raise PlanningError(
                 f"Broker {new} (rack {racks[1]}) cannot replace broker {old} (rack {racks[0]}): {len(confined)} of its "
-                f"partitions are of rack_pinned_topics, first {problem.name_of(confined[0])}. Nothing was planned. "
+                f"partitions belong to rack_pinned_topics, first {problem.name_of(confined[0])}. Nothing was planned. "
                 f"Choose a broker in rack {racks[0]}."
             )
     return result
 
 
 def check_replacement_racks(problem: Problem, before: Bools, after: Bools) -> None:
-    """Raises PlanningError if the replacement would break the rack rule: [partition row] whether it does."""
+    """Raises PlanningError if a partition that keeps the rack rule `before` the replacement breaks it `after`."""
     broken = ~before & after
     if broken.any():
         first = problem.name_of(np.flatnonzero(broken)[0])

@@ -1,6 +1,6 @@
-"""Trials: one candidate searched with one or several efforts, and the best of them.
+"""Trials: searches of one candidate with one or several efforts, and the best of them.
 
-Every trial starts from the moves that the job asks for anyway, and draws from a seed of its own.
+Every trial starts after the moves that the job requires, and has a seed of its own.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from kafka_rebalance.planning.search.polish import polish
 from kafka_rebalance.planning.search.rebuild import nearness, rebuilt, take_back
 from kafka_rebalance.planning.search.repair_racks import repair_racks
 
-# A small cluster is searched with several trade-offs and the best kept: there one replica too many is a per cent.
+# A small cluster is searched with several trade-offs, because there one replica too many is a per cent.
 _SMALL_REPLICAS = 6_000
 _SMALL = Effort(replicas=120, several=1, polish_width=256, polish_patience=25, crowds=True)
 _SMALL_EFFORTS = (
@@ -30,35 +30,32 @@ _SMALL_EFFORTS = (
     replace(_SMALL, costs=(0.25, 0.25), cost_power=0.8),
     replace(_SMALL, costs=(1.0, 1.0), cost_power=0.8, slack=0.04),
 )
-# On a larger one the best of several searches is not much better than one that goes over its moves again.
+# On a larger one, the best of several searches is hardly better than one search that goes over its moves again.
 _MIDDLE_REPLICAS = 200_000
 _MIDDLE_EFFORTS = (Effort(replicas=400, rebuilds=6),)
 _LARGE_EFFORTS = (Effort(),)
-# Brokers that are empty need something of everything, and nothing is gained by going over that again.
+# Empty brokers need something of everything, and a second pass over these moves gains nothing.
 _FILLING_EFFORTS = (Effort(costs=(1.0, 1.0)),)
-_LARGE_FILLING_EFFORTS = (Effort(costs=(1.0, 1.0), replicas=64),)  # as good as 200 there, in half the time
-_ENOUGH = 1.01  # of the bytes that disks alone ask for: nothing is to be had below
+_LARGE_FILLING_EFFORTS = (Effort(costs=(1.0, 1.0), replicas=64),)  # as good as 200 replicas, in half the time
+_ENOUGH = 1.01  # of the bytes that disks alone ask for; a search for less is in vain
 
 
 def best_of_trials(frame: Frame, start: Placement, seed: tuple[int, int, int]) -> tuple[Placement, float]:
-    """Rack repairs and balance, tried with each effort: the one nearest to balance, then with fewest bytes.
+    """Repairs racks and balances with each effort. Returns the trial nearest to balance, then with the fewest bytes.
 
-    Returns its squared distance to the bands as well.
+    The second value is its squared distance to the bands.
     """
     full = search_bands(frame, start, 0.0) if frame.relief is not None else band(frame.targets, frame.goal.tolerance)
     at_first = nearness(start, full)
-    chosen: tuple[tuple[float, int], Placement] | None = None
+    best, best_key = start, (np.inf, 0)
     for number, effort in enumerate(_efforts(start)):
-        rng = np.random.default_rng([*seed, number])
-        found = _trial(frame, start, full, effort, rng)
+        found = _trial(frame, start, full, effort, np.random.default_rng([*seed, number]))
         key = nearness(found, full)
-        if chosen is None or key < chosen[0]:
-            chosen = key, found
+        if key < best_key:
+            best, best_key = found, key
         if not frame.goal.balances or (at_first[0] == 0 and key == at_first):
-            break  # nothing to search, or nothing to better
-    assert chosen is not None
-    (off, _), best = chosen
-    return best, off
+            break  # there is nothing to search or to better
+    return best, best_key[0]
 
 
 def _efforts(start: Placement) -> Sequence[Effort]:
@@ -94,7 +91,7 @@ def _trial(frame: Frame, start: Placement, full: Bands, effort: Effort, rng: np.
     polish(placement, full, givers, effort, rng)
     take_back(placement, full)
     if is_short:
-        return placement  # what is searched anew may end nearer in all, with one broker further off
+        return placement  # a rebuild may end nearer in sum, with one broker further off
     found = rebuilt(placement, full, givers, effort, rng, enough)
     if frame.relief is None and int(placement.free.sum()) <= _SMALL_REPLICAS:
         settle(found, full, problem.receivers[:, None] & (frame.targets > 0))
@@ -102,7 +99,7 @@ def _trial(frame: Frame, start: Placement, full: Bands, effort: Effort, rng: np.
 
 
 def _asked_of_disks(placement: Placement, bands: Bands) -> float:
-    """What the disks of the brokers have to give or take, whichever is more, to come into their bands."""
+    """The disk load that brokers must give or take, whichever is more, to come into their bands."""
     held: Floats = placement.loads[placement.receivers, DISK]
     low, high = (values[placement.receivers, DISK] for values in (bands.low, bands.high))
     return float(max(np.maximum(0, held - high).sum(), np.maximum(0, low - held).sum()))

@@ -1,10 +1,9 @@
-"""Whether one replica, or two that change places, would bring a broker nearer to its band: who is excused outside it.
+"""Which brokers are excused outside their band: those that no allowed single move and no allowed swap would help.
 
-No plan is finer than its replicas, so a broker may end outside the tolerance by what one replica weighs, if that is
-its own: a broker is excused where no single move and no swap that the rules allow helps it. To help is to lessen what
-both brokers are outside their bands together, or to bring one nearer that is far worse off than the other becomes; and
-to push neither further outside in another resource. Bytes in are the exception: disks outrank them, so a move that
-helps a disk may cost them.
+No plan is finer than its replicas, so a broker may end outside the tolerance by the weight of one replica. A move helps
+if it lessens what both brokers together are outside their bands. It also helps if it brings one broker nearer that is
+far worse off than the other becomes. It must push neither further outside in another resource. Bytes in are the
+exception: disks outrank them, so a move that helps a disk may cost bytes in.
 """
 
 from __future__ import annotations
@@ -22,16 +21,16 @@ from kafka_rebalance.planning.search.placement import Placement
 
 Exchange = tuple[Ints, Ints]  # slots, and the brokers they go to: one of each, or two
 
-_CHUNK = 50_000  # pairs that are looked at together
-_PAIRS = 200_000  # swaps that are looked at, at most: of a broker's replicas the heaviest, as many as that lets
+_CHUNK = 50_000  # pairs in one array
+_PAIRS = 200_000  # swaps to try at most, with the heaviest replicas of a broker
 _FAR_WORSE = 2.5  # times as far outside
 _STEPS = 100
 _ROUNDING = 1e-6  # of a target
-_MATTERS = 0.1  # of how far outside the broker is, or of the band: a swap that helps less is none
+_MATTERS = 0.1  # of how far outside the broker is, or of the band: a swap that helps less does not count
 
 
 class Outside:
-    """An assignment, its bands, and which loads they hold: [broker, resource], in the units of the placement."""
+    """An assignment with its bands, in the units of the placement. `asked` is [broker, resource], which loads count."""
 
     def __init__(self, placement: Placement, bands: Bands, asked: Bools) -> None:
         self.placement, self.bands, self.asked = placement, bands, asked
@@ -39,8 +38,8 @@ class Outside:
         self._fine = _ROUNDING * np.where(np.isfinite(middle), middle, 0.0).max(axis=0, initial=0.0)
 
     def excess(self) -> Floats:
-        """[broker, resource] How far each load is outside its band; 0 where nothing is asked."""
-        return self._excess(self.placement.loads, np.arange(len(self.placement.loads)))
+        """[broker, resource] How far each load is outside its band; 0 where the load does not count."""
+        return np.where(self.asked, _excess(self.bands, self.placement.loads), 0.0)
 
     def is_helped(self, broker: int, resource: int) -> bool:
         """Whether a move or a swap brings the broker nearer to its band."""
@@ -49,19 +48,15 @@ class Outside:
             return False
         return self.move(broker, resource) is not None or self._swap(broker, resource, excess) is not None
 
-    def _excess(self, loads: Floats, brokers: Ints) -> Floats:
-        low, high = self.bands.low[brokers], self.bands.high[brokers]
-        return np.where(self.asked[brokers], np.maximum(np.maximum(low - loads, loads - high), 0.0), 0.0)
-
     def move(self, broker: int, resource: int) -> Exchange | None:
-        """One that brings the broker nearer to its band; None where there is none."""
+        """A move that brings the broker nearer to its band; None if there is none."""
         placement = self.placement
         receivers = np.flatnonzero(placement.receivers)
         if placement.loads[broker, resource] > self.bands.high[broker, resource]:
             own = np.sort(placement.held[broker, : placement.count[broker]])
             slots, targets = np.repeat(own, len(receivers)), np.tile(receivers, len(own))
         else:
-            slots = np.flatnonzero((placement.free & (placement.replicas >= 0)).ravel())
+            slots = placement.movable_slots()
             targets = np.full(len(slots), broker)
         for part in _chunks(len(slots)):
             some, to = slots[part], targets[part]
@@ -77,7 +72,7 @@ class Outside:
     def _swap(self, broker: int, resource: int, excess: float) -> Exchange | None:
         placement = self.placement
         held = placement.replicas.ravel()
-        others = np.flatnonzero((placement.free & (placement.replicas >= 0)).ravel())
+        others = placement.movable_slots()
         others = others[(held[others] != broker) & placement.receivers[held[others]]]
         own = np.sort(placement.held[broker, : placement.count[broker]])
         if not len(others) or not len(own) or not placement.receivers[broker]:
@@ -91,8 +86,7 @@ class Outside:
             there = held[theirs]
             rows, their_rows = mine // placement.width, theirs // placement.width
             net = placement.weights[rows] - placement.weights[their_rows]
-            here = np.full(len(part), broker)
-            better = self._helps(here, there, net, resource, least) & (rows != their_rows)
+            better = self._helps(np.full(len(part), broker), there, net, resource, least) & (rows != their_rows)
             mine, theirs = mine[better], theirs[better]
             for some in _chunks(len(mine)):
                 legal = np.flatnonzero(self._may_swap(mine[some], theirs[some]))
@@ -102,19 +96,17 @@ class Outside:
         return None
 
     def _helps(self, sources: Ints, targets: Ints, weights: Floats, resource: int, least: float) -> Bools:
-        """[pair] Whether `weights` [pair, resource] that go from one to the other help the resource by so much."""
-        loads = self.placement.loads
-        before = np.stack([self._excess(loads[sources], sources), self._excess(loads[targets], targets)])
-        after = np.stack(
-            [self._excess(loads[sources] - weights, sources), self._excess(loads[targets] + weights, targets)]
-        )
-        free = [k for k in range(loads.shape[1]) if k != resource and not (k == BYTES_IN and resource == DISK)]
+        """[pair] Whether `weights` [pair, resource] help the resource by `least` if they go from source to target."""
+        before, after = _before_and_after(self.bands, self.placement.loads, sources, targets, weights)
+        counts = np.stack([self.asked[sources], self.asked[targets]])
+        before, after = np.where(counts, before, 0.0), np.where(counts, after, 0.0)
+        free = [k for k in range(weights.shape[1]) if k != resource and not (k == BYTES_IN and resource == DISK)]
         better = _nearer(before[:, :, resource], after[:, :, resource], least, self._fine[resource])
         harmless: Bools = (after[:, :, free] <= before[:, :, free] + self._fine[free]).all(axis=(0, 2))
         return better & harmless
 
     def _may_swap(self, mine: Ints, theirs: Ints) -> Bools:
-        """[pair] Whether rack rule, log dirs, disks and crowding let two replicas change places."""
+        """[pair] Whether rack rule, log dirs, disks and crowding let the two replicas change places."""
         placement, held = self.placement, self.placement.replicas.ravel()
         legal = np.ones(len(mine), dtype=bool)
         crowds = np.zeros(len(mine), dtype=bool)
@@ -127,15 +119,14 @@ class Outside:
             legal &= now + net <= np.maximum(placement.disk_limit[there], now)
             crowds |= ~np.broadcast_to(placement.crowding.allows(rows, here, there[:, None]), (len(rows), 1))[:, 0]
         topics = placement.crowding.topic
-        same: Bools = topics[mine // placement.width] == topics[theirs // placement.width]
-        legal &= ~crowds | same
+        legal &= ~crowds | (topics[mine // placement.width] == topics[theirs // placement.width])
         return legal
 
 
 def settle(placement: Placement, bands: Bands, asked: Bools) -> None:
-    """Makes the moves that help single brokers, disks first and the furthest outside first, while one is affordable.
+    """Makes affordable moves that help single brokers: disks first, and the broker furthest outside first.
 
-    Swaps are left to the search: there are too many to look at after each step.
+    It leaves swaps to the search, because there are too many to try after each step.
     """
     for _ in range(_STEPS):
         outside = Outside(placement, bands, asked)
@@ -152,15 +143,29 @@ def settle(placement: Placement, bands: Bands, asked: Bools) -> None:
 
 
 def _nearer(before: Floats, after: Floats, least: Floats | float, fine: float) -> Bools:
-    """[pair] Whether what two brokers are outside, [of two, pair], falls: in sum, or from the far worse to the other.
+    """[pair] Whether what the two brokers are outside, [of two, pair], falls in sum, or the far worse one gets nearer.
 
-    Where one giant leaves too little for all others, what one of them gains another lacks, and the sum stays.
+    If one giant replica leaves too little for all other brokers, one gains what another lacks, and the sum stays.
     """
     falls, squares = (before - after).sum(axis=0), (before * before - after * after).sum(axis=0)
     worst, grown = before.max(axis=0), np.where(after > before, after, 0.0).max(axis=0)
     evens_out = (falls >= -fine) & (worst - after.max(axis=0) > least) & (worst > _FAR_WORSE * grown)
     better: Bools = (squares > 0) & ((falls > least) | evens_out)
     return better
+
+
+def _excess(bands: Bands, loads: Floats, brokers: Ints | slice = slice(None)) -> Floats:
+    """[broker, resource] How far loads are outside their bands. `loads` is of these brokers."""
+    return np.maximum(np.maximum(bands.low[brokers] - loads, loads - bands.high[brokers]), 0.0)
+
+
+def _before_and_after(
+    bands: Bands, loads: Floats, sources: Ints, targets: Ints, weights: Floats
+) -> tuple[Floats, Floats]:
+    """[of two, pair, resource] What source and target are outside, before and after the weights go to the target."""
+    before = [_excess(bands, loads[sources], sources), _excess(bands, loads[targets], targets)]
+    after = [_excess(bands, loads[sources] - weights, sources), _excess(bands, loads[targets] + weights, targets)]
+    return np.stack(before), np.stack(after)
 
 
 def _chunks(count: int) -> Iterator[Ints]:
@@ -170,7 +175,7 @@ def _chunks(count: int) -> Iterator[Ints]:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Led:
-    """Lists as something to re-order: who may lead instead, and what leading weighs."""
+    """Lists that may be re-ordered: who may lead instead, and the weight of leading."""
 
     replicas: Ints
     loads: Floats  # [broker, resource]
@@ -192,15 +197,10 @@ class Led:
         return False
 
     def _helps(self, sources: Ints, targets: Ints, weights: Floats, resource: int) -> Bools:
-        before = np.stack([self._excess(self.loads[sources], sources), self._excess(self.loads[targets], targets)])
-        given, taken = self.loads[sources] - weights, self.loads[targets] + weights
-        after = np.stack([self._excess(given, sources), self._excess(taken, targets)])
+        before, after = _before_and_after(self.bands, self.loads, sources, targets, weights)
         width = (self.bands.high - self.bands.low)[:, resource].max()
         least = _MATTERS * np.minimum(before[:, :, resource].max(axis=0), width)
         others = np.delete(after - before, resource, axis=2)
         better = _nearer(before[:, :, resource], after[:, :, resource], least, _ROUNDING * width)
         harmless: Bools = (others <= _ROUNDING * width).all(axis=(0, 2))
         return better & harmless
-
-    def _excess(self, loads: Floats, brokers: Ints) -> Floats:
-        return np.maximum(np.maximum(self.bands.low[brokers] - loads, loads - self.bands.high[brokers]), 0.0)

@@ -1,4 +1,4 @@
-"""What every way to a candidate shares: units, targets and limits; and the lists that are found, searched or given."""
+"""What every search of a candidate shares: units, targets and limits. And the lists that a search finds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from kafka_rebalance.planning.search.relieve import Relief, relief_of
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Frame:
-    """What all stages of one candidate share. Loads are in units of the mean staying broker."""
+    """What all steps of one candidate share. Loads are in units of the mean staying broker."""
 
     problem: Problem
     goal: Goal
@@ -31,12 +31,12 @@ class Frame:
     scale: Floats  # [resource] unit of the weights, in the resource's own unit
     targets: Floats
     disk_limit: Floats
-    topic_shares: Floats  # [broker] the part of each topic that the broker should hold
+    topic_shares: Floats  # [broker] the share of each topic that the broker should hold
     relief: Relief | None  # of job `relieve`
 
 
 def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
-    """The frame of a candidate whose partitions are to have `wanted` replicas."""
+    """The frame of a candidate whose partitions end with `wanted` replicas."""
     rule = rack_rule(problem, problem.settings.replication_factor)
     raw = replica_weights(problem)
     staying = int(problem.staying.sum())
@@ -59,7 +59,7 @@ def frame_of(problem: Problem, goal: Goal, wanted: Ints) -> Frame:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class FoundLists:
-    """What the search hands over, or whoever gave the lists."""
+    """Lists that the search found, or that somebody gave."""
 
     replicas: Ints
     unordered: Ints  # the same replicas before leaders were balanced
@@ -71,14 +71,14 @@ class FoundLists:
     scale: Floats
     budget: Budget
     relief: Relief | None = None  # of job `relieve`
-    reasons: tuple[MoveReason, ...] = ()  # of every move, where the lists were not searched
-    notes: tuple[str, ...] = ()  # on where the lists come from
-    is_proven: bool = False  # that no lists do so with fewer bytes, to a thousandth
+    reasons: tuple[MoveReason, ...] = ()  # of every move, if the lists were not searched
+    notes: tuple[str, ...] = ()  # on the origin of the lists
+    is_proven: bool = False  # no lists do the same with fewer bytes, to a thousandth
     off: float = 0.0  # squared distance of the replica metrics to their bands
 
 
 def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budget: Budget) -> Placement:
-    """The lists as something to search. `origin` is where each replica was, `pinned` which may not be moved again."""
+    """A placement of the lists. `origin` is where each replica was, `pinned` which replicas may not move again."""
     problem = frame.problem
     held = np.maximum(replicas, 0)
     free = problem.relocatable[:, None] & (replicas >= 0) & ~problem.closed[held] & ~pinned
@@ -98,19 +98,13 @@ def placement_of(frame: Frame, replicas: Ints, origin: Ints, pinned: Bools, budg
 
 
 def search_bands(frame: Frame, placement: Placement, slack: float, tolerance: float | None = None) -> Bands:
-    """The bands to drive the search to, from where the placement is now; by default those of the goal's tolerance."""
+    """The bands that the search aims at from this placement. The default tolerance is the goal's."""
     problem, goal, loads = frame.problem, frame.goal, placement.loads
     if frame.relief is not None:
         return Bands(np.zeros_like(frame.targets), frame.relief.high)
     receivers = problem.receivers
     on_leaving = np.where(problem.leaving[:, None], loads - frame.targets, 0.0)
     groups = [receivers & mask for mask, _ in placement.groups]
-    extra = np.array([on_leaving[mask].sum(axis=0) for mask, _ in placement.groups])
-    return filled_bands(
-        frame.targets,
-        loads,
-        groups,
-        goal.tolerance if tolerance is None else tolerance,
-        np.maximum(0, extra.reshape(-1, loads.shape[1])),
-        slack,
-    )
+    extra = np.array([on_leaving[mask].sum(axis=0) for mask, _ in placement.groups]).reshape(-1, loads.shape[1])
+    tolerance = goal.tolerance if tolerance is None else tolerance
+    return filled_bands(frame.targets, loads, groups, tolerance, np.maximum(0, extra), slack)

@@ -1,6 +1,6 @@
-"""The search for replica moves: in rounds, brokers above their bands give what gains most per weight.
+"""The search for replica moves: in each round, brokers above their bands give what gains most per weight.
 
-Budgets are steps, never seconds, so that the same input gives the same plan on every machine.
+Steps limit the search, never seconds, so that the same input gives the same plan on every machine.
 """
 
 from __future__ import annotations
@@ -16,33 +16,33 @@ from kafka_rebalance.planning.problem.loads import BYTES_IN, REPLICAS
 from kafka_rebalance.planning.search.placement import GAIN, Placement
 
 _ROUNDS_PER_SLOT = 4
-_PATIENCE = 3  # passes over stuck brokers before the greedy ends
-_MOVED_ALREADY = 0.25  # of its weight: what moves anyway goes elsewhere for nothing, only its room has to be found
+_PATIENCE = 3  # passes over stuck brokers until the greedy ends
+_MOVED_ALREADY = 0.25  # of its weight: a replica that moves anyway goes elsewhere without a further copy
 
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How the search looks around. Measured on clusters of 6 to 1,000 brokers (`make bench`)."""
+    """How far the search looks around. Measured on clusters of 6 to 1,000 brokers (`make bench`)."""
 
-    costs: tuple[float, float] = (0.15, 0.25)  # of a replica and of its bytes in, beside 1 of the bytes copied
+    costs: tuple[float, float] = (0.15, 0.25)  # of a replica and of its bytes in; bytes copied cost 1
     cost_power: float = 1.0  # gain is divided by the cost to this power
     slack: float = 0.01  # how far a broker inside its band may wander on disk, as a share of the mean
     givers: int = 4  # brokers that give in one round of the greedy
     takers: int = 48  # brokers that are asked to take in one round
-    replicas: int = 200  # looked at on each of those that give
+    replicas: int = 200  # to try on each broker that gives
     several: int = 8  # replicas that one broker gives or takes in a round, at most
     polish_steps: int = 2000
     polish_width: int = 768
-    polish_patience: int = 60  # steps in a row that find nothing, before the polish ends
+    polish_patience: int = 60  # steps in a row without a gain, until the polish ends
     rebuilds: int = 0
-    rebuilt: float = 0.4  # share of the brokers whose moves are taken back and searched anew
+    rebuilt: float = 0.4  # share of the brokers whose moves are searched anew
     crowds: bool = False  # whether topics may crowd one broker while they crowd others less
 
 
 def greedy(placement: Placement, bands: Bands, givers: Bools, effort: Effort, rng: np.random.Generator) -> None:
     """Takes from the brokers furthest above their bands what gains most per weight, until none can give.
 
-    Gain is the fall of the squared distances to the bands (`Placement.changes`), of giver and taker together.
+    The gain is how much the squared distances of giver and taker to their bands fall (`Placement.changes`).
     """
     for group, receivers in placement.groups:
         _greedy(placement, bands, givers & group, receivers, effort, rng)
@@ -53,9 +53,10 @@ def _greedy(
 ) -> None:
     stuck = np.zeros(len(givers), dtype=np.int64)
     level = 0
-    # Several moves from one evaluation may undo a little of each other: the rounds are counted, so that it ends.
+    # Several moves of one round may partly undo each other, so a count of rounds ends the search.
     for _ in range(_ROUNDS_PER_SLOT * int(placement.free.sum()) + 1000):
-        over = np.where(givers & (placement.count > 0), _above(placement.loads, bands.high), 0.0)
+        excess = np.maximum(0, placement.loads - bands.high)
+        over = np.where(givers & (placement.count > 0), np.einsum("bk,bk->b", excess, excess), 0.0)
         waiting = np.flatnonzero((over > 0) & (stuck <= level))
         if not len(waiting):
             level += 1
@@ -63,29 +64,21 @@ def _greedy(
                 return
             continue
         sources = waiting[np.argsort(-over[waiting], kind="stable")[: effort.givers]]
-        # First to brokers below their band; what is left over then to any.
+        # Brokers below their band come first, and all others after that.
         short = np.maximum(0, bands.low - placement.loads).sum(axis=1)
         under = receivers[short[receivers] > 0]
-        targets = _some(under if level == 0 and len(under) else receivers, effort.takers, rng)
+        targets = under if level == 0 and len(under) else receivers
+        if len(targets) > effort.takers:
+            targets = targets[rng.permutation(len(targets))[: effort.takers]]
         if not len(targets):
             return
         stuck[_give(placement, bands, sources, targets, effort, rng)] += 1
 
 
-def _above(loads: Floats, high: Floats) -> Floats:
-    excess = np.maximum(0, loads - high)
-    squares: Floats = np.einsum("bk,bk->b", excess, excess)
-    return squares
-
-
-def _some(pool: Ints, most: int, rng: np.random.Generator) -> Ints:
-    return pool if len(pool) <= most else pool[rng.permutation(len(pool))[:most]]
-
-
 def _give(
     placement: Placement, bands: Bands, sources: Ints, targets: Ints, effort: Effort, rng: np.random.Generator
 ) -> Ints:
-    """Moves what gains most per weight from the sources to the targets; returns the sources that had nothing to give.
+    """Moves what gains most per weight from sources to targets. Returns the sources that had nothing to give.
 
     Each broker gives or takes one replica, and more only while it is so far from its band that they change little.
     """
@@ -127,7 +120,7 @@ def _give(
 
 
 def _cost(placement: Placement, slots: Ints, effort: Effort) -> Floats:
-    """[slot] What moving the replica costs: bytes, and a little for count and rate, lest small ones seem free."""
+    """[slot] The cost of moving the replica: its bytes, and a little for count and rate, so that no replica is free."""
     rows = slots // placement.width
     per_replica, per_rate = effort.costs
     weights = placement.weights[rows]
@@ -146,12 +139,11 @@ def _several(placement: Placement, outside: Floats, effort: Effort) -> Ints:
 
 def _move_all(placement: Placement, moves: Sequence[tuple[int, int]]) -> None:
     """Moves of different partitions, as many at once as have different brokers."""
-    waiting = list(moves)
-    while waiting:
+    while moves:
         sources: set[int] = set()
         targets: set[int] = set()
         now, later = [], []
-        for slot, target in waiting:
+        for slot, target in moves:
             source = int(placement.replicas.flat[slot])
             if source in sources or target in targets:
                 later.append((slot, target))
@@ -159,5 +151,5 @@ def _move_all(placement: Placement, moves: Sequence[tuple[int, int]]) -> None:
             sources.add(source)
             targets.add(target)
             now.append((slot, target))
-        placement.move(np.array([slot for slot, _ in now]), np.array([target for _, target in now]))
-        waiting = later
+        placement.move(*np.array(now).T)
+        moves = later

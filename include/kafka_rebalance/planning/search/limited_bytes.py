@@ -1,4 +1,4 @@
-"""What a candidate does with `max_bytes` where they do not suffice: all come as near to their shares as they afford."""
+"""Plans for which `max_bytes` is too little: all brokers come as near to their shares as the limit affords."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from kafka_rebalance.planning.search.greedy import Effort, greedy
 from kafka_rebalance.planning.search.placement import Placement
 from kafka_rebalance.planning.search.polish import polish
 
-_SPENDINGS = 4  # rounds, each of what the one before has left of the bytes
+_SPENDINGS = 4  # rounds; each spends what the round before left of the bytes
 _HALVINGS = 40
-_KEPT_BACK = 0.95  # of the bytes that are left: replicas come in lumps, and what is over is spent in the next round
+_KEPT_BACK = 0.95  # of the bytes that are left; replicas come in lumps, so the next round spends the rest
 
 
 def spend_on_the_worst(
     frame: Frame, placement: Placement, givers: Bools, effort: Effort, rng: np.random.Generator
 ) -> bool:
-    """Brings all as near to their shares as `max_bytes` affords, where that is not the tolerance; whether it is not."""
+    """If `max_bytes` does not reach the tolerance, brings all as near as it affords. Returns whether it does not."""
     is_short, budget, limit = False, placement.budget, placement.budget.max_bytes
     for _ in range(_SPENDINGS):
         found = affordable(frame, placement)
@@ -33,7 +33,7 @@ def spend_on_the_worst(
         if frame.relief is None:
             bands = search_bands(frame, placement, effort.slack, found.tolerance)
         for (group, _), share in zip(placement.groups, found.bytes_by_group, strict=True):
-            # Each group its own share: the first of them would take all.
+            # Each group has its own share, because the first group would take all.
             budget.max_bytes = min(budget.bytes + share, limit or 0)
             greedy(placement, bands, givers & group, effort, rng)
         budget.max_bytes = limit
@@ -45,7 +45,7 @@ def spend_on_the_worst(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Affordable:
-    """The bands of a tolerance, and the bytes that they take in each group of brokers between which replicas move."""
+    """The bands of a tolerance, and the bytes that each group of `Placement.groups` needs to reach them."""
 
     tolerance: float
     bands: Bands
@@ -53,9 +53,9 @@ class Affordable:
 
 
 def affordable(frame: Frame, placement: Placement) -> Affordable | None:
-    """The smallest tolerance for which `max_bytes` has bytes enough from here; None where all that is asked fits.
+    """The smallest tolerance that the rest of `max_bytes` can pay for; None if all that the job asks for fits.
 
-    Job `relieve` takes from brokers down to what it asks of them, or to this tolerance above their share.
+    Job `relieve` brings brokers down to what it asks of them, or to this tolerance above their share.
     """
     limit, unit, relief = placement.budget.max_bytes, frame.scale[DISK], frame.relief
     if limit is None or unit <= 0:
@@ -70,7 +70,7 @@ def affordable(frame: Frame, placement: Placement) -> Affordable | None:
         return Bands(np.zeros_like(bands.low), np.maximum(bands.high, relief.high))
 
     def needed(tolerance: float) -> list[float]:
-        """[group] What has to leave the brokers above, or come to those below, whichever is more."""
+        """[group] The load that must leave brokers above the band, or come to those below, whichever is more."""
         bands = bands_of(tolerance)
         over = np.maximum(0.0, loads - bands.high[:, DISK])
         under = np.maximum(0.0, bands.low[:, DISK] - loads)

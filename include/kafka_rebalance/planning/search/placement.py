@@ -1,4 +1,4 @@
-"""One assignment while it is being searched: replicas, loads, who holds what, and what may still be spent."""
+"""One assignment during the search: replicas, loads, who holds what, and the budget."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ GAIN = -1e-12  # a change of the distance smaller than this is rounding
 
 
 class Limit(StrEnum):
-    """The setting that holds it."""
+    """A limit on a plan, by the name of its setting."""
 
     BYTES = "max_bytes"
     REPLICAS = "max_replicas"
@@ -35,10 +35,10 @@ class Budget:
     bytes: int = 0
     replicas: int = 0
     leader_changes: int = 0
-    reached: set[Limit] = field(default_factory=set)  # limits that kept back a move that would have gained something
+    reached: set[Limit] = field(default_factory=set)  # limits that stopped a move that would have gained something
 
     def exceeded(self) -> tuple[tuple[Limit, int, int], ...]:
-        """(limit, spent, allowed) of every limit that is already broken."""
+        """(limit, spent, allowed) of every limit that is exceeded."""
         pairs = (
             (Limit.BYTES, self.bytes, self.max_bytes),
             (Limit.REPLICAS, self.replicas, self.max_replicas),
@@ -51,7 +51,7 @@ class Budget:
         return not (self.max_bytes is None and self.max_replicas is None and self.max_leader_changes is None)
 
     def refused(self, sizes: Ints, new_copy: Bools, leads: Bools) -> list[tuple[Limit, Bools]]:
-        """Of each limit, which moves it forbids. A replica that already moved may go elsewhere for nothing."""
+        """Which moves each limit forbids. A replica that has moved already may go elsewhere for nothing."""
         found = []
         if self.max_bytes is not None:
             found.append((Limit.BYTES, new_copy & (sizes > self.max_bytes - self.bytes)))
@@ -69,7 +69,7 @@ def budget_of(problem: Problem) -> Budget:
 
 
 def spent(problem: Problem, now: Ints) -> Budget:
-    """The limits, with what the lists cost so far."""
+    """The limits, and what the lists cost."""
     before, budget = problem.replicas, budget_of(problem)
     new = added(now, before).sum(axis=1)
     budget.replicas = int(new.sum())
@@ -79,28 +79,24 @@ def spent(problem: Problem, now: Ints) -> Budget:
 
 
 class Placement:
-    """Replicas in slots (row, column), flattened to `row * width + column`; a move gives a slot another broker."""
+    """Replicas in slots (row, column), flattened to `row * width + column`. A move gives a slot another broker."""
 
     def __init__(
         self,
         replicas: Ints,
-        origin: Ints,
+        origin: Ints,  # [row, column] where the replica was in the snapshot; -1: nowhere
         weights: Floats,
         sizes: Ints,
-        copied: Floats,
+        copied: Floats,  # [row] bytes of a copy, in the unit of `weights`
         rule: RackRule,
-        free: Bools,
+        free: Bools,  # [row, column] slots that may be moved
         receivers: Bools,
-        disk_limit: Floats,
-        crowding: Crowding,
+        disk_limit: Floats,  # [broker] in the unit of `weights`
+        crowding: Crowding,  # of `replicas`
         budget: Budget,
     ) -> None:
-        """`origin` is where each slot's replica was in the snapshot (-1: nowhere), `free` which slots may be moved,
-        `copied` [row] the bytes of a copy in the unit of `weights`, `disk_limit` [broker] in that unit too, `crowding`
-        that of `replicas`.
-        """
         self.replicas = replicas.copy()
-        self.origin = origin
+        self.origin, self.free = origin, free
         self.weights, self.sizes, self.copied, self.rule = weights, sizes, copied, rule
         self.receivers, self.disk_limit = receivers, disk_limit
         self.crowding, self.budget = crowding, budget
@@ -109,7 +105,6 @@ class Placement:
         self.loads = replica_loads(replicas, weights, len(receivers))
         # A disk beyond its limit keeps what it has.
         self.home_limit = np.maximum(disk_limit, replica_loads(origin, weights, len(receivers))[:, DISK])
-        self.free = free
         counts = (replicas >= 0).sum(axis=1)
         self.average = int(receivers.sum()) / max(1, int(counts.sum()))  # weight of a replica, in every resource
         # Every rack holds one replica of everything: replicas only change places within their rack.
@@ -117,7 +112,7 @@ class Placement:
         self._list_slots()
 
     def copy(self) -> Placement:
-        """The same assignment, to be searched on its own."""
+        """The same assignment, for a search of its own."""
         twin = copy(self)
         for name in ("replicas", "domains", "loads", "count", "held", "place"):
             setattr(twin, name, getattr(self, name).copy())
@@ -127,16 +122,19 @@ class Placement:
 
     @property
     def groups(self) -> tuple[tuple[Bools, Ints], ...]:
-        """(mask of brokers, those that receive) between which replicas can move: one rack's each, or all."""
+        """(mask of brokers, those of them that receive) between which replicas can move: each rack, or all brokers."""
         receivers = np.flatnonzero(self.receivers)
         if not self.tight:
             return ((np.ones(len(self.receivers), dtype=bool), receivers),)
         domain = self.rule.domain
         return tuple((domain == rack, receivers[domain[receivers] == rack]) for rack in np.unique(domain[receivers]))
 
+    def movable_slots(self) -> Ints:
+        return np.flatnonzero((self.free & (self.replicas >= 0)).ravel())
+
     def _list_slots(self) -> None:
-        """Per broker a list of its movable slots, and per slot its place in that list: moves in constant time."""
-        slots = np.flatnonzero((self.free & (self.replicas >= 0)).ravel())
+        """Lists each broker's movable slots, and each slot's place in that list, so that a move takes constant time."""
+        slots = self.movable_slots()
         holders = self.replicas.ravel()[slots]
         order = np.argsort(holders, kind="stable")
         slots, holders = slots[order], holders[order]
@@ -152,11 +150,16 @@ class Placement:
     def move(self, slots: Ints, targets: Ints) -> None:
         """Gives each slot's replica to its target. The caller has asked `changes` whether it may.
 
-        No broker is the source of two of the moves, and none the target of two; rows differ too.
+        No broker is the source of two of the moves, or the target of two, and their rows differ.
         """
         rows, columns = np.divmod(slots, self.width)
         sources = self.replicas[rows, columns]
-        self._account(slots, rows, columns, sources, targets)
+        # A replica costs when it leaves its first broker, and nothing when it comes home.
+        home = self.origin.ravel()[slots]
+        change = (targets != home).astype(np.int64) - (sources != home)
+        self.budget.replicas += int(change.sum())
+        self.budget.bytes += int((change * self.sizes[rows]).sum())
+        self.budget.leader_changes += int(change[columns == 0].sum())
         last = self.count[sources] - 1
         moved, gap = self.held[sources, last], self.place[slots]
         self.held[sources, gap] = moved
@@ -174,29 +177,22 @@ class Placement:
         self.loads[targets] += self.weights[rows]
         self.crowding.move(rows, sources, targets)
 
-    def _account(self, slots: Ints, rows: Ints, columns: Ints, sources: Ints, targets: Ints) -> None:
-        """Spends the budget: a replica costs when it leaves its first broker, and nothing when it comes home."""
-        home = self.origin.ravel()[slots]
-        change = (targets != home).astype(np.int64) - (sources != home)
-        self.budget.replicas += int(change.sum())
-        self.budget.bytes += int((change * self.sizes[rows]).sum())
-        self.budget.leader_changes += int(change[columns == 0].sum())
-
     def away(self, slots: Ints) -> Bools:
-        """Which slots' replicas are no longer where they began."""
+        """[slot] Whether the replica is no longer on its first broker."""
         here: Bools = self.replicas.ravel()[slots] != self.origin.ravel()[slots]
         return here
 
     def affordable(self, slots: Ints, targets: Ints) -> Bools:
-        """[slot] Whether the limits allow each of these moves, when those before it that they allow are made."""
+        """[slot] Whether the limits allow the move, after the allowed moves before it."""
         spent = replace(self.budget, reached=set())
         rows, columns = np.divmod(slots, self.width)
         homes, fits = self.origin.ravel()[slots], np.ones(len(slots), dtype=bool)
         leaves_home = ~self.away(slots)
         for index in np.flatnonzero(leaves_home & (targets != homes)):
             one = slice(index, index + 1)
-            if any(mask[0] for _, mask in spent.refused(self.sizes[rows[one]], leaves_home[one], columns[one] == 0)):
-                fits[index] = False
+            refused = spent.refused(self.sizes[rows[one]], leaves_home[one], columns[one] == 0)
+            fits[index] = not any(mask[0] for _, mask in refused)
+            if not fits[index]:
                 continue
             spent.replicas += 1
             spent.bytes += int(self.sizes[rows[index]])
@@ -205,15 +201,15 @@ class Placement:
 
     @property
     def too_full(self) -> bool:
-        """Whether a disk ends beyond its limit, and beyond what it held at first."""
+        """Whether a disk ends beyond both its limit and what it held at first."""
         return bool((self.loads[:, DISK] > self.home_limit * (1 + 1e-9))[self.receivers].any())
 
     def legal(self, slots: Ints, targets: Ints, *, crowd: bool = False, home: bool = False) -> Bools:
         """[slot, target] Whether rack rule, crowding and disk let the replica go there.
 
-        `targets` is [target], or [slot, 1]. With `crowd` a topic may crowd a broker: what must go has to go somewhere.
-        With `home` the targets are where the replicas were at first: there they lie already, so a disk or a log dir
-        need not have room for them, as long as it ends with no more than at first.
+        `targets` is [target], or [slot, 1]. With `crowd` a topic may crowd a broker, if replicas must go somewhere.
+        With `home` the targets are the first brokers of the replicas, which lie there already. So a disk or a log dir
+        needs no room for them, as long as it ends with no more than at first.
         """
         rows, columns = np.divmod(slots, self.width)
         rule = replace(self.rule, largest=None) if home else self.rule
@@ -233,7 +229,7 @@ class Placement:
         return free
 
     def changes(self, slots: Ints, targets: Ints, bands: Bands, *, crowd: bool = False, home: bool = False) -> Floats:
-        """[slot, target] Change of the total distance to the bands; inf where rules, disk or limits forbid the move.
+        """[slot, target] Change of the total distance to the bands; inf if rules, disk or limits forbid the move.
 
         `targets` is [target], or [slot, 1]; `crowd` and `home` as in `legal`.
         """
@@ -245,7 +241,7 @@ class Placement:
         there, least, most = self.loads[targets], low[targets], high[targets]
         change: Floats = given[:, None] - distance(there, least, most)
         for k in range(weights.shape[1]):
-            # One resource after the other: these are the largest arrays of the search.
+            # One resource at a time, because these are the largest arrays of the search.
             outside = there[..., k] + weights[:, k, None]
             outside -= np.clip(outside, least[..., k], most[..., k])
             outside *= outside
@@ -258,8 +254,27 @@ class Placement:
                 change[mask] = np.inf
         return change
 
+    def move_best(
+        self, slots: Ints, targets: Ints, bands: Bands, *, only: Bools | None = None, instead: Floats | None = None
+    ) -> bool:
+        """Makes the legal move that helps most, crowding a broker if no other is legal. Returns whether one is legal.
+
+        `only` is [slot, target], the moves to choose from. With `instead` the target of the lowest value wins.
+        """
+        for crowd in (False, True):
+            change = self.changes(slots, targets, bands, crowd=crowd)
+            if instead is not None:
+                change = np.where(np.isfinite(change), instead, np.inf)
+            if only is not None:
+                change = np.where(only, change, np.inf)
+            if np.isfinite(change).any():
+                slot, target = np.unravel_index(int(change.argmin()), change.shape)
+                self.move(slots[slot : slot + 1], targets[target : target + 1])
+                return True
+        return False
+
     def sample(self, brokers: Ints, each: int, rng: np.random.Generator) -> Ints:
-        """[broker, draw] Movable slots of these brokers, drawn at random; every broker must hold one."""
+        """[broker, draw] Movable slots of these brokers, drawn at random. Every broker must hold one."""
         counts = self.count[brokers]
         drawn: Ints = self.held[brokers[:, None], (rng.random((len(brokers), each)) * counts[:, None]).astype(np.int64)]
         return drawn

@@ -1,6 +1,6 @@
 """Polish: brokers that the greedy left outside their bands take, give or swap replicas until all are inside.
 
-Replicas that move anyway are tried first: that they go to another broker copies nothing more.
+It tries replicas that move anyway first, because they go to another broker without a further copy.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from kafka_rebalance.planning.search.greedy import Effort
 from kafka_rebalance.planning.search.placement import GAIN, Placement
 
 _TAKE, _GIVE, _SWAP = range(3)
-_MOVING = 0.5  # share of the pairs tried that are of replicas which move anyway
-_REFRESHED = 64  # steps after which those are looked up again
-_NO_COPY = 0.05  # of its bytes: what a replica costs that moves anyway or comes home
-_LEAST = 1e-4  # of the mean broker's bytes, added to every cost: below that the balance gained decides
+_MOVING = 0.5  # share of the tried pairs whose replicas move anyway
+_REFRESHED = 64  # steps until it lists those replicas again
+_NO_COPY = 0.05  # of its bytes: the cost of a replica that moves anyway or comes home
+_LEAST = 1e-4  # of the mean broker's bytes, added to every cost, so that the balance decides between small replicas
 
 
 def polish(placement: Placement, bands: Bands, givers: Bools, effort: Effort, rng: np.random.Generator) -> None:
-    """Brings the worst brokers into the full band: each step one takes, gives or swaps, cheapest bytes first."""
+    """Brings the worst brokers into the full band. In each step one takes, gives or swaps, cheapest bytes first."""
     partners = np.flatnonzero(placement.receivers)
     failures = 0
     moving = np.zeros(0, dtype=np.int64)
@@ -32,10 +32,8 @@ def polish(placement: Placement, bands: Bands, givers: Bools, effort: Effort, rn
         broker = int((far * rng.uniform(0.5, 1.5, len(far))).argmax())
         if step % _REFRESHED == 0:
             moving = np.flatnonzero(((placement.replicas != placement.origin) & placement.free).ravel())
-        if not _exchange(placement, bands, broker, partners, moving, givers, effort.polish_width, rng):
-            failures += 1
-        else:
-            failures = 0
+        gained = _exchange(placement, bands, broker, partners, moving, givers, effort.polish_width, rng)
+        failures = 0 if gained else failures + 1
 
 
 def _exchange(
@@ -48,7 +46,7 @@ def _exchange(
     width: int,
     rng: np.random.Generator,
 ) -> bool:
-    """The best of `width` random takes, gives and swaps between one broker and others; whether one gained."""
+    """Makes the best of `width` random takes, gives and swaps of the broker. Returns whether one gained."""
     if placement.tight:
         partners = partners[placement.rule.domain[partners] == placement.rule.domain[broker]]
         moving = moving[placement.domains.ravel()[moving] == placement.rule.domain[broker]]
@@ -68,7 +66,7 @@ def _exchange(
         return False
     if kind != _TAKE and not _give_one(placement, give, partner):
         if kind == _SWAP:
-            _give_one(placement, take, partner)  # half a swap helps nobody
+            _give_one(placement, take, partner)  # half a swap does not help
         return False
     return True
 
@@ -76,7 +74,7 @@ def _exchange(
 def _drawn(
     placement: Placement, broker: int, partners: Ints, moving: Ints, width: int, rng: np.random.Generator
 ) -> tuple[Ints, Ints, Ints]:
-    """([pair] the other broker, a slot of its, a slot of ours) at random; the first pairs of what moves anyway."""
+    """([pair] the other broker, one of its slots, one of ours), drawn at random. What moves anyway comes first."""
     other = partners[rng.integers(len(partners), size=width)]
     other = other[placement.count[other] > 0] if placement.count[broker] == 0 else other
     theirs = placement.held[other, (rng.random(len(other)) * placement.count[other]).astype(np.int64)]
@@ -113,45 +111,35 @@ def _exchange_options(
     crowds = placement.crowding
     take_fits = crowds.allows(rows_in, other, mine[:, None])[:, 0]
     give_fits = crowds.allows(rows_out, mine, other[:, None])[:, 0]
-    # Where two replicas of one topic change places nothing is crowded more.
+    # If two replicas of one topic change places, nothing is more crowded.
     swap_fits = (take_fits & give_fits) | (crowds.topic[rows_in] == crowds.topic[rows_out])
     cost_in, cost_out = _cost(placement, theirs, mine), _cost(placement, ours, other)
     loads, low, high = placement.loads, bands.low, bands.high
     base = distance(loads[other], low[other], high[other]) + distance(loads[broker], low[broker], high[broker])
 
-    def after(gain_here: Floats) -> Floats:
-        here = distance(loads[broker] + gain_here, low[broker], high[broker])
-        there = distance(loads[other] - gain_here, low[other], high[other])
-        change: Floats = here + there - base
-        return change
-
-    def fits(gain_here: Floats) -> Bools:
-        room: Bools = (loads[broker, DISK] + gain_here[:, DISK] <= placement.disk_limit[broker]) | (
-            gain_here[:, DISK] <= 0
-        )
-        room &= (loads[other, DISK] - gain_here[:, DISK] <= placement.disk_limit[other]) | (gain_here[:, DISK] >= 0)
-        return room
-
-    options = []
+    limit, options = placement.disk_limit, []
     for gain_here, legal, cost in (
         (weight_in, may_take & take_fits, cost_in),
         (-weight_out, may_give & give_fits, cost_out),
         (weight_in - weight_out, may_take & may_give & swap_fits & (rows_in != rows_out), cost_in + cost_out),
     ):
-        change = np.where(legal & fits(gain_here), after(gain_here), 0.0)
-        options.append(change / (np.maximum(cost, 0.0) + _LEAST))
+        here, there, bytes_here = loads[broker] + gain_here, loads[other] - gain_here, gain_here[:, DISK]
+        change = distance(here, low[broker], high[broker]) + distance(there, low[other], high[other]) - base
+        fits = (here[:, DISK] <= limit[broker]) | (bytes_here <= 0)
+        fits &= (there[:, DISK] <= limit[other]) | (bytes_here >= 0)
+        options.append(np.where(legal & fits, change, 0.0) / (np.maximum(cost, 0.0) + _LEAST))
     return np.stack(options)
 
 
 def _cost(placement: Placement, slots: Ints, targets: Ints) -> Floats:
-    """[slot] The bytes that are copied more when each goes to its target; less than none when it comes home."""
+    """[slot] The further bytes to copy if each goes to its target; below 0 if it comes home."""
     more = (targets != placement.origin.ravel()[slots]).astype(np.float64) - placement.away(slots)
     cost: Floats = (more + _NO_COPY) * placement.copied[slots // placement.width]
     return cost
 
 
 def _give_one(placement: Placement, slot: int, target: int) -> bool:
-    """Makes one move if the limits allow it; whether they do."""
+    """Makes one move if the limits allow it. Returns whether they do."""
     one, there = np.array([slot]), np.array([target])
     if placement.budget.limited and not placement.affordable(one, there)[0]:
         return False

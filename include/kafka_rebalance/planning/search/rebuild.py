@@ -1,4 +1,4 @@
-"""Fewer bytes for the same balance: taking back what gained nothing, and searching a part anew."""
+"""Fewer bytes for the same balance: take back moves that gained nothing, and search a part anew."""
 
 from __future__ import annotations
 
@@ -13,41 +13,33 @@ from kafka_rebalance.planning.search.polish import polish
 
 
 def take_back(placement: Placement, bands: Bands) -> None:
-    """Returns every replica whose move gains nothing: going home leaves no broker further from its band."""
-    while _return_idle(placement, bands):
-        pass
-
-
-def _return_idle(placement: Placement, bands: Bands) -> int:
-    """One pass over the moved replicas; how many went home."""
-    slots = np.flatnonzero((placement.replicas != placement.origin).ravel() & placement.free.ravel())
-    homes = placement.origin.ravel()[slots]
-    slots = slots[placement.receivers[np.maximum(homes, 0)] & (homes >= 0)]
-    # The largest first: each return uses room in the bands that the next may need.
-    slots = slots[np.argsort(-placement.sizes[slots // placement.width], kind="stable")]
-    returned = 0
-    while len(slots):
+    """Returns every replica whose move gains nothing: without it, no broker is further from its band."""
+    returned = True
+    while returned:
+        returned = False
+        slots = np.flatnonzero((placement.replicas != placement.origin).ravel() & placement.free.ravel())
         homes = placement.origin.ravel()[slots]
-        idle = placement.changes(slots, homes[:, None], bands, home=True)[:, 0] <= -GAIN
-        slots, homes = slots[idle], homes[idle]
-        now = firsts(placement.replicas.ravel()[slots], homes, slots // placement.width)
-        placement.move(slots[now], homes[now])
-        returned += int(now.sum())
-        slots = slots[~now]
-    return returned
+        slots = slots[placement.receivers[np.maximum(homes, 0)] & (homes >= 0)]
+        # The largest first, because each return uses room in the bands that the next may need.
+        slots = slots[np.argsort(-placement.sizes[slots // placement.width], kind="stable")]
+        while len(slots):
+            homes = placement.origin.ravel()[slots]
+            idle = placement.changes(slots, homes[:, None], bands, home=True)[:, 0] <= -GAIN
+            slots = _move_firsts(placement, slots[idle], placement.origin)
+            returned |= bool(idle.any())
 
 
 def rebuilt(
     placement: Placement, bands: Bands, givers: Bools, effort: Effort, rng: np.random.Generator, enough: int
 ) -> Placement:
-    """The placement, or one with fewer bytes: the moves of some brokers are taken back and searched anew, repeatedly.
+    """Takes the moves of some brokers back and searches them anew, repeatedly. Returns the best placement.
 
     Large neighbourhood search (Shaw, 1998): a search that starts near its goal chooses better than one from afar.
-    It ends when no more than `enough` bytes are copied.
+    It ends once the plan copies no more than `enough` bytes.
     """
     best, best_keys = placement, _nearness_by_group(placement, bands)
     origin = np.maximum(placement.origin, 0)
-    # What has to move cannot go home, nor can its partition.
+    # Replicas that have to move cannot go home, and their partitions stay as they are.
     bound = violations(placement.rule, placement.origin)
     homeless = (placement.origin < 0) | ~placement.free | ~placement.receivers[origin]
     bound |= ((placement.replicas != placement.origin) & homeless).any(axis=1)
@@ -63,14 +55,14 @@ def rebuilt(
         greedy(trial, bands, givers, effort, rng)
         polish(trial, bands, givers, effort, rng)
         take_back(trial, bands)
-        # Racks that exchange nothing are judged each for itself.
+        # If racks exchange nothing, each is judged on its own.
         keys = _nearness_by_group(trial, bands)
         for (mask, _), key, least in zip(trial.groups, keys, best_keys, strict=True):
             if key >= least:
                 differs = (trial.replicas != best.replicas) & mask[best.replicas]
                 _place(trial, np.flatnonzero(differs.ravel()), best.replicas)
         fits = trial.crowding.spare >= min(0, best.crowding.spare) and not trial.budget.exceeded()
-        # What went home in a lump may have found its room taken, and need not have gained enough to leave again.
+        # Replicas that went home together may have found their room taken, and gain too little to leave again.
         fits &= best.too_full or not trial.too_full
         if fits and any(key < least for key, least in zip(keys, best_keys, strict=True)):
             best, best_keys = trial, list(map(min, keys, best_keys))
@@ -80,10 +72,15 @@ def rebuilt(
 def _place(placement: Placement, slots: Ints, lists: Ints) -> None:
     """Puts these replicas on the brokers that `lists` names for them."""
     while len(slots):
-        targets = lists.ravel()[slots]
-        now = firsts(placement.replicas.ravel()[slots], targets, slots // placement.width)
-        placement.move(slots[now], targets[now])
-        slots = slots[~now]
+        slots = _move_firsts(placement, slots, lists)
+
+
+def _move_firsts(placement: Placement, slots: Ints, lists: Ints) -> Ints:
+    """Makes as many of the moves as share no broker and no row. Returns the slots that are left."""
+    targets = lists.ravel()[slots]
+    now = firsts(placement.replicas.ravel()[slots], targets, slots // placement.width)
+    placement.move(slots[now], targets[now])
+    return slots[~now]
 
 
 def _nearness_by_group(placement: Placement, bands: Bands) -> list[tuple[float, int]]:

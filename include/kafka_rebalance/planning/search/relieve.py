@@ -1,4 +1,4 @@
-"""Job `relieve`: which brokers give, and what they are brought below."""
+"""Job `relieve`: which brokers give, and down to which loads."""
 
 from __future__ import annotations
 
@@ -15,17 +15,15 @@ from kafka_rebalance.planning.rules.goals import Goal
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relief:
-    """What job `relieve` may do."""
-
     givers: Bools  # [broker]
-    high: Floats  # [broker, REPLICA_METRICS] what they are brought below, in the unit of the targets
+    high: Floats  # [broker, REPLICA_METRICS] the load they come down to, in the unit of the targets
 
 
 def relief_of(problem: Problem, goal: Goal, targets: Floats, weights: Floats, scale: Floats) -> Relief:
-    """Without `relieve_above`: whoever is above the band gives, down to the band.
+    """Without `relieve_above`, every broker above the band gives, down to the band.
 
-    With it the brokers give whose disk is fuller than that share. `light` brings just their disks below it, `balanced`
-    brings them into the band as well. Whoever else is above the band stays there, and nobody is brought above.
+    With it, the brokers whose disk is fuller than that share give. `light` only brings their disks below it, `balanced`
+    brings these brokers into the band as well. Other brokers above the band stay there, and no broker comes above it.
     """
     high, limit = band(targets, goal.tolerance).high, problem.settings.relieve_above
     if limit is None:

@@ -1,20 +1,20 @@
-"""Job `replication_factor`: how many replicas each partition is to have, and lists that get or lose some."""
+"""Job `replication_factor`: how many replicas each partition gets, and lists that gain or lose some."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from kafka_rebalance.planning.bounds.bands import Bands, distance
-from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, left_aligned, replication
+from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, left_aligned, replication, widened
 from kafka_rebalance.planning.problem.loads import DISK
 from kafka_rebalance.planning.rules.rack_rule import allowed, distinct, domains_of, rack_rule, violations
 from kafka_rebalance.planning.search.placement import Placement
 
 
 def wanted_factor(problem: Problem) -> Ints:
-    """[partition row] The number of replicas each partition is to have; that of `pinned_topics` stays as it is.
+    """[partition row] The number of replicas each partition gets; that of `pinned_topics` stays as it is.
 
-    Those on `brokers_out` are kept in any case, and where they lie on too few racks, so are others that mend that.
+    Replicas on `brokers_out` stay in any case. If these are on too few racks, others that mend that stay as well.
     """
     counts, factor = replication(problem.replicas), problem.settings.replication_factor
     if factor is None:
@@ -31,10 +31,10 @@ def wanted_factor(problem: Problem) -> Ints:
 
 
 def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, bands: Bands) -> Ints:
-    """The lists with replicas dropped where there are too many.
+    """The lists without surplus replicas. `in_sync` is [row, column].
 
-    Dropped first: what lies on brokers that leave, then what keeps the most racks, then what is not `in_sync` [row,
-    column], then followers before the leader, then what relieves balance most.
+    It drops replicas in this order: on brokers that leave; those whose loss keeps the most racks; those out of sync;
+    followers before the leader; those whose loss helps balance most.
     """
     replicas = placement.replicas.copy()
     loads = placement.loads.copy()
@@ -61,9 +61,9 @@ def shrunk(placement: Placement, wanted: Ints, leaving: Bools, in_sync: Bools, b
 
 
 def led_by_those_who_may(problem: Problem, replicas: Ints, behind: Bools) -> Ints:
-    """The lists with another first where dropping the leader left one of `brokers_out` first, or one out of sync.
+    """Puts another replica first where the loss of the leader left one first that is on `brokers_out` or out of sync.
 
-    Where there is no other, it stays. `behind` is [row, column], replicas that are out of sync.
+    If there is no other, it stays. `behind` is [row, column], replicas that are out of sync.
     """
     result, held = replicas.copy(), np.maximum(replicas, 0)
     closed = problem.closed[held]
@@ -78,15 +78,12 @@ def led_by_those_who_may(problem: Problem, replicas: Ints, behind: Bools) -> Int
 
 
 def grown(placement: Placement, wanted: Ints, bands: Bands) -> tuple[Ints, int]:
-    """The lists with replicas added where there are too few, and how many found no legal place."""
-    replicas = placement.replicas.copy()
+    """The lists with the missing replicas, and how many of these found no legal place."""
+    replicas = widened(placement.replicas, int(wanted.max())).copy()
     loads = placement.loads.copy()
     missing = wanted - replication(replicas)
     rows = np.flatnonzero(missing > 0)
     receivers = np.flatnonzero(placement.receivers)
-    width = int(wanted.max())
-    if width > replicas.shape[1]:
-        replicas = np.pad(replicas, ((0, 0), (0, width - replicas.shape[1])), constant_values=-1)
     domains, short = domains_of(placement.rule, replicas), 0
     for row in rows[np.argsort(-placement.sizes[rows], kind="stable")]:
         weight = placement.weights[row]
@@ -96,7 +93,7 @@ def grown(placement: Placement, wanted: Ints, bands: Bands) -> tuple[Ints, int]:
             legal &= loads[receivers, DISK] + weight[DISK] <= placement.disk_limit[receivers]
             low, high = bands.low[receivers], bands.high[receivers]
             change = distance(loads[receivers] + weight, low, high) - distance(loads[receivers], low, high)
-            # Inside every band all places are equal: then the emptiest.
+            # Inside every band all places are equal, so the emptiest wins.
             order = np.lexsort((loads[receivers].sum(axis=1), change, ~legal))
             if not len(order) or not legal[order[0]]:
                 short += 1
