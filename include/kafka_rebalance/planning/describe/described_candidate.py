@@ -1,4 +1,4 @@
-"""What an assignment amounts to: moves with reasons and batches, scores, figures, status and note."""
+"""Describes an assignment: its moves with reasons and batches, scores, figures, status and note."""
 
 from __future__ import annotations
 
@@ -49,6 +49,12 @@ from kafka_rebalance.planning.search.frame import FoundLists
 from kafka_rebalance.planning.search.placement import Limit
 
 _ROUNDING = 1e-6
+# The summary of a candidate that is not offered.
+_NOTHING_PLANNED = {
+    **dict.fromkeys(("moved_bytes", "moved_bytes_bound", "moved_replicas", "leader_changes", "batches"), 0),
+    **dict.fromkeys(("cross_rack_bytes", "makespan_seconds", "makespan_bound_seconds", "peak_disk_fraction")),
+    "controller_bytes": 0,
+}
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -60,60 +66,62 @@ class DescribedCandidate:
     scores_after: dict[str, Score]
     loads_before: Floats  # [broker, METRICS], each in its own unit
     loads_after: Floats
-    bytes_out: tuple[Floats | None, Floats | None]  # [broker] before and after, a second, what consumers read included
+    bytes_out: tuple[
+        Floats | None, Floats | None
+    ]  # [broker] before and after, bytes a second, with what consumers read
     shortfall_before: Shortfall
     shortfall_after: Shortfall
-    disks: DiskUse | None = None  # None where nothing is offered
+    disks: DiskUse | None = None  # None: the candidate is not offered
     groups: tuple[MoveGroup, ...] = ()
-    rack_limits: tuple[str, ...] = ()  # how even the racks let brokers be, in words
-    consequences: Mapping[str, Any] = field(default_factory=dict)  # further keys of proposals.json; see there
+    rack_limits: tuple[str, ...] = ()  # in words: how even the racks let brokers be
+    consequences: Mapping[str, Any] = field(default_factory=dict)  # further keys of proposals.json
 
     @property
     def copied_bytes(self) -> int:
-        """What the candidate copies."""
         return int(self.candidate.summary["moved_bytes"] or 0)
 
     @property
     def new_leaders(self) -> int:
-        """Partitions whose preferred leader it changes."""
         return int(self.candidate.summary["leader_changes"] or 0)
 
     def imbalance(self, *, before: bool = False) -> float:
-        """How far highest and lowest broker are apart, summed over the metrics."""
+        """The distance between the highest and the lowest broker, summed over the metrics."""
         found = self.scores_before if before else self.scores_after
         return round(sum(map(_spread, found.values())), 6)
 
     def less_even(self) -> LessEven | None:
-        """In what it ends less even than the cluster is, all metrics together; None where it does not."""
+        """The metric that gets worst, if the end is less even than the cluster over all metrics; else None."""
         if not self.candidate.moves or self.imbalance() <= self.imbalance(before=True) + _ROUNDING:
             return None
         before, after = self.scores_before, self.scores_after
         metric = max(after, key=lambda one: _spread(after[one]) - _spread(before[one]))
-        return LessEven(metric, _range(before[metric]), _range(after[metric]))
+        return LessEven(
+            metric, *(Range(one.min_over_mean, one.max_over_mean) for one in (before[metric], after[metric]))
+        )
 
 
 def infeasible(problem: Problem, name: str, note: str) -> DescribedCandidate:
-    """A candidate that is not offered: no moves, and the figures that forbid it."""
+    """A candidate that is not offered. It has no moves; the note says why."""
     loads = loads_now(problem)
     broken = broken_now(problem)
     crowded = _crowded(problem, problem.replicas)
-    summary = _summary(broken=broken, crowded=(crowded, crowded))
+    violated = {"rack_violations": broken, "crowded_replicas_before": crowded, "crowded_replicas": crowded}
     digest = candidate_digest(name, problem.snapshot_digest, problem.settings.to_mapping(), ())
     now = scores(problem, loads, shares(problem))
     out = bytes_out(problem, problem.replicas, problem.leader)
     undone = Shortfall(1, broken, 0.0, 0.0, problem.settings.tolerance)
-    candidate = Candidate(name, digest, Status.INFEASIBLE, (), note, summary)
+    candidate = Candidate(name, digest, Status.INFEASIBLE, (), note, _NOTHING_PLANNED | violated)
     return DescribedCandidate(candidate, now, now, loads, loads, (out, out), undone, undone)
 
 
 def described_candidate(problem: Problem, name: str, found: FoundLists) -> DescribedCandidate:
-    """Everything that tables and people get to see of one candidate."""
+    """Everything that the tables and pages show of one candidate."""
     share = shares(problem)
     end = ending(problem, found.replicas, searched=found.goal.searched, elects=found.goal.elects)
     most, leader_changes = problem.settings.max_leader_changes, end.leader_changes(problem)
     if most is not None and leader_changes > most:
-        much = f"{leader_changes:,} against max_leader_changes {most:,}"
-        return infeasible(problem, name, f"New leaders are beyond the limit: {much}. Raise the limit, or ask for less.")
+        much = f"The plan changes {leader_changes:,} leaders, but max_leader_changes is {most:,}"
+        return infeasible(problem, name, f"{much}. Raise the limit, or ask for less.")
     found = replace(found, replicas=end.replicas)
     leaders = end.leaders(problem)
     before, after = loads_now(problem), all_loads(problem, found.replicas, leaders)
@@ -121,7 +129,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
     was_broken = violations(found.rule, problem.replicas)
     is_broken = violations(found.rule, found.replicas)
     used = used_bytes(problem)
-    # Leaders are balanced after replicas have moved, so that is what their reasons compare.
+    # The search balances leaders after it has moved replicas, so their reasons compare loads after these moves.
     unordered = all_loads(problem, found.unordered, found.unordered[:, 0])
     compared = np.hstack([before[:, :LEADERS], unordered[:, LEADERS:]])
     relative = np.divide(compared, reachable, out=np.where(compared > 0, np.inf, 1.0), where=reachable > 0)
@@ -132,18 +140,22 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         return infeasible(problem, name, too_large_words(beyond_znode))
     planned = schedule(problem, moves, ranks, used, sizes)
     throttle = problem.settings.throttle_bytes_per_second
-    summary = _summary(
-        moves=planned.moves,
-        bound=_bytes_bound(problem, found, before[:, DISK], after[:, DISK]),
-        broken=int(is_broken.sum()),
-        crowded=(_crowded(problem, problem.replicas), _crowded(problem, found.replicas)),
-        batches=planned.batches,
-        makespan=planned.busiest_bytes / throttle if throttle else None,
-        makespan_bound_seconds=makespan_bound(planned.received, planned.sent, throttle) if throttle else None,
-        peak=planned.peak_disk_fraction,
-        controller_bytes=planned.controller_bytes,
-        cross_rack_bytes=_cross_rack_bytes(problem, planned.moves),
-    )
+    shortest = makespan_bound(planned.received, planned.sent, throttle) if throttle else None
+    summary: dict[str, float | int | None] = {
+        "moved_bytes": sum(move.bytes_to_copy for move in planned.moves),
+        "moved_bytes_bound": _bytes_bound(problem, found, before[:, DISK], after[:, DISK]),
+        "cross_rack_bytes": _cross_rack_bytes(problem, planned.moves),
+        "moved_replicas": sum(len(move.added) for move in planned.moves),
+        "leader_changes": sum(move.changes_leader for move in planned.moves),
+        "rack_violations": int(is_broken.sum()),
+        "crowded_replicas_before": _crowded(problem, problem.replicas),
+        "crowded_replicas": _crowded(problem, found.replicas),
+        "batches": planned.batches,
+        "makespan_seconds": round(planned.busiest_bytes / throttle, 3) if throttle else None,
+        "makespan_bound_seconds": None if shortest is None else round(shortest, 3),
+        "peak_disk_fraction": planned.peak_disk_fraction,
+        "controller_bytes": planned.controller_bytes,
+    }
     own = Held(found.goal, reachable, found.relief, found.scale)
     off = [*above_words(problem, after[:, DISK]), *off_words(problem, own, found.replicas, after)]
     asked = held_to_the_job(problem, reachable, found.scale)
@@ -159,10 +171,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
         scores(problem, after, share),
         before,
         after,
-        (
-            bytes_out(problem, problem.replicas, problem.leader),
-            bytes_out(problem, found.replicas, leaders),
-        ),
+        (bytes_out(problem, problem.replicas, problem.leader), bytes_out(problem, found.replicas, leaders)),
         shortfall_now(problem, found),
         reached,
         planned.disks,
@@ -176,7 +185,7 @@ def described_candidate(problem: Problem, name: str, found: FoundLists) -> Descr
 
 
 def shortfall_now(problem: Problem, found: FoundLists) -> Shortfall:
-    """That of the lists as they are, held to the same shares as what was found."""
+    """The shortfall of the lists before, against the same shares as the lists found."""
     led = led_first(problem.replicas, problem.leader)
     targets = np.hstack([found.targets * found.scale, leader_targets(problem, led)])
     held, broken = held_to_the_job(problem, targets, found.scale), violations(found.rule, problem.replicas)
@@ -186,49 +195,20 @@ def shortfall_now(problem: Problem, found: FoundLists) -> Shortfall:
 def _further_runs(
     problem: Problem, found: FoundLists, asked: Held, reached: Shortfall, after: Floats
 ) -> FurtherRuns | None:
-    """Of a plan that `max_bytes` stopped short of the tolerance: an estimate of bytes and runs still to come."""
+    """If `max_bytes` stopped the plan short of the tolerance: an estimate of the bytes and runs still needed."""
     if reached.is_met or Limit.BYTES not in found.budget.reached or not problem.settings.max_bytes:
         return None
     left = bytes_left(problem, asked, after[:, DISK])
     return FurtherRuns(runs_for(problem, left), left)
 
 
-def _summary(
-    moves: Sequence[Move] = (),
-    bound: int = 0,
-    broken: int = 0,
-    crowded: tuple[int, int] = (0, 0),
-    batches: int = 0,
-    makespan: float | None = None,
-    makespan_bound_seconds: float | None = None,
-    peak: float | None = None,
-    controller_bytes: int = 0,
-    cross_rack_bytes: int | None = None,
-) -> dict[str, float | int | None]:
-    return {
-        "moved_bytes": sum(move.bytes_to_copy for move in moves),
-        "moved_bytes_bound": bound,
-        "cross_rack_bytes": cross_rack_bytes,
-        "moved_replicas": sum(len(move.added) for move in moves),
-        "leader_changes": sum(move.changes_leader for move in moves),
-        "rack_violations": broken,
-        "crowded_replicas_before": crowded[0],
-        "crowded_replicas": crowded[1],
-        "batches": batches,
-        "makespan_seconds": None if makespan is None else round(makespan, 3),
-        "makespan_bound_seconds": None if makespan_bound_seconds is None else round(makespan_bound_seconds, 3),
-        "peak_disk_fraction": peak,
-        "controller_bytes": controller_bytes,
-    }
-
-
 def _crowded(problem: Problem, replicas: Ints) -> int:
-    """Replicas of a topic on one broker beyond the topic's even spread and one."""
+    """Replicas above the even share of their topic on one broker plus one."""
     return Crowding(replicas, problem.topic, shares(problem)[:, REPLICAS]).replicas
 
 
 def _cross_rack_bytes(problem: Problem, moves: Sequence[Move]) -> int | None:
-    """Bytes copied from a leader in one rack to a broker in another; None where a rack is unknown."""
+    """Bytes that leaders send to brokers in another rack; None if a rack is unknown."""
     racks = dict(zip(problem.brokers.tolist(), problem.racks, strict=True))
     pairs = [(racks[move.source], racks[broker], move.size_bytes) for move in moves for broker in move.added]
     if any(source is None or target is None for source, target, _ in pairs):
@@ -239,10 +219,10 @@ def _cross_rack_bytes(problem: Problem, moves: Sequence[Move]) -> int | None:
 def _moves(
     problem: Problem, found: FoundLists, end: Ending, relative: Floats, repaired: Bools, used: Floats
 ) -> tuple[list[Move], Ints]:
-    """The partitions of the plan, and of each how soon it is to move."""
+    """(the moves, their ranks)"""
     width = max(found.replicas.shape[1], problem.replicas.shape[1])
     now, was = (widened(lists, width) for lists in (found.replicas, problem.replicas))
-    now = np.where(end.changed[:, None], now, was)  # of a list that stays, its order too
+    now = np.where(end.changed[:, None], now, was)  # a list that stays keeps its order
     changed = np.flatnonzero(end.changed | end.elected)
     reasons = Reasons(problem, relative, found.goal.tolerance, now)
     moves = []
@@ -260,8 +240,8 @@ def _moves(
 
 
 def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dict[str, Any]:
-    """Keys of the candidate in proposals.json. `replicas` are the lists in the end; moves have a batch."""
-    moves = [move for move in moves if not move.is_election]  # an election moves nothing and holds up nothing
+    """Keys of the candidate in proposals.json. `replicas` are the lists after; moves have a batch."""
+    moves = [move for move in moves if not move.is_election]  # an election moves no data and holds up no topic
     batch = batch_of_rows(problem, moves)
     return {
         "worst_case": worst_case(problem, replicas, batch),
@@ -272,7 +252,7 @@ def consequences(problem: Problem, replicas: Ints, moves: Sequence[Move]) -> dic
 
 
 def _bytes_bound(problem: Problem, found: FoundLists, before: Floats, after: Floats) -> int:
-    """Bytes that no plan stays below whose disks end within the tolerance, or as near to it as this one."""
+    """The bound on bytes, for plans whose disks end within the tolerance, or as near to it as this plan's."""
     goal = found.goal
     if not goal.moves_replicas:
         return 0
@@ -293,10 +273,6 @@ def _bytes_bound(problem: Problem, found: FoundLists, before: Floats, after: Flo
     most = max(1 + goal.tolerance, float(reached.max(initial=1.0)))
     same_factor = bool((found.wanted == replication(problem.replicas)).all())
     return moved_bytes_bound(before, (target * least, target * most), here, needed, same_factor=same_factor)
-
-
-def _range(score: Score) -> Range:
-    return Range(score.min_over_mean, score.max_over_mean)
 
 
 def _spread(score: Score) -> float:

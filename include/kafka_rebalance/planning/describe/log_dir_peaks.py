@@ -1,7 +1,8 @@
 """How full single log dirs get while a plan runs.
 
-Which of a broker's log dirs gets which replica is Kafka's choice (`kafka.log_dir_choice`): how many come into each is
-nearly certain, which of them is not. So this gives what is expected, and what is not exceeded in nine of ten cases.
+Kafka chooses the log dir of each new replica (`kafka.log_dir_choice`). The number of replicas for each dir is nearly
+certain, but not which replicas. So there are two figures: the expected bytes, and bytes that nine of ten cases stay
+below.
 """
 
 from __future__ import annotations
@@ -23,37 +24,42 @@ _NINE_OF_TEN = 1.2816  # standard deviations of a normal distribution
 
 @dataclass(slots=True)
 class _Dir:
-    """One log dir as it fills up. `variance`: of its bytes, since nobody knows which replicas came."""
+    """One log dir while it fills. `variance` is that of its bytes, because it is unknown which replicas it received."""
 
     number: int
     used: float
     replicas: float
-    limit: float  # bytes, if the largest came at every turn
-    peak: tuple[float, float, int]  # (expected, nine of ten, batch) at its fullest
+    limit: float  # bytes, if it received the largest replicas each time
+    peak: tuple[float, float, int]  # (expected, nine of ten, batch) when it is fullest
     variance: float = 0.0
 
 
 def log_dir_peaks(problem: Problem, replicas: Ints, batch: Ints) -> LogDirPeaks:
-    """The LISTED dirs that may get fullest, and how many
-    there are, of brokers with several that receive replicas.
+    """Of brokers with several log dirs that receive replicas: the number of dirs, and the LISTED that may get fullest.
 
-    `replicas` are the lists in the end; `batch` is [partition row], 0: it does not move. Full is against their sizes
-    (Kafka 3.3 and later); behind these come dirs of unknown size, by bytes.
+    `replicas` are the lists after; `batch` is [partition row], 0: it does not move. Full is the share of the size that
+    Kafka reports from 3.3 on. Dirs of unknown size come last, sorted by bytes.
     """
     contents = problem.dir_contents
     if not contents.path:
         return LogDirPeaks()
+    counts = np.bincount(contents.holding[contents.holding >= 0], minlength=len(contents.path)).tolist()
+    dirs = [
+        _Dir(number, used, float(count), used, (used, used, 0))
+        for number, (used, count) in enumerate(zip(contents.used_bytes.tolist(), counts, strict=True))
+    ]
     by_broker: dict[int, list[_Dir]] = defaultdict(list)
-    counts = np.bincount(contents.holding[contents.holding >= 0], minlength=len(contents.path))
-    for number, broker in enumerate(contents.broker.tolist()):
-        used = float(contents.used_bytes[number])
-        by_broker[broker].append(_Dir(number, used, float(counts[number]), used, (used, used, 0)))
+    for one, broker in zip(dirs, contents.broker.tolist(), strict=True):
+        by_broker[broker].append(one)
     receiving: set[int] = set()
     for broker, number, arriving, leaving in _changes(problem, replicas, batch, set(by_broker)):
         if arriving:
             receiving.add(broker)
             _fill(by_broker[broker], number, sorted(arriving, reverse=True))
-        _empty(by_broker[broker], leaving)
+        for old, size in leaving:  # Kafka deletes old replicas when the batch is done
+            dirs[old].used -= size
+            dirs[old].limit -= size
+            dirs[old].replicas -= 1
     found = [one for broker in receiving for one in by_broker[broker]]
     total = contents.total_bytes
 
@@ -79,11 +85,10 @@ def log_dir_peaks(problem: Problem, replicas: Ints, batch: Ints) -> LogDirPeaks:
     )
 
 
-Change = tuple[int, int, list[float], list[tuple[int, float]]]
-
-
-def _changes(problem: Problem, replicas: Ints, batch: Ints, brokers: set[int]) -> Iterator[Change]:
-    """(broker, batch, bytes of each replica that comes, (dir, bytes) of each that goes), by batch."""
+def _changes(
+    problem: Problem, replicas: Ints, batch: Ints, brokers: set[int]
+) -> Iterator[tuple[int, int, list[float], list[tuple[int, float]]]]:
+    """(broker, batch, bytes of each new replica, (dir, bytes) of each old one), by batch."""
     rows = np.flatnonzero(batch > 0)
     before, after, holding = problem.replicas[rows], replicas[rows], problem.dir_contents.holding[rows]
     size, number = problem.size_bytes[rows].tolist(), batch[rows].tolist()
@@ -103,7 +108,7 @@ def _changes(problem: Problem, replicas: Ints, batch: Ints, brokers: set[int]) -
 
 
 def _fill(dirs: list[_Dir], batch: int, sizes: list[float]) -> None:
-    """New replicas come into a broker's dirs, in any order as likely as in any other. `sizes`: the largest first."""
+    """A broker's dirs receive new replicas. Every order is equally likely. `sizes`: the largest first."""
     new = len(sizes)
     mean = sum(sizes) / new
     spread = sum((size - mean) ** 2 for size in sizes) / new
@@ -112,20 +117,10 @@ def _fill(dirs: list[_Dir], batch: int, sizes: list[float]) -> None:
         one.used += drawn * mean
         one.replicas += drawn
         one.limit += sum(sizes[: share.most])
-        if new > 1:  # the variance of a sum of some drawn without replacement (Cochran, Sampling Techniques, 2.5)
+        if new > 1:  # variance of a sum of sizes drawn without replacement (Cochran, Sampling Techniques, 2.5)
             one.variance += drawn * (new - drawn) / (new - 1) * spread
-        odd = one.replicas % 1  # it has one more, or not
+        odd = one.replicas % 1  # it may have one replica more
         deviation = math.sqrt(one.variance + odd * (1 - odd) * mean**2)
         most = min(one.limit, one.used + _NINE_OF_TEN * deviation)
         if (most, one.used) > (one.peak[1], one.peak[0]):
             one.peak = one.used, most, batch
-
-
-def _empty(dirs: list[_Dir], leaving: list[tuple[int, float]]) -> None:
-    """Old replicas go once the batch is done."""
-    by_number = {one.number: one for one in dirs}
-    for number, size in leaving:
-        one = by_number[number]
-        one.used -= size
-        one.limit -= size
-        one.replicas -= 1

@@ -1,6 +1,6 @@
-"""Why each move is there, and a plan's moves grouped for people.
+"""The reasons of each move, and a plan's moves grouped for people.
 
-A share is the reachable one: what the broker would carry if all were as even as the racks allow.
+A share is the reachable share: the load of a broker if all brokers were as even as the racks allow.
 """
 
 from __future__ import annotations
@@ -26,18 +26,15 @@ from kafka_rebalance.planning.problem.loads import (
 from kafka_rebalance.planning.rules.rack_rule import RackRule
 
 GROUPS = 10  # of a candidate, at most
-RACKS = 5  # of which it is said that they cannot be even, at most
-_EDGE = 1e-3  # of a share: as near to the band's edge is inside
+RACKS = 5  # named as racks that cannot be even, at most
+_EDGE = 1e-3  # of a share: a load this near to the band counts as inside
 
 
 class Reasons:
     """The reasons for one candidate's moves."""
 
     def __init__(self, problem: Problem, relative: Floats, tolerance: float, after: Ints) -> None:
-        """`relative` is [broker, METRICS], the load before the moves over the share.
-
-        `after` are the lists in the end, as many columns as the lists before.
-        """
+        """`relative` is [broker, METRICS], load before over share; `after` are the lists after, as wide as before."""
         known = known_metrics(problem)
         self._metrics = [k for k, metric in enumerate(METRICS) if metric in known]
         self._replace = problem.settings.replace
@@ -46,10 +43,14 @@ class Reasons:
         self._relative: list[list[float]] = relative.tolist()
         self._low, self._high = 1 - tolerance - _EDGE, 1 + tolerance + _EDGE
         self._weights = np.hstack([replica_weights(problem), leader_weights(problem, after)])
-        self._receives = _receiving(problem, after)
+        new, leads = added(after, problem.replicas), after[:, 0] != problem.replicas[:, 0]
+        # (replicas or preferred leaders, [broker] whether the plan brings it one)
+        self._receives: list[list[bool]] = [
+            (np.bincount(held, minlength=len(problem.brokers)) > 0).tolist() for held in (after[new], after[leads, 0])
+        ]
 
     def of(self, row: int, move: Move, *, repairs_rack: bool) -> list[MoveReason]:
-        """The reasons of one partition row's move: what asks for it, or the two brokers that it makes more even."""
+        """The reasons of the move of a partition row: the request, or the two brokers that it makes more even."""
         found: list[MoveReason] = []
         for broker in move.removed:
             if self._leaving[self._index[broker]]:
@@ -74,7 +75,7 @@ class Reasons:
     def _evens(
         self, row: int, givers: Sequence[int], takers: Sequence[int], *, leading: bool
     ) -> tuple[MoveReason, ...]:
-        """The pair and the metric that are furthest apart, first of those in which one of the pair is off its band."""
+        """For the giver and taker with the largest gap in a metric. Pairs with a broker outside its band come first."""
         tells, apart, chosen = False, -np.inf, (givers[0], takers[0], self._metrics[0])
         for giver in givers:
             for taker in takers:
@@ -92,7 +93,7 @@ class Reasons:
         evens = MoveReason(ReasonKind.EVENS, giver, taker, METRICS[metric], both, amount)
         if tells or not self._receives[int(leading)][self._index[giver]]:
             return (evens,)
-        # Neither is off its band before the plan: other moves would push the giver there.
+        # Both are inside their band before the plan. Other moves would push the giver out of it.
         why = ReasonKind.MAKES_UP_FOR_LEADERS if leading else ReasonKind.MAKES_ROOM
         return MoveReason(why, giver), evens
 
@@ -100,22 +101,13 @@ class Reasons:
         return self._relative[self._index[broker]][metric]
 
 
-def _receiving(problem: Problem, after: Ints) -> tuple[list[bool], list[bool]]:
-    """([broker] whether the plan brings it a replica, [broker] whether it makes it a preferred leader)"""
-    brokers, before = len(problem.brokers), problem.replicas
-    new = added(after, before)
-    leads = after[:, 0] != before[:, 0]
-    found = [np.bincount(held, minlength=brokers) > 0 for held in (after[new], after[leads, 0])]
-    return found[0].tolist(), found[1].tolist()
-
-
 def move_groups(
     problem: Problem, moves: Sequence[Move], before: Floats, after: Floats, share: Floats
 ) -> list[MoveGroup]:
-    """The plan's moves by the brokers that lose most and those that gain most, in turn; GROUPS at most.
+    """The plan's moves grouped by broker: in turn those that lose most and those that gain most; GROUPS at most.
 
-    In bytes on disk; in leaders where nothing is copied. `before` and `after` are [broker, METRICS], the loads;
-    `share` is what each should carry.
+    The metric is bytes on disk, or leaders if nothing is copied. `before` and `after` are [broker, METRICS], the loads;
+    `share` is what each broker should carry.
     """
     copies = any(move.added or move.removed for move in moves)
     metric = DISK if copies else LEADERS
@@ -143,7 +135,7 @@ def move_groups(
 def _group_text(
     problem: Problem, count: int, way: int, number: int, metric: int, loads: tuple[float, float], share: Floats
 ) -> str:
-    """`183 moves take broker 12 from 91 % to 78 % of its disk`; `loads` are those before and after."""
+    """`183 moves take broker 12 from 91 % to 78 % of its disk`; `loads` are (before, after)."""
     broker, own, of_what = problem.brokers[number], float(share[number, metric]), f"its share of {METRICS[metric].noun}"
     verb = ("take", "bring")[way] + ("s" if count == 1 else "")
     some = f"{count:,} {'move' if count == 1 else 'moves'}"
@@ -152,7 +144,7 @@ def _group_text(
         return f"{some} {verb} {what} off broker {broker}: empty"
     capacity = problem.disk_capacity
     if metric == DISK and abs(loads[1] - loads[0]) >= capacity[number] / 100 > 0:
-        own, of_what = float(capacity[number]), "its disk"  # from < 1 % to < 1 % would say nothing
+        own, of_what = float(capacity[number]), "its disk"  # "from < 1 % to < 1 %" says nothing
     if own <= 0:
         before, after = (bytes_in_words(load) if metric == DISK else f"{load:,.0f}" for load in loads)
         return f"{some} {verb} broker {broker} from {before} to {after}"
@@ -161,10 +153,10 @@ def _group_text(
 
 
 def rack_limits(problem: Problem, rule: RackRule, reachable: Floats) -> tuple[str, ...]:
-    """In which racks brokers cannot but carry more than an even share, or less: at most RACKS, furthest off first.
+    """Racks whose brokers must carry more, or less, than an even share: RACKS at most, the furthest off first.
 
-    `reachable` is [broker, METRICS], the load of each broker once all are as even as the racks allow. Brokers that
-    receive nothing force loads as well, so where there are any nothing is said.
+    `reachable` is [broker, METRICS], the loads when all are as even as the racks allow. Empty if some brokers receive
+    nothing, because these force loads, too.
     """
     if not rule.known or (problem.closed & problem.staying).any():
         return ()
@@ -181,12 +173,9 @@ def rack_limits(problem: Problem, rule: RackRule, reachable: Floats) -> tuple[st
         metric = int(np.abs(carried - 1).argmax())
         if abs(carried[metric] - 1) > 0.01:
             most = "at least" if carried[metric] > 1 else "at most"
-            found.append(
-                (-abs(float(carried[metric]) - 1), rack, int(here.sum()), most, float(carried[metric]), metric)
+            text = (
+                f"rack {rack} has {here.sum()} of {problem.staying.sum()} brokers: "
+                f"they carry {most} {carried[metric]:.3f} of an even share of {METRICS[metric].noun}"
             )
-    total = int(problem.staying.sum())
-    return tuple(
-        f"rack {rack} has {count} of {total} brokers: "
-        f"they carry {most} {carried:.3f} of an even share of {METRICS[metric].noun}"
-        for _, rack, count, most, carried, metric in sorted(found)[:RACKS]
-    )
+            found.append((-abs(float(carried[metric]) - 1), rack, text))
+    return tuple(text for _, _, text in sorted(found)[:RACKS])

@@ -1,7 +1,7 @@
-"""Which preferred leaders a plan has elected, and who leads in the end.
+"""The preferred leaders that a plan elects, and the leaders after it.
 
-A preferred leader is the first of a list. The run elects it for every partition of the plan, so a partition whose list
-stays as it is belongs to the plan where another broker leads it now.
+The preferred leader is the first replica of a list. The run elects it for every partition of the plan. So the plan may
+contain a partition whose list stays the same, if another broker leads it now.
 """
 
 from __future__ import annotations
@@ -15,27 +15,29 @@ from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem, led_fi
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Ending:
-    """The lists in the end and their leaders; all [partition row]."""
+    """The lists after and their leaders; all are [partition row]."""
 
     replicas: Ints  # [partition row, position]
-    changed: Bools  # the list is another one
-    elected: Bools  # the list stays, and its first replica is elected
-    beyond: int  # elections that `max_leader_changes` leaves no room for
-    impossible: int  # partitions whose first replica cannot be elected now, or by `brokers_out` is not to be
+    changed: Bools  # the list changes
+    elected: Bools  # the list stays the same, and the run elects its first replica
+    beyond: int  # elections above `max_leader_changes`
+    impossible: int  # partitions whose first replica is not in sync now, or must not lead by `brokers_out`
 
     def leaders(self, problem: Problem) -> Ints:
-        """Who leads in the end: of what is in the plan the first replica, of the rest who leads now."""
+        """The first replica of each partition in the plan, and today's leader of the others."""
         leaders: Ints = np.where(self.changed | self.elected, self.replicas[:, 0], problem.leader)
         return leaders
 
     def leader_changes(self, problem: Problem) -> int:
-        """Partitions that another broker leads in the end."""
+        """Partitions that another broker leads after the plan."""
         return int((self.leaders(problem) != problem.leader).sum())
 
 
 def ending(problem: Problem, replicas: Ints, *, searched: bool, elects: bool) -> Ending:
-    """The end of a plan with these lists. Of what was searched, a list with the same replicas and the same first one
-    stays as it is, whatever its order. `elects`: also preferred leaders of lists that stay.
+    """The end of a plan with these lists.
+
+    `searched`: a list with the same replicas and the same first one does not change, whatever the order of the others.
+    `elects`: the plan also elects preferred leaders of lists that stay the same.
     """
     most = problem.settings.max_leader_changes
     changed = _changed(problem, replicas, searched)
@@ -60,8 +62,10 @@ def _changed(problem: Problem, replicas: Ints, searched: bool) -> Bools:
 
 
 def _sparing(problem: Problem, replicas: Ints, changed: Bools, most: int) -> Ints:
-    """Where more than `most` get another leader: who leads now comes first in lists whose first replica was to stay,
-    as the search counts changes of the first replica.
+    """The lists with at most `most` new leaders, as far as possible.
+
+    The search counts changes of the first replica only. So in some lists that keep their first replica, today's leader
+    now comes first.
     """
     changes = changed & (replicas[:, 0] != problem.leader)
     excess = int(changes.sum()) - most

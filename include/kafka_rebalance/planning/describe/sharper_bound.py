@@ -1,4 +1,4 @@
-"""The bound on bytes of finished plans, sharpened by the linear program. The driver does this, once, for every plan."""
+"""The linear program's bound on the bytes of a finished plan. The driver computes it once for every plan."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from kafka_rebalance.planning.rules.goals import goal_of
 from kafka_rebalance.planning.rules.rack_rule import rack_rule, violations
 from kafka_rebalance.planning.search.frame import frame_of
 
-_LEFT_OUT = "The bound on bytes is the simple one: highspy is not installed."
-
 
 def with_sharper_bound(problem: Problem, plan: DescribedCandidate) -> DescribedCandidate:
-    """The plan with the better of the two bounds: no plan that ends as near to even as this one copies fewer bytes."""
+    """The plan with the better of the two bounds. No plan that ends as even as this one copies fewer bytes."""
     if not _bounded(problem, plan):
         return plan
     candidate = plan.candidate
     if not solver.available():
-        return replace(plan, candidate=replace(candidate, note=f"{candidate.note} {_LEFT_OUT}".lstrip()))
+        note = f"{candidate.note} The bound on bytes is the simple one: highspy is not installed.".lstrip()
+        return replace(plan, candidate=replace(candidate, note=note))
     found = bound_of(problem, plan)
     simple = candidate.summary["moved_bytes_bound"] or 0
     if found is None or found.bytes <= simple:
@@ -36,7 +35,7 @@ def with_sharper_bound(problem: Problem, plan: DescribedCandidate) -> DescribedC
 
 
 def bound_of(problem: Problem, plan: DescribedCandidate) -> Relaxation | None:
-    """The program's bound about the plan's own end: the tolerance, and on each broker beyond it where the plan is."""
+    """The program's bound for ends within the tolerance; a broker beyond it may be as far off as in this plan."""
     goal = goal_of(problem.settings, plan.candidate.name)
     frame = frame_of(problem, goal, replication(problem.replicas))
     asked = band(frame.targets, goal.tolerance)
@@ -48,7 +47,7 @@ def bound_of(problem: Problem, plan: DescribedCandidate) -> Relaxation | None:
 
 
 def _bounded(problem: Problem, plan: DescribedCandidate) -> bool:
-    """Whether the program says more than the simple bound: of a search for balance that copies something."""
+    """Whether the program may improve the simple bound: the plan is searched, balances and copies something."""
     candidate, settings = plan.candidate, problem.settings
     searched = candidate.name in SEARCHED and candidate.status != Status.INFEASIBLE
     same_factor = settings.replication_factor is None
@@ -57,7 +56,7 @@ def _bounded(problem: Problem, plan: DescribedCandidate) -> bool:
 
 
 def _sound(problem: Problem, plan: DescribedCandidate) -> Bools:
-    """[partition row] Which partitions end with the rack rule kept."""
+    """[partition row] Whether the partition keeps the rack rule after the plan."""
     rule = rack_rule(problem)
     broken = np.flatnonzero(violations(rule, problem.replicas))
     after = {move.topic_partition: move.after for move in plan.candidate.moves}

@@ -1,12 +1,13 @@
-"""How far lists are from what the job asks for: what it has not done, and how uneven brokers are beyond the tolerance.
+"""How far lists are from the request: the part of the job that is not done, and brokers outside the tolerance.
 
-Every candidate is held to the same: the job, and the tolerance of the settings. `light` has a wider band of its own to
-search for, and lists that are only re-ordered or come from elsewhere promise none; that does not count here.
+All candidates have the same measure: the job, and the tolerance of the settings. It does not count that `light`
+searches with a wider band, or that other candidates promise no band.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,17 +36,17 @@ from kafka_rebalance.planning.search.placement import Budget, Placement
 from kafka_rebalance.planning.search.relieve import Relief, relief_of
 from kafka_rebalance.planning.search.replication_factor import wanted_factor
 
-_ROUNDING = 2e-4  # of a share: the search stops a hair outside
+_ROUNDING = 2e-4  # of a share: the search stops slightly outside the band
 
 
 @dataclass(frozen=True, slots=True)
 class Shortfall:
-    """Nothing of each: the job is done, within the tolerance."""
+    """If all are 0, the job is done, within the tolerance."""
 
-    undone: int  # replicas on brokers to be emptied, partitions of another factor or leader, disks too full
-    rack_violations: int  # of partitions that the job may spread over more racks
+    undone: int  # replicas on brokers to be emptied, partitions with a wrong factor or leader, disks too full
+    rack_violations: int  # partitions that the job could spread over more racks
     excess: float  # squared shares by which brokers are outside the tolerance, summed over brokers and metrics
-    furthest: float  # how far the worst broker is off its reachable share, as a share of it
+    furthest: float  # how far the worst broker is from its reachable share, as a share of it
     tolerance: float
 
     @property
@@ -54,37 +55,37 @@ class Shortfall:
 
     @property
     def is_met(self) -> bool:
-        """Whether the job is done and every broker is within the tolerance, or one replica beyond it."""
+        """Whether the job is done and every broker is within the tolerance, or one replica outside."""
         return self.does_the_job and not self.excess
 
     @property
     def is_met_exactly(self) -> bool:
-        """Whether it is met without the one replica."""
+        """Whether every broker is within the tolerance itself."""
         return self.is_met and self.furthest <= self.tolerance + _ROUNDING
 
     @property
     def distance(self) -> tuple[int, int, float]:
-        """From the goal: what must be done comes before how even the brokers are."""
+        """To compare plans: the job comes before how even the brokers are."""
         return self.undone, self.rack_violations, self.excess
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Held:
-    """What lists are held to: a goal, and what each broker should carry."""
+    """The measure for lists: a goal, and the load that each broker should carry."""
 
     goal: Goal
     targets: Floats  # [broker, METRICS] each in its own unit
-    relief: Relief | None  # of job `relieve`, its loads in units of `scale`
+    relief: Relief | None  # of job `relieve`; its loads are in units of `scale`
     scale: Floats  # [REPLICA_METRICS]
 
 
 def asked_of(settings: Settings) -> Goal:
-    """What the job asks of every candidate; with `relieve_above` that is what `light` does."""
+    """The goal of the job for every candidate. With `relieve_above` it is the goal of `light`."""
     return goal_of(settings, LIGHT if settings.relieve_above is not None else BALANCED)
 
 
 def held_to_the_job(problem: Problem, targets: Floats, scale: Floats) -> Held:
-    """`targets` is [broker, METRICS]; `scale` the unit of a relief's loads."""
+    """`targets` is [broker, METRICS]; `scale` is the unit of a relief's loads."""
     goal = asked_of(problem.settings)
     relief = None
     if goal.one_sided:
@@ -96,13 +97,15 @@ def held_to_the_job(problem: Problem, targets: Floats, scale: Floats) -> Held:
 
 
 def shortfall(problem: Problem, held: Held, replicas: Ints, leaders: Ints, loads: Floats, broken: Bools) -> Shortfall:
-    """Of these lists. `leaders` is [partition row], broker indices; `loads` is [broker, METRICS], `broken` is
-    [partition row] whether a list breaks the rack rule.
+    """The shortfall of these lists.
+
+    `leaders` is [partition row], broker indices; `loads` is [broker, METRICS]; `broken` is [partition row], whether the
+    list breaks the rack rule.
     """
     off, relative = off_cells(problem, held, replicas, loads)
     apart = relative - 1
     beyond = np.where(off, np.maximum(0.0, np.abs(apart) - held.goal.tolerance), 0.0)
-    # A load where none should be is as far off as can be, and no figure.
+    # A load on a target of 0 has no finite share.
     beyond = np.where(np.isfinite(beyond), beyond, 1.0)
     away = (np.abs(apart) if held.relief is None else np.maximum(0.0, apart))[asked_cells(problem, held)]
     repairs = int((broken & problem.relocatable & ~problem.rack_pinned).sum()) if held.goal.repairs_racks else 0
@@ -111,17 +114,17 @@ def shortfall(problem: Problem, held: Held, replicas: Ints, leaders: Ints, loads
     undone += len(disks_above(problem, loads[:, DISK]))
     furthest = float(away[np.isfinite(away)].max(initial=0.0))
     excess = float((beyond * beyond).sum())
-    # Rounded, so that the last bits decide nothing; what is off at all is not nothing.
+    # Rounded, so that the last bits decide nothing. Any load that is off counts for at least 1e-6.
     rounded = max(round(excess, 6), 1e-6) if off.any() else 0.0
-    # With `relieve_above` no share is asked of anybody.
+    # With `relieve_above` the goal asks no broker for a share.
     tolerance = math.inf if held.goal.to_limit else held.goal.tolerance
     return Shortfall(undone, repairs, rounded, round(furthest, 4), tolerance)
 
 
 def off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tuple[Bools, Floats]:
-    """[broker, METRICS] (which loads are outside the tolerance although another plan could be finer, load over target)
+    """[broker, METRICS] (whether the load is outside the tolerance and another plan could improve it, load over target)
 
-    Within one replica of its band a broker is excused only where no single move and no swap would help it.
+    A broker within one replica of its band is excused only if no single move and no swap would help it.
     """
     goal, targets = held.goal, held.targets
     weights = np.hstack([replica_weights(problem), leader_weights(problem, replicas)])
@@ -139,30 +142,27 @@ def off_cells(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> tu
 
 
 def _could_be_finer(problem: Problem, held: Held, replicas: Ints, loads: Floats, excused: Bools) -> Bools:
-    """[broker, REPLICA_METRICS] Which of the loads that one replica may explain are none of their broker's own."""
+    """[broker, REPLICA_METRICS] Which of the excused loads another plan could improve."""
     targets, counts = held.targets[:, : loads.shape[1]], loads.shape[1]
     asked = asked_cells(problem, held)[:, :counts]
     bands = band(targets, held.goal.tolerance)
     if held.relief is not None:
         bands = Bands(np.zeros_like(targets), np.maximum(held.relief.high * held.scale, bands.high))
-    outside = excused & ((loads < bands.low - _ROUNDING * targets) | (loads > bands.high + _ROUNDING * targets))
-    found = np.zeros_like(outside)
+    outside = excused & _outside(bands, targets, loads)
     if not outside.any():
-        return found
+        return outside
     rule = rack_rule(problem, problem.settings.replication_factor)
     looked_at = Outside(free_placement(problem, rule, replicas), bands, asked)
-    for broker, resource in zip(*np.nonzero(outside), strict=True):
-        found[broker, resource] = looked_at.is_helped(int(broker), int(resource))
-    return found
+    return _where_helped(outside, looked_at.is_helped)
 
 
 def _could_be_led_finer(problem: Problem, held: Held, replicas: Ints, loads: Floats, excused: Bools) -> Bools:
-    """[broker, LEADER_METRICS] The same of leaders: lists may be re-ordered, but for those who lag or are kept out."""
+    """[broker, LEADER_METRICS] The same for leaders. Lists may change their order, except for replicas that lag."""
     targets = held.targets[:, -loads.shape[1] :]
     bands = band(targets, held.goal.tolerance)
     if held.relief is not None:
         bands = Bands(np.zeros_like(targets), bands.high)
-    outside = excused & ((loads < bands.low - _ROUNDING * targets) | (loads > bands.high + _ROUNDING * targets))
+    outside = excused & _outside(bands, targets, loads)
     if not outside.any():
         return outside
     listed = np.maximum(replicas, 0)
@@ -175,14 +175,24 @@ def _could_be_led_finer(problem: Problem, held: Held, replicas: Ints, loads: Flo
         (replicas >= 0) & problem.receivers[listed] & (~lagging(problem, replicas) | (replicas == before)),
         problem.movable & (problem.receivers | problem.leaving)[replicas[:, 0]],
     )
+    return _where_helped(outside, led.helped)
+
+
+def _outside(bands: Bands, targets: Floats, loads: Floats) -> Bools:
+    outside: Bools = (loads < bands.low - _ROUNDING * targets) | (loads > bands.high + _ROUNDING * targets)
+    return outside
+
+
+def _where_helped(outside: Bools, is_helped: Callable[[int, int], bool]) -> Bools:
+    """[broker, metric] Which of these loads a move would bring nearer to its band."""
     found = np.zeros_like(outside)
-    for broker, resource in zip(*np.nonzero(outside), strict=True):
-        found[broker, resource] = led.helped(int(broker), int(resource))
+    for broker, resource in np.argwhere(outside).tolist():
+        found[broker, resource] = is_helped(broker, resource)
     return found
 
 
 def free_placement(problem: Problem, rule: RackRule, replicas: Ints) -> Placement:
-    """These lists as something of which every replica that the settings let move may move, whatever the limits."""
+    """These lists without limits: every replica may move that the settings let move."""
     held, sizes = np.maximum(replicas, 0), problem.size_bytes
     return Placement(
         replicas,
@@ -200,7 +210,7 @@ def free_placement(problem: Problem, rule: RackRule, replicas: Ints) -> Placemen
 
 
 def asked_cells(problem: Problem, held: Held) -> Bools:
-    """[broker, METRICS] What the goal evens out: metrics that are known, of brokers that may receive."""
+    """[broker, METRICS] Which loads the goal makes even: known metrics of brokers that may receive."""
     known = known_metrics(problem)
     asked = np.array(
         [
@@ -208,35 +218,32 @@ def asked_cells(problem: Problem, held: Held) -> Bools:
             for k, metric in enumerate(METRICS)
         ]
     )
-    cells: Bools = problem.receivers[:, None] & asked & (held.targets > 0)  # a load next to nothing has no shares
+    cells: Bools = problem.receivers[:, None] & asked & (held.targets > 0)  # a load near 0 has no shares
     return cells
 
 
 def left_behind(problem: Problem, replicas: Ints) -> int:
-    """Replicas that are still on brokers to be emptied."""
+    """Replicas that stay on brokers to be emptied."""
     if problem.settings.job in LEADERS_ALONE:
         return 0
     return int(np.isin(replicas, np.flatnonzero(problem.leaving)).sum())
 
 
 def _wrongly_led(problem: Problem, replicas: Ints, leaders: Ints) -> int:
-    """Partitions that job `elect` or `leaders` is to give another leader, and has not."""
-    wrong = {
-        "elect": leaders != replicas[:, 0],
-        "leaders": problem.leaving[leaders],
-    }.get(problem.settings.job)
+    """Partitions that still need another leader for job `elect` or `leaders`."""
+    wrong = {"elect": leaders != replicas[:, 0], "leaders": problem.leaving[leaders]}.get(problem.settings.job)
     return 0 if wrong is None else int((problem.movable & wrong).sum())
 
 
 def _wrong_factor(problem: Problem, replicas: Ints) -> int:
-    """Partitions that do not have the replicas that job `replication_factor` asks for."""
+    """Partitions without the factor that job `replication_factor` asks for."""
     if problem.settings.replication_factor is None:
         return 0
     return int((replication(replicas) != wanted_factor(problem)).sum())
 
 
 def disks_above(problem: Problem, after: Floats) -> Ints:
-    """Brokers whose disk stays above `relieve_above`, the fullest first; `after` is [broker] bytes of replicas."""
+    """Brokers whose disk stays above `relieve_above`, the fullest first. `after` is [broker] bytes of replicas."""
     limit, full = problem.settings.relieve_above, disk_fullness(problem, after)
     if limit is None:
         return np.zeros(0, dtype=np.int64)
@@ -245,14 +252,14 @@ def disks_above(problem: Problem, after: Floats) -> Ints:
 
 
 def disk_fullness(problem: Problem, after: Floats) -> Floats:
-    """[broker] The share of its disk in use once replicas are `after` bytes; 0 where its size is unknown."""
+    """[broker] The used share of its disk with `after` bytes of replicas; 0 if its size is unknown."""
     known = sized_disks(problem)
     moved = (after - held_bytes(problem)) / np.where(known, problem.disk_capacity, np.inf)
     return np.where(known, disk_shares(problem) + moved, 0.0)
 
 
 def bytes_left(problem: Problem, held: Held, after: Floats) -> int:
-    """Bytes that no plan stays below which brings disks within the tolerance, from `after` ([broker] bytes)."""
+    """The bound on bytes of plans that bring disks from `after` ([broker] bytes) within the tolerance."""
     target, tolerance = held.targets[:, DISK], held.goal.tolerance
     here = problem.receivers & (target > 0)
     bands = target * (1 - tolerance), target * (1 + tolerance)
@@ -263,5 +270,5 @@ def bytes_left(problem: Problem, held: Held, after: Floats) -> int:
 
 
 def runs_for(problem: Problem, left: int) -> int:
-    """How many runs with the same `max_bytes` that takes, at least one."""
+    """How many runs with the same `max_bytes` copy these bytes; at least one."""
     return max(1, math.ceil(left / max(1, problem.settings.max_bytes or 1)))

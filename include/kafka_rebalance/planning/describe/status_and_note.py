@@ -1,8 +1,8 @@
-"""A candidate's status and note: where it stopped, what falls short, and what is not known of the cluster."""
+"""A candidate's status and note: where it stopped, what is missing, and what is unknown of the cluster."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
@@ -29,12 +29,12 @@ from kafka_rebalance.planning.search.optimal import PROVEN_TO, Optimum, Proof, W
 from kafka_rebalance.planning.search.placement import Limit
 
 _LISTED = 3  # figures in a note, at most
-_MEANS = {  # column: (what it is, with the connection's own field for it, and what follows)
+_MEANS = {  # column: (its meaning, with the field of the connection; the consequence)
     "disk_capacity_bytes": (
         "the size of the disk (disk_bytes in broker_capacities)",
-        "disks and replicas are planned as equal shares, and only the disks that are known keep their headroom",
+        "disks and replicas are planned as equal shares, and only disks of known size keep their headroom",
     ),
-    "disk_used_bytes": ("what is used of the disk", "what lies there beside the replicas is unknown"),
+    "disk_used_bytes": ("the used bytes of the disk", "other bytes than those of replicas are unknown"),
     "nic_in_bytes_per_second": (
         "the network's capacity in (nic_in_bytes_per_second in broker_capacities)",
         "bytes in are planned as equal shares",
@@ -49,7 +49,7 @@ _MEANS = {  # column: (what it is, with the connection's own field for it, and w
 def status_and_notes(
     problem: Problem, found: FoundLists, end: Ending, off: Sequence[str], broken: int
 ) -> tuple[Status, list[str]]:
-    """The status, and what has to be said."""
+    """(the status, the parts of the note)"""
     goal, budget = found.goal, found.budget
     notes, status = list(found.notes), Status.OK
     limits = {
@@ -66,7 +66,7 @@ def status_and_notes(
         )
         notes.append(f"stopped at {', '.join(reached)}")
     elif off:
-        # Re-ordering alone promises no band, nor do lists from elsewhere; what else falls short is partly done.
+        # Only searched moves of replicas promise a band.
         status = Status.PARTIAL if goal.moves_replicas and goal.searched else Status.OK
         if not goal.to_limit:
             notes.append(f"within {share_in_words(goal.tolerance)} is not reached")
@@ -80,7 +80,7 @@ def status_and_notes(
             notes.append(f"{same} partitions of pinned_topics keep their replication factor")
         more = int((problem.relocatable & (found.wanted > factor)).sum())
         if more:
-            notes.append(f"{more} partitions keep more than {factor} replicas, because of those on brokers_out")
+            notes.append(f"{more} partitions keep more than {factor} replicas, because replicas on brokers_out stay")
     notes += _lagging_leaders(problem, found.replicas)
     notes += min_insync.warnings(problem, replication(found.replicas))
     left = left_behind(problem, found.replicas)
@@ -89,18 +89,14 @@ def status_and_notes(
         why = "are kept where they are" if goal.moves_replicas else "stay: this candidate only re-orders lists"
         notes.append(f"{left} replicas on brokers that are to be emptied {why}")
     if end.impossible:
-        some = (
-            "1 partition keeps a leader that is not its"
-            if end.impossible == 1
-            else (f"{end.impossible:,} partitions keep leaders that are not their")
-        )
-        notes.append(f"{some} preferred one: that broker is not in sync now, or brokers_out keeps the leader")
-    notes += caveats(problem)
+        some = "1 partition does" if end.impossible == 1 else f"{end.impossible:,} partitions do"
+        notes.append(f"{some} not get the preferred leader: that broker is not in sync now, or brokers_out forbids it")
+    notes += _caveats(problem)
     return status, notes
 
 
 def off_words(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> list[str]:
-    """The metrics that have a broker outside, with the range in which all brokers are."""
+    """The metrics with a broker outside the tolerance, with the range of all brokers."""
     off, relative = off_cells(problem, held, replicas, loads)
     cells, found = asked_cells(problem, held), []
     for k, metric in enumerate(METRICS):
@@ -111,7 +107,6 @@ def off_words(problem: Problem, held: Held, replicas: Ints, loads: Floats) -> li
 
 
 def above_words(problem: Problem, after: Floats) -> list[str]:
-    """The disks that stay above `relieve_above`, in words."""
     above, full = disks_above(problem, after), disk_fullness(problem, after)
     limit = problem.settings.relieve_above
     if limit is None or not len(above):
@@ -121,36 +116,36 @@ def above_words(problem: Problem, after: Floats) -> list[str]:
 
 
 def too_large_words(found: TooLarge) -> str:
-    """Why a plan is not offered that no controller could write."""
+    """Why a plan with too large a znode is not offered."""
     return (
-        f"The znode of topic {found.partition.topic} has {found.topic_bytes:,} bytes, {found.moving_bytes:,} while "
-        f"{found.partition} moves, and ZooKeeper takes {found.znode_bytes:,} (jute.maxbuffer). "
+        f"The znode of topic {found.partition.topic} has {found.topic_bytes:,} bytes, and {found.moving_bytes:,} while "
+        f"{found.partition} moves. ZooKeeper accepts {found.znode_bytes:,} (jute.maxbuffer). "
         f"Name the topic in topics_out. {JUTE_MAXBUFFER_PLACES}."
     )
 
 
 def optimum_words(found: Optimum, tolerance: float) -> str:
-    """What is proven of the cheapest lists, or that there are none."""
+    """What is proven about the cheapest lists, or that there are none."""
     within = f"within {share_in_words(tolerance)}"
     if found.within is None:
-        certain = "there is none" if found.proof is Proof.NONE_EXISTS else "none was found"
-        return f"Of plans {within} or one replica of every share {certain}."
+        certain = "exists" if found.proof is Proof.NONE_EXISTS else "was found"
+        return f"No plan {within} or one replica of every share {certain}."
     words = {
         Within.TOLERANCE: within,
         Within.ONE_REPLICA: f"{within} or one replica",
-        Within.ONE_REPLICA_BUT_BYTES_IN: f"{within} or one replica in disks and replicas, and as near to it as that "
-        "lets in bytes in,",
+        Within.ONE_REPLICA_BUT_BYTES_IN: f"{within} or one replica in disks and replicas, and in bytes in as near to "
+        "it as these allow,",
     }[found.within]
     later = "; leaders are placed afterwards"
     if found.proof is Proof.PROVEN:
-        full = ", nothing going to disks beyond disk_headroom," if found.keeps_headroom else ""
+        full = ", without moves to disks beyond disk_headroom," if found.keeps_headroom else ""
         return f"proven: no plan {words} in all but leaders{full} saves more than {PROVEN_TO} of these bytes{later}"
     fewer = f"{100 * found.not_ruled_out:.1f} %"
-    return f"the best found and not proven: {fewer} fewer bytes {words} are not ruled out{later}"
+    return f"the best found, but not proven: a plan {words} with {fewer} fewer bytes may exist{later}"
 
 
 def _lagging_leaders(problem: Problem, replicas: Ints) -> list[str]:
-    """New preferred leaders that are out of the ISR: their batch waits until they have caught up."""
+    """New preferred leaders that are out of the ISR. Their batch waits until they are in sync."""
     new = lagging(problem, replicas)[:, 0] & (replicas[:, 0] != problem.replicas[:, 0])
     rows = np.flatnonzero(new)
     if not len(rows):
@@ -159,12 +154,12 @@ def _lagging_leaders(problem: Problem, replicas: Ints) -> list[str]:
     first = problem.name_of(row)
     return [
         f"{len(rows)} partitions get a preferred leader that is out of the ISR in the snapshot, first {first} (broker "
-        f"{problem.brokers[replicas[row, 0]]}): their batches wait until it has caught up"
+        f"{problem.brokers[replicas[row, 0]]}): their batches wait until it is in sync"
     ]
 
 
 def peak_note(problem: Problem, peak: float | None, used: Floats) -> list[str]:
-    """A word where copying fills a disk beyond its headroom, and beyond where the fullest already is."""
+    """A warning if copies fill a disk beyond its headroom, and beyond the fullest disk before."""
     if peak is None:
         return []
     known, allowed = sized_disks(problem), 1 - problem.settings.disk_headroom
@@ -182,12 +177,8 @@ def note_sentence(notes: Sequence[str]) -> str:
     return f"{text[0].upper()}{text[1:]}." if text else ""
 
 
-def caveats(problem: Problem) -> list[str]:
-    """Clauses, each with the brokers or partitions it is about."""
-    return [*_capacities(problem), *_racks(problem), *_log_dirs(problem), *_sizes(problem)]
-
-
-def _capacities(problem: Problem) -> list[str]:
+def _caveats(problem: Problem) -> Iterator[str]:
+    """What is unknown of the cluster, with the brokers or partitions in question."""
     staying, nets = int(problem.staying.sum()), problem.networks
     stated = {
         "disk_capacity_bytes": problem.disk_capacity,
@@ -195,49 +186,32 @@ def _capacities(problem: Problem) -> list[str]:
         "nic_in_bytes_per_second": nets[:, 0],
         "nic_out_bytes_per_second": nets[:, 1],
     }
-    unknown = {column: problem.staying & np.isnan(values) for column, values in stated.items()}
-    return [
-        f"{_MEANS[column][0]} is known for {staying - int(where.sum())} of {staying} brokers only (unknown: "
-        f"{_ids(problem, where)}): {_MEANS[column][1]}"
-        for column, where in unknown.items()
-        if 0 < where.sum() < staying
-    ]
-
-
-def _racks(problem: Problem) -> list[str]:
+    for column, values in stated.items():
+        where = problem.staying & np.isnan(values)
+        if 0 < where.sum() < staying:
+            what, consequence = _MEANS[column]
+            known = f"{staying - int(where.sum())} of {staying} brokers only"
+            yield f"{what} is known for {known} (unknown: {_ids(problem, where)}): {consequence}"
     without = rackless(problem)
-    if not without.any():
-        return []
-    return [
-        f"{_ids(problem, without)} without a rack count as one rack together; broker.rack would tell where they stand"
-    ]
-
-
-def _log_dirs(problem: Problem) -> list[str]:
-    dirs, notes = problem.log_dirs, []
+    if without.any():
+        yield f"{_ids(problem, without)} without a rack count as one rack together; set broker.rack to avoid this"
+    dirs = problem.log_dirs
     unknown = problem.receivers & dirs.unknown
     if unknown.any():
-        notes.append(
-            f"{_ids(problem, unknown)} with several log dirs of unknown size: a new replica may hit a full one"
-        )
-    # Less than half of what even dirs would leave.
+        yield f"{_ids(problem, unknown)} with several log dirs of unknown size: a new replica may go to a full one"
+    # The smallest room is less than half of the room that each of the dirs would have if they were even.
     uneven = (
         problem.receivers & (dirs.count > 0) & (2 * dirs.count * np.where(dirs.count > 0, dirs.room, 0.0) < dirs.rooms)
     )
     if uneven.any():
         worst = int(np.where(uneven, dirs.room, np.inf).argmin())
-        notes.append(
+        yield (
             f"{_ids(problem, uneven)} with uneven log dirs, which Kafka fills by number and not by size: "
-            f"{dirs.fullest[worst]} of broker {problem.brokers[worst]} takes {int(dirs.room[worst]):,} bytes, so the "
-            f"broker is given no larger replica, and {int(dirs.count[worst] * dirs.room[worst]):,} bytes at most"
+            f"{dirs.fullest[worst]} of broker {problem.brokers[worst]} has room for {int(dirs.room[worst]):,} bytes. "
+            f"The broker gets no larger replica, and at most {int(dirs.count[worst] * dirs.room[worst]):,} bytes"
         )
-    return notes
-
-
-def _sizes(problem: Problem) -> list[str]:
-    if not problem.unknown_sizes:
-        return []
-    return [f"{problem.unknown_sizes} partitions of unknown size count as 0 bytes"]
+    if problem.unknown_sizes:
+        yield f"{problem.unknown_sizes} partitions of unknown size count as 0 bytes"
 
 
 def _ids(problem: Problem, brokers: Bools) -> str:

@@ -1,4 +1,4 @@
-"""What a plan leaves on the brokers that are to be emptied."""
+"""The replicas that a plan leaves on brokers to be emptied."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TOPICS_NAMED = 5
 
 
 def stays_behind(problem: Problem, replicas: Ints, *, moves_replicas: bool) -> tuple[StaysBehind, ...]:
-    """By broker and reason; nothing for jobs that empty no broker. `replicas` are the lists in the end."""
+    """The replicas by broker and reason; empty for jobs that empty no broker. `replicas` are the lists after."""
     if problem.settings.job in LEADERS_ALONE:
         return ()
     selected = np.array([problem.settings.selects(topic) for topic in problem.topics], dtype=bool)[problem.topic]

@@ -1,4 +1,4 @@
-"""What it would take to go back once a plan is done."""
+"""The cost of the way back, once a plan is done."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ def batch_of_rows(problem: Problem, moves: Sequence[Move]) -> Ints:
 
 
 def way_back(problem: Problem, replicas: Ints, batch: Ints) -> WayBack:
-    """What it would take to go back once all is done: bytes to copy, and seconds by the same batches and throttle.
+    """The cost to go back after the last batch: bytes to copy, and seconds with the same batches and throttle.
 
-    Nothing is left of an old replica once its batch is over, so each is copied again, by the leader that is then.
+    Kafka deletes old replicas at the end of their batch. So the leader after the plan copies each of them again.
     `batch` is [partition row].
     """
     rows, brokers = np.flatnonzero(batch > 0), len(problem.brokers)

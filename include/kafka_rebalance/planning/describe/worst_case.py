@@ -1,9 +1,9 @@
-"""What the loss of one broker or one rack would do while a plan runs, and afterwards.
+"""The effect of losing one broker or one rack while a plan runs, and afterwards.
 
-Between two batches every partition that has moved is in sync on its new replicas. While a batch runs, its partitions
-are in sync on the old ones: a new replica counts when the batch is over (the controller drops old replicas only once
-all new ones are in the ISR: KafkaController.onPartitionReassignment). So what holds in a batch is what held before it.
-Partitions that do not move are as in sync as the snapshot found them.
+Between two batches, each partition that has moved is in sync on its new replicas. While a batch runs, its partitions
+are in sync on the old replicas. New replicas count after the batch: the controller removes old replicas only when all
+new ones are in the ISR (KafkaController.onPartitionReassignment). So the state in a batch is the state before it.
+Partitions that do not move keep the ISR of the snapshot.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ TOPICS_NAMED = 3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Exposure:
-    """Which losses each partition does not survive: [row, position] what is lost (an index), -1 for none.
+    """The losses that each partition does not survive: [row, position] index of a broker or rack; -1: none.
 
-    `always` marks, before and after, what is lost whatever else is: so fewer replicas never make a loss less bad.
+    `always` marks partitions that are lost with any broker or rack, so that fewer replicas never look better.
     """
 
     before: Ints
@@ -32,7 +32,7 @@ class _Exposure:
 
 
 def worst_case(problem: Problem, replicas: Ints, batch: Ints) -> WorstCase:
-    """The worst single losses. `replicas` are the lists in the end; `batch` is [partition row], 0: it does not move."""
+    """The worst single losses. `replicas` are the lists after; `batch` is [partition row], 0: it does not move."""
     least = problem.min_insync
     known = least > 0
     moved = batch > 0
@@ -66,7 +66,7 @@ def _where(rows: Bools, lists: Ints) -> Ints:
 
 
 def _only_rack(rack_of: Ints, lists: Ints) -> Ints:
-    """[row, 1] The rack in which all replicas of a list lie; -1 where they lie in several, or in none that is known."""
+    """[row, 1] The rack of all replicas of a list; -1: there are several racks, or it is unknown."""
     racks = np.where(lists >= 0, rack_of[lists], -2)  # -2: past the end
     first = racks[np.arange(len(racks)), (lists >= 0).argmax(axis=1)] if racks.size else np.empty(0, dtype=np.int64)
     same = ((racks == first[:, None]) | (racks == -2)).all(axis=1) & (first >= 0)
@@ -74,7 +74,7 @@ def _only_rack(rack_of: Ints, lists: Ints) -> Ints:
 
 
 def _worst(problem: Problem, exposure: _Exposure, names: list[int | str], batch: Ints) -> Course:
-    """`names` are what may be lost. State k is after k batches: the one in which batch k + 1 runs."""
+    """`names` are the brokers or racks. State k is after k batches, while batch k + 1 runs."""
     states, moved = int(batch.max(initial=0)) + 1, np.flatnonzero(batch > 0)
     change = np.zeros(states * len(names), dtype=np.int64)
     change[: len(names)] = np.bincount(exposure.before[exposure.before >= 0], minlength=len(names))
@@ -88,7 +88,8 @@ def _worst(problem: Problem, exposure: _Exposure, names: list[int | str], batch:
     np.add.at(always, batch[moved], exposure.always_after[moved].astype(np.int64))
     hit = np.cumsum(change.reshape(states, len(names)) + always[:, None], axis=0)
     most = hit.max(axis=1)
-    before, after = _same_width(exposure)
+    width = max(exposure.before.shape[1], exposure.after.shape[1])
+    before, after = widened(exposure.before, width), widened(exposure.after, width)
 
     def loss(state: int, number: int) -> Loss:
         lost = int(hit[state].argmax())
@@ -108,9 +109,3 @@ def _worst(problem: Problem, exposure: _Exposure, names: list[int | str], batch:
         loss(states - 1, 0),
         int((most[:-1] > most[0]).sum()),
     )
-
-
-def _same_width(exposure: _Exposure) -> tuple[Ints, Ints]:
-    """(before, after) with as many positions each."""
-    width = max(exposure.before.shape[1], exposure.after.shape[1])
-    return widened(exposure.before, width), widened(exposure.after, width)

@@ -42,7 +42,7 @@ def test_a_broker_with_a_full_log_dir_is_given_nothing() -> None:
     assert "broker 3 with uneven log dirs, which Kafka fills by number and not by size: /data3" in (
         plan.candidate.note.replace("Broker", "broker")
     )
-    assert "takes 0 bytes" in plan.candidate.note
+    assert "has room for 0 bytes" in plan.candidate.note
 
 
 def test_a_broker_with_a_nearly_full_log_dir_is_given_no_replica_that_this_one_cannot_take() -> None:

@@ -48,7 +48,7 @@ def test_replicas_on_brokers_that_are_out_keep_another_where_alone_they_would_sh
     )
     after = lists_after(plan, partitions)
     assert [set(after["orders", number]) for number in range(3)] == [{1, 2, 4}, {1, 4, 5}, {1}]
-    assert "2 partitions keep more than 1 replicas, because of those on brokers_out" in plan.candidate.note
+    assert "2 partitions keep more than 1 replicas, because replicas on brokers_out stay" in plan.candidate.note
 
 
 MIN_ISR = partition_rows([[1, 2, 3], [2, 3, 1], [3, 1]], min_insync_replicas=[2, 2, 2])

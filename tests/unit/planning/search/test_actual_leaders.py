@@ -88,7 +88,7 @@ def test_who_cannot_be_elected_now_is_left_out_and_counted_in_the_note() -> None
     rows = led_by(1, 1, 1, isr=[[1, 2, 3], [1, 3], [1, 3]])
     plan = plan_of(BROKERS, rows, "leaders_only", job="elect")
     assert [str(move.topic_partition) for move in plan.candidate.moves] == ["orders-2"]
-    assert "1 partition keeps a leader that is not its preferred one" in plan.candidate.note
+    assert "1 partition does not get the preferred leader" in plan.candidate.note
 
 
 def test_a_leader_is_not_elected_onto_brokers_out() -> None:

@@ -159,7 +159,7 @@ def test_where_no_plan_is_within_one_replica_none_is_offered() -> None:
     plan = plan_of(broker_rows([1, 2]), rows, "optimal", tolerance=0.1, max_replicas=0)
     assert plan.candidate.status == "infeasible"
     assert not plan.candidate.moves
-    assert "there is none" in plan.candidate.note
+    assert "of every share exists" in plan.candidate.note
 
 
 def test_a_partition_heavier_than_the_band_may_lie_one_replica_beyond_it() -> None:
