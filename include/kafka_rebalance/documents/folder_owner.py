@@ -1,6 +1,6 @@
-"""Whose a run's folder is: what the run's first task writes into nonce.json, and every later task holds itself against.
+"""Which run owns a folder. The run's first task writes this into nonce.json, and every later task checks it.
 
-XComs name the folder, and whoever may edit XComs could name another run's. What is in storage they cannot edit.
+XComs name the folder, and people who may edit XComs could name another run's folder. They cannot edit the storage.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from kafka_rebalance.errors import ArtifactError, RunFolderError
 
 @dataclass(frozen=True, slots=True)
 class FolderOwner:
-    """The Dag run that made the folder. `attempt` counts from 1, and 0 is of a version that did not write it down."""
+    """The Dag run that made the folder. `attempt` counts from 1; 0 means that an older version did not record it."""
 
     dag_id: str
     run_id: str
@@ -29,7 +29,7 @@ class FolderOwner:
 
     @classmethod
     def from_mapping(cls, given: object, where: str) -> FolderOwner:
-        """Raises ArtifactError where this names no run."""
+        """Raises ArtifactError if this names no run."""
         given = given if isinstance(given, Mapping) else {}
         dag_id, run_id, connection_id = (given.get(name) for name in ("dag_id", "run_id", "connection_id"))
         attempt = given.get("attempt", 0)
@@ -40,10 +40,10 @@ class FolderOwner:
 
 
 def read_folder_owner(folder: Folder) -> FolderOwner:
-    """Raises ArtifactError where nothing in the folder says whose it is, StorageError where storage does not tell.
+    """Raises ArtifactError if nothing in the folder names its owner, StorageError if storage does not answer.
 
-    The folder of a run that began under a version before this record is that of the run which snapshot.json or
-    topic.json names. One that has neither, as of a cancelling, is nobody's.
+    Older versions wrote no such record. Then snapshot.json or topic.json names the owner. A folder that has neither, as
+    that of a cancel, has no owner.
     """
     found = read_json(folder, NONCE).get("owner")
     if isinstance(found, Mapping):
@@ -54,17 +54,17 @@ def read_folder_owner(folder: Folder) -> FolderOwner:
             named = {key: written.get(key) for key in ("dag_id", "run_id", "connection_id")}
             return FolderOwner.from_mapping(named, f"{folder / name}")
     raise ArtifactError(
-        f"{folder / NONCE} is of an earlier version and does not name its run. Nothing was written to the cluster. "
+        f"An earlier version wrote {folder / NONCE}, without the name of its run. Nothing was written to the cluster. "
         "Start a new Dag run."
     )
 
 
 def check_own_folder(folder: Folder, dag_id: str, run_id: str) -> FolderOwner:
-    """Raises RunFolderError unless this run's first task made the folder."""
+    """The folder's owner. Raises RunFolderError unless it is this run."""
     owner = read_folder_owner(folder)
     if (owner.dag_id, owner.run_id) != (dag_id, run_id):
         raise RunFolderError(
-            f"The folder {folder} belongs to run {owner.dag_id}/{owner.run_id}, this is run {dag_id}/{run_id}. Nothing "
-            "was written to the cluster. Somebody has edited an XCom of this run. Start a new Dag run."
+            f"The folder {folder} belongs to run {owner.dag_id}/{owner.run_id}, but this is run {dag_id}/{run_id}. "
+            "Nothing was written to the cluster. Somebody has edited an XCom of this run. Start a new Dag run."
         )
     return owner

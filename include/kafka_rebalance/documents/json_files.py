@@ -1,13 +1,13 @@
 """Files of a run's folder: their names, their format version, and the digests that chain them.
 
 A folder is anything with pathlib's `/`, `read_bytes` and `write_bytes`: a `Path`, or an `ObjectStoragePath` on a
-bucket. Every JSON file carries `format_version` and, where it comes from another file, that file's digest.
+bucket. Every JSON file has a `format_version`. A file that comes from another file also has that file's digest.
 
-`format_version` is the major version: another one is refused. What a later version only adds are keys, perhaps with a
-`format_minor` that says so, and nobody who reads a file asks for its other keys.
+`format_version` is the major version; readers refuse another one. A later version may add keys, perhaps with a
+`format_minor` that says so. Readers pass over keys that they do not know.
 
-A file's type is a frozen dataclass in a module of this room. Its fields are the file's keys; one that older versions
-did not write has a default.
+A file's type is a frozen dataclass in a module of this room. Its fields are the file's keys. A field that older
+versions did not write has a default.
 """
 
 from __future__ import annotations
@@ -19,14 +19,14 @@ from dataclasses import dataclass, field, fields, is_dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
-from kafka_rebalance.documents.storage import Folder, read_bytes, write_whole
+from kafka_rebalance.documents.storage import Folder, read_if_there, write_whole
 from kafka_rebalance.errors import ArtifactError, FormatVersionError
 from kafka_rebalance.kafka.jackson import refuse_constant
 from kafka_rebalance.model.digests import digest_of
 
 FORMAT_VERSION = 1
 
-NONCE = "nonce.json"  # written by the run's first task: who reads it shares the folder
+NONCE = "nonce.json"  # the run's first task writes it: a process that can read it shares the folder
 PACKAGE_ZIP = "kafka_rebalance.zip"  # for Spark; the Dags name it too
 SNAPSHOT = "snapshot.json"
 SETTINGS = "settings.json"
@@ -36,29 +36,29 @@ PROPOSALS = "proposals.json"
 TIMINGS = "timings.json"
 SEGMENTS = "segments.json"
 REPORT = "report.html"
-PAGE = "page.json"  # what the run's page says of the plan's tables, so that it need not read them
+PAGE = "page.json"  # what the run's page shows of the plan's tables, so that it need not read them
 REASSIGNMENTS = "reassignments"  # a folder: every candidate and its way back, for kafka-reassign-partitions
-ESTIMATE = "estimate.json"  # what the cluster's earlier runs tell about the time a run takes
-RATES = "rates.json"  # of each candidate: the least rate of the throttle, and that of `auto`
+ESTIMATE = "estimate.json"  # how long the cluster's earlier runs took
+RATES = "rates.json"  # each candidate's least throttle, and the throttle of `auto`
 REJECTION = "rejection.json"  # the cluster's last rejected proposal, beside this one
 DECISION = "decision.json"
-THROTTLE = "throttle.json"  # the page's copy of the cluster's lease, which is kept apart from the runs:
-LEASES = "leases"  # a folder below runs_url: a folder a cluster, of which the latest file counts
-LOCKS = "locks"  # a folder below runs_url: a file for each cluster's lock that a run is about to take, or has
-JANITOR = "janitor"  # a folder below runs_url: what the janitor found, one file a connection
-INSTALLATION = "installation.json"  # below runs_url: tells two Airflows of one name apart
+THROTTLE = "throttle.json"  # the page's copy of the cluster's lease; the lease itself is kept apart from the runs:
+LEASES = "leases"  # a folder below runs_url, with a folder for each cluster, in which the latest file counts
+LOCKS = "locks"  # a folder below runs_url, with a file for each lock that a run has or is about to take
+JANITOR = "janitor"  # a folder below runs_url, with a file for each connection: what the janitor found
+INSTALLATION = "installation.json"  # below runs_url: distinguishes two Airflows of one name
 BATCHES = "batches.json"
 PROGRESS = "progress.json"
 FOLLOWING = "following.json"  # the batch that the triggerer follows
 CONTROL = "control.json"  # what people ask of a running rebalance
-CANCELLED = "cancelled.json"  # that of it which nobody who writes control.json at the same moment takes back
-LEFT_OUT = "left_out.json"  # approved moves that were not made, why, and the scores of what remains
+CANCELLED = "cancelled.json"  # the cancel alone, so that nobody who writes control.json at the same moment loses it
+LEFT_OUT = "left_out.json"  # approved moves that are not made, why, and the scores of the rest
 VERIFICATION = "verification.json"
-TOPIC = "topic.json"  # of kafka_topics: the request, and the change that will be written
+TOPIC = "topic.json"  # kafka_topics writes it: the request, and the change that it will make
 TOPICS = "topics.json"  # what list and describe found
 FORECAST = "forecast.json"
-HANDED_ON = "handed_on.json"  # the conf of a run of another Dag that this run has Airflow start
-CANCEL = "cancel.json"  # of kafka_rebalance_cancel: the request, and what it would do
+HANDED_ON = "handed_on.json"  # the conf of another Dag's run that this run starts
+CANCEL = "cancel.json"  # kafka_rebalance_cancel writes it: the request, and what it would do
 
 T = TypeVar("T")
 
@@ -69,17 +69,17 @@ if TYPE_CHECKING:
 else:
 
     class Time(datetime):
-        """A moment in a file: ISO 8601 with its zone, since a time without one cannot be shown honestly."""
+        """A moment in a file: ISO 8601 with its zone. Nobody can tell which moment a time without a zone means."""
 
 
 def omitted(default: Any = None) -> Any:
-    """A field that is not written where it has its default."""
+    """A field that is not written if it has its default."""
     return field(default=default, metadata={"omitted": True})
 
 
 @dataclass(frozen=True, slots=True)
 class JsonFile(Generic[T]):
-    """One file of a folder, and the type of what is in it. `remedy` is for a file that no task can write again."""
+    """One file of a folder, and the type of its content. `remedy` is for a file that no task can write again."""
 
     name: str
     type: type[T]
@@ -94,25 +94,24 @@ class JsonFile(Generic[T]):
         return decode(self.type, read_json(folder, self.name), f"{folder / self.name}", self.remedy)
 
     def read_if_there(self, folder: Folder) -> T | None:
-        """None where there is no such file. Errors as in `read`."""
+        """None if there is no such file. Errors as in `read`."""
         document = read_json_if_there(folder, self.name)
         return None if document is None else decode(self.type, document, f"{folder / self.name}", self.remedy)
 
     def write(self, folder: Folder, value: T, *, source_digest: str | None = None) -> str:
-        """As `write_json`."""
         return write_json(folder, self.name, plain(value), source_digest=source_digest)
 
 
 def decode(kind: type[T], document: object, where: str, remedy: str = CLEAR) -> T:
-    """The value that plain JSON stands for; keys that `kind` does not have are passed over.
+    """The value that plain JSON stands for. Keys that `kind` does not have are passed over.
 
     Raises ArtifactError for a missing or wrong value, naming `where` and the place in it.
     """
-    import msgspec  # here, so that executors need not have it
+    import msgspec  # imported here, so that executors need not have it
 
     try:
         return msgspec.convert(document, kind, str_keys=True, dec_hook=_time)
-    except (msgspec.ValidationError, RecursionError) as wrong:
+    except (msgspec.ValidationError, RecursionError, UnicodeEncodeError) as wrong:  # half a surrogate pair has no bytes
         said, _, place = str(wrong).partition(" - at ")
         place = re.sub(r"`|\$\.?", "", place)
         raise ArtifactError(f"{where}: {place + ': ' if place else ''}{said.replace('`', '')}. {remedy}") from wrong
@@ -126,7 +125,7 @@ def _time(kind: type, value: object) -> object:
 
 
 def plain(value: object) -> Any:
-    """What JSON has for it, one level deep."""
+    """The value as JSON has it, one level deep."""
     if is_dataclass(value):
         written = {one: getattr(value, one.name) for one in fields(value)}
         return {one.name: it for one, it in written.items() if "omitted" not in one.metadata or it != one.default}
@@ -138,29 +137,32 @@ def plain(value: object) -> Any:
 
 
 def write_json(folder: Folder, name: str, content: Mapping[str, Any], *, source_digest: str | None = None) -> str:
-    """Writes one file with its format version; returns the digest of what was written. Values may be those of types.
+    """Writes one file with its format version, and returns the digest of its content. Values may be dataclasses.
 
-    Whoever reads meanwhile, or after a crash, finds the file as it was before or as it is now, never a part of it.
-    Raises StorageError.
+    A reader, also after a crash, finds the old file or the new one, never a part. Raises StorageError.
     """
     document: dict[str, Any] = {"format_version": FORMAT_VERSION, **content}
     if source_digest is not None:
         document["source_digest"] = source_digest
     text = json.dumps(document, indent=1, sort_keys=True, ensure_ascii=False, allow_nan=False, default=plain) + "\n"
     write_whole(folder / name, text.encode("utf-8", "surrogatepass"))
-    # Of what a reader gets: keys that were numbers have become text, and sort differently.
+    # The digest is of what a reader gets: keys that were numbers are text by then, and sort differently.
     return digest_of(json.loads(text))
 
 
 def read_json(folder: Folder, name: str) -> dict[str, Any]:
-    """The file's content. A missing file, one that is not JSON, and an unknown major version are errors.
+    """The file's content. Raises ArtifactError for a missing or unusable file, FormatVersionError, StorageError."""
+    document = read_json_if_there(folder, name)
+    if document is None:
+        raise ArtifactError(f"{name} is not in the run's folder {folder}. Run the task that writes it.")
+    return document
 
-    StorageError where storage does not tell what is in it.
-    """
-    try:
-        text = read_bytes(folder / name)
-    except FileNotFoundError as missing:
-        raise ArtifactError(f"{name} is not in the run's folder {folder}. Run the task that writes it.") from missing
+
+def read_json_if_there(folder: Folder, name: str) -> dict[str, Any] | None:
+    """The file's content; None if there is no such file. Errors as in `read_json`."""
+    text = read_if_there(folder / name)
+    if text is None:
+        return None
     try:
         document = json.loads(text, parse_constant=refuse_constant)
     except (ValueError, RecursionError) as bad:
@@ -171,20 +173,10 @@ def read_json(folder: Folder, name: str) -> dict[str, Any]:
     return document
 
 
-def read_json_if_there(folder: Folder, name: str) -> dict[str, Any] | None:
-    """The file's content; None where there is no such file. Errors as in `read_json`."""
-    try:
-        return read_json(folder, name)
-    except ArtifactError as unreadable:
-        if isinstance(unreadable.__cause__, FileNotFoundError):
-            return None
-        raise
-
-
 def check_format_version(version: object, where: str) -> None:
-    """Refuses a file of a major version that this code does not know. Raises FormatVersionError."""
+    """Raises FormatVersionError for a file whose major version this code does not know."""
     if type(version) is not int or version != FORMAT_VERSION:
         raise FormatVersionError(
-            f"{where} has format_version {version!r}; this version reads {FORMAT_VERSION}. "
+            f"{where} has format_version {version!r}, but this version reads {FORMAT_VERSION}. "
             "Nothing was written to the cluster. Start a new Dag run with the version that is deployed."
         )

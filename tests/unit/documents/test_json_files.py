@@ -83,7 +83,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
         (b"[]", "is not a JSON object"),
         (b"null", "is not a JSON object"),
         (b"{}", "has format_version None"),
-        (b'{"format_version": 2}', "has format_version 2; this version reads 1"),
+        (b'{"format_version": 2}', "has format_version 2, but this version reads 1"),
         (b'{"format_version": "1"}', "has format_version '1'"),
         (b'{"format_version": true}', "has format_version True"),
     ],

@@ -77,7 +77,7 @@ def test_a_run_that_was_pointed_at_another_runs_plan_asks_nobody(world: World, e
     world.context["dag_run"] = SimpleNamespace(
         **{**vars(world.dag_run), "run_id": "omars", "triggering_user_name": "omar"}
     )
-    with pytest.raises(AirflowFailException, match=rf"{OTHERS}run, this is run kafka_rebalance/omars"):
+    with pytest.raises(AirflowFailException, match=rf"{OTHERS}run, but this is run kafka_rebalance/omars"):
         world.operator.execute(world.context)
 
 
@@ -94,7 +94,7 @@ def test_an_answer_counts_in_the_run_alone_that_asked(world: World) -> None:
 
 def test_a_run_of_the_same_name_of_another_dag_is_another_run(world: World) -> None:
     world.context["dag_run"] = SimpleNamespace(**{**vars(world.dag_run), "dag_id": "kafka_topics"})
-    with pytest.raises(AirflowFailException, match=rf"{OTHERS}run, this is run kafka_topics/run"):
+    with pytest.raises(AirflowFailException, match=rf"{OTHERS}run, but this is run kafka_topics/run"):
         world.operator.execute(world.context)
 
 
@@ -137,7 +137,7 @@ def test_no_task_of_another_run_works_with_what_was_approved_in_this_one(
 ) -> None:
     before = cluster.tree()
     run.dag_run = other_dag_run("two")
-    with pytest.raises(AirflowFailException, match=rf"{OTHERS}one, this is run kafka_rebalance/two"):
+    with pytest.raises(AirflowFailException, match=rf"{OTHERS}one, but this is run kafka_rebalance/two"):
         STEPS[step](run)
     assert cluster.tree() == before
 

@@ -137,12 +137,14 @@ def test_a_lease_that_cannot_be_read_stops_a_run_before_it_writes(
 ) -> None:
     (tmp_path / "runs" / "leases").mkdir()
     (tmp_path / "runs" / "leases" / f"{CLUSTER}.json").write_text('{"format_version": 1, "run": 7}')
-    with pytest.raises(AirflowFailException, match=r"ArtifactError: The throttle lease cannot be used: run is 7"):
+    with pytest.raises(
+        AirflowFailException, match=r"ArtifactError: The throttle lease cannot be used: run: Expected str, got int"
+    ):
         run.hold()
     assert cluster.throttles() == {}
     (found,) = lease_files.stored(airflow_deployment())
     assert found.lease is None
-    assert "run is 7" in found.problem
+    assert "run: Expected str, got int" in found.problem
 
 
 def test_a_lease_is_written_whole_or_not_at_all(

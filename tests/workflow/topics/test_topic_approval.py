@@ -138,7 +138,7 @@ def test_no_task_of_another_run_works_with_this_ones_change(
         "verify": run.verify,
     }
     with pytest.raises(
-        AirflowFailException, match=r"belongs to run kafka_topics/run-\d+, this is run kafka_topics/two"
+        AirflowFailException, match=r"belongs to run kafka_topics/run-\d+, but this is run kafka_topics/two"
     ):
         work[step]()
     assert cluster.tree() == before

@@ -16,15 +16,15 @@ from kafka_rebalance.documents.proposals.candidate_figures import (
     LessEven,
     MoveGroup,
     Scores,
+    StaysBehind,
+    Timetable,
     WayBack,
+    WorstCase,
 )
 from kafka_rebalance.documents.proposals.diagnosis import Diagnosis
 from kafka_rebalance.documents.proposals.history_used import HistoryUsed
 from kafka_rebalance.documents.proposals.log_dir_peaks import LogDirPeaks
 from kafka_rebalance.documents.proposals.recommendation import Recommendation
-from kafka_rebalance.documents.proposals.stays_behind import StaysBehind
-from kafka_rebalance.documents.proposals.timetable import Timetable
-from kafka_rebalance.documents.proposals.worst_case import WorstCase
 
 NOT_ESTIMATED = FurtherRuns(0, 0)
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.timetable import Timetable
+from kafka_rebalance.documents.proposals.candidate_figures import Timetable
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.batches.batch_order import (

@@ -10,8 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.candidate_figures import HeldUp, HeldUpTopic
-from kafka_rebalance.documents.proposals.timetable import BatchSlot, Timetable
+from kafka_rebalance.documents.proposals.candidate_figures import BatchSlot, HeldUp, HeldUpTopic, Timetable
 from kafka_rebalance.kafka.topics import INTERNAL_TOPICS
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.planning.problem.arrays import Floats, Ints

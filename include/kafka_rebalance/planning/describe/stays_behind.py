@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from kafka_rebalance.documents.proposals.stays_behind import Reason, StaysBehind
+from kafka_rebalance.documents.proposals.candidate_figures import Reason, StaysBehind
 from kafka_rebalance.model.settings import LEADERS_ALONE
 from kafka_rebalance.planning.problem.arrays import Ints, Problem
 

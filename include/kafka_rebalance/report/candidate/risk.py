@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from kafka_rebalance.documents.proposals.candidate_figures import Course, Loss, WorstCase
 from kafka_rebalance.documents.proposals.proposals import ProposedCandidate
-from kafka_rebalance.documents.proposals.worst_case import Course, Loss, WorstCase
 from kafka_rebalance.execution.eta import with_controller
 from kafka_rebalance.report.units import Named, about, format_bytes, format_count
 

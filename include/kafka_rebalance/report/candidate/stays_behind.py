@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.documents.proposals.stays_behind import Reason, StaysBehind
+from kafka_rebalance.documents.proposals.candidate_figures import Reason, StaysBehind
 from kafka_rebalance.report.units import Named, format_bytes, format_count
 
 _WHY = {

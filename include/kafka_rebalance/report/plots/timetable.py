@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache, partial
 from typing import Any
 
-from kafka_rebalance.documents.proposals.timetable import Timetable
+from kafka_rebalance.documents.proposals.candidate_figures import Timetable
 from kafka_rebalance.report.plots.figure import AFTER, BEFORE, INK, LINE, Plot, drawn, set_ticks
 
 _ROW_INCHES, _FRAME_INCHES = 0.34, 0.75

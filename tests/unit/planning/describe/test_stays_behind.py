@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from kafka_rebalance.documents.proposals.stays_behind import Reason
+from kafka_rebalance.documents.proposals.candidate_figures import Reason
 from kafka_rebalance.model.partition import TopicAssignment
 from kafka_rebalance.planning.describe.stays_behind import stays_behind
 from kafka_rebalance.report.candidate.stays_behind import stays_words
