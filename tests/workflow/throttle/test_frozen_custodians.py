@@ -119,7 +119,7 @@ def test_a_release_that_was_frozen_before_it_gave_the_lock_back_of_a_run_that_wa
 ) -> None:
     run.hold()
     freeze(monkeypatch, *place, run.hold)
-    with pytest.raises((LockLostError, ThrottleError), match=r"was not given back|took its throttle again"):
+    with pytest.raises((LockLostError, ThrottleError), match=r"was not released|took its throttle again"):
         run.release()
     check_goes_on(run, cluster)
 
