@@ -1,4 +1,4 @@
-"""What snapshot.json and verdict.json say of the controller: who, since when, whether it is settled, what is queued."""
+"""What snapshot.json and verdict.json say of the controller: who, since when, whether settled, which requests wait."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from datetime import UTC, datetime
 
 from kafka_rebalance.documents.json_files import Time
 from kafka_rebalance.model.cluster_view import ClusterView, SettledController
+from kafka_rebalance.model.partition import TopicPartition
 
-NAMES_SHOWN = 10  # of each queue; the rest is counted
+NAMES_SHOWN = 10  # of each queue; the rest is only counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,9 +30,9 @@ class Queues:
 
 @dataclass(frozen=True, slots=True)
 class ControllerFound:
-    """The controller when the snapshot was taken; `epochs_read` are the two by which it was found settled.
+    """The controller when the snapshot was taken; `epochs_read` are the epochs of the two reads that found it settled.
 
-    `host` is None where its listeners name none, `since` where the znode has no time.
+    `host` is None if its listeners name none, `since` if the znode has no time.
     """
 
     broker: int
@@ -44,12 +45,12 @@ class ControllerFound:
 
     @property
     def elections(self) -> int:
-        """Between the two reads."""
+        """How many there were between the two reads."""
         return self.epochs_read[1] - self.epochs_read[0]
 
 
 def controller_document(view: ClusterView, settled: SettledController) -> ControllerFound | None:
-    """The controller as the view has it, and the two epochs by which it was found settled; None: there is none."""
+    """None: there is no controller."""
     controller = view.controller
     if controller is None:
         return None
@@ -64,12 +65,12 @@ def controller_document(view: ClusterView, settled: SettledController) -> Contro
         controller.kraft_epoch,
         settled.epochs,
         Queues(
-            _queue([str(tp) for tp in sorted(view.moving)]),
-            _queue([str(tp) for tp in sorted(view.elections or ())]),
-            _queue(sorted(view.deletions)),
+            _queue(view.moving),
+            _queue(view.elections or ()),
+            _queue(view.deletions),
         ),
     )
 
 
-def _queue(names: Collection[str]) -> Queue:
-    return Queue(len(names), tuple(names)[:NAMES_SHOWN])
+def _queue(named: Collection[TopicPartition] | Collection[str]) -> Queue:
+    return Queue(len(named), tuple(map(str, sorted(named)[:NAMES_SHOWN])))

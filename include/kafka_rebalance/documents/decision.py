@@ -1,4 +1,4 @@
-"""decision.json: a person's answer to a request. Other tasks hold it against the digest that went through XCom."""
+"""decision.json: a person's answer to a request. Later tasks compare it with the digest that went through XCom."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REJECT = "Reject"  # the choice that approves nothing
 
 @dataclass(frozen=True, slots=True)
 class Person:
-    """By Airflow's auth manager."""
+    """A user, as Airflow's auth manager knows them."""
 
     id: str
     name: str | None = None
@@ -19,18 +19,18 @@ class Person:
 
 @dataclass(frozen=True, slots=True)
 class Decision:
-    """`choice` is None for a request that ended without an answer; nothing else is known then.
+    """If the request ended without an answer, `choice` is None and nothing else is known.
 
-    `approved_by` is None too where the policy lets a topic be created without an approval.
+    `approved_by` is also None if the policy lets people create a topic without an approval.
     """
 
     choice: str | None = None
-    digest: str | None = None  # of what was chosen; None: nothing was
+    digest: str | None = None  # of what was chosen; None: nothing was chosen
     policy_digest: str | None = None
     approved_by: Person | None = None
     approved_at: Time | None = None
     note: str | None = None
-    throttle_bytes_per_second: int | None = omitted()  # of one broker
+    throttle_bytes_per_second: int | None = omitted()  # for each broker
     snapshot_digest: str | None = omitted()
     expired: bool | None = omitted()
     i_consent_to: str | None = omitted("")  # of a cancel
@@ -45,7 +45,7 @@ class Decision:
 
     @property
     def by(self) -> str | None:
-        """Who decided, by name, since an id may be a number."""
+        """The name of the person who decided, because an id may be a number."""
         who = self.approved_by
         return None if who is None else who.name or who.id
 

@@ -1,4 +1,4 @@
-"""estimate.json: what earlier runs of a cluster took, and took longer than planned."""
+"""estimate.json: how long earlier runs of a cluster took, beside what they had predicted."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from kafka_rebalance.documents.json_files import ESTIMATE, JsonFile, Time
 
 @dataclass(frozen=True, slots=True)
 class PastRun:
-    """What an earlier run was to copy and to take, and what became of it; None is unknown."""
+    """What an earlier run was to copy, in which time, and what became of it; None: unknown."""
 
     run_id: str
     candidate: str
@@ -19,21 +19,21 @@ class PastRun:
     copied_bytes: int | None
     predicted_seconds: float | None
     actual_seconds: float | None
-    unmeasured_bytes: int | None = None  # of those copied, by their planned size; None: all, of an older version
+    unmeasured_bytes: int | None = None  # the part of `copied_bytes` that is only planned; None: all (older versions)
 
     @property
     def is_as_planned(self) -> bool:
-        """Whether nothing of what was copied was measured."""
+        """Whether nobody measured what was copied."""
         return bool(self.copied_bytes) and self.unmeasured_bytes in (None, self.copied_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Actual over predicted seconds of the cluster's earlier runs, and the newest of these runs."""
+    """`ratios`: actual over predicted seconds of the cluster's earlier runs. `last`: the newest of these runs."""
 
     ratios: tuple[float, ...]
     last: tuple[PastRun, ...]
-    problems: tuple[str, ...]  # what of the ledger could not be read, in words
+    problems: tuple[str, ...]  # what could not be read of the ledger, in words
 
 
 ESTIMATE_FILE = JsonFile(ESTIMATE, Estimate)

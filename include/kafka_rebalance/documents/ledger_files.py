@@ -1,8 +1,8 @@
-"""Which files of one day of the ledger count: those of single runs, and the newest that Spark made of many.
+"""Which files of one day of the ledger count: the files of single runs, and the newest compacted file.
 
-A compacted file has the rows of several runs' files, each row with the name of the file that it was in. Compaction
-removes those only once they are in there and read back; until then, and where a cleared task has written one of them
-again, a row counts where it is in a run's own file. So no row is lost or counted twice, wherever compaction stopped.
+Spark compacts the files of several runs into one file, in which each row has the name of its former file. It removes a
+run's file only after it has read the compacted file back. Until then, and if a cleared task writes the run's file
+again, the rows in the run's own file count. So no row is lost or counted twice, wherever compaction stopped.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-SOURCE_FILE = "source_file"  # the column that compacted files have, and no run's file
-# No run's file has a `~` in its name. The number grows: each compacted file has all rows of the one before.
+SOURCE_FILE = "source_file"  # a column that only compacted files have
+# No run's file has a `~` in its name. The number grows, and each compacted file has all rows of the one before.
 _COMPACTED = re.compile(r"compacted~(\d+)\.parquet")
 
 
@@ -21,18 +21,14 @@ def compacted_name(number: int) -> str:
 
 
 def compacted_number(name: str) -> int | None:
-    """Which of a day's compacted files this is; None for a run's own."""
+    """Which of a day's compacted files this is; None for a run's file."""
     found = _COMPACTED.fullmatch(name)
     return int(found[1]) if found else None
 
 
 def files_that_count(names: Iterable[str]) -> list[str]:
-    """Of one day's Parquet files: all of single runs, and the newest compacted one first."""
-    own, compacted = [], []
-    for name in sorted(names):
-        number = compacted_number(name)
-        if number is None:
-            own.append(name)
-        else:
-            compacted.append((number, name))
-    return [name for _, name in sorted(compacted)[-1:]] + own
+    """One day's files that count: the newest compacted one first, then all of single runs."""
+    numbers = {name: compacted_number(name) for name in sorted(names)}
+    newest = max((number for number in numbers.values() if number is not None), default=None)
+    compacted = [] if newest is None else [compacted_name(newest)]
+    return compacted + [name for name, number in numbers.items() if number is None]

@@ -1,4 +1,4 @@
-"""left_out.json: approved moves that are not made, since their partitions were no longer as approved."""
+"""left_out.json: approved moves that are not made, because their partitions are no longer as approved."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from kafka_rebalance.model.partition import TopicPartition
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """One approved move that is not made."""
-
     topic: str
     partition: int
     batch: int
@@ -30,7 +28,7 @@ class LeftOut:
 
 @dataclass(frozen=True, slots=True)
 class LeftOutMoves:
-    """All of them, and what remains: moves, bytes, and the scores of the approved plan and of the rest, by metric."""
+    """All moves that are left out, and what remains. `scores`: of the approved plan and of the rest, by metric."""
 
     partitions: tuple[LeftOut, ...]
     moves_remaining: int

@@ -9,7 +9,7 @@ from kafka_rebalance.documents.json_files import REJECTION, JsonFile, Time
 
 @dataclass(frozen=True, slots=True)
 class Proposed:
-    """What was, or is, recommended: of which cluster, and how uneven that is. None: not known."""
+    """The candidate that was or is recommended, its cluster, and how uneven the cluster is. None: unknown."""
 
     candidate: str
     bytes: int
@@ -20,7 +20,7 @@ class Proposed:
 
 @dataclass(frozen=True, slots=True)
 class Rejection:
-    """Who rejected which run, when and why. `then` None: its folder is gone. `same_moves` is a share of now's."""
+    """Who rejected which run, when and why. `then` is None if its folder is gone. `same_moves` is a share of `now`."""
 
     run_id: str
     by: str | None
@@ -41,7 +41,7 @@ class Rejection:
 
 @dataclass(frozen=True, slots=True)
 class LastAnswer:
-    """None: it was no rejection, or there was none."""
+    """None: there was no answer, or it was no rejection."""
 
     rejected: Rejection | None
 

@@ -1,4 +1,4 @@
-"""segments.json: the audit of segment settings, of the cluster as it is and of each candidate."""
+"""segments.json: the audit of segment settings, for the present cluster and for each candidate."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from kafka_rebalance.documents.json_files import SEGMENTS, JsonFile
 class SegmentFinding:
     """One broken rule: where, with which values, from which level of the configs, and what to do about it.
 
-    `topics` is empty where it is about brokers alone, `brokers` where it is about what is stored in ZooKeeper. The file
-    has the first of `topic_count`, and `words` for a log or an error.
+    `topics` is empty if the rule is about brokers, `brokers` is empty if it is about a config in ZooKeeper. The file
+    has the first of `topic_count` topics, and `words` for a log or an error.
     """
 
     rule: str
@@ -32,7 +32,7 @@ class SegmentFinding:
 
 @dataclass(frozen=True, slots=True)
 class OpenFiles:
-    """Of all replicas on a broker. `index_bytes`: preallocated for active segments, address space and apparent size."""
+    """All replicas on a broker together. `index_bytes`: preallocated for active segments, as address space and size."""
 
     segments: int
     memory_maps: int
@@ -41,7 +41,7 @@ class OpenFiles:
 
 @dataclass(frozen=True, slots=True)
 class BrokerFiles:
-    """`during` counts every moving partition on its old and its new brokers, as if all batches ran at once."""
+    """`during` counts each moving partition on its old and its new brokers, as if all batches ran at once."""
 
     broker: int
     before: OpenFiles
@@ -51,7 +51,7 @@ class BrokerFiles:
 
 @dataclass(frozen=True, slots=True)
 class CandidateSegments:
-    """What one candidate would meet: `stops` is why it is not offered, counted in `stop_count` where there are more."""
+    """`stops`: why this candidate is not offered. The counts are of all findings, of which the file has the first."""
 
     stops: tuple[SegmentFinding, ...]
     stop_count: int
@@ -62,7 +62,7 @@ class CandidateSegments:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRoll:
-    """When a segment of this partition, the fastest of its topic, is expected to roll, and what it holds then."""
+    """When a segment of this partition, the fastest of its topic, should roll, and how large it is then."""
 
     topic: str
     partition: int
@@ -73,7 +73,7 @@ class SegmentRoll:
 
 @dataclass(frozen=True, slots=True)
 class SegmentRolls:
-    """`topics`: reason of the roll -> how many topics; `idle`: those without writes. `soonest`: the first."""
+    """`topics`: reason of the roll -> how many topics. `idle`: topics without writes. `soonest`: the first rolls."""
 
     topics: Mapping[str, int]
     idle: int
@@ -82,7 +82,7 @@ class SegmentRolls:
 
 @dataclass(frozen=True, slots=True)
 class ClusterSegments:
-    """How many topics and brokers were looked at, and what was found, errors first."""
+    """How many topics and brokers were audited, and the findings, errors first."""
 
     topics: int
     brokers: int
@@ -96,11 +96,11 @@ class SegmentReport(ClusterSegments):
     """The audit of the cluster, and of each candidate."""
 
     candidates: Mapping[str, CandidateSegments]
-    rolls: SegmentRolls | None = None  # None: nothing is known of what is written
+    rolls: SegmentRolls | None = None  # None: the rate of writes is unknown
 
     @property
     def stopped(self) -> tuple[str, ...]:
-        """Candidates that are not offered, since a copy could not follow."""
+        """Candidates that are not offered, because a copy could not keep up."""
         return tuple(name for name, candidate in self.candidates.items() if candidate.stops)
 
 

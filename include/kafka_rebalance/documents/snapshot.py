@@ -1,4 +1,4 @@
-"""snapshot.json: which cluster a run is of, who asked for it and why, and what the snapshot found beside its tables."""
+"""snapshot.json: a run's cluster, who asked for the run and why, and what the snapshot found beside its tables."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class AskedWindow:
 
 @dataclass(frozen=True, slots=True)
 class AutomaticElections:
-    """`brokers` elect by themselves as long as they are controller; `check_seconds`: how often they look, if known."""
+    """`brokers` elect preferred leaders by themselves while they are controller, every `check_seconds`, if known."""
 
     brokers: tuple[int, ...]
     check_seconds: int | None = None
@@ -25,7 +25,7 @@ class AutomaticElections:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotTaken:
-    """A key with a default is one that older versions lack."""
+    """Older versions lack the keys that have a default."""
 
     connection_id: str
     cluster_id: str

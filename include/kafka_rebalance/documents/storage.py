@@ -1,7 +1,7 @@
-"""Files on a disk or a bucket, asked so that "is not there" and "cannot be read" are never the same.
+"""Files on a disk or in a bucket. "It is not there" and "it cannot be read" are never the same answer.
 
-Whatever storage answers but "not found" is a StorageError: Python's own errors, and those of the client of a bucket,
-which need not be any of Python's. `exists()` is not asked: of a bucket it says no as well where that does not answer.
+Every failure but "not found" is a StorageError: Python's own errors, and those of a bucket's client, which may have
+errors of its own. `exists()` is not used, because it also says no if a bucket does not answer.
 """
 
 from __future__ import annotations
@@ -29,15 +29,13 @@ class Folder(Protocol):
 
 
 class OnDisk(Protocol):
-    """What tells of itself: a `Path`, or an `ObjectStoragePath` on a bucket."""
+    """A file or folder: a `Path`, or an `ObjectStoragePath` in a bucket."""
 
     def stat(self) -> Any: ...
     def unlink(self, missing_ok: bool = False) -> None: ...
 
 
 class FolderOfRuns(Folder, OnDisk, Protocol):
-    """A folder of runs, or of one of them: a `Path`, or an `ObjectStoragePath` on a bucket."""
-
     @property
     def name(self) -> str: ...
     @property
@@ -46,7 +44,7 @@ class FolderOfRuns(Folder, OnDisk, Protocol):
 
 
 def is_there(file: OnDisk) -> bool:
-    """Whether there is such a file or folder. Raises StorageError where storage does not tell."""
+    """Whether there is such a file or folder. Raises StorageError if storage does not answer."""
     with _asked(file, "cannot be looked at"):
         try:
             _forget_listings(file)
@@ -57,14 +55,14 @@ def is_there(file: OnDisk) -> bool:
 
 
 def read_bytes(file: Folder) -> bytes:
-    """Its content. Raises FileNotFoundError, and StorageError where storage does not tell what is in it."""
+    """The file's content. Raises FileNotFoundError, and StorageError if storage does not answer."""
     with _asked(file, "cannot be read"):
         _forget_listings(file)
         return file.read_bytes()
 
 
 def read_if_there(file: Folder) -> bytes | None:
-    """Its content; None where there is no such file. Raises StorageError."""
+    """The file's content; None if there is no such file. Raises StorageError."""
     try:
         return read_bytes(file)
     except FileNotFoundError:
@@ -72,13 +70,13 @@ def read_if_there(file: Folder) -> bytes | None:
 
 
 def names_in(folder: Folder) -> list[str]:
-    """What is in a folder, sorted; nothing where there is none. Raises StorageError."""
+    """What is in a folder, sorted; nothing if there is no folder. Raises StorageError."""
     with _asked(folder, "cannot be listed"):
         try:
             if isinstance(folder, Path):
                 return sorted(path.name for path in folder.iterdir())
             _forget_listings(folder)
-            # Not `iterdir`, which takes a bucket that cannot be read for one that has no such folder.
+            # Not `iterdir`: if a bucket cannot be read, `iterdir` behaves as if the folder did not exist.
             files, path = folder.fs, folder.path  # type: ignore[attr-defined]
             return sorted(str(name).rstrip("/").rpartition("/")[2] for name in files.ls(path, detail=False))
         except FileNotFoundError:
@@ -86,7 +84,7 @@ def names_in(folder: Folder) -> list[str]:
 
 
 def make_folder(folder: Folder) -> None:
-    """Makes it where storage has folders. Raises StorageError."""
+    """Makes the folder if the storage has folders. Raises StorageError."""
     make = getattr(folder, "mkdir", None)
     if make is not None:
         with _asked(folder, "cannot be made", missing_too=True):
@@ -94,12 +92,9 @@ def make_folder(folder: Folder) -> None:
 
 
 def write_whole(file: Folder, data: bytes) -> None:
-    """Whoever reads meanwhile, or after a crash, finds the file as it was before or as it is now.
-
-    Raises StorageError.
-    """
+    """Writes the file. A reader, also after a crash, finds the old file or the new one. Raises StorageError."""
     with _asked(file, "cannot be written", missing_too=True):
-        if not isinstance(file, Path):  # an object of a bucket appears whole
+        if not isinstance(file, Path):  # an object in a bucket appears whole
             file.write_bytes(data)
             return
         part = file.with_name(f".{file.name}.{secrets.token_hex(8)}.part")
@@ -107,7 +102,7 @@ def write_whole(file: Folder, data: bytes) -> None:
             with part.open("wb") as opened:
                 opened.write(data)
                 opened.flush()
-                os.fsync(opened.fileno())  # else a machine that goes down can leave an empty file under the name
+                os.fsync(opened.fileno())  # otherwise a machine that crashes can leave an empty file
             part.replace(file)
             sync_folder(file.parent)
         except BaseException:
@@ -117,15 +112,15 @@ def write_whole(file: Folder, data: bytes) -> None:
 
 
 def remove(file: OnDisk) -> None:
-    """Also one that is not there any more. Raises StorageError."""
+    """Removes the file, which may be gone already. Raises StorageError."""
     with _asked(file, "cannot be removed"), suppress(FileNotFoundError):
         file.unlink(missing_ok=True)
 
 
 def sync_folder(folder: Path) -> None:
-    """Has the disk know what is in this folder: else a machine that goes down can take a whole file with it.
+    """Writes the folder's list of files to the disk. Otherwise a machine that crashes can lose a whole file.
 
-    Not every file system does that for a folder; what is in it is on the disk.
+    Not every file system can do that for a folder; its files are on the disk anyway.
     """
     with suppress(OSError):
         opened = os.open(folder, os.O_RDONLY)
@@ -136,7 +131,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def storage_error(what: str, failed: BaseException) -> StorageError:
-    """`what` says which file, and what could not be done with it."""
+    """`what` names the file and says what could not be done with it."""
     number = failed.errno if isinstance(failed, OSError) else None
     said = failed.strerror if isinstance(failed, OSError) and failed.strerror else f"{failed}" or type(failed).__name__
     if number in _FULL:
@@ -144,7 +139,7 @@ def storage_error(what: str, failed: BaseException) -> StorageError:
     elif number in _FORBIDDEN:
         remedy = "Let Airflow's processes read and write what is below [kafka_rebalance] runs_url"
     else:
-        remedy = "See to it that the storage below [kafka_rebalance] runs_url answers"
+        remedy = "Make sure that the storage below [kafka_rebalance] runs_url answers"
     return StorageError(f"{what} ({said}). {remedy}, then clear this task.")
 
 
@@ -163,8 +158,11 @@ def _asked(file: object, what: str, *, missing_too: bool = False) -> Iterator[No
 
 
 def _forget_listings(file: object) -> None:
-    """What a bucket held when this process looked last says nothing of what others have written since."""
-    for path in (file, getattr(file, "__wrapped__", None)):  # an `ObjectStoragePath` reads through what it wraps
+    """Others may have written since this process last listed the bucket."""
+    for path in (
+        file,
+        getattr(file, "__wrapped__", None),
+    ):  # an `ObjectStoragePath` reads through the path that it wraps
         files = getattr(path, "fs", None)
         if files is not None:
             files.invalidate_cache()

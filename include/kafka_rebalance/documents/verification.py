@@ -1,4 +1,4 @@
-"""verification.json: what the verification looked at, what should be there, and what is there."""
+"""verification.json: what was verified, what should be there, and what is there."""
 
 from __future__ import annotations
 
@@ -24,14 +24,14 @@ class CheckResult:
 
 @dataclass(frozen=True, slots=True)
 class Verification:
-    """The checks, failed ones first, then those that warn. A run that was cancelled has `ends` and `not_moved`."""
+    """The checks: failed ones first, then those that warn. A run that was cancelled has `ends` and `not_moved`."""
 
     passed: bool
     checks: tuple[CheckResult, ...]
     verified_at: Time | None = omitted()
-    again: bool | None = omitted()  # it failed only since a replica is not in sync now, which the next try may not find
+    again: bool | None = omitted()  # it failed only because a replica is out of sync now; the next try may pass
     not_moved: str | None = omitted("")
-    ends: Mapping[str, tuple[str, ...]] | None = omitted()  # partitions, by where they ended
+    ends: Mapping[str, tuple[str, ...]] | None = omitted()  # partitions by their end
 
 
 VERIFICATION_FILE = JsonFile(VERIFICATION, Verification)

@@ -1,4 +1,4 @@
-"""What proposals.json says of one candidate, in small parts."""
+"""The parts of one candidate in proposals.json: scores, what stays behind, timetable, worst case and others."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypedDict
 
 @dataclass(frozen=True, slots=True)
 class Score:
-    """One metric over the brokers that stay, as multiples of the share each should carry. 1, 1, 0 is even."""
+    """One metric of the brokers that stay, as multiples of each broker's share. 1, 1, 0 is even."""
 
     max_over_mean: float
     min_over_mean: float
@@ -19,15 +19,13 @@ class Score:
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """By metric."""
-
-    before: Mapping[str, Score]
+    before: Mapping[str, Score]  # by metric
     after: Mapping[str, Score]
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The lowest and the highest broker, as multiples of the fair share."""
+    """The lowest and the highest broker, as multiples of their share."""
 
     lowest: float
     highest: float
@@ -35,7 +33,7 @@ class Range:
 
 @dataclass(frozen=True, slots=True)
 class LessEven:
-    """The metric in which a plan's end is most less even than the cluster is."""
+    """The metric in which the plan makes the cluster less even, and most so."""
 
     metric: str
     before: Range
@@ -44,7 +42,7 @@ class LessEven:
 
 @dataclass(frozen=True, slots=True)
 class FurtherRuns:
-    """An estimate of what it takes, beyond this run, until the cluster is within the tolerance."""
+    """An estimate of the runs and bytes after this run, until the cluster is within the tolerance."""
 
     runs: int
     bytes: int
@@ -52,16 +50,16 @@ class FurtherRuns:
 
 @dataclass(frozen=True, slots=True)
 class MoveGroup:
-    """Moves that take from one broker, or bring to it, in a sentence."""
+    """Moves that take from one broker or bring to it, in a sentence."""
 
     text: str
     moves: int
-    bytes: int  # that they delete there, or bring
+    bytes: int  # that they delete there or bring
 
 
 @dataclass(frozen=True, slots=True)
 class WayBack:
-    """What going back from the end takes, in the same batches; seconds of copying alone, None without a throttle."""
+    """What the way back takes, in the same batches. `seconds`: of copying alone; None without a throttle."""
 
     bytes: int
     seconds: float | None
@@ -69,7 +67,7 @@ class WayBack:
 
 @dataclass(frozen=True, slots=True)
 class HeldUpTopic:
-    """A topic that can be neither expanded nor deleted while its batches run."""
+    """A topic that people can neither expand nor delete while its batches run."""
 
     topic: str
     partitions: int
@@ -79,7 +77,7 @@ class HeldUpTopic:
 
 @dataclass(frozen=True, slots=True)
 class HeldUp:
-    """How many such topics there are, those of them that are Kafka's own, and those with most moves."""
+    """How many such topics there are. `internal`: Kafka's own among them. `listed`: those with most moves."""
 
     topics: int
     internal: tuple[str, ...]
@@ -87,7 +85,7 @@ class HeldUp:
 
 
 class Reason(StrEnum):
-    """Why replicas stay on a broker that is to be emptied."""
+    """Why replicas stay on a broker that the job should empty."""
 
     NOT_SELECTED = "not_selected"  # `topics_in` and `topics_out` of the run, or of the policy, keep the topic out
     INTERNAL = "internal"  # a topic of Kafka's own, and `internal_topics` is not ticked
@@ -109,7 +107,7 @@ class StaysBehind:
 
 
 # One broker: bytes, the first and last batch in which it works, and [slot] shares of the throttle that it uses.
-# `busy`: of the time, the share that it needs at the throttle. (`in` is no name of a dataclass's field.)
+# `busy`: the share of the time that it needs at the throttle. (A field of a dataclass cannot have the name `in`.)
 BrokerLane = TypedDict(
     "BrokerLane",
     {
@@ -127,7 +125,7 @@ BrokerLane = TypedDict(
 
 @dataclass(frozen=True, slots=True)
 class BatchSlot:
-    """One batch, from `begins` on for `lasts`; `busiest` None: it copies nothing."""
+    """One batch, from `begins` on for `lasts`. `busiest` is None if it copies nothing."""
 
     number: int
     partitions: int
@@ -139,7 +137,10 @@ class BatchSlot:
 
 @dataclass(frozen=True, slots=True)
 class Timetable:
-    """The brokers with most to do, and the first batches, of so many."""
+    """When each broker receives and sends, and when each batch begins. Times are shares of the whole.
+
+    It has the brokers with most to do and the first batches; the counts are of all.
+    """
 
     broker_count: int
     brokers: tuple[BrokerLane, ...]
@@ -149,50 +150,50 @@ class Timetable:
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """The broker, or rack, whose loss would hurt most at one moment."""
+    """The broker or rack whose loss would hurt most at one moment."""
 
     batch: int  # while this one runs; 0: while none does
     lost: int | str  # a broker's id, or a rack
     partitions: int
-    topics: tuple[str, ...]  # the first, those with most of these partitions before the others
+    topics: tuple[str, ...]  # the first ones; topics with most of these partitions come first
     topic_count: int
 
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """The worst loss today, while the batches run, and after them; `during` None: there are no batches."""
+    """The worst loss today, while the batches run, and after them. `during` is None if there are no batches."""
 
     today: Loss
     during: Loss | None
     after: Loss
-    batches_worse: int  # of how many batches the worst loss is worse than today's
+    batches_worse: int  # in how many batches the worst loss is worse than today's
 
     @property
     def worst(self) -> Loss:
-        """Until it is over."""
+        """The worst loss until the plan has run."""
         return self.during or self.today
 
     @property
     def is_worse(self) -> bool:
-        """Whether a loss while it runs costs more than one today."""
+        """Whether a loss while the plan runs costs more than one today."""
         return self.worst.partitions > self.today.partitions
 
     @property
     def ends_worse(self) -> bool:
-        """Whether a loss once it is over costs more than one today."""
+        """Whether a loss after the plan costs more than one today."""
         return self.after.partitions > self.today.partitions
 
 
 @dataclass(frozen=True, slots=True)
 class WorstCase:
-    """By brokers: partitions that would have fewer replicas in sync than min.insync.replicas, so that acks=all fails.
+    """`broker`: partitions with fewer replicas in sync than min.insync.replicas, so that acks=all fails.
 
-    By racks: partitions that would have no replica in sync at all. None where nothing can be said: no
-    min.insync.replicas is known, or there are not two racks.
+    `rack`: partitions with no replica in sync at all. A value is None if it cannot be known, because no
+    min.insync.replicas is known, or because there are not two racks.
     """
 
     broker: Course | None
     rack: Course | None
     min_insync_unknown: int  # partitions
     under_now: int  # partitions below min.insync.replicas with every broker up
-    under_after: int | None = None  # and once the plan has run; None: of a version that did not count them
+    under_after: int | None = None  # and once the plan has run; None: an older version did not count them

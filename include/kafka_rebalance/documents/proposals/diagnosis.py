@@ -1,4 +1,4 @@
-"""What is off in the snapshot, and where the cluster is heading: `outlook` of proposals.json."""
+"""`outlook` of proposals.json: what is uneven in the snapshot, and what the cluster will come to."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class BrokerShare:
-    """A broker's multiple of its fair share; None: a load where none should be."""
+    """A broker's load as a multiple of its share; None: it has a load, but its share is zero."""
 
     broker: int
     share: float | None
@@ -15,7 +15,7 @@ class BrokerShare:
 
 @dataclass(frozen=True, slots=True)
 class Off:
-    """How many brokers are beyond the tolerance of their share of one resource."""
+    """How many brokers are outside the band, in one metric."""
 
     metric: str
     above: int
@@ -33,7 +33,7 @@ class FullestDisk:
 
 @dataclass(frozen=True, slots=True)
 class FirstFull:
-    """The disk that is full first, if its partitions go on growing as they did."""
+    """The disk that is full first, if its partitions keep growing as before."""
 
     broker: int
     days: float
@@ -42,7 +42,7 @@ class FirstFull:
 
 @dataclass(frozen=True, slots=True)
 class Leaving:
-    """Brokers that are to be emptied, and what they hold."""
+    """The brokers that the job should empty, and what they hold."""
 
     brokers: tuple[int, ...]
     replicas: int
@@ -51,10 +51,10 @@ class Leaving:
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """The cluster before the plan. None: not known, or there is no such thing."""
+    """The cluster before the plan. None: unknown, or there is none."""
 
     tolerance: float
-    off: tuple[Off, ...]  # one for each metric that is known
+    off: tuple[Off, ...]  # one for each known metric
     rack_violations: int
     fullest_disk: FullestDisk | None
     first_full: FirstFull | None

@@ -1,4 +1,4 @@
-"""Where a plan's bytes in come from: `history` of proposals.json."""
+"""`history` of proposals.json: where a plan has its bytes in from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka_rebalance.documents.json_files import Time
 
 @dataclass(frozen=True, slots=True)
 class RatesFrom:
-    """How many partitions have their bytes in from the ledger, or the snapshot, or are estimated from others."""
+    """How many partitions have their bytes in from the ledger, from the snapshot, or by an estimate from others."""
 
     history: int
     snapshot: int
@@ -20,7 +20,7 @@ class RatesFrom:
 
 @dataclass(frozen=True, slots=True)
 class HistoryUsed:
-    """How much the ledger's samples say, how old they are, and what had to be estimated."""
+    """How much the ledger's samples cover, how old they are, and what was estimated."""
 
     digest: str  # of the aggregate's file
     days: float
@@ -34,7 +34,7 @@ class HistoryUsed:
     share_of_partitions: float  # that are measured
     share_of_bytes: float
     estimated_topics: int
-    estimated_first: tuple[Mapping[str, str | int], ...]  # topic, partitions, and from what
-    at_least: int  # compacted partitions, which may take more
+    estimated_first: tuple[Mapping[str, str | int], ...]  # topic, partitions, and the source
+    at_least: int  # compacted partitions, which may receive more
     expiring_partitions: int
     expiring_bytes: int

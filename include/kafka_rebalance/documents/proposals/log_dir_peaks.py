@@ -1,4 +1,4 @@
-"""The log dirs that may get fullest while a plan runs, of brokers that have several."""
+"""The log dirs that may become fullest while a plan runs, on brokers that have several."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class LogDirPeak:
-    """One log dir at its fullest. Bytes: in use before, expected, and not exceeded in nine of ten cases."""
+    """One log dir at its fullest. `nine_of_ten_bytes` is not exceeded in nine of ten cases."""
 
     broker: int
     path: str
@@ -20,7 +20,7 @@ class LogDirPeak:
 
 @dataclass(frozen=True, slots=True)
 class LogDirPeaks:
-    """The fullest of them, fullest first, and how many there are of brokers that receive replicas."""
+    """`listed`: the fullest log dirs, fullest first. `count`: all log dirs of brokers that receive replicas."""
 
     count: int = 0
     listed: tuple[LogDirPeak, ...] = ()

@@ -1,6 +1,6 @@
-"""Why a partition moves: kinds with figures, and the text that the table of moves keeps of them.
+"""Why a partition moves: kinds with figures, and their text in the table of moves.
 
-The planner writes the text; whoever counts moves by their kind asks here which words a kind has.
+The planner writes the text. Code that counts moves by their kind gets the words of a kind from here.
 """
 
 from __future__ import annotations
@@ -12,19 +12,19 @@ from enum import Enum, auto
 from kafka_rebalance.model.amounts_in_words import bytes_in_words, share_in_words
 from kafka_rebalance.model.metrics import Metric
 
-_MANY_TIMES = 99.995  # its share: of a broker that should have next to nothing
+_MANY_TIMES = 99.995  # times its share: of a broker that should have almost nothing
 _ROOM = "makes room for what other moves bring"
 
 
 class ReasonKind(Enum):
-    """What asks for the move; a move may have several."""
+    """Why the plan has the move; a move may have several reasons."""
 
     REPLACES = auto()  # `other` takes the place of `broker`
     EMPTIES = auto()
     FACTOR = auto()  # `factors` are those before and after
     SPREADS_RACKS = auto()
-    EVENS = auto()  # `broker` gives, `other` takes: the `metric` in which they are furthest apart
-    TAKES_OFF = auto()  # of a broker that is to be emptied
+    EVENS = auto()  # `broker` gives to `other` in the `metric` in which they are furthest apart
+    TAKES_OFF = auto()  # from a broker that the job should empty
     MAKES_ROOM = auto()
     MAKES_UP_FOR_LEADERS = auto()
     ELECTS = auto()  # `broker` in place of `other`
@@ -40,8 +40,8 @@ class MoveReason:
     broker: int = -1
     other: int = -1
     metric: Metric = Metric.DISK
-    shares: tuple[float, float] = (0.0, 0.0)  # what `broker` and `other` have, over their shares
-    amount: float = 0.0  # of the metric, that goes
+    shares: tuple[float, float] = (0.0, 0.0)  # the loads of `broker` and `other`, over their shares
+    amount: float = 0.0  # how much of the metric goes
     factors: tuple[int, int] = (0, 0)
 
 
@@ -60,7 +60,7 @@ _TEXTS = {
 }
 _EVENS_HAS = _TEXTS[ReasonKind.EVENS].partition("{has}")[2].partition("{other}")[0]
 
-# (what the text of a kind has, what moves of this kind are called together); the first that holds
+# (words in the text of a kind, the name for all moves of this kind); the first that fits counts
 REASON_GROUPS = (
     (_TEXTS[ReasonKind.MAKES_UP_FOR_LEADERS].partition("{broker}")[0], _ROOM),
     (_TEXTS[ReasonKind.MAKES_ROOM].partition("{broker}")[0], _ROOM),
@@ -69,7 +69,6 @@ REASON_GROUPS = (
 
 
 def encode_reasons(reasons: Iterable[MoveReason]) -> str:
-    """The text in the table of moves."""
     return "; ".join(map(_text, reasons))
 
 

@@ -1,4 +1,4 @@
-"""page.json: what the run's page says of the plan's tables, so that it need not read them. Rows are lists."""
+"""page.json: what the run's page shows of the plan's tables, so that it need not read them. Rows are lists."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ MoveCells: TypeAlias = tuple[str, int, tuple[int, ...], tuple[int, ...], int, in
 
 @dataclass(frozen=True, slots=True)
 class DiskRow:
-    """A row of the table `disk`; batch 0 is before the first."""
+    """A row of the table `disk`; batch 0 is the time before the first batch."""
 
     candidate: str
     batch: int
@@ -30,7 +30,7 @@ class DiskRow:
 
 @dataclass(frozen=True, slots=True)
 class CandidatePage:
-    """Of one candidate: its brokers, its fullest disks, and its largest moves."""
+    """One candidate: its brokers, its fullest disks, and its largest moves."""
 
     name: str
     digest: str

@@ -1,6 +1,6 @@
-"""proposals.json: the candidates of a run, which one is recommended, and what is wrong with the cluster.
+"""proposals.json: the candidates of a run, the recommended one, and what is wrong with the cluster.
 
-Bytes and seconds throughout. A key with a default is one that some version, or a candidate that is not possible, lacks.
+All figures are in bytes and seconds. Older versions, or infeasible candidates, lack the keys that have a default.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NOT_ESTIMATED = FurtherRuns(0, 0)
 
 @dataclass(frozen=True, slots=True)
 class ProposedCandidate:
-    """One candidate, without its moves and tables."""
+    """One candidate without its moves and tables."""
 
     name: str
     digest: str
@@ -45,35 +45,35 @@ class ProposedCandidate:
     moved_bytes_bound: int | None = None
     cross_rack_bytes: int | None = None
     rack_violations: int | None = None
-    crowded_replicas_before: int | None = None  # of a topic, beyond its even spread and one
+    crowded_replicas_before: int | None = None  # replicas of a topic beyond its even share plus one
     crowded_replicas: int | None = None
     makespan_seconds: float | None = None  # copying alone, at the throttle
-    makespan_bound_seconds: float | None = None  # likewise; no plan copies for less
+    makespan_bound_seconds: float | None = None  # likewise; no plan needs less
     peak_disk_fraction: float | None = None
-    controller_bytes: int | None = None  # of znodes that the controller rewrites for one batch, at most
+    controller_bytes: int | None = None  # the most that the controller rewrites in znodes for one batch
     less_even: LessEven | None = None
-    rack_limits: tuple[str, ...] = ()  # how even the racks let brokers be
+    rack_limits: tuple[str, ...] = ()  # how even the brokers can be within these racks
     groups: tuple[MoveGroup, ...] = ()
     worst_case: WorstCase | None = omitted()
     way_back: WayBack | None = omitted()
     held_up: HeldUp | None = omitted()
     log_dirs: LogDirPeaks | None = omitted()
     timetable: Timetable | None = omitted()
-    further_runs: FurtherRuns | None = omitted(NOT_ESTIMATED)  # None: no limit on bytes stops it short of the tolerance
+    further_runs: FurtherRuns | None = omitted(NOT_ESTIMATED)  # None: no limit on bytes keeps it outside the tolerance
     stays_behind: tuple[StaysBehind, ...] | None = omitted()
-    is_proven: bool = omitted(False)  # that no plan of its kind copies fewer bytes, to a thousandth
+    is_proven: bool = omitted(False)  # that no plan of its kind copies 0.1 % fewer bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Proposals:
     snapshot_digest: str
-    settings: Mapping[str, Any]  # as they are part of each digest
+    settings: Mapping[str, Any]  # in the form that is part of each digest
     recommended: str | None
     candidates: tuple[ProposedCandidate, ...]
-    ranking: tuple[str, ...] = ()  # candidates, in the order in which they are offered
+    ranking: tuple[str, ...] = ()  # candidates, in the order in which people see them
     recommendation: Recommendation | None = None
     outlook: Diagnosis | None = None
-    history: HistoryUsed | None = omitted()  # None: planned without the ledger's samples
+    history: HistoryUsed | None = omitted()  # None: the plan did not use the ledger's samples
 
 
 PROPOSALS_FILE = JsonFile(PROPOSALS, Proposals)

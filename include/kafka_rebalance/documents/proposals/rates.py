@@ -1,4 +1,4 @@
-"""rates.json: of each candidate the least throttle, and what the networks of its brokers carry already."""
+"""rates.json: each candidate's least throttle, and what the networks of its brokers carry already."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka_rebalance.documents.json_files import RATES, JsonFile, omitted
 
 @dataclass(frozen=True, slots=True)
 class NetworkUse:
-    """What one broker's network carries without us, the way of it that has less left."""
+    """What one broker's network carries without us, in the direction that has less left."""
 
     broker: int
     way: str  # in | out
@@ -20,7 +20,7 @@ class NetworkUse:
 
 @dataclass(frozen=True, slots=True)
 class NetworksKnown:
-    """Those with least left, and of how many of the candidate's brokers it is known."""
+    """`tightest`: the networks with least left. `known`: for how many of the candidate's `brokers` we know the use."""
 
     brokers: int
     known: int
@@ -29,7 +29,7 @@ class NetworksKnown:
 
 @dataclass(frozen=True, slots=True)
 class CandidateRates:
-    """`network` None: no traffic was measured. The last two are there where the throttle was to be found by itself."""
+    """`network` is None if no traffic was measured. The last two exist if the throttle was `auto`."""
 
     least_bytes_per_second: int
     reason: str

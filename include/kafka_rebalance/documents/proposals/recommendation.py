@@ -1,4 +1,4 @@
-"""Which candidate a proposal recommends, and why: kinds and figures, of which `report` makes sentences."""
+"""Which candidate a proposal recommends, and why: kinds and figures, from which `report` makes sentences."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Why(StrEnum):
     NOTHING_NEARER = "nothing_is_nearer"
     GIVEN_IS_LESS_EVEN = "given_plan_is_less_even"
     GIVEN_FALLS_SHORT = "given_plan_does_not_do_the_job"
-    UNKNOWN = ""  # what another version says
+    UNKNOWN = ""  # a reason of another version
 
     @classmethod
     def _missing_(cls, value: object) -> Why:
@@ -28,7 +28,7 @@ class Why(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Furthest:
-    """How far the worst broker is off its share, as a share of it."""
+    """How far the worst broker is from its share, as a fraction of this share."""
 
     before: float
     after: float
@@ -36,7 +36,7 @@ class Furthest:
 
 @dataclass(frozen=True, slots=True)
 class Beside:
-    """Another candidate: what it copies, and how far it leaves the worst broker off its share, as a share of it."""
+    """Another candidate: what it copies, and how far the worst broker then is from its share, as a fraction of it."""
 
     candidate: str
     bytes: int
@@ -45,13 +45,13 @@ class Beside:
 
 @dataclass(frozen=True, slots=True)
 class Recommendation:
-    """`candidate` is None where none is recommended."""
+    """`candidate` is None if none is recommended."""
 
     candidate: str | None
     why: Why
     tolerance: float
     furthest: Furthest | None = None
-    undone: int = 0  # replicas, partitions or disks of which the job is not done
+    undone: int = 0  # replicas, partitions or disks for which the job is not done
     rack_violations: int = 0
     cheaper: Beside | None = None  # the next one that copies fewer bytes
-    more_even: Beside | None = None  # the next one that leaves the worst broker nearer to its share
+    more_even: Beside | None = None  # the next one with the worst broker nearer to its share

@@ -1,4 +1,4 @@
-"""batches.json: when each batch was requested and how it ended, and why none followed."""
+"""batches.json: when each batch was requested, how it ended, and why no batch followed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ DONE = "done"  # state of a batch that ended as approved
 
 @dataclass(frozen=True, slots=True)
 class BatchNote:
-    """One batch; bytes are planned ones."""
+    """One batch; `bytes` is the planned figure."""
 
     number: int
     partitions: int
@@ -20,12 +20,12 @@ class BatchNote:
     created_at: Time | None = None
     finished_at: Time | None = None
     measured_bytes: int | None = omitted(-1)  # see `measured`; -1: it has not ended
-    generation: str | None = omitted("")  # of the fence under which it was about to be requested; None: noted before
+    generation: str | None = omitted("")  # of the fence just before the request; None: noted earlier
     not_elected: tuple[str, ...] | None = omitted()  # partitions that kept another leader than the preferred one
 
     @property
     def measured(self) -> int | None:
-        """Bytes of its new replicas as it ended; None: nobody measured them, or it has not ended."""
+        """Bytes of its new replicas at its end; None: nobody measured them, or it has not ended."""
         return None if self.measured_bytes is None or self.measured_bytes < 0 else self.measured_bytes
 
 

@@ -9,8 +9,6 @@ from kafka_rebalance.documents.json_files import CANCELLED, CONTROL, JsonFile, T
 
 @dataclass(frozen=True, slots=True)
 class StopRequest:
-    """Who asked, and when."""
-
     by: str
     at: Time
 
@@ -20,10 +18,10 @@ class StopRequest:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What has been asked of a run so far.
+    """What people have asked of a run so far.
 
-    `stop_after_batch`: no further batch is requested. `cancelled`: besides, partitions in flight are taken back to the
-    lists they had before, so one that is back there was neither refused nor lost.
+    `stop_after_batch`: the run requests no further batch. `cancelled`: besides, partitions in flight go back to their
+    former lists, so a partition with its former list was neither refused nor lost.
     """
 
     stop_after_batch: StopRequest | None = None
@@ -32,7 +30,7 @@ class Control:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """The cancel alone: who asks to stop at the same moment may write it out of control.json."""
+    """The cancel alone: somebody who asks to stop at the same moment may overwrite it in control.json."""
 
     cancelled: StopRequest | None = None
 

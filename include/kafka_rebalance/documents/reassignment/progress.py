@@ -1,4 +1,4 @@
-"""progress.json: what whoever follows a run noted last. Bytes, seconds and bytes per second; None is unknown."""
+"""progress.json: the last notes of a run's follower, in bytes, seconds and bytes per second. None: unknown."""
 
 from __future__ import annotations
 
@@ -11,15 +11,13 @@ from kafka_rebalance.documents.json_files import PROGRESS, JsonFile, Time, omitt
 
 @dataclass(frozen=True, slots=True)
 class Happening:
-    """Something of the run's history, in words."""
-
     at: Time
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class BrokerTraffic:
-    """One broker: bytes in and out so far, of how many, and a second; a rate is None where it cannot be told."""
+    """One broker: bytes in and out so far, of how many, and per second. A rate is None if it is unknown."""
 
     broker: int
     received: int
@@ -36,7 +34,7 @@ class BrokerTraffic:
 
 @dataclass(frozen=True, slots=True)
 class NamedPartition:
-    """A partition with an anomaly, or one of those longest in their phase."""
+    """A partition with a finding, or one of those that have been longest in their phase."""
 
     partition: str
     phase: str
@@ -48,7 +46,7 @@ class NamedPartition:
 
 @dataclass(frozen=True, slots=True)
 class FullestSeen:
-    """The highest share of a broker's disks that was in use."""
+    """The highest share of a broker's disks that has been in use."""
 
     broker: int
     fraction: float
@@ -56,7 +54,7 @@ class FullestSeen:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Count:
-    """Partitions and bytes, done of how many; zeros where a run has only waited so far."""
+    """Partitions and bytes: done, of how many. All are zero while a run has only waited."""
 
     partitions_done: int = 0
     partitions_total: int = 0
@@ -65,7 +63,7 @@ class Count:
 
     @property
     def share_left(self) -> float:
-        """Of the bytes; nothing is left where nothing is copied."""
+        """The share of the bytes that is left; 0 if nothing is copied."""
         return max(0.0, 1 - self.bytes_copied / self.bytes_total) if self.bytes_total else 0.0
 
 
@@ -76,7 +74,7 @@ class BatchCount(Count):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Progress(Count):
-    """The counts are of the whole plan, `this_batch` is the one under way."""
+    """The counts are of the whole plan; `this_batch` is the batch under way."""
 
     updated_at: Time
     state: str
@@ -94,20 +92,19 @@ class Progress(Count):
     fullest_disk: FullestSeen | None = None
     partitions: tuple[NamedPartition, ...] = ()
     events: tuple[Happening, ...] = ()
-    open: Mapping[str, str] = field(default_factory=dict)  # what is told and not over, by what it is about
+    open: Mapping[str, str] = field(default_factory=dict)  # what people were told of and is not over, by its subject
     stop_after_batch: str | None = None
-    movement: Mapping[str, Any] = field(default_factory=dict)  # for the next watcher of this batch
+    movement: Mapping[str, Any] = field(default_factory=dict)  # for the next follower of this batch
     waiting_for: tuple[str, ...] | None = omitted()
     waiting_since: Time | None = omitted()
 
     @property
     def batches_left(self) -> int | None:
-        """With the one under way; None where none was requested yet."""
+        """The batch under way counts. None: no batch was requested yet."""
         if self.batch is None or self.batches is None:
             return None
-        later = self.later_busiest_bytes
+        later, this = self.later_busiest_bytes, self.this_batch
         left = max(0, self.batches - self.batch) if later is None else len(later)
-        this = self.this_batch
         is_over = this is not None and this.partitions_done >= this.partitions_total
         return left + (not is_over)
 

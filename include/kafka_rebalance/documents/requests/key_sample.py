@@ -1,4 +1,4 @@
-"""A sample of a topic's keys: which offsets are read, and what they are found to hold. The keys job writes it."""
+"""A sample of a topic's keys: which offsets the keys job reads, and what it finds there."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Any
 from kafka_rebalance.documents.json_files import JsonFile
 
 REQUEST = "sample.json"
-KAFKA_CONFIG = "KAFKA_REBALANCE_KAFKA_CONFIG"  # in the job's environment: Kafka's client settings, as JSON
+KAFKA_CONFIG = "KAFKA_REBALANCE_KAFKA_CONFIG"  # in the job's environment: settings of Kafka's client, as JSON
 SAMPLE = "keys.json"
 _SHOWN_CHARACTERS = 40
 
 
 @dataclass(frozen=True, slots=True)
 class OffsetRange:
-    """The records of one partition from `start` on and before `end`."""
+    """The records of one partition from `start` on, without `end`."""
 
     partition: int
     start: int
@@ -29,9 +29,9 @@ class OffsetRange:
 
 @dataclass(frozen=True, slots=True)
 class SampleRequest:
-    """What the keys job reads: these ranges of a topic of `partitions`, placed with each of `counts`.
+    """What the keys job reads: these ranges of a topic with `partitions`. It places the keys with each of `counts`.
 
-    Offsets bound how many rows are read; rows whose timestamp is before `not_before_ms` are read but not counted.
+    The offsets limit how many rows it reads. It does not count rows with a timestamp before `not_before_ms`.
     """
 
     topic: str
@@ -46,7 +46,7 @@ REQUEST_FILE = JsonFile(REQUEST, SampleRequest)
 
 @dataclass(frozen=True, slots=True)
 class HeavyKey:
-    """One of the most frequent keys, as `shown` gives it, and its rows."""
+    """One of the most frequent keys, as `key_in_words` shows it, and how many rows have it."""
 
     key: str
     rows: int
@@ -54,12 +54,12 @@ class HeavyKey:
 
 @dataclass(frozen=True, slots=True)
 class KeySample:
-    """What the sampled rows hold.
+    """What the sampled rows hold. An empty key is a key.
 
-    `found_rows`: rows by partition as they are. `murmur2_rows`: for each count of partitions, the rows with a key by
-    the partition murmur2 gives; `moved_rows`: how many of them lie in another one than with `partitions`.
-    `foreign_rows`: rows with a key whose partition is not murmur2's. An empty key is a key. `oldest_ms` and
-    `newest_ms` are record timestamps, None without rows. `heaviest`: most frequent first.
+    `found_rows`: how many rows each partition has. `murmur2_rows`: for each count of partitions, how many rows with a
+    key murmur2 gives to each partition. `moved_rows`: for each count, how many of them change their partition.
+    `foreign_rows`: rows with a key in a partition that murmur2 does not give. `oldest_ms` and `newest_ms`: record
+    timestamps, None without rows. `heaviest`: the most frequent keys first.
     """
 
     topic: str
@@ -78,7 +78,7 @@ class KeySample:
     moved_rows: Mapping[int, int]
 
     def summary(self) -> dict[str, Any]:
-        """The figures of the whole sample, without those by partition."""
+        """The figures of the whole sample, without the figures by partition."""
         by_partition = ("ranges", "found_rows", "murmur2_rows", "moved_rows")
         return {name: value for name, value in asdict(self).items() if name not in by_partition}
 
@@ -87,10 +87,10 @@ SAMPLE_FILE = JsonFile(SAMPLE, KeySample)
 
 
 def newest_rows(ranges: Sequence[OffsetRange], max_rows: int) -> tuple[OffsetRange, ...]:
-    """The ends of the ranges: at most `max_rows` offsets in all.
+    """The newest part of each range, with at most `max_rows` offsets in all.
 
-    Each range keeps its part of them, rounded down, so that the sample lies as all rows do. Offsets without a record
-    (compacted away, transaction markers) count as rows.
+    Each range keeps its share, rounded down, so that the sample is distributed as all rows are. Offsets without a
+    record (compacted away, transaction markers) count as rows.
     """
     total = sum(each.offsets for each in ranges)
     if total <= max_rows:
@@ -99,13 +99,10 @@ def newest_rows(ranges: Sequence[OffsetRange], max_rows: int) -> tuple[OffsetRan
 
 
 def key_in_words(key: bytes) -> str:
-    """A key for people: its text if it is UTF-8 that prints, else hexadecimal; long ones are cut, with their length."""
+    """A key for people: printable UTF-8 as text, anything else in hexadecimal. Long keys are cut, with their length."""
     if not key:
         return "(empty)"
-    try:
-        text = key.decode()
-    except UnicodeDecodeError:
-        text = ""
-    if not text.isprintable() or not text:
+    text = key.decode(errors="backslashreplace")
+    if not text.isprintable() or text.encode() != key:
         text = "0x" + key.hex()
     return text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}… ({len(key)} bytes)"
