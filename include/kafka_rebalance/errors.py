@@ -57,9 +57,9 @@ class ThrottleRateError(InputError): ...
 class KafkaRuleError(RebalanceError):
     """`kafka_message` is Kafka's own text; `str()` adds what to do."""
 
-    def __init__(self, kafka_message: str, remedy: str = "") -> None:
+    def __init__(self, kafka_message: str, remedy: str = "Nothing was written.") -> None:
         stop = "" if kafka_message.endswith(".") else "."
-        super().__init__(f"{kafka_message}{stop} {remedy}" if remedy else kafka_message)
+        super().__init__(f"{kafka_message}{stop} {remedy}")
         self.kafka_message = kafka_message
 
 

@@ -1,4 +1,4 @@
-"""Kafka's replica assignment: of new topics and of added partitions, with racks and without.
+"""Kafka's replica assignment for new topics and for added partitions, with and without racks.
 
 Source: kafka.admin.AdminUtils.assignReplicasToBrokers, kafka.zk.AdminZkClient.getBrokerMetadatas and addPartitions
 of 2.0 (the same up to 3.9); rack awareness is KIP-36.
@@ -30,21 +30,21 @@ def assign_replicas(
 ) -> dict[int, tuple[int, ...]]:
     """{partition: broker ids, preferred leader first} for `partitions` partitions from `start_partition_id` on.
 
-    Leaders go round the brokers in the order given; with racks, round `rack_alternated`. Followers keep a distance
-    from their leader that grows by one at each partition id that is a multiple of the number of brokers. With racks,
-    as many replicas as there are racks sit on distinct racks, and with more of them every rack has one.
+    Leaders go round the brokers in the given order, or with racks round `rack_alternated`. Followers keep a distance
+    from their leader. It grows by one at each partition id that is a multiple of the number of brokers. With racks,
+    each rack gets one replica before a rack gets a second one.
 
-    Where the position of the first leader (`start_index`) and that distance (`replica_shift`) are not given they are
+    If the position of the first leader (`start_index`) and that distance (`replica_shift`) are not given, they are
     drawn from `rng`, the start first. `start_index` alone sets both, as Kafka's fixedStartIndex does, and may exceed
-    the number of brokers. Negative numbers mean what they mean to Kafka: a random start, partition ids from 0.
+    the number of brokers. Negative numbers mean a random start, and partition ids from 0, as in Kafka.
 
-    Racks that name none of these brokers are no racks. Raises KafkaRuleError, in Kafka's order, for partitions,
-    replication factor, replication factor above the brokers, and brokers without a rack among others with one.
+    Racks of other brokers do not count. Raises KafkaRuleError, in Kafka's order, for the number of partitions, the
+    replication factor, a replication factor above the brokers, and if only some brokers have a rack.
     """
     if partitions <= 0:
-        raise KafkaRuleError("Number of partitions must be larger than 0.", "Nothing was written.")
+        raise KafkaRuleError("Number of partitions must be larger than 0.")
     if replication_factor <= 0:
-        raise KafkaRuleError("Replication factor must be larger than 0.", "Nothing was written.")
+        raise KafkaRuleError("Replication factor must be larger than 0.")
     if replication_factor > len(brokers):
         raise KafkaRuleError(
             f"Replication factor: {replication_factor} larger than available brokers: {len(brokers)}.",
@@ -64,7 +64,7 @@ def assign_replicas(
         replica_shift = draw.randrange(len(brokers))
 
     arranged = rack_alternated(known) if known else tuple(brokers)
-    # Without racks nobody is skipped: the rule is then that of one rack for all.
+    # Without racks, no broker is skipped, as if all brokers were in one rack.
     rack_of = known or dict.fromkeys(brokers, "")
     first_id = max(0, start_partition_id)
     assignment = {}
@@ -77,7 +77,7 @@ def assign_replicas(
 
 
 def rack_alternated(racks: Mapping[int, str]) -> tuple[int, ...]:
-    """All brokers, one of each rack in turn while it has any: racks sorted as strings, their brokers by id.
+    """All brokers, one of each rack in turn: racks sorted as strings, their brokers by id.
 
     {0: "a", 1: "a", 2: "a", 3: "b", 4: "c"} gives 0, 3, 4, 1, 2. Source: AdminUtils.getRackAlternatedBrokerList.
     """
@@ -95,12 +95,12 @@ def add_partitions(
     *,
     racks: Mapping[int, str | None] | None = None,
 ) -> dict[int, tuple[int, ...]]:
-    """The new partitions alone, when a topic grows to `total`: {partition: broker ids}. Nothing about it is random.
+    """Only the new partitions of a topic that grows to `total`: {partition: broker ids}. Nothing is random.
 
-    Replication factor and start come from partition 0: its first replica's place in the live `brokers`, sorted by id,
-    or that of the next higher id. With racks Kafka takes that same number as a place in the rack-alternated list,
-    where it is another broker. New ids start at the *number* of existing partitions.
-    Raises KafkaRuleError as `check_increase` and `assign_replicas` do.
+    Replication factor and start come from partition 0. The start is the place of its first replica, or of the next
+    higher id, among the live `brokers` sorted by id. With racks, Kafka uses this number as a place in the
+    rack-alternated list, where another broker has it. New ids start at the *number* of existing partitions. Raises
+    KafkaRuleError as `check_increase` and `assign_replicas` do.
     """
     check_increase(topic, existing, total)
     live = sorted(brokers)
@@ -117,7 +117,7 @@ def add_partitions(
 
 
 def check_increase(topic: str, existing: Mapping[int, Sequence[int]], total: int) -> None:
-    """Raises KafkaRuleError where partition 0 is missing, or where `total` is not more than what exists."""
+    """Raises KafkaRuleError if partition 0 is missing, or if `total` is not more than what exists."""
     if 0 not in existing:
         raise KafkaRuleError(
             f"Unexpected existing replica assignment for topic '{topic}', partition id 0 is missing. "
@@ -127,35 +127,31 @@ def check_increase(topic: str, existing: Mapping[int, Sequence[int]], total: int
     if total <= len(existing):
         raise KafkaRuleError(
             "The number of partitions for a topic can only be increased. "
-            f"Topic {topic} currently has {len(existing)} partitions, {total} would not be an increase.",
-            "Nothing was written.",
+            f"Topic {topic} currently has {len(existing)} partitions, {total} would not be an increase."
         )
 
 
 def brokers_with_racks(racks: Mapping[int, str | None], mode: RackMode) -> dict[int, str] | None:
-    """{broker: rack} to assign with, by broker id; None: assign without racks.
+    """{broker: rack} for the assignment, by broker id; None: assign without racks.
 
-    `racks` are all live brokers, None where a broker has none. Racks count where every broker has one. Where only
-    some have, "enforced" (kafka-topics' default) raises KafkaRuleError, "safe" does without; "disabled" always does.
+    `racks` has all live brokers, with None for a broker without a rack. Racks count if every broker has one. If only
+    some have one, "enforced" (kafka-topics' default) raises KafkaRuleError, and "safe" ignores racks. "disabled" always
+    ignores racks.
     """
     if mode not in ("enforced", "disabled", "safe"):
         raise InputError(f"Rack mode {mode!r} is none of enforced, disabled and safe. Nothing was written.")
     known = {broker: rack for broker, rack in sorted(racks.items()) if rack is not None}
-    if mode == "disabled" or not known:
-        return None
-    if len(known) == len(racks):
-        return known
-    if mode == "safe":
-        return None
-    raise KafkaRuleError(
-        "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica assignment "
-        "without rack information.",
-        _without_racks(sorted(racks), known),
-    )
+    if known and len(known) < len(racks) and mode == "enforced":
+        raise KafkaRuleError(
+            "Not all brokers have rack information. Add --disable-rack-aware in command line to make replica "
+            "assignment without rack information.",
+            _without_racks(sorted(racks), known),
+        )
+    return known if known and len(known) == len(racks) and mode != "disabled" else None
 
 
 def scala_map(assignment: Mapping[int, Sequence[int]]) -> str:
-    """An assignment as Kafka's messages show it, by partition: `Map(0 -> List(1, 2))`."""
+    """An assignment in the form of Kafka's messages: `Map(0 -> List(1, 2))`."""
     lists = (f"{partition} -> List({', '.join(map(str, held))})" for partition, held in sorted(assignment.items()))
     return f"Map({', '.join(lists)})"
 
@@ -163,7 +159,7 @@ def scala_map(assignment: Mapping[int, Sequence[int]]) -> str:
 def _replicas(
     arranged: Sequence[int], rack_of: Mapping[int, str], replication_factor: int, leader_index: int, shift: int
 ) -> tuple[int, ...]:
-    """The leader, then followers that many places on; one on a used rack is passed over while a rack has none."""
+    """The leader, then the followers. A broker on a used rack is passed over while another rack is unused."""
     racks = len(set(rack_of.values()))
     replicas = [arranged[leader_index]]
     used = {rack_of[replicas[0]]}

@@ -1,12 +1,13 @@
-"""Which member of a consumer group reads which partition: RangeAssignor and RoundRobinAssignor of the clients.
+"""Which member of a consumer group reads which partition: the clients' RangeAssignor and RoundRobinAssignor.
 
 Both sort members by member id, a text of the form `client.id-UUID`, as Java sorts texts: "C10" comes before "C2".
-Members with a `group.instance.id` (2.3+) come first and by that id; racks (3.5+) are not looked at.
+Members with a `group.instance.id` (2.3+) come first, by that id. Racks (3.5+) play no part here.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import cycle
 
 from kafka_rebalance.kafka.java_text import utf16_order
 
@@ -14,11 +15,11 @@ Assigned = dict[str, list[tuple[str, int]]]  # member -> (topic, partition)
 
 
 def range_assignment(subscriptions: Mapping[str, Sequence[str]], partitions: Mapping[str, int]) -> Assigned:
-    """Each topic by itself: consecutive partitions in equal parts, the first members get what is left over.
+    """Each topic by itself: consecutive partitions in equal parts; the first members get the rest.
 
-    `subscriptions` are {member id: topics}, `partitions` {topic: number of partitions}; topics that are not there have
+    `subscriptions` is {member id: topics}, `partitions` {topic: number of partitions}. Topics that are not in it have
     no metadata and are skipped. Members that get nothing have an empty list. A member's topics come in the order of
-    their names, where Kafka leaves it to a hash map. Source: RangeAssignor.assign.
+    their names; Kafka leaves this order to a hash map. Source: RangeAssignor.assign.
     """
     assigned: Assigned = {member: [] for member in subscriptions}
     members = sorted(subscriptions, key=utf16_order)
@@ -33,24 +34,22 @@ def range_assignment(subscriptions: Mapping[str, Sequence[str]], partitions: Map
 
 
 def round_robin_assignment(subscriptions: Mapping[str, Sequence[str]], partitions: Mapping[str, int]) -> Assigned:
-    """All partitions of all topics in turn, members passed over for topics that they do not subscribe.
+    """All partitions of all topics in turn; a member is passed over for a topic that it does not subscribe to.
 
-    The turn goes on from one topic to the next. Arguments and result as of `range_assignment`.
+    The turn goes on from one topic to the next. Arguments and result as in `range_assignment`.
     Source: RoundRobinAssignor.assign.
     """
     assigned: Assigned = {member: [] for member in subscriptions}
     members = sorted(subscriptions, key=utf16_order)
-    turn = 0
+    turn = cycle(members)
     for topic in _topics(subscriptions, partitions):
         for partition in range(partitions[topic]):
-            while topic not in subscriptions[members[turn]]:
-                turn = (turn + 1) % len(members)
-            assigned[members[turn]].append((topic, partition))
-            turn = (turn + 1) % len(members)
+            member = next(member for member in turn if topic in subscriptions[member])
+            assigned[member].append((topic, partition))
     return assigned
 
 
 def _topics(subscriptions: Mapping[str, Sequence[str]], partitions: Mapping[str, int]) -> list[str]:
-    """The topics that somebody subscribes and that have metadata, as Java sorts them."""
+    """The topics that have subscribers and metadata, as Java sorts them."""
     subscribed = {topic for topics in subscriptions.values() for topic in topics}
     return sorted((topic for topic in subscribed if partitions.get(topic, 0) > 0), key=utf16_order)

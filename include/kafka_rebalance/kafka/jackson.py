@@ -1,4 +1,4 @@
-"""JSON as Kafka's tools read it, and values as their messages show them: Jackson's rules, not those of Python's json.
+"""JSON as Kafka's tools read it, and values as their messages show them: by Jackson's rules, not by Python's.
 
 Source: kafka.utils.Json.parseFull and kafka.utils.json.DecodeJson of 2.0, on Jackson 2.9.
 """
@@ -18,17 +18,18 @@ _ESCAPED = re.compile(r'["\\\x00-\x1f]')
 
 
 class OtherNumber(str):
-    """The text of a number that is no `Int` to Kafka: beyond 32 bits, or with a point or an exponent."""
+    """The text of a number that is no `Int` for Kafka: it needs more than 32 bits, or has a point or an exponent."""
 
     __slots__ = ()
 
 
 def parse_json(text: str) -> object:
-    """The first JSON value in `text`; what follows it is not looked at, as Jackson does not.
+    """The first JSON value in `text`. Like Jackson, it ignores what follows.
 
-    Integers of 32 bits are `int`, all other numbers `OtherNumber`. Raises KafkaRuleError with Kafka's message.
+    Integers of 32 bits are `int`, all other numbers `OtherNumber`. All functions of this module raise KafkaRuleError
+    with Kafka's message.
     """
-    # Backslashes that are no escapes are taken as themselves (SSL principals written before 1.0.1).
+    # A backslash that starts no escape stands for itself (SSL principals written before 1.0.1).
     for candidate in (text, text.replace("\\", "\\\\")):
         try:
             return _parse(candidate)
@@ -47,35 +48,32 @@ def _parse(text: str) -> object:
 
 
 def required(fields: dict[str, object], name: str) -> object:
-    """A field that has to be there. Raises KafkaRuleError with Kafka's message."""
     if name not in fields:
         raise _wrong(f"No such field exists: `{name}`")
     return fields[name]
 
 
 def as_object(value: object) -> dict[str, object]:
-    """A JSON object. Raises KafkaRuleError with Kafka's message."""
     if not isinstance(value, dict):
         raise _wrong(f"Expected JSON object, received {show(value)}")
     return value
 
 
 def as_list(value: object) -> list[object]:
-    """A JSON array. Raises KafkaRuleError with Kafka's message."""
     if not isinstance(value, list):
         raise _wrong(f"Expected JSON array, received {show(value)}")
     return value
 
 
 def as_int(value: object) -> int:
-    """A JSON integer of 32 bits: no text, no 1.0, no true. Raises KafkaRuleError with Kafka's message."""
+    """A JSON integer of 32 bits: no text, no 1.0, no true."""
     if type(value) is not int:
         raise _wrong(f"Expected `Int` value, received {show(value)}")
     return value
 
 
 def as_text(value: object) -> str:
-    """A JSON string. Raises KafkaRuleError with Kafka's message; half a surrogate pair is refused, it has no bytes."""
+    """A JSON string without half a surrogate pair, which has no bytes."""
     if not isinstance(value, str) or isinstance(value, OtherNumber):
         raise _wrong(f"Expected `String` value, received {show(value)}")
     try:
@@ -88,7 +86,7 @@ def as_text(value: object) -> str:
 
 
 def show(value: object) -> str:
-    """A value as Kafka's messages show it (JsonNode.toString): compact, nothing but what must be escaped is."""
+    """A value as Kafka's messages show it (JsonNode.toString): compact, with as few escapes as possible."""
     try:
         return _show(value)
     except RecursionError:

@@ -1,6 +1,6 @@
-"""Where brokers put new replicas: into the log dir with the fewest, however full it is.
+"""Where brokers put new replicas: into the log dir with the fewest replicas, however full it is.
 
-Kafka 2.0 to 3.9 (LogManager.nextLogDir, nextLogDirs) counts the replicas in each dir that is online.
+Kafka 2.0 to 3.9 counts the replicas in each log dir that is online (LogManager.nextLogDir, nextLogDirs).
 """
 
 from __future__ import annotations
@@ -11,23 +11,23 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """Of some new replicas, how many come into one log dir: at most, and on average where that is open."""
+    """How many of some new replicas one log dir receives: at most, and on average if several dirs are possible."""
 
     most: int
     average: float
 
 
 def arrivals(counts: Sequence[float], new: int) -> list[Arrivals]:
-    """For each log dir, given how many replicas are in it. In which order the new ones come, nobody knows.
+    """The arrivals for each log dir, which has so many replicas now. The order of the `new` ones is unknown.
 
-    Counts may be averages, from what came before: dirs that differ by less than one may have either count.
+    Counts may be averages from arrivals before. Dirs that differ by less than one may then have the same count.
     """
     held, most = list(counts), [0] * len(counts)
     while held and new > 0:
         fewest = min(held)
         level = [number for number, count in enumerate(held) if count < fewest + 1]
         share = min(1.0, new / len(level))
-        for number in level:  # all of a level get one; where not enough are left, each of them might
+        for number in level:  # each dir of a level gets one; if too few are left, any of them may
             held[number] += share
             most[number] += 1
         new -= len(level)

@@ -1,6 +1,6 @@
-"""The partition of a record with a key, as producers choose it: the same from 0.8.2 to 3.9.
+"""The partition that producers choose for a record with a key; the rule is the same from 0.8.2 to 3.9.
 
-Records without a key go to any partition: in turn up to 2.3 (DefaultPartitioner), by batch since 2.4 (KIP-480).
+Records without a key go to any partition: in turn up to 2.3 (DefaultPartitioner), by batch from 2.4 on (KIP-480).
 """
 
 from __future__ import annotations
@@ -34,12 +34,8 @@ def murmur2(data: bytes) -> int:
 def partition_for_key(key: bytes, partitions: int) -> int:
     """The partition of records with this key, among all partitions of the topic, also those without a leader.
 
-    An empty key is a key. Negative hashes lose their sign bit; that is not their absolute value (Utils.toPositive).
+    An empty key is a key. A negative hash loses its sign bit; this is not its absolute value (Utils.toPositive).
     """
-    _check_count(partitions)
-    return (murmur2(key) & _POSITIVE) % partitions
-
-
-def _check_count(partitions: int) -> None:
     if partitions < 1:
         raise InputError(f"A topic has at least one partition, not {partitions}. Nothing was computed.")
+    return (murmur2(key) & _POSITIVE) % partitions

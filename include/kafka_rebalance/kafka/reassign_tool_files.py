@@ -1,7 +1,7 @@
 """The files of kafka-reassign-partitions, and what the tool checks and proposes.
 
-Source: kafka.admin.ReassignPartitionsCommand of 2.0. Where it leaves an order to a hash map, here it is the order of
-the file. The znode has another form, without `log_dirs`: see zookeeper.znodes.
+Source: kafka.admin.ReassignPartitionsCommand of 2.0. The tool leaves some orders to a hash map; here, the order is that
+of the file. The znode has another form, without `log_dirs`: see zookeeper.znodes.
 """
 
 from __future__ import annotations
@@ -19,11 +19,9 @@ from kafka_rebalance.model.partition import TopicPartition
 
 ANY_LOG_DIR = "any"
 _VERSION = 1
-_UNTOUCHED = "Nothing was written."
 
 Replica = tuple[str, int, int]  # topic, partition, broker
 _Value = TypeVar("_Value", bound=Hashable)
-
 
 # The heading before the plan in what `kafka-reassign-partitions --generate` prints (ReassignPartitionsCommand).
 _PROPOSED = "Proposed partition reassignment configuration"
@@ -32,8 +30,8 @@ _PROPOSED = "Proposed partition reassignment configuration"
 def parse_reassignment(text: str) -> dict[TopicPartition, tuple[int, ...]]:
     """{partition: new replicas} of a plan, in the order of the file, after all checks that need no cluster.
 
-    Raises KafkaRuleError with the tool's message, in the tool's order: its reading of each entry first, then an empty
-    plan, empty lists, partitions that come twice, brokers that come twice. Log directories: `parse_log_dirs`.
+    Raises KafkaRuleError with the tool's message, in the tool's order: first an entry that it cannot read, then an
+    empty plan, empty lists, partitions that come twice, brokers that come twice. Log directories: `parse_log_dirs`.
     """
     entries = _parse_entries(text)
     if not entries:
@@ -58,7 +56,7 @@ def parse_reassignment(text: str) -> dict[TopicPartition, tuple[int, ...]]:
 
 
 def parse_log_dirs(text: str) -> dict[Replica, str]:
-    """The log directories that a plan asks for, `any` left out. Raises KafkaRuleError where an entry cannot be read."""
+    """The log directories that a plan names, without `any`. Raises KafkaRuleError if it cannot read an entry."""
     return {
         (*partition, broker): log_dir
         for partition, replicas, log_dirs in _parse_entries(text)
@@ -68,24 +66,24 @@ def parse_log_dirs(text: str) -> dict[Replica, str]:
 
 
 def parse_plan(text: str) -> dict[TopicPartition, tuple[int, ...]]:
-    """The lists of a plan in Kafka's JSON; of the whole output of `--generate`, those of its proposal.
+    """The lists of a plan in Kafka's JSON, or of the proposal in the output of `--generate`.
 
-    Raises KafkaRuleError as `kafka-reassign-partitions --execute` would, and SettingsError for a plan that names log
-    directories: between those of one broker nothing is moved here.
+    Raises KafkaRuleError as `kafka-reassign-partitions --execute` would. Raises SettingsError for a plan that names log
+    directories, because we move nothing between the log directories of one broker.
     """
     text = text.rpartition(_PROPOSED)[2]
     lists = parse_reassignment(text)
     named = parse_log_dirs(text)
     if named:
         raise SettingsError(
-            f"The plan names log directories, for {len(named)} replicas; replicas are not placed in log directories "
-            f'here. Nothing was planned or written. Write "any" for each, or leave log_dirs out.'
+            f"The plan names log directories for {len(named)} replicas, but kafka-rebalance does not choose log "
+            'directories. Nothing was planned or written. Write "any" for each, or leave log_dirs out.'
         )
     return lists
 
 
 def canonical_plan(text: str) -> str:
-    """The same plan in one form, so that one plan has one digest. Raises as `parse_plan`."""
+    """The plan in its one canonical form, so that one plan has one digest. Raises as `parse_plan`."""
     return format_reassignment(dict(sorted(parse_plan(text).items())), with_log_dirs=False)
 
 
@@ -95,7 +93,7 @@ def parse_topics_to_move(text: str) -> tuple[str, ...]:
 
 
 def check_listed_once(topics: Sequence[str]) -> None:
-    """Raises KafkaRuleError, as --generate does, where topics to reassign come more than once."""
+    """Raises KafkaRuleError, as --generate does, if a topic comes more than once."""
     twice = _duplicates(topics)
     if twice:
         raise _refused(
@@ -104,7 +102,7 @@ def check_listed_once(topics: Sequence[str]) -> None:
 
 
 def format_reassignment(assignment: Mapping[TopicPartition, Sequence[int]], *, with_log_dirs: bool = True) -> str:
-    """A plan as the tool writes it, compact; partitions in the order given. `log_dirs` are "any" for every replica."""
+    """A plan as the tool writes it, compact, partitions in the given order. `log_dirs` has "any" for every replica."""
     entries = []
     for (topic, partition), replicas in assignment.items():
         entry: dict[str, object] = {"topic": topic, "partition": partition, "replicas": list(replicas)}
@@ -119,9 +117,9 @@ def check_executable(
     existing: Mapping[TopicPartition, Sequence[int]],
     brokers: Collection[int],
 ) -> None:
-    """--execute's checks against the cluster: every partition exists, every broker is registered now.
+    """The checks of --execute against the cluster: every partition exists, every broker is registered now.
 
-    A broker that is down counts as one that does not exist. Raises KafkaRuleError.
+    A broker that is down does not exist for the tool. Raises KafkaRuleError.
     """
     missing = [TopicPartition(*partition) for partition in assignment if partition not in existing]
     if missing:
@@ -130,9 +128,7 @@ def check_executable(
             "Take them out, or create them first.",
         )
     registered = set(brokers)
-    unknown = dict.fromkeys(
-        broker for replicas in assignment.values() for broker in replicas if broker not in registered
-    )
+    unknown = dict.fromkeys(one for replicas in assignment.values() for one in replicas if one not in registered)
     if unknown:
         raise _refused(
             f"The proposed assignment contains non-existent brokerIDs: {_joined(unknown)}",
@@ -149,11 +145,11 @@ def generate(
 ) -> dict[TopicPartition, tuple[int, ...]]:
     """What --generate proposes for these topics on these brokers: each topic as if it were created anew.
 
-    Where replicas are now plays no part, so nearly everything moves. `racks` are the live brokers, None where one has
-    no rack; listed brokers that are not there are left out silently, as are topics that do not exist. None instead of
-    the mapping: all brokers are live, and racks are not looked at (--disable-rack-aware). A topic's replication factor
-    is that of its lowest partition (the tool takes any), and partition ids are counted from 0.
-    Raises KafkaRuleError for a broker or a topic listed twice, and as creating these topics would.
+    The present replicas play no part, so nearly everything moves. `racks` has the live brokers, with None for a broker
+    without a rack. Other brokers, and topics that do not exist, are silently left out. If `racks` is None, all brokers
+    are live and racks play no part (--disable-rack-aware). A topic's replication factor is that of its lowest partition
+    (the tool takes any partition), and partition ids count from 0.
+    Raises KafkaRuleError if a broker or a topic is listed twice, and as the creation of these topics would.
     """
     twice = _duplicates(brokers)
     if twice:
@@ -173,7 +169,7 @@ def generate(
 
 
 def _parse_entries(text: str) -> list[tuple[TopicPartition, tuple[int, ...], tuple[str, ...]]]:
-    """(partition, replicas, log directories) of each entry. Raises KafkaRuleError at the first that cannot be read."""
+    """(partition, replicas, log directories) of each entry. Raises KafkaRuleError at the first unreadable one."""
     entries = []
     for value in _entries(text, "partitions"):
         fields = as_object(value)
@@ -188,14 +184,14 @@ def _parse_entries(text: str) -> list[tuple[TopicPartition, tuple[int, ...], tup
             raise _refused(
                 f"Size of replicas list {_vector(replicas)} is different from size of log dirs list "
                 f"{_vector(log_dirs)} for partition {partition}",
-                'Name one log directory a replica ("any" where it does not matter), or leave log_dirs out.',
+                'Name one log directory for each replica ("any" if it does not matter), or leave log_dirs out.',
             )
         entries.append((partition, replicas, log_dirs))
     return entries
 
 
 def _entries(text: str, name: str) -> Sequence[object]:
-    """The list of that name in a file of version 1, empty where there is none. Raises KafkaRuleError."""
+    """The list of that name in a file of version 1; empty if there is none. Raises KafkaRuleError."""
     document = as_object(parse_json(text))
     version = as_int(document.get("version", _VERSION))
     if version != _VERSION:
@@ -204,7 +200,7 @@ def _entries(text: str, name: str) -> Sequence[object]:
 
 
 def _duplicates(values: Iterable[_Value]) -> list[_Value]:
-    """What comes more than once, each once, in order of its first coming."""
+    """The values that come more than once, each once, in the order of their first appearance."""
     return [value for value, count in Counter(values).items() if count > 1]
 
 
@@ -217,4 +213,4 @@ def _vector(values: Iterable[object]) -> str:
 
 
 def _refused(kafka_message: str, remedy: str) -> KafkaRuleError:
-    return KafkaRuleError(kafka_message, f"{_UNTOUCHED} {remedy}")
+    return KafkaRuleError(kafka_message, f"Nothing was written. {remedy}")

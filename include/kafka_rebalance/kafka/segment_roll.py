@@ -1,4 +1,4 @@
-"""When Kafka rolls a log segment: the settings that decide it, as one broker applies them to one topic."""
+"""When Kafka rolls a log segment: the settings for it, as one broker applies them to one topic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ UNLIMITED = -1
 
 
 class ValueSource(NamedTuple):
-    """Where a value comes from: AdminClient's name of the level, and the broker's setting; a topic's own has none."""
+    """Where a value comes from: AdminClient's name of the level, and the broker's setting, if it is one."""
 
     level: str
     broker_key: str | None = None
@@ -34,12 +34,12 @@ class ValueSource(NamedTuple):
         return SOURCE_WORDS.get(self.level, self.level)
 
     def __str__(self) -> str:
-        """As people call it: `topic`, `log.roll.hours (broker static)`."""
+        """For people: `topic`, `log.roll.hours (broker static)`."""
         return self.level_in_words if self.broker_key is None else f"{self.broker_key} ({self.level_in_words})"
 
 
 class NotReportedError(ReadError):
-    """The broker did not report a setting; `problem` is what happened, without what to do."""
+    """The broker did not report a setting. `problem` says what happened, without what to do."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.problem = f"The broker did not report {' or '.join(names)}, so what applies there is unknown"
@@ -51,9 +51,9 @@ class NotReportedError(ReadError):
 _HOUR_MS, _MINUTE_MS = 3_600_000, 60_000
 _NUMBER = re.compile(r"[+-]?[0-9]+")
 
-# Topic override -> the broker's settings, the one that wins first, with the factor that turns them into the same unit.
-# A finer unit hides a coarser one (KafkaConfig.logRollTimeMillis, logRollTimeJitterMillis, getLogRetentionTimeMillis);
-# only the finest can be changed dynamically, so it also hides static values when it is set at a higher level.
+# Topic override -> the broker's settings in the order of their precedence, each with the factor for the topic's unit.
+# A finer unit hides a coarser one (KafkaConfig.logRollTimeMillis, logRollTimeJitterMillis, getLogRetentionTimeMillis).
+# Only the finest can be changed dynamically, so it also hides static values if it is set at a higher level.
 _SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
     "segment.bytes": (("log.segment.bytes", 1),),
     "segment.ms": (("log.roll.ms", 1), ("log.roll.hours", _HOUR_MS)),
@@ -67,7 +67,7 @@ _SYNONYMS: dict[str, tuple[tuple[str, int], ...]] = {
 }
 _CLEANUP_POLICY = ("cleanup.policy", "log.cleanup.policy")
 _COMPACTION_LAG = ("max.compaction.lag.ms", "log.cleaner.max.compaction.lag.ms")  # 2.3+
-# A broker's own, the same for all its topics.
+# A broker has one value of these for all its topics.
 CHECK_INTERVAL_MS = "log.retention.check.interval.ms"
 REPLICA_FETCH_MAX_BYTES = "replica.fetch.max.bytes"
 
@@ -78,7 +78,7 @@ BROKER_KEYS = (
     CHECK_INTERVAL_MS,
     REPLICA_FETCH_MAX_BYTES,
 )
-TOPIC_KEYS = {  # broker key -> topic override; kafka-configs takes each only at its own entity
+TOPIC_KEYS = {  # broker key -> topic override; kafka-configs accepts each only for its own entity
     **{name: key for key, names in _SYNONYMS.items() for name, _ in names},
     **{broker_key: key for key, broker_key in (_CLEANUP_POLICY, _COMPACTION_LAG)},
 }
@@ -88,9 +88,9 @@ TOPIC_KEYS = {  # broker key -> topic override; kafka-configs takes each only at
 class EffectiveRollSettings:
     """What one broker applies to one topic, for comparison with another broker or another time.
 
-    `retention_ms` and `retention_bytes` are -1 for unlimited; `max_compaction_lag_ms` is None where the broker does not
-    know it (below 2.3). The last three take no part in comparisons: two are the broker's own, the same for all its
-    topics, and `sources` says where each value comes from.
+    `retention_ms` and `retention_bytes` are -1 for unlimited. `max_compaction_lag_ms` is None if the broker does not
+    know it (below 2.3). The last three take no part in comparisons: two are the same for all topics of the broker, and
+    `sources` says where each value comes from.
     """
 
     segment_bytes: int
@@ -115,19 +115,19 @@ class EffectiveRollSettings:
 
     @property
     def roll_ms(self) -> int:
-        """How much time a segment may span; 2.3+: no more than a compacted topic's lag (LogConfig.maxSegmentMs)."""
+        """How much time a segment may span: from 2.3 on, at most a compacted topic's lag (LogConfig.maxSegmentMs)."""
         if "compact" in self.cleanup_policy and self.max_compaction_lag_ms is not None:
             return min(self.segment_ms, self.max_compaction_lag_ms)
         return self.segment_ms
 
 
 def effective_roll_settings(topic_overrides: Mapping[str, str], broker_configs: BrokerConfigs) -> EffectiveRollSettings:
-    """The settings that decide rolling and retention of a topic on the broker whose effective configs are given.
+    """The settings for rolling and retention of a topic on the broker with these effective configs.
 
-    `topic_overrides` is the config of `/config/topics/T`; `broker_configs` is {key: (value, source)} as the broker
-    itself reports it, value None where it is not set. Precedence: topic > broker, and at the broker ms > minutes >
-    hours. Raises ReadError if the broker did not report what is needed (its default depends on the version, so it is
-    not guessed), KafkaRuleError for a value that brokers cannot load.
+    `topic_overrides` is the config of `/config/topics/T`. `broker_configs` is {key: (value, source)} as the broker
+    itself reports it; a value that is not set is None. Precedence: topic > broker, and at the broker ms > minutes >
+    hours. Raises ReadError if the broker did not report a setting: its default depends on the version, so it is not
+    guessed. Raises KafkaRuleError for a value that brokers cannot load.
     """
     found = {key: _effective(key, names, topic_overrides, broker_configs) for key, names in _SYNONYMS.items()}
     found |= {
@@ -160,7 +160,7 @@ def effective_roll_settings(topic_overrides: Mapping[str, str], broker_configs: 
 def _effective(
     key: str, names: tuple[tuple[str, int], ...], topic_overrides: Mapping[str, str], broker_configs: BrokerConfigs
 ) -> tuple[int, ValueSource]:
-    """In the unit of the topic's key."""
+    """(value in the unit of the topic's key, its source)"""
     value, source = _winning(key, tuple(name for name, _ in names), topic_overrides, broker_configs)
     if source.broker_key is None:
         return _number(key, value), source
@@ -170,7 +170,7 @@ def _effective(
 def _winning(
     key: str, names: tuple[str, ...], topic_overrides: Mapping[str, str], broker_configs: BrokerConfigs
 ) -> tuple[str, ValueSource]:
-    """The text that counts, and its source."""
+    """(the text that counts, its source)"""
     if key in topic_overrides:
         return topic_overrides[key], ValueSource(TOPIC_SOURCE)
     for name in names:
@@ -191,8 +191,6 @@ def _number(key: str, value: str) -> int:
 
 
 class RollReason(StrEnum):
-    """Which of the five conditions held."""
-
     SIZE = "size"
     TIME = "time"
     OFFSET_INDEX = "offset index"
@@ -218,18 +216,18 @@ def should_roll(
     base_offset: int,
     max_offset_in_messages: int,
 ) -> RollReason | None:
-    """Why a new segment is begun before these messages are appended, the first reason that holds; None: it is not.
+    """The first reason why Kafka rolls the segment before it appends these messages; None: it does not roll.
 
-    Sizes in bytes, times in milliseconds. `first_batch_timestamp` is the largest timestamp of the segment's first
-    batch; None or negative means that it has none (magic 0): then the wall clock and the time at which the segment
-    was opened count instead. `offset_index_max_entries` is segment.index.bytes / 8, `time_index_max_entries`
-    segment.index.bytes / 12, rounded down. Leaders and followers decide alike.
+    Sizes are in bytes, times in milliseconds. `first_batch_timestamp` is the largest timestamp of the segment's first
+    batch. If it is None or negative (magic 0), the wall clock and the time at which the segment was opened count.
+    `offset_index_max_entries` is segment.index.bytes / 8, `time_index_max_entries` is segment.index.bytes / 12, rounded
+    down. Leaders and followers decide alike.
     Source: LogSegment.shouldRoll and timeWaitedForRoll, the same from 2.0 to 3.9.
     """
     if segment_size > max_segment_bytes - messages_size:
         return RollReason.SIZE
     if first_batch_timestamp is not None and first_batch_timestamp >= 0:
-        # Message time alone: a message older than the first one has waited a negative time, and never rolls.
+        # Only message time counts: a message older than the first one has waited a negative time, so it never rolls.
         waited_ms = max_timestamp_in_messages - first_batch_timestamp
     else:
         waited_ms = now_ms - created_ms
@@ -237,10 +235,10 @@ def should_roll(
         return RollReason.TIME
     if offset_index_entries >= offset_index_max_entries:
         return RollReason.OFFSET_INDEX
-    # One slot is kept for the entry that rolling itself appends.
+    # One slot stays free for the entry that rolling itself appends.
     if time_index_entries >= time_index_max_entries - 1:
         return RollReason.TIME_INDEX
-    # Indexes hold offsets relative to the base in 32 bits.
+    # Indexes hold 32-bit offsets relative to the base.
     if not 0 <= max_offset_in_messages - base_offset <= INT_MAX:
         return RollReason.OFFSET
     return None

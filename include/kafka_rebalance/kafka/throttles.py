@@ -1,7 +1,7 @@
-"""Replication throttles: Kafka's config keys, the form of its lists, and which replicas its own tool throttles.
+"""Replication throttles: Kafka's config keys, the form of its lists, and the replicas that its own tool throttles.
 
-A throttle is two things that only work together: a rate on a broker, and a list of replicas on a topic. It holds back
-listed replicas that are *not* in the ISR; no controller ever sets or removes it (KIP-73).
+A throttle has two parts that work only together: a rate on a broker, and a list of replicas on a topic. It holds back
+listed replicas that are *not* in the ISR. No controller ever sets or removes it (KIP-73).
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ def throttled_replicas(
 ) -> dict[str, dict[str, list[str]]]:
     """What kafka-reassign-partitions of that version throttles: {topic: {"leader": ["0:100"], "follower": [...]}}.
 
-    Leader: every existing replica of a partition that gains a broker, since any of them may lead. Follower: the brokers
-    gained. Every topic of `target` is there, its lists empty where partitions only shrink or change their order.
-    From 2.6 on every planned partition is leader-throttled, even if nothing is added, and the lists are sorted, as
-    text. For a partition that is already moving `current` is its original list (2.6+). 2.0 leaves the order to a hash
-    map; here it is partition, then position. Raises KafkaRuleError for a partition that `current` does not have.
+    Leader: every existing replica of a partition that gains a broker, because any of them may lead. Follower: the new
+    brokers. The result has every topic of `target`. Its lists are empty if partitions only shrink or change their
+    order. From 2.6 on, every planned partition is leader-throttled, even if nothing is added, and the lists are sorted
+    as text. For a partition that is moving already, `current` is its original list (2.6+). 2.0 leaves the order to a
+    hash map; here, it is partition, then position. Raises KafkaRuleError for a partition that `current` does not have.
     Source: ReassignPartitionsCommand.assignThrottledReplicas (2.0), calculateLeaderThrottles (2.6).
     """
     unknown = sorted(f"{topic}-{partition}" for topic, partition in target if (topic, partition) not in current)
@@ -62,9 +62,10 @@ def throttled_replicas(
 
 
 def parse_throttled_replicas(value: str, key: str = LEADER_REPLICAS) -> tuple[str, ...]:
-    """The entries of a list: ("*",) for every replica, () for an empty one. Raises KafkaRuleError with Kafka's message.
+    """The entries of a list: ("*",) for every replica, () for an empty list.
 
-    The first entry `*` means all, whatever follows (ThrottledReplicaListValidator, 2.0).
+    If `*` is the first entry, it means all, whatever follows (ThrottledReplicaListValidator, 2.0).
+    Raises KafkaRuleError with Kafka's message.
     """
     entries = tuple(entry.strip() for entry in value.split(","))
     if entries[0] == EVERY_REPLICA:
@@ -79,7 +80,6 @@ def parse_throttled_replicas(value: str, key: str = LEADER_REPLICAS) -> tuple[st
 
 
 def format_throttled_replicas(entries: Iterable[str]) -> str:
-    """The text of a list, entries in the order given."""
     return ",".join(entries)
 
 

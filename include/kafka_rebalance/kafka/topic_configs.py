@@ -1,4 +1,4 @@
-"""The configs of a topic: which names and values each Kafka version takes, with Kafka's own messages.
+"""The configs of a topic: the names and values that each Kafka version accepts, with Kafka's own messages.
 
 Source: kafka.log.LogConfig (2.0 to 3.4), org.apache.kafka.storage.internals.log.LogConfig (3.5 on) and
 org.apache.kafka.common.config.ConfigDef.
@@ -9,19 +9,18 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 from kafka_rebalance.errors import KafkaRuleError
-from kafka_rebalance.kafka.java_text import format_double, parse_double, parse_integer, split, trim
+from kafka_rebalance.kafka.java_text import LONG_MAX, format_double, parse_double, parse_integer, split, trim
 from kafka_rebalance.kafka.throttles import EVERY_REPLICA, FOLLOWER_REPLICAS, LEADER_REPLICAS
 from kafka_rebalance.kafka.versions import major_minor
 
 _Release = tuple[int, int]
 
-_LONGEST = (1 << 63) - 1
 _THROTTLED = re.compile(r"([0-9]+:[0-9]+)?")
-# Names of inter-broker protocol versions (ApiVersion, MetadataVersion), and how many -IVn each has.
+# Names of inter-broker protocol versions (ApiVersion, MetadataVersion), each with the number of its -IVn.
 _PROTOCOLS = (
     *(("0.8.0", 0), ("0.8.1", 0), ("0.8.2", 0), ("0.9.0", 0), ("0.10.0", 2), ("0.10.1", 3), ("0.10.2", 1)),
     *(("0.11.0", 3), ("1.0", 1), ("1.1", 1), ("2.0", 2), ("2.1", 3), ("2.2", 2), ("2.3", 2), ("2.4", 2), ("2.5", 1)),
@@ -31,9 +30,9 @@ _PROTOCOLS = (
 
 
 def check_topic_config(key: str, value: str, *, version: str = "2.0") -> None:
-    """Raises KafkaRuleError unless Kafka of that version takes this name, and this value for it.
+    """Raises KafkaRuleError unless Kafka of that version accepts this name and this value.
 
-    One value kafka-topics of 2.0 takes is refused too: a message.format.version that no broker can load.
+    One value that kafka-topics 2.0 accepts is refused too: a message.format.version that no broker can load.
     """
     _values({key: value}, major_minor(version))
 
@@ -41,31 +40,29 @@ def check_topic_config(key: str, value: str, *, version: str = "2.0") -> None:
 def check_topic_configs(
     configs: Mapping[str, str], *, version: str = "2.0", existing: Mapping[str, str] | None = None
 ) -> None:
-    """Raises KafkaRuleError unless Kafka of that version takes all of these together, in place of the `existing` ones.
+    """Raises KafkaRuleError unless Kafka of that version accepts all these configs, in place of the `existing` ones.
 
-    In Kafka's order: all names, then each value, then what does not go together, with the brokers' defaults for what
-    is not given. From 3.6 on tiered storage can stay, and not be turned on, as if no broker had it: a broker without
-    it does not start again once a topic has it.
+    Checks in Kafka's order: all names, then each value, then values that exclude each other. Configs that are not given
+    have the brokers' defaults. From 3.6 on, tiered storage may stay but not be turned on, as if no broker had it: once
+    a topic has it, a broker without it does not start again.
     """
     at = major_minor(version)
     values = _values(configs, at)
-    at_least, at_most = values.get("min.compaction.lag.ms", 0), values.get("max.compaction.lag.ms", _LONGEST)
+    at_least, at_most = values.get("min.compaction.lag.ms", 0), values.get("max.compaction.lag.ms", LONG_MAX)
     if at_least > at_most:
         raise KafkaRuleError(
-            f"conflict topic config setting min.compaction.lag.ms ({at_least}) > max.compaction.lag.ms ({at_most})",
-            "Nothing was written.",
+            f"conflict topic config setting min.compaction.lag.ms ({at_least}) > max.compaction.lag.ms ({at_most})"
         )
     if values.get("remote.log.delete.on.disable") or values.get("remote.log.copy.disable"):
         raise KafkaRuleError(
-            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode.",
-            "Nothing was written.",
+            "It is invalid to set `remote.log.delete.on.disable` or `remote.log.copy.disable` under Zookeeper's mode."
         )
     was_tiered = (existing or {}).get("remote.storage.enable", "").lower() == "true"
     if values.get("remote.storage.enable") and not was_tiered and at >= (3, 6):
         raise KafkaRuleError(
             "Tiered Storage functionality is disabled in the broker. "
             "Topic cannot be configured with remote log storage.",
-            "Nothing was written. Where all brokers have it, set it with kafka-configs.",
+            "Nothing was written. If all brokers have it, set it with kafka-configs.",
         )
     if was_tiered and not values.get("remote.storage.enable") and at >= (3, 9):
         raise KafkaRuleError(
@@ -73,12 +70,12 @@ def check_topic_configs(
             "and turn to read only, please set `remote.storage.enable=true,remote.log.copy.disable=true`. If you want "
             "to disable remote storage and delete all remote data, please set "
             "`remote.storage.enable=false,remote.log.delete.on.disable=true`.",
-            "Nothing was written. With ZooKeeper neither is possible.",
+            "Nothing was written. With ZooKeeper, neither is possible.",
         )
 
 
 def check_topic_config_names(names: Collection[str], *, version: str = "2.0") -> None:
-    """Raises KafkaRuleError for a name that is no topic config of that version: for configs to be removed."""
+    """Raises KafkaRuleError for a name that is no topic config of that version. Use it for configs to be removed."""
     known = topic_config_names(version)
     unknown = [name for name in names if name not in known]
     if unknown:
@@ -89,14 +86,13 @@ def check_topic_config_names(names: Collection[str], *, version: str = "2.0") ->
 
 
 def topic_config_names(version: str = "2.0") -> tuple[str, ...]:
-    """Every name of that version, sorted."""
     return tuple(sorted(_definitions(major_minor(version))))
 
 
 def parse_config_arguments(arguments: Sequence[str]) -> dict[str, str]:
-    """{name: value} of `name=value` texts, blanks trimmed; of a repeated name the last. Neither is checked yet.
+    """{name: value} of `name=value` texts, trimmed and not yet checked. The last value of a repeated name counts.
 
-    A value cannot hold `=`, as kafka-topics splits at each. Raises KafkaRuleError with its message otherwise.
+    A value with `=` raises KafkaRuleError, because kafka-topics splits at each `=`.
     Source: TopicCommand.parseTopicConfigsToBeAdded (2.0).
     """
     pairs = [split(argument, r"\s*=\s*") for argument in arguments]
@@ -110,17 +106,18 @@ def parse_config_arguments(arguments: Sequence[str]) -> dict[str, str]:
 
 
 def _values(configs: Mapping[str, str], at: _Release) -> dict[str, Any]:
-    """{name: value as Kafka reads it}, checked; ConfigDef.parse goes by definition, not by what comes first."""
+    """{name: value as Kafka reads it}, checked in the order of the definitions, as ConfigDef.parse does."""
     check_topic_config_names(configs, version=f"{at[0]}.{at[1]}")
     values = {}
     for name, definition in _definitions(at).items():
         if name in configs:
             values[name] = definition.read(name, configs[name])
-            definition.check(name, values[name])
+            if definition.check is not None:
+                definition.check(name, values[name])
     return values
 
 
-# Reading a value's type (ConfigDef.parseType): what it cannot read is shown as it was given.
+# Reads a value's type (ConfigDef.parseType). The message shows an unreadable value as it was given.
 
 
 def _read_integer(name: str, text: str, bits: int, kind: str) -> int:
@@ -130,12 +127,8 @@ def _read_integer(name: str, text: str, bits: int, kind: str) -> int:
         raise _invalid(name, text, f"Not a number of type {kind}") from None
 
 
-def _int(name: str, text: str) -> int:
-    return _read_integer(name, text, 32, "INT")
-
-
-def _long(name: str, text: str) -> int:
-    return _read_integer(name, text, 64, "LONG")
+_int = partial(_read_integer, bits=32, kind="INT")
+_long = partial(_read_integer, bits=64, kind="LONG")
 
 
 def _double(name: str, text: str) -> float:
@@ -160,20 +153,12 @@ def _list(_name: str, text: str) -> list[str]:
     return re.split(r"\s*,\s*", trim(text), flags=re.ASCII) if trim(text) else []
 
 
-# Checking a value (ConfigDef.Validator): what is out of range is shown as it was read.
+# Checks a value (ConfigDef.Validator). The message shows a value out of range as it was read.
 
 _Check = Callable[[str, Any], None]
 
 
-def _anything(_name: str, _value: object) -> None:
-    pass
-
-
-def _at_least(minimum: int) -> _Check:
-    return _between(minimum, None)
-
-
-def _between(minimum: int, maximum: int | None) -> _Check:
+def _at_least(minimum: int, maximum: int | None = None) -> _Check:
     def check(name: str, value: float) -> None:
         if value < minimum:
             raise _invalid(name, value, f"Value must be at least {minimum}")
@@ -207,10 +192,10 @@ def _each_one_of(*known: str) -> _Check:
 
 
 def _throttled_replicas(at: _Release) -> _Check:
-    """ThrottledReplicaListValidator: `*` first means all before 2.8, and `*` alone from then on."""
+    """ThrottledReplicaListValidator: before 2.8, `*` as the first entry means all; from 2.8 on, `*` must be alone."""
     form = "[partitionId]:[brokerId],[partitionId]:[brokerId],..."
     if at < (2, 3):
-        form = "[partitionId],[brokerId]:[partitionId],[brokerId]:..."  # Kafka's own slip
+        form = "[partitionId],[brokerId]:[partitionId],[brokerId]:..."  # as Kafka prints it, by mistake
 
     def check(name: str, entries: Sequence[str]) -> None:
         everything = entries[:1] == [EVERY_REPLICA] if at < (2, 8) else "".join(entries) == EVERY_REPLICA
@@ -225,7 +210,7 @@ def _throttled_replicas(at: _Release) -> _Check:
 
 
 def _protocol_version(at: _Release) -> _Check:
-    """ApiVersion.apply, from 3.3 on MetadataVersion.fromVersionString: the first two numbers count, or three of 0.x."""
+    """ApiVersion.apply, from 3.3 on MetadataVersion.fromVersionString: the first two numbers count; of 0.x, three."""
     names = {
         name
         for short, ivs in _PROTOCOLS
@@ -239,10 +224,9 @@ def _protocol_version(at: _Release) -> _Check:
         key = value if at >= (3, 3) and len(parts) <= numbers else ".".join(parts[:numbers])
         if key in names:
             return
-        reason = (
-            f"Version {value} is not a valid version" if at >= (3, 3) else f"Version `{value}` is not a valid version"
-        )
-        if at < (2, 1):  # not checked before it reaches the brokers
+        quoted = value if at >= (3, 3) else f"`{value}`"
+        reason = f"Version {quoted} is not a valid version"
+        if at < (2, 1):  # only the brokers would check it
             raise KafkaRuleError(reason, f"No broker could load the topic with this {name}. Nothing was written.")
         raise _invalid(name, value, reason)
 
@@ -251,20 +235,20 @@ def _protocol_version(at: _Release) -> _Check:
 
 def _invalid(name: str, value: object, reason: str) -> KafkaRuleError:
     shown = format_double(value) if isinstance(value, float) else value
-    return KafkaRuleError(f"Invalid value {shown} for configuration {name}: {reason}", "Nothing was written.")
+    return KafkaRuleError(f"Invalid value {shown} for configuration {name}: {reason}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Definition:
     name: str
     read: Callable[[str, str], Any]
-    check: _Check = _anything
+    check: _Check | None = None
     since: _Release = (0, 0)
 
 
 @cache
 def _definitions(at: _Release) -> dict[str, _Definition]:
-    """By name, in Kafka's order. Where a release changed a rule the later line replaces the earlier one."""
+    """By name, in Kafka's order. If a release changed a rule, the later line replaces the earlier one."""
     definitions = (
         _Definition("segment.bytes", _int, _at_least(14)),
         _Definition("segment.ms", _long, _at_least(1)),
@@ -283,7 +267,7 @@ def _definitions(at: _Release) -> dict[str, _Definition]:
         _Definition("min.compaction.lag.ms", _long, _at_least(0)),
         _Definition("max.compaction.lag.ms", _long, _at_least(1), since=(2, 3)),
         _Definition("file.delete.delay.ms", _long, _at_least(0)),
-        _Definition("min.cleanable.dirty.ratio", _double, _between(0, 1)),
+        _Definition("min.cleanable.dirty.ratio", _double, _at_least(0, 1)),
         _Definition("cleanup.policy", _list, _each_one_of("compact", "delete")),
         _Definition("unclean.leader.election.enable", _boolean),
         _Definition("min.insync.replicas", _int, _at_least(1)),
@@ -295,8 +279,8 @@ def _definitions(at: _Release) -> dict[str, _Definition]:
             since=(2, 1),
         ),
         _Definition("compression.gzip.level", _int, _gzip_level, since=(3, 8)),
-        _Definition("compression.lz4.level", _int, _between(1, 17), since=(3, 8)),
-        _Definition("compression.zstd.level", _int, _between(-131072, 22), since=(3, 8)),
+        _Definition("compression.lz4.level", _int, _at_least(1, 17), since=(3, 8)),
+        _Definition("compression.zstd.level", _int, _at_least(-131072, 22), since=(3, 8)),
         _Definition("preallocate", _boolean),
         _Definition("message.format.version", _string, _protocol_version(at)),
         _Definition("message.timestamp.type", _string, _one_of("CreateTime", "LogAppendTime")),

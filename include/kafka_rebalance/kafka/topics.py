@@ -1,8 +1,8 @@
-"""The rules of kafka-topics: names, creation, expansion and deletion, in its order and with its texts.
+"""The rules of kafka-topics for names, creation, expansion and deletion, in its order and with its texts.
 
-Source: kafka.admin.TopicCommand, kafka.zk.AdminZkClient and org.apache.kafka.common.internals.Topic of 2.0. What the
-tool forgets and Kafka has a text for elsewhere is refused too, and named here: unknown brokers, partition ids with
-gaps, empty replica lists.
+Source: kafka.admin.TopicCommand, kafka.zk.AdminZkClient and org.apache.kafka.common.internals.Topic of 2.0. The tool
+forgets to refuse unknown brokers, partition ids with gaps and empty replica lists. They are refused here, with the text
+that Kafka has elsewhere.
 """
 
 from __future__ import annotations
@@ -14,31 +14,7 @@ from collections.abc import Collection, Mapping, Sequence
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.assignment import check_increase, scala_map
 from kafka_rebalance.kafka.java_text import parse_integer, split, trim, utf16_length
-from kafka_rebalance.kafka.topic_configs import (
-    check_topic_config,
-    check_topic_config_names,
-    check_topic_configs,
-    parse_config_arguments,
-)
-
-__all__ = [
-    "ACTIONS",
-    "INTERNAL_TOPICS",
-    "OFFSETS_TOPIC",
-    "check_actions",
-    "check_added_replicas",
-    "check_assigned_brokers",
-    "check_assignment",
-    "check_deletable",
-    "check_more_partitions",
-    "check_new_topic",
-    "check_topic_config",
-    "check_topic_config_names",
-    "check_topic_configs",
-    "check_topic_name",
-    "parse_config_arguments",
-    "parse_replica_assignment",
-]
+from kafka_rebalance.kafka.topic_configs import check_topic_configs
 
 OFFSETS_TOPIC = "__consumer_offsets"
 INTERNAL_TOPICS = frozenset({OFFSETS_TOPIC, "__transaction_state"})
@@ -49,7 +25,7 @@ _LEGAL_NAME = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def check_actions(actions: Collection[str]) -> str:
-    """The one action that is asked for. Raises KafkaRuleError where it is none of Kafka's five, or not one."""
+    """The one requested action. Raises KafkaRuleError unless there is exactly one, of Kafka's five."""
     if len(actions) == 1 and (action := next(iter(actions))) in ACTIONS:
         return action
     raise KafkaRuleError(
@@ -59,14 +35,14 @@ def check_actions(actions: Collection[str]) -> str:
 
 
 def check_topic_name(name: str, *, existing: Collection[str] = ()) -> None:
-    """Raises KafkaRuleError unless a topic of this name can be made beside the `existing` ones.
+    """Raises KafkaRuleError unless a topic of this name can be created beside the `existing` ones.
 
-    Two names collide where they differ by `.` and `_` alone: Kafka's metrics could not tell them apart.
+    Two names collide if they differ only by `.` and `_`: Kafka's metrics could not tell them apart.
     """
     if problem := _name_problem(name):
-        raise KafkaRuleError(problem, "Nothing was written.")
+        raise KafkaRuleError(problem)
     if name in existing:
-        raise KafkaRuleError(f"Topic '{name}' already exists.", "Nothing was written.")
+        raise KafkaRuleError(f"Topic '{name}' already exists.")
     alike = sorted(other for other in existing if other.replace(".", "_") == name.replace(".", "_"))
     if alike:
         raise KafkaRuleError(
@@ -78,8 +54,8 @@ def check_topic_name(name: str, *, existing: Collection[str] = ()) -> None:
 def parse_replica_assignment(text: str) -> dict[int, tuple[int, ...]]:
     """{partition: broker ids} of `1:2,2:3,3:1`: partitions from 0 on, preferred leader first.
 
-    Raises KafkaRuleError with kafka-topics' message for a duplicate, for lists of different length, and for what is
-    not a number. Empty parts at the end are dropped, as Java's split does; `:` is an empty list, see check_assignment.
+    Raises KafkaRuleError with kafka-topics' message for a duplicate, lists of different length, and a part that is no
+    number. Empty parts at the end are dropped, as Java's split does. `:` is an empty list, see `check_assignment`.
     """
     assignment: dict[int, tuple[int, ...]] = {}
     for partition, part in enumerate(split(text, ",")):
@@ -102,16 +78,16 @@ def parse_replica_assignment(text: str) -> dict[int, tuple[int, ...]]:
 def check_assignment(assignment: Mapping[int, Sequence[int]]) -> None:
     """Raises KafkaRuleError unless all lists have one length and no duplicates, and partitions count up from 0.
 
-    kafka-topics checks the ids from 2.3 on (before, a gap could be written), and the empty list never: it is refused
-    with the text that adding partitions has for it.
+    kafka-topics checks the ids only from 2.3 on, and never checks for the empty list. For an empty list, this raises
+    Kafka's text for added partitions.
     """
     if len({len(replicas) for replicas in assignment.values()}) != 1:
-        raise KafkaRuleError("All partitions should have the same number of replicas", "Nothing was written.")
+        raise KafkaRuleError("All partitions should have the same number of replicas")
     if any(_repeated(replicas) for replicas in assignment.values()):
-        raise KafkaRuleError(f"Duplicate replica assignment found: {scala_map(assignment)}", "Nothing was written.")
+        raise KafkaRuleError(f"Duplicate replica assignment found: {scala_map(assignment)}")
     _check_consecutive(assignment)
     if not assignment[0]:
-        raise KafkaRuleError("Cannot have replication factor of 0 for partition id 0.", "Nothing was written.")
+        raise KafkaRuleError("Cannot have replication factor of 0 for partition id 0.")
 
 
 def check_new_topic(
@@ -124,7 +100,7 @@ def check_new_topic(
 ) -> None:
     """Raises KafkaRuleError unless this topic can be created: name, then assignment, then configs.
 
-    Source: AdminZkClient.validateCreateOrUpdateTopic. Which brokers there are is for `check_assigned_brokers`.
+    Source: AdminZkClient.validateCreateOrUpdateTopic. `check_assigned_brokers` checks that the brokers exist.
     """
     check_topic_name(name, existing=existing)
     check_assignment(assignment)
@@ -134,14 +110,14 @@ def check_new_topic(
 def check_more_partitions(topic: str, existing: Mapping[int, Sequence[int]], total: int) -> None:
     """Raises KafkaRuleError unless the topic may grow from its `existing` partitions to `total`.
 
-    Kafka of 2.0 refuses the offsets topic alone; from 2.3 on every internal topic, since keys are looked up by number
-    of partitions in each. A gap in the existing ids is refused: new ids start at their count, and would replace one.
+    Kafka 2.0 refuses only the offsets topic, and from 2.3 on every internal topic: the place of a key depends on the
+    number of partitions. A gap in the existing ids is refused: new ids start at their count, and would replace one.
     """
     if topic in INTERNAL_TOPICS:
         which = "offsets topic" if topic == OFFSETS_TOPIC else f"internal topic {topic}"
-        raise KafkaRuleError(f"The number of partitions for the {which} cannot be changed.", "Nothing was written.")
+        raise KafkaRuleError(f"The number of partitions for the {which} cannot be changed.")
     if not existing:
-        raise KafkaRuleError(f"The topic {topic} does not exist", "Nothing was written.")
+        raise KafkaRuleError(f"The topic {topic} does not exist")
     check_increase(topic, existing, total)
     _check_consecutive(existing)
 
@@ -154,9 +130,8 @@ def check_added_replicas(
 ) -> None:
     """Raises KafkaRuleError unless the `added` partitions, given by hand, fit the topic and the live `brokers`.
 
-    Partition by partition: empty, duplicates, unknown brokers; then the replication factor, which partition 0 sets.
-    Partition ids that do not go on where the existing ones end are refused as well.
-    Source: AdminZkClient.validateReplicaAssignment.
+    Each partition is checked for an empty list, duplicates and unknown brokers, and then for the replication factor of
+    partition 0. Partition ids must go on where the existing ones end. Source: AdminZkClient.validateReplicaAssignment.
     """
     check_increase(topic, existing, len(existing) + len(added))
     for partition, replicas in sorted(added.items()):
@@ -167,8 +142,7 @@ def check_added_replicas(
         listed = ", ".join(map(str, replicas))
         if _repeated(replicas):
             raise KafkaRuleError(
-                f"Duplicate brokers not allowed in replica assignment: {listed} for partition id {partition}.",
-                "Nothing was written.",
+                f"Duplicate brokers not allowed in replica assignment: {listed} for partition id {partition}."
             )
         check_assigned_brokers({partition: replicas}, brokers)
     factor = len(existing[0])
@@ -184,26 +158,22 @@ def check_added_replicas(
 
 
 def check_assigned_brokers(assignment: Mapping[int, Sequence[int]], brokers: Collection[int]) -> None:
-    """Raises KafkaRuleError where a replica is on none of the live `brokers`: Kafka would wait for it for ever.
+    """Raises KafkaRuleError if a replica's broker is not live: Kafka would wait for it for ever.
 
-    kafka-topics looks when it adds partitions, and forgets to when it creates a topic.
+    kafka-topics checks this when it adds partitions, but not when it creates a topic.
     """
     for partition, replicas in sorted(assignment.items()):
         if not set(replicas) <= set(brokers):
             raise KafkaRuleError(
                 f"Some brokers specified for partition id {partition} are not available. Specified brokers: "
-                f"{', '.join(map(str, replicas))}, available brokers: {', '.join(map(str, sorted(brokers)))}.",
-                "Nothing was written.",
+                f"{', '.join(map(str, replicas))}, available brokers: {', '.join(map(str, sorted(brokers)))}."
             )
 
 
 def check_deletable(topic: str) -> None:
     """Raises KafkaRuleError for a topic that Kafka itself needs."""
     if topic in INTERNAL_TOPICS:
-        raise KafkaRuleError(
-            f"Topic {topic} is a kafka internal topic and is not allowed to be marked for deletion.",
-            "Nothing was written.",
-        )
+        raise KafkaRuleError(f"Topic {topic} is a kafka internal topic and is not allowed to be marked for deletion.")
 
 
 def _name_problem(name: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Kafka's releases, and what each of them does differently as far as we act on it."""
+"""The differences between Kafka's releases that matter to us."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _VERSION = re.compile(r"(\d+)\.(\d+)(?:[.-].*)?")
 
 @dataclass(frozen=True, slots=True)
 class Behaviour:
-    """What brokers and tools of one release do. Configs of topics have their own table, in kafka.topic_configs."""
+    """What brokers and tools of one release do. The configs of topics have a table of their own, in `topic_configs`."""
 
-    topic_znode_version: int  # of `/brokers/topics/T`; from 3 on with the topic's id
+    topic_znode_version: int  # of `/brokers/topics/T`; from version 3 on, it has the topic's id
     marks_moves_in_topic_znode: bool  # `adding_replicas` and `removing_replicas` (KIP-455)
     throttles_every_planned_partition: bool  # and sorts the lists: kafka-reassign-partitions was rewritten
 
@@ -28,7 +28,7 @@ def major_minor(version: str) -> tuple[int, int]:
 
 
 def behaviour(version: str) -> Behaviour:
-    """What that version does. Raises InputError for a text that is none."""
+    """What that version does. Raises InputError for a text that is no version."""
     at = major_minor(version)
     return Behaviour(
         topic_znode_version=1 if at < (2, 4) else 2 if at < (2, 8) else 3,

@@ -17,13 +17,13 @@ from dataclasses import dataclass
 from kazoo.client import KazooClient
 
 from kafka_rebalance.errors import ClusterNotReadyError, KafkaRuleError, StaleProposalError, WriteError
+from kafka_rebalance.kafka.topic_configs import check_topic_configs
 from kafka_rebalance.kafka.topics import (
     check_added_replicas,
     check_assigned_brokers,
     check_deletable,
     check_more_partitions,
     check_new_topic,
-    check_topic_configs,
 )
 from kafka_rebalance.model.partition import TopicAssignment, TopicIdentity, TopicPartition
 from kafka_rebalance.zookeeper.client import Znode, read_children, read_znodes, sync

@@ -11,16 +11,13 @@ import pytest
 
 from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.java_text import trim
-from kafka_rebalance.kafka.topic_configs import topic_config_names
-from kafka_rebalance.kafka.topics import (
-    INTERNAL_TOPICS,
-    check_actions,
+from kafka_rebalance.kafka.topic_configs import (
     check_topic_config,
     check_topic_configs,
-    check_topic_name,
     parse_config_arguments,
-    parse_replica_assignment,
+    topic_config_names,
 )
+from kafka_rebalance.kafka.topics import INTERNAL_TOPICS, check_actions, check_topic_name, parse_replica_assignment
 from support.kafka.kafka_classes import JavaError, KafkaClasses
 from support.kafka.refusals import refusal
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kafka_rebalance.errors import InputError, KafkaRuleError
-from kafka_rebalance.kafka.topics import (
+from kafka_rebalance.kafka.topic_configs import (
     check_topic_config,
     check_topic_config_names,
     check_topic_configs,

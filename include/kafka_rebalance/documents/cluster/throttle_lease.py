@@ -91,7 +91,7 @@ class ThrottleLease:
 
     def to_mapping(self) -> dict[str, Any]:
         """Plain JSON values."""
-        return asdict(self)
+        return {**asdict(self), "rate_changes": [asdict(change) for change in self.rate_changes]}
 
     @classmethod
     def from_mapping(cls, document: object) -> Self:

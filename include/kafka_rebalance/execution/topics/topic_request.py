@@ -7,7 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from kafka_rebalance.errors import KafkaRuleError, SettingsError
-from kafka_rebalance.kafka.topics import check_actions, parse_config_arguments, parse_replica_assignment
+from kafka_rebalance.kafka.topic_configs import parse_config_arguments
+from kafka_rebalance.kafka.topics import check_actions, parse_replica_assignment
 
 READ_ONLY = ("list", "describe")
 

@@ -14,14 +14,13 @@ from kafka_rebalance.execution.topics.topic_request import TopicRequest
 from kafka_rebalance.forecast.disk_use import BrokerCost, broker_costs, disk_problems, expected_replica_bytes
 from kafka_rebalance.kafka.assignment import add_partitions, assign_replicas, brokers_with_racks
 from kafka_rebalance.kafka.segment_roll import effective_roll_settings
+from kafka_rebalance.kafka.topic_configs import check_topic_config_names, check_topic_configs
 from kafka_rebalance.kafka.topics import (
     check_added_replicas,
     check_assigned_brokers,
     check_deletable,
     check_more_partitions,
     check_new_topic,
-    check_topic_config_names,
-    check_topic_configs,
 )
 from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.model.partition import TopicPartition, topic_identities

@@ -20,7 +20,7 @@ from kafka_rebalance.errors import KafkaRuleError
 from kafka_rebalance.kafka.java_text import LONG_MAX
 from kafka_rebalance.kafka.segment_roll import BROKER_KEYS, TOPIC_KEYS
 from kafka_rebalance.kafka.throttles import LIST_KEYS, RATE_KEYS
-from kafka_rebalance.kafka.topics import check_topic_config, check_topic_config_names
+from kafka_rebalance.kafka.topic_configs import check_topic_config, check_topic_config_names
 from kafka_rebalance.verification.segments.cluster_configs import DEFAULT_BROKER, ClusterConfigs
 from kafka_rebalance.verification.segments.segment_finding import Severity, segment_finding
 
