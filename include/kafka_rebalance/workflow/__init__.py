@@ -1,1 +1,1 @@
-"""Airflow alone: what the Dags, their tasks and the web pages need of it. A task is one call of a step."""
+"""Everything that needs Airflow: operators, triggers, forms, notices and web pages. A task is one call of a step."""

@@ -1,6 +1,6 @@
-"""The deployment that Airflow's configuration describes: steps run there, and pages read from there.
+"""The deployment that Airflow's configuration describes. Steps run in it, and pages read from it.
 
-It reads little when it is imported: Dags import it, and they are read every half minute.
+Dags import this module, and Airflow reads them every half minute. So it imports little by itself.
 """
 
 from __future__ import annotations
@@ -14,34 +14,33 @@ from airflow.sdk.configuration import conf
 
 import kafka_rebalance
 from kafka_rebalance.documents.storage import FolderOfRuns
-from kafka_rebalance.model.connection import ClusterConnection
 from kafka_rebalance.steps.deployment import Deployment
-from kafka_rebalance.workflow import airflow_state
+from kafka_rebalance.workflow import airflow_state, hooks
 
 SECTION = "kafka_rebalance"
 PROJECT = Path(kafka_rebalance.__file__).parents[1]
 
 
 def airflow_deployment() -> Deployment:
-    """As it is configured now: each setting can be changed by an environment that a task has for itself."""
+    """Reads the configuration now, because a task may have environment variables of its own."""
     return Deployment(
         runs_root=_runs_root(),
         open_folder=_open_folder,
         address=conf.get("api", "base_url", fallback=""),
-        policies_folder=_folder("policies_folder", PROJECT / "policies"),
-        plans_folder=_folder("plans_folder", PROJECT / "plans"),
-        read_connection=_read_connection,
+        policies_folder=Path(conf.get(SECTION, "policies_folder", fallback="") or PROJECT / "policies"),
+        plans_folder=Path(conf.get(SECTION, "plans_folder", fallback="") or PROJECT / "plans"),
+        read_connection=hooks.read_connection,
         frozen_text=_frozen_text,
         other_runs=airflow_state,
     )
 
 
 def _runs_root() -> FolderOfRuns:
-    """`[kafka_rebalance] runs_url`, by default in Airflow's home."""
+    """`[kafka_rebalance] runs_url`; by default a folder beside Airflow's Dags folder."""
     configured = conf.get(SECTION, "runs_url", fallback="")
-    if not configured:
-        return Path(conf.get("core", "dags_folder")).parent / "kafka_rebalance_runs"
-    return _open_folder(configured)
+    if configured:
+        return _open_folder(configured)
+    return Path(conf.get("core", "dags_folder")).parent / "kafka_rebalance_runs"
 
 
 def _open_folder(url: str) -> FolderOfRuns:
@@ -50,17 +49,6 @@ def _open_folder(url: str) -> FolderOfRuns:
         return Path(unquote(parts.path) if parts.scheme else url).absolute()
     folder: Any = ObjectStoragePath(url)
     return folder  # type: ignore[no-any-return]
-
-
-def _folder(option: str, default: Path) -> Path:
-    configured = conf.get(SECTION, option, fallback="")
-    return Path(configured) if configured else default
-
-
-def _read_connection(connection_id: str) -> ClusterConnection:
-    from kafka_rebalance.workflow import hooks
-
-    return hooks.read_connection(connection_id)
 
 
 def _frozen_text() -> str | None:

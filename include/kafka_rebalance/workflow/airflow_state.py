@@ -1,4 +1,4 @@
-"""What Airflow says of runs and Dags, by the API that a task may ask."""
+"""What Airflow says about runs and Dags, through the API that tasks may use."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def state(dag_id: str, run_id: str) -> AirflowState:
-    """Of a run of this Airflow; UNKNOWN where it does not tell."""
+    """The state of a run of this Airflow; UNKNOWN if Airflow does not tell."""
     try:
         found = _asked(lambda: _tasks().get_dagrun_state(dag_id, run_id))
         if found is None:
@@ -24,8 +24,10 @@ def state(dag_id: str, run_id: str) -> AirflowState:
         if _text(found) in ("success", "failed"):
             return AirflowState.OVER
         dag = _asked(lambda: _tasks().get_dag(dag_id))
-    except Exception as failed:  # whatever goes wrong between us and the API server: we do not know
-        log.warning("Airflow does not tell of run %s/%s (%s: %s)", dag_id, run_id, type(failed).__name__, failed)
+    except Exception as failed:  # any error on the way to the API server leaves the state unknown
+        log.warning(
+            "Airflow does not give the state of run %s/%s (%s: %s)", dag_id, run_id, type(failed).__name__, failed
+        )
         return AirflowState.UNKNOWN
     if dag is None:
         return AirflowState.UNKNOWN
@@ -33,34 +35,34 @@ def state(dag_id: str, run_id: str) -> AirflowState:
 
 
 def is_active(dag_id: str, run_id: str) -> bool:
-    """Whether the run is queued or running, by Airflow's word; a run that does not exist is not. Raises what Airflow
-    raises where it does not tell.
-    """
+    """Whether Airflow has the run as queued or running. Raises Airflow's own error if it does not tell."""
     found = _asked(lambda: _tasks().get_dagrun_state(dag_id, run_id))
     return found is not None and _text(found) in ("queued", "running")
 
 
 def is_skipped(dag_id: str, run_id: str, task_id: str) -> bool:
-    """Whether Airflow has skipped that task of the run; False where it does not tell."""
+    """Whether Airflow has skipped this task of the run; False if Airflow does not tell."""
     try:
         states = _tasks().get_task_states(dag_id, task_ids=[task_id], run_ids=[run_id])
     except Exception as failed:
-        log.warning("Airflow does not tell of %s (%s: %s)", task_id, type(failed).__name__, failed)
+        log.warning("Airflow does not give the state of task %s (%s: %s)", task_id, type(failed).__name__, failed)
         return False
     return _text((states.get(run_id) or {}).get(task_id)) == "skipped"
 
 
 def is_paused(dag_id: str) -> bool | None:
-    """None where there is no such Dag. Raises ReadError where Airflow does not tell."""
+    """None if there is no such Dag. Raises ReadError if Airflow does not tell."""
     try:
         dag = _asked(lambda: _tasks().get_dag(dag_id))
     except Exception as failed:
-        raise ReadError(f"Airflow does not tell of the Dag {dag_id} ({type(failed).__name__}).") from failed
+        raise ReadError(
+            f"Airflow does not tell whether the Dag {dag_id} is paused ({type(failed).__name__})."
+        ) from failed
     return None if dag is None else bool(dag.is_paused)
 
 
 def _tasks() -> Any:
-    """Who asks Airflow's API for a task. Read when it is needed: neither web server nor Dag processor need it."""
+    """The class that asks Airflow's API on behalf of a task. Web server and Dag processor do not need to import it."""
     from airflow.sdk.execution_time.task_runner import RuntimeTaskInstance
 
     return RuntimeTaskInstance
@@ -71,7 +73,7 @@ def _text(state: Any) -> str:
 
 
 def _asked(question: Callable[[], T]) -> T | None:
-    """The answer; None where the API server says that there is no such thing, and nothing else."""
+    """The answer; None only if the API server says that there is no such thing."""
     try:
         return question()
     except Exception as failed:
@@ -81,7 +83,7 @@ def _asked(question: Callable[[], T]) -> T | None:
 
 
 def _status(failed: Any) -> int | None:
-    """The HTTP status of an answer, as a worker's supervisor passes it on, or as it comes in one process."""
+    """The HTTP status of an error, from a worker's supervisor or from a client in the same process."""
     detail = getattr(getattr(failed, "error", None), "detail", None) or {}
     status = detail.get("status_code") if isinstance(detail, dict) else None
     return status if status is not None else getattr(getattr(failed, "response", None), "status_code", None)

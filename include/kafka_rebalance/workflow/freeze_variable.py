@@ -1,4 +1,4 @@
-"""What the freeze switch holds, as Airflow and its secrets backends tell it. Who cannot tell is never taken for off."""
+"""Reads the freeze Variable from Airflow and its secrets backends. A backend that cannot answer never means "off"."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from kafka_rebalance.steps.freeze import VARIABLE
 
 
 def read_frozen_text() -> str | None:
-    """The Variable's text; None where no backend has it.
+    """The Variable's text; None if no backend has it.
 
-    Not `Variable.get`: Airflow takes a backend that fails, and an API server that is away, for one that does not have
-    the Variable (airflow.sdk.execution_time.context._get_variable), and a freeze must not melt while its store is down.
+    Not `Variable.get`: if a backend fails or the API server is away, Airflow acts as if there were no Variable
+    (airflow.sdk.execution_time.context._get_variable). A freeze must hold even while its store is down.
     """
     for backend in ensure_secrets_backend_loaded():
         try:
@@ -48,6 +48,6 @@ def _from_api() -> Any:
 
 def _unreadable(why: str) -> ReadError:
     return ReadError(
-        f"Whether the cluster is frozen cannot be told: the Variable {VARIABLE} cannot be read ({why}). Nothing was "
-        "written. Try again when Airflow's API server and secrets backends answer."
+        f"The Variable {VARIABLE} cannot be read ({why}), so it is not known whether the cluster is frozen. Nothing "
+        "was written. Try again when Airflow's API server and secrets backends answer."
     )

@@ -1,4 +1,4 @@
-"""The Airflow connection of a cluster (type `kafka_zookeeper`), read."""
+"""Reads the Airflow connection of a cluster (type `kafka_zookeeper`)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from kafka_rebalance.model.connection import CONNECTION_TYPE, ClusterConnection,
 
 
 class KafkaClusterHook(BaseHook):
-    """Gives the `ClusterConnection` of one Airflow connection."""
-
     conn_name_attr = "kafka_conn_id"
     default_conn_name = "kafka_default"
     conn_type = CONNECTION_TYPE
@@ -21,20 +19,20 @@ class KafkaClusterHook(BaseHook):
         self.kafka_conn_id = kafka_conn_id
 
     def get_conn(self) -> ClusterConnection:
-        """Raises ConnectionSettingsError that names the connection and each wrong field."""
+        """Raises ConnectionSettingsError, which names the connection and each wrong field."""
         return cluster_connection(self.get_connection(self.kafka_conn_id))
 
 
 def read_connection(connection_id: str) -> ClusterConnection:
-    """The cluster's connection, with an error that says where to make one."""
+    """The cluster's connection. If there is none, the error says where to create it."""
     try:
         return KafkaClusterHook(connection_id).get_conn()
     except ConnectionSettingsError:
         raise
-    except Exception as missing:  # Airflow raises different classes in tasks, in the triggerer and in tests
+    except Exception as missing:  # tasks, the triggerer and tests get different classes
         if "isn't defined" not in str(missing) and "not found" not in str(missing).lower():
             raise
         raise ConnectionSettingsError(
             f"There is no Airflow connection {connection_id!r}. Nothing was read or written. Create one of type "
-            "kafka_zookeeper under Admin, Connections (host: ZooKeeper's connect string with its chroot)."
+            "kafka_zookeeper under Admin, Connections. Its host is ZooKeeper's connect string with the chroot."
         ) from None

@@ -1,8 +1,8 @@
-"""What people are told through Airflow's notifiers: `[kafka_rebalance] notifiers`, a JSON object {class: arguments}.
+"""Notices to people through Airflow's notifiers: `[kafka_rebalance] notifiers`, a JSON object {class: arguments}.
 
-The arguments are the notifier's own; in its templated fields `{{ notice.subject }}`, `.text`, `.html`, `.link`,
-`.event` and `.connection_id` stand for what happened. An option and not a Variable: it names code that is run. Nothing
-here ever fails a task: what cannot be sent is an error in its log.
+The arguments are those of the notifier. Its templated fields can use `{{ notice.subject }}`, `.text`, `.html`, `.link`,
+`.event` and `.connection_id`. This is an option and not a Variable because it names code that Airflow runs. A notice
+that cannot be sent is an error in the task's log; it never fails the task.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ log = logging.getLogger(__name__)
 SECTION, OPTION = "kafka_rebalance", "notifiers"
 WAITS, EXPIRED, FINISHED, FAILED, UNWATCHED = "waits", "expired", "finished", "failed", "unwatched"
 LAST_TASK = "record"
-LONGEST_TEXT = 3000  # an exception can have a command's whole output
+LONGEST_TEXT = 3000  # an exception can hold the whole output of a command
 
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What happened, in words; `html` is the same, escaped."""
+    """What happened, in words; `html` is the escaped text with the link."""
 
     event: str
     connection_id: str
@@ -48,10 +48,10 @@ class Message:
 
 
 class Notice(BaseNotifier):
-    """Tells of an event whatever notifiers are configured: for callbacks of tasks, and for approval requests.
+    """Sends an event to the configured notifiers. Tasks use it as a callback, approval requests as a notifier.
 
-    `failed` becomes `expired` for a request without an answer. `unwatched` tells of nothing but UnwatchedError: the
-    janitor comes every minute, and would tell of any other trouble as often.
+    `failed` becomes `expired` for a request without an answer. `unwatched` sends only UnwatchedError: the janitor runs
+    every minute, and would repeat any other error as often.
     """
 
     def __init__(self, event: str) -> None:
@@ -74,16 +74,16 @@ class Notice(BaseNotifier):
         for path, arguments in configured.items():
             try:
                 _notifier(path, arguments)({**context, "notice": asdict(message)})
-                log.info("%s was told: %s", path, message.subject)
+                log.info("%s sent: %s", path, message.subject)
             except Exception as failed:
                 log.error(
-                    "%s could not tell %r (%s: %s). The run goes on. Correct [%s] %s.",
+                    "%s could not send %r (%s: %s). The run goes on. Correct [%s] %s.",
                     path, message.subject, type(failed).__name__, redact(str(failed)), SECTION, OPTION,
                 )  # fmt: skip
 
 
 def read_configured() -> dict[str, dict[str, Any]]:
-    """{dotted path of a notifier: its arguments}; empty where nobody is to be told. Raises SettingsError."""
+    """{dotted path of a notifier: its arguments}; empty if none is configured. Raises SettingsError."""
     text = conf.get(SECTION, OPTION, fallback="") or ""
     if not text.strip():
         return {}
@@ -103,12 +103,12 @@ def _notifier(path: str, arguments: Mapping[str, Any]) -> BaseNotifier:
     module, _, name = path.rpartition(".")
     made = getattr(import_module(module), name)
     if not (isinstance(made, type) and issubclass(made, BaseNotifier)):
-        raise SettingsError(f"{path} is no notifier of Airflow's (airflow.sdk.BaseNotifier)")
+        raise SettingsError(f"{path} is not an Airflow notifier (airflow.sdk.BaseNotifier)")
     return made(**arguments)
 
 
 def message_of(event: str, context: Mapping[str, Any]) -> Message | None:
-    """The words for an event; None where nobody needs to hear of it."""
+    """The words for an event; None if nobody needs to know."""
     exception, dag_run, task = context.get("exception"), context["dag_run"], context["task"]
     cause = getattr(exception, "__cause__", None)
     if event == UNWATCHED and not isinstance(exception, UnwatchedError):
@@ -116,7 +116,7 @@ def message_of(event: str, context: Mapping[str, Any]) -> Message | None:
     if event == FAILED and isinstance(exception, HITLTimeoutError):
         event = EXPIRED
     if event == FAILED and task.task_id == LAST_TASK and isinstance(cause, VerificationError):
-        return None  # `verify` has told it
+        return None  # the failure of `verify` was sent already
     connection_id = _connection_id(context)
     heading, text = _words(event, context)
     subject = " ".join(f"Kafka {connection_id}: {heading}".split())
@@ -127,7 +127,7 @@ def message_of(event: str, context: Mapping[str, Any]) -> Message | None:
 
 
 def _words(event: str, context: Mapping[str, Any]) -> tuple[str, str]:
-    """What happened in a few words, and in as many as it needs."""
+    """What happened: a short heading and the whole text."""
     task, dag_id, exception = context["task"], context["dag_run"].dag_id, context.get("exception")
     what = "rebalance" if dag_id == REBALANCE_DAG else dag_id
     if event == WAITS:
@@ -137,12 +137,16 @@ def _words(event: str, context: Mapping[str, Any]) -> tuple[str, str]:
     if event == FINISHED:
         return f"{what} is {RunState.VERIFIED.word}", _finished(context)
     if event == UNWATCHED:
-        return "nobody watches a throttle", str(exception)
-    return f"{what} failed in {task.task_id}", _failed(exception)
+        return "nobody follows copies under a throttle", str(exception)
+    if exception is None:
+        exception = (
+            "A person or Airflow ended the task from outside. The task's log and the run's page show how far it came."
+        )
+    return f"{what} failed in {task.task_id}", str(exception)
 
 
 def _connection_id(context: Mapping[str, Any]) -> str:
-    """Of the run's params, or of the mapped task; one that is not known is said so."""
+    """From the mapped task or the run's params."""
     asked = (getattr(context["task"], "op_kwargs", None) or {}).get("connection_id")
     return str(asked or (context.get("params") or {}).get("kafka_conn_id") or "(all clusters)")
 
@@ -160,8 +164,7 @@ def _finished(context: Mapping[str, Any]) -> str:
     row = context["ti"].xcom_pull(task_ids=LAST_TASK) or {}
     if not row:
         return "The cluster is as approved: every check of the verification passed."
-    took = row.get("actual_seconds")
-    predicted = row.get("predicted_seconds")
+    took, predicted = row.get("actual_seconds"), row.get("predicted_seconds")
     time = f" in {format_duration(took)}" if took is not None else ""
     against = f" ({format_duration(predicted)} predicted)" if took is not None and predicted is not None else ""
     return (
@@ -169,15 +172,6 @@ def _finished(context: Mapping[str, Any]) -> str:
         f"{format_count(row['partitions'], 'partition', 'partitions')}, {format_bytes(row['copied_bytes'])} "
         f"copied{time}{against}. Every check of the verification passed."
     )
-
-
-def _failed(exception: object) -> str:
-    """Our own errors say what happened, what was not changed and what to do."""
-    if exception is None:
-        return (
-            "The task was ended from outside, by a person or Airflow. Its log and the run's page say how far it came."
-        )
-    return str(exception)
 
 
 def _link(event: str, dag_run: Any, task_id: str) -> str:

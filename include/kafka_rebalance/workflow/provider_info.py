@@ -1,4 +1,4 @@
-"""What Airflow's connection form shows for a cluster. Stdlib only: every Airflow process reads this at its start."""
+"""The connection form of a cluster. Every Airflow process reads this at its start, so it imports nothing heavy."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ _CAPACITIES_EXAMPLE = '{"1": {"disk_bytes": 4000000000000, "nic_in_bytes_per_sec
 
 
 def get_provider_info() -> dict[str, Any]:
-    """The entry point `apache_airflow_provider`: metadata only, so the form needs neither the hook nor its clients.
+    """The entry point `apache_airflow_provider`. It is metadata, so the form needs neither the hook nor its clients.
 
-    The form's fields are those that `KafkaClusterHook` reads; keys are Airflow's `provider_info.schema.json`.
+    The form's fields are those that `KafkaClusterHook` reads. The keys follow Airflow's `provider_info.schema.json`.
     """
     return {
         "package-name": "kafka-rebalance",
         "name": "Kafka rebalance",
-        "description": "Human-approved rebalancing of ZooKeeper-mode Kafka clusters.",
+        "description": "Rebalances ZooKeeper-mode Kafka clusters after a person's approval.",
         "connection-types": [
             {
                 "connection-type": CONNECTION_TYPE,
@@ -36,11 +36,11 @@ def get_provider_info() -> dict[str, Any]:
                     "bootstrap_servers": _text("Bootstrap servers", "host:port of some brokers, separated by commas."),
                     "expected_cluster_id": _text(
                         "Expected cluster id",
-                        "When given, a run refuses any cluster with another id: a protection against a wrong address.",
+                        "If given, a run refuses a cluster with another id. This protects against a wrong address.",
                     ),
                     "kafka_secret_config": _text(
                         "Kafka security (JSON)",
-                        "Settings of librdkafka: security.protocol, sasl.*, ssl.*. For example " + _SECURITY_EXAMPLE,
+                        "Settings of librdkafka: security.protocol, sasl.*, ssl.*. For example: " + _SECURITY_EXAMPLE,
                         secret=True,
                     ),
                     "zookeeper_secret_config": _text(
@@ -51,11 +51,11 @@ def get_provider_info() -> dict[str, Any]:
                     "broker_capacities": _text(
                         "Broker capacities (JSON)",
                         "By broker id: disk_bytes, nic_in_bytes_per_second, nic_out_bytes_per_second. Without them "
-                        "brokers count as equal and headroom is unknown. For example " + _CAPACITIES_EXAMPLE,
+                        "brokers count as equal, and headroom is unknown. For example: " + _CAPACITIES_EXAMPLE,
                     ),
                     "session_timeout_seconds": {
                         "label": "ZooKeeper session timeout (s)",
-                        "description": "How long ZooKeeper keeps a silent session, in seconds.",
+                        "description": "After how many seconds ZooKeeper ends a silent session.",
                         "schema": {"type": ["number", "null"], "default": 10, "minimum": 1, "maximum": 3600},
                     },
                 },

@@ -1,4 +1,4 @@
-"""How an error of a step ends an Airflow task: tried again, failed for good, expired, or skipped with what follows."""
+"""Runs a step as an Airflow task. Its error ends the task: retried, failed for good, expired or skipped."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ R = TypeVar("R")
 
 
 def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
-    """Turns errors that no retry can mend into Airflow's final failure, with their text."""
+    """Turns errors that no retry can mend into Airflow's final failure with the same text."""
 
     @functools.wraps(function)
     def call(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -40,17 +40,15 @@ def fails_without_retry(function: Callable[P, R]) -> Callable[P, R]:
 
 @fails_without_retry
 def run_step(step: Callable[..., R], dag_run: Any, *arguments: Any, ti: Any = None) -> R:
-    """A step, as the task of a Dag: `arguments` are what the Dag hands over. Without `ti` it has nothing to tell."""
+    """Runs a step as a task of a Dag, with the Dag's `arguments`. Only with `ti` can the step push XComs."""
     return step(step_inputs(dag_run, ti), *arguments)
 
 
 def step_inputs(dag_run: Any, ti: Any = None) -> StepInputs:
-    """What Airflow knows of a task, for its step."""
     return StepInputs(started_run(dag_run), airflow_deployment(), _tell_nobody if ti is None else ti.xcom_push)
 
 
 def started_run(dag_run: Any) -> StartedRun:
-    """Airflow's own record of a run, as steps know it."""
     return StartedRun(
         dag_id=dag_run.dag_id,
         run_id=dag_run.run_id,
@@ -61,4 +59,4 @@ def started_run(dag_run: Any) -> StartedRun:
 
 
 def _tell_nobody(key: str, value: Any) -> None:
-    raise TypeError(f"A step tells {key}, and its task gives it nobody to tell: hand `ti` to run_step.")
+    raise TypeError(f"The step pushes the XCom {key}, but its task does not allow it. Give `ti` to run_step.")

@@ -1,7 +1,7 @@
-"""Follows one batch from the triggerer, or waits for the next one: reads, notes, and says when it is over.
+"""Triggers that follow a batch, or wait for the next one. They read, note progress, and fire when it is over.
 
-A trigger outlives a deployment: Airflow makes it from the arguments that an older or newer version wrote down. So each
-beyond the first has a default, and those that this version does not know are passed over.
+A trigger outlives a deployment: Airflow makes it from arguments that an older or newer version wrote. So each argument
+that was added later has a default, and unknown arguments are ignored.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ from kafka_rebalance.workflow.hooks import KafkaClusterHook
 
 POLL_SECONDS = 0.5
 STALL_SECONDS = 1800.0
-SLOWEST_POLL_SECONDS = 15.0  # twice within the half minute after which a janitor misses the heartbeat
+SLOWEST_POLL_SECONDS = 15.0  # two looks in the half minute after which the janitor misses the heartbeat
 
 
 class _WatchingTrigger(BaseTrigger):
-    """Fires once. All is re-read at each look, so any triggerer may go on, and two at once do no harm."""
+    """Fires once. Each look reads everything again, so any triggerer may continue, and two at once do no harm."""
 
     def __init__(
         self,
@@ -41,7 +41,7 @@ class _WatchingTrigger(BaseTrigger):
     ) -> None:
         super().__init__()
         if unknown:
-            self.log.warning("Arguments of another version are passed over: %s", ", ".join(sorted(unknown)))
+            self.log.warning("These arguments are of another version and are ignored: %s", ", ".join(sorted(unknown)))
         self.connection_id, self.run_folder = connection_id, run_folder
         self.poll_seconds, self.slowest_poll_seconds = poll_seconds, slowest_poll_seconds
 
@@ -62,7 +62,7 @@ class _WatchingTrigger(BaseTrigger):
             await asyncio.to_thread(watcher.close)
 
     async def _connection(self) -> ClusterConnection:
-        """The triggerer's own way to a connection: the synchronous one would block its loop."""
+        """Reads the connection without blocking the triggerer's loop."""
         return cluster_connection(await KafkaClusterHook.aget_connection(self.connection_id))
 
     def _folder(self) -> RunFolder:
@@ -79,7 +79,7 @@ class _WatchingTrigger(BaseTrigger):
 
 
 class BatchTrigger(_WatchingTrigger):
-    """Fires with the state of a batch that is over or given up."""
+    """Fires with the state of a batch that is over, or that it gave up."""
 
     def __init__(
         self,
@@ -110,7 +110,7 @@ class BatchTrigger(_WatchingTrigger):
 
 
 class PauseTrigger(_WatchingTrigger):
-    """Fires when the next batch need not wait any more, or when somebody asked to stop.
+    """Fires when the next batch no longer has to wait, or when somebody asks to stop.
 
     `pause`, `not_before` and `until` say what to wait for, as `Wait.to_arguments` writes them.
     """

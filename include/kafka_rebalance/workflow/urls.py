@@ -1,4 +1,4 @@
-"""Addresses of our pages and of Airflow's own, below the path of Airflow's base URL."""
+"""The addresses of our pages and of Airflow's own pages, below the path of Airflow's base URL."""
 
 from __future__ import annotations
 
@@ -11,46 +11,42 @@ PICTURE = "brokers.svg"
 
 
 def base_path() -> str:
-    """The path of Airflow's base URL without a slash at its end: absolute links break behind a prefix without it."""
+    """The path of Airflow's base URL, without a slash at its end. Behind a prefix, absolute links need it."""
     return urlsplit(conf.get("api", "base_url", fallback="")).path.rstrip("/")
 
 
 def static_url() -> str:
-    """The folder of the pages' own files."""
     return f"{base_path()}{MOUNT}/static"
 
 
 def overview_url() -> str:
-    """The fleet's page."""
+    """The page "Kafka balance"."""
     return f"{base_path()}{MOUNT}/clusters"
 
 
 def run_page_url(dag_id: str, run_id: str) -> str:
-    """Our own page of the run: what its tab shows."""
+    """Our page of the run, which its tab shows."""
     return f"{base_path()}{MOUNT}/run/{quote(dag_id, safe='')}/{quote(run_id, safe='')}"
 
 
 def drift_url(dag_id: str, run_id: str) -> str:
-    """What has changed in the cluster since the run's snapshot."""
     return f"{run_page_url(dag_id, run_id)}/drift"
 
 
 def picture_url(dag_id: str, run_id: str) -> str:
-    """The picture of the run's approval request."""
     return f"{run_page_url(dag_id, run_id)}/{PICTURE}"
 
 
 def with_host(url: str) -> str:
-    """One of these addresses for who reads it outside Airflow, with the host where the base URL has one."""
+    """One of these addresses for readers outside Airflow: with the host, if the base URL has one."""
     base = urlsplit(conf.get("api", "base_url", fallback=""))
     return f"{base.scheme}://{base.netloc}{url}" if base.netloc else url
 
 
 def run_url(dag_id: str, run_id: str) -> str:
-    """The Dag run in Airflow."""
     return f"{base_path()}/dags/{quote(dag_id, safe='')}/runs/{quote(run_id, safe='')}"
 
 
 def answer_url(dag_id: str, run_id: str, task_id: str) -> str:
-    """Where a request of the run is answered."""
+    """The page on which people answer a request of the run."""
     return f"{run_url(dag_id, run_id)}/tasks/{quote(task_id, safe='')}/required_actions"

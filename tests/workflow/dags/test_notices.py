@@ -134,7 +134,7 @@ def test_a_lease_that_nobody_watches_is_told_and_no_other_trouble_of_the_janitor
     Notice(UNWATCHED)(context(**janitor, exception=ReadError("ZooKeeper is away")))
     assert Recorder.told == []
     Notice(UNWATCHED)(context(**janitor, exception=UnwatchedError("Nobody follows the copies of run one. Look at it.")))
-    assert said().startswith("Kafka kafka_us: nobody watches a throttle | Nobody follows the copies of run one.")
+    assert said().startswith("Kafka kafka_us: nobody follows copies under a throttle | Nobody follows the copies of run one.")
     assert f"{BASE}/dags/kafka_throttle_janitor/runs/" in said()
 
 
@@ -159,7 +159,7 @@ def test_what_verify_has_told_is_not_told_again_by_the_last_task() -> None:
 
 def test_a_task_that_was_ended_from_outside_is_told_too() -> None:
     Notice(FAILED)(context(exception=None))
-    assert "ended from outside" in said()
+    assert "ended the task from outside" in said()
 
 
 def test_no_notice_holds_a_secret() -> None:
@@ -182,7 +182,7 @@ def test_templates_in_the_words_are_not_rendered_and_html_is_escaped(monkeypatch
         ("{", "must be a JSON object of notifiers"),
         ('["a"]', "must be a JSON object of notifiers"),
         ({"no.such.module.Notifier": {}}, "ModuleNotFoundError"),
-        ({"json.JSONDecoder": {}}, "is no notifier of Airflow's"),
+        ({"json.JSONDecoder": {}}, "is not an Airflow notifier"),
         ({PATH: {"chanel": "#kafka"}}, "TypeError"),
         ({PATH: {"channel": "gone"}}, "no such channel"),
         ({PATH: {"channel": "x", "text": "{{ no.such.thing }}"}}, "UndefinedError"),

@@ -35,7 +35,7 @@ def test_a_step_gets_the_run_what_the_dag_hands_over_and_a_way_to_tell() -> None
 
     assert run_step(step, DAG_RUN, 1, ti=SimpleNamespace(xcom_push=told.__setitem__)) == 2
     assert told == {"nonce": "n"}
-    with pytest.raises(TypeError, match="A step tells nonce"):
+    with pytest.raises(TypeError, match="The step pushes the XCom nonce"):
         run_step(step, DAG_RUN, 1)
 
 

@@ -118,7 +118,7 @@ def broken() -> Any:
 )
 def test_a_switch_that_cannot_be_read_is_not_off(monkeypatch: pytest.MonkeyPatch, answer: Callable[[], Any]) -> None:
     api_answers(monkeypatch, answer)
-    with pytest.raises(ReadError, match="Whether the cluster is frozen cannot be told"):
+    with pytest.raises(ReadError, match="it is not known whether the cluster is frozen"):
         airflow_deployment().check_not_frozen("any")
 
 

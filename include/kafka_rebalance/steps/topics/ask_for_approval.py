@@ -1,4 +1,4 @@
-"""A person approves one change of one topic, or rejects it. Creating one needs no approval: it takes nothing away."""
+"""A person approves one change of one topic, or rejects it. A creation needs no approval: it removes nothing."""
 
 from __future__ import annotations
 

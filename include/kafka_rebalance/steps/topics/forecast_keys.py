@@ -1,4 +1,4 @@
-"""What an expansion does to keys and consumers: reads what is needed, and puts the forecast together."""
+"""Forecasts what an expansion does to keys and consumers."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ log = logging.getLogger(__name__)
 
 
 def consumers(connection: ClusterConnection, topic: str, partitions: int) -> dict[str, Any]:
-    """Names of the groups that use the topic; None, and why, where they cannot be read."""
+    """The names of the groups that use the topic; if they cannot be read, None and the reason."""
     found, unread = _groups(connection, topic, partitions)
     return {"groups": None if found is None else [group.group for group in found], "groups_unread": unread}
 
 
 def forecast(inputs: StepInputs, run_folder: str) -> dict[str, Any]:
-    """forecast.json, for an expansion; empty for anything else."""
+    """Writes forecast.json for an expansion; does nothing for another change."""
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run)
     written = json_files.read_json(folder, json_files.TOPIC)
     change = TopicChange.from_mapping(written["change"])
@@ -48,11 +48,8 @@ def build(folder: RunFolder, change: TopicChange, connection: ClusterConnection)
     """The content of forecast.json."""
     before, after = change.partitions_before, change.partitions_after
     sample = SAMPLE_FILE.read_if_there(folder)
-    if sample is not None:
-        keys = forecast_keys(change.topic, before, after, sample)
-    else:
-        why = json_files.read_json(folder, NOT_SAMPLED)["why"]
-        keys = forecast_keys(change.topic, before, after, not_sampled=why)
+    why = {} if sample is not None else {"not_sampled": json_files.read_json(folder, NOT_SAMPLED)["why"]}
+    keys = forecast_keys(change.topic, before, after, sample, **why)
     found, unread = _groups(connection, change.topic, before)
     groups = None if found is None else _forecast_groups(connection, change, found)
     return {
@@ -75,7 +72,7 @@ def _forecast_groups(
 def _groups(
     connection: ClusterConnection, topic: str, partitions: int
 ) -> tuple[tuple[ConsumerGroup, ...] | None, str | None]:
-    """The groups, or why they cannot be read: an approver must not take that for "nobody reads this"."""
+    """The groups, or why they cannot be read: the approver must not think that nobody reads the topic."""
     try:
         return read_groups(connection.kafka, topic, range(partitions)), None
     except ReadError as unread:

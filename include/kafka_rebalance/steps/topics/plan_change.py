@@ -1,11 +1,10 @@
-"""From a request to the change that will be written: checks in Kafka's order, then placement, then our own rules."""
+"""Plans the change that a request asks for: checks in Kafka's order, then placement, then our own rules."""
 
 from __future__ import annotations
 
 import dataclasses
-import logging
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from kafka_rebalance.errors import ClusterNotReadyError, PolicyError, SettingsError
@@ -23,7 +22,7 @@ from kafka_rebalance.kafka.topics import (
     check_new_topic,
 )
 from kafka_rebalance.model.connection import ClusterConnection
-from kafka_rebalance.model.partition import TopicPartition, topic_identities
+from kafka_rebalance.model.partition import topic_identities
 from kafka_rebalance.model.policy import Policy
 from kafka_rebalance.model.settings import Settings
 from kafka_rebalance.planning.new_partitions import place_partitions
@@ -34,19 +33,36 @@ from kafka_rebalance.steps.run.cluster_snapshot import broker_rows, partition_ro
 from kafka_rebalance.steps.run_folder import RunFolder
 from kafka_rebalance.steps.topics.read_topics import TopicCluster
 
-log = logging.getLogger(__name__)
-
 DELETE_ENABLED = "delete.topic.enable"
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedTopic:
-    """The change, what it costs by broker, and what the approver or the log should hear besides."""
+    """The change, its cost for each broker, and notes for the approver or the log."""
 
     change: TopicChange
     replica_bytes: int | None
     costs: tuple[BrokerCost, ...]
     notes: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What a change is planned from. The placement's tables go into the run's `folder`."""
+
+    request: TopicRequest
+    cluster: TopicCluster
+    connection: ClusterConnection
+    settings: Settings
+    folder: RunFolder
+
+    @property
+    def open_brokers(self) -> list[int]:
+        return [broker for broker in sorted(self.cluster.view.brokers) if broker not in self.settings.brokers_out]
+
+    def racks(self) -> dict[int, str] | None:
+        racks = {broker: self.cluster.view.racks[broker] for broker in self.open_brokers}
+        return brokers_with_racks(racks, self.request.rack_mode)
 
 
 def plan_change(
@@ -56,56 +72,44 @@ def plan_change(
     policy: Policy,
     folder: RunFolder,
 ) -> PlannedTopic | None:
-    """What will be written; None where if_exists or if_not_exists says that there is nothing to do.
+    """The change to write; None if if_exists or if_not_exists says that there is nothing to do.
 
-    Raises KafkaRuleError with Kafka's own text, ClusterNotReadyError, and PolicyError for what this house forbids.
-    Nothing is written to the cluster; the tables that the placement works on go into the run's folder.
+    Raises KafkaRuleError with Kafka's own text, ClusterNotReadyError, and PolicyError for what our own rules forbid.
+    It writes nothing to the cluster.
     """
     exists = bool(cluster.assignment(request.topic))
     if exists and request.action == "create" and request.if_not_exists:
         return None
     if not exists and request.if_exists:
         return None
-    settings = Settings(brokers_out=policy.brokers_out)
+    given = _Given(request, cluster, connection, Settings(brokers_out=policy.brokers_out), folder)
     if request.action == "create":
-        change = _creation(request, cluster, connection, settings, folder)
-    else:
-        if not exists:
-            raise SettingsError(
-                f"Topic {request.topic!r} does not exist. Nothing was written. Topics are named literally here: a "
-                "regular expression goes with list and describe alone."
-            )
-        change = (
-            _deletion(request, cluster)
-            if request.action == "delete"
-            else _alteration(request, cluster, connection, settings, folder)
+        change = _creation(given)
+    elif not exists:
+        raise SettingsError(
+            f"Topic {request.topic!r} does not exist. Nothing was written. Give the exact name of a topic: only list "
+            "and describe take a regular expression."
         )
-    costs, replica_bytes = _costs(request, change, cluster, connection)
+    else:
+        change = _deletion(request.topic, cluster) if request.action == "delete" else _alteration(given)
+    costs, replica_bytes = _costs(given, change)
+    least = _min_insync_replicas(change, cluster)
     problems = [
         *house_problems(
-            change,
-            policy=policy,
-            racks=cluster.view.racks,
-            replicas=cluster.replicas(),
-            min_insync_replicas=_min_insync_replicas(change, cluster),
+            change, policy=policy, racks=cluster.view.racks, replicas=cluster.replicas(), min_insync_replicas=least
         ),
-        *disk_problems(costs, settings.disk_headroom),
+        *disk_problems(costs, given.settings.disk_headroom),
     ]
     if problems:
         raise PolicyError(
-            f"This is not done here: {'; '.join(problems)}. Nothing was written to the cluster. Ask for less, or have "
-            "the policy changed."
+            f"The rules of this installation forbid the change: {'; '.join(problems)}. Nothing was written to the "
+            "cluster. Ask for less, or have the policy changed."
         )
-    return PlannedTopic(change, replica_bytes, costs, tuple(_notes(change, cluster)))
+    return PlannedTopic(change, replica_bytes, costs, tuple(_notes(change, cluster, least)))
 
 
-def _creation(
-    request: TopicRequest,
-    cluster: TopicCluster,
-    connection: ClusterConnection,
-    settings: Settings,
-    folder: RunFolder,
-) -> TopicChange:
+def _creation(given: _Given) -> TopicChange:
+    request, cluster = given.request, given.cluster
     version = cluster.kafka_version
     check_topic_configs(request.configs, version=version)
     if request.topic in cluster.view.deletions:
@@ -113,18 +117,17 @@ def _creation(
             f"Topic {request.topic} is being deleted (/admin/delete_topics). Nothing was written. Wait until it is "
             "gone."
         )
-    # Kafka's algorithm in any case: the order of its checks, and their words, are the rules of a sound request.
-    racks = _racks(request, cluster, settings)
+    # Always Kafka's algorithm first: the order and the words of its checks are the rules for a valid request.
+    racks = given.racks()
     partitions, factor = request.partitions or 0, request.replication_factor or 0
     assignment = request.replica_assignment or assign_replicas(
-        _open_brokers(cluster, settings), partitions, factor, racks=racks, rng=random.Random()
+        given.open_brokers, partitions, factor, racks=racks, rng=random.Random()
     )
     existing = {tp.topic for tp in cluster.view.partitions}
     check_new_topic(request.topic, assignment, request.configs, existing=existing, version=version)
     check_assigned_brokers(assignment, cluster.view.brokers)
     if request.replica_assignment is None and request.assignment == "room":
-        problem = _problem(cluster, connection, settings, folder, with_racks=racks is not None)
-        assignment = _with_room(request, cluster, problem, range(partitions), factor, request.configs)
+        assignment = _with_room(given, racks is not None, range(partitions), factor, request.configs)
     return TopicChange(
         action="create",
         topic=request.topic,
@@ -137,37 +140,27 @@ def _creation(
 
 
 def _with_room(
-    request: TopicRequest,
-    cluster: TopicCluster,
-    problem: Problem,
-    partitions: Sequence[int],
-    replication_factor: int,
-    configs: Mapping[str, str],
+    given: _Given, with_racks: bool, partitions: Sequence[int], replication_factor: int, configs: Mapping[str, str]
 ) -> dict[int, tuple[int, ...]]:
-    """The new partitions where the cluster has room, by what one of them is expected to hold and to take in."""
-    total = partitions[-1] + 1
+    """Places the new partitions where the cluster has room, by the size and the bytes in expected of each."""
+    request, total = given.request, partitions[-1] + 1
     return place_partitions(
-        problem,
+        _problem(given, with_racks=with_racks),
         request.topic,
         partitions,
         replication_factor,
-        size_bytes=_replica_bytes(request, cluster, configs, total) or 0,
+        size_bytes=_replica_bytes(given, configs, total) or 0,
         bytes_in_per_second=(request.bytes_in_per_second or 0) / total,
     )
 
 
-def _alteration(
-    request: TopicRequest,
-    cluster: TopicCluster,
-    connection: ClusterConnection,
-    settings: Settings,
-    folder: RunFolder,
-) -> TopicChange:
+def _alteration(given: _Given) -> TopicChange:
+    request, cluster = given.request, given.cluster
     topic, version = request.topic, cluster.kafka_version
     check_topic_configs(request.configs, version=version)
     existing = cluster.assignment(topic)
     configs = cluster.topic_configs.get(topic, {})
-    # What is set may be removed, known to this Kafka or not; what is neither is a slip of the pen.
+    # A config that is set may be removed, even if this Kafka does not know it. A key that is neither is a typing error.
     check_topic_config_names([key for key in request.delete_configs if key not in configs], version=version)
     changes: dict[str, str | None] = {
         **{key: None for key in request.delete_configs if key in configs},
@@ -179,7 +172,7 @@ def _alteration(
         cluster_id=cluster.view.cluster_id,
         kafka_version=version,
         partitions_before=len(existing),
-        replication_factor=min(map(len, existing.values()), default=0),  # its shortest list has to do for every config
+        replication_factor=min(map(len, existing.values()), default=0),  # every config must suit the shortest list
         configs_before=configs,
         config_changes=dict(sorted(changes.items())),
         identity=topic_identities(cluster.view.partitions)[topic],
@@ -187,48 +180,39 @@ def _alteration(
     if not request.adds_partitions:
         return change
     _check_at_rest(topic, cluster)
-    added = _added(request, cluster, connection, settings, folder, existing)
-    return dataclasses.replace(change, new_partitions=added)
+    return dataclasses.replace(change, new_partitions=_added(given, existing, configs))
 
 
 def _added(
-    request: TopicRequest,
-    cluster: TopicCluster,
-    connection: ClusterConnection,
-    settings: Settings,
-    folder: RunFolder,
-    existing: Mapping[int, tuple[int, ...]],
+    given: _Given, existing: Mapping[int, tuple[int, ...]], configs: Mapping[str, str]
 ) -> dict[int, tuple[int, ...]]:
     """The new partitions of an existing topic."""
-    manual = request.replica_assignment
+    request, manual = given.request, given.request.replica_assignment
     total = request.partitions if request.partitions is not None else len(manual or {})
     check_more_partitions(request.topic, existing, total)
     if manual is not None:
         if len(manual) != total:
             raise SettingsError(
-                f"'replica_assignment' lists {len(manual)} partitions, 'partitions' says {total}. Nothing was written. "
-                "The list covers every partition of the topic, those that exist too."
+                f"'replica_assignment' lists {len(manual)} partitions, but 'partitions' is {total}. Nothing was "
+                "written. List every partition of the topic, also the existing ones."
             )
         added = {partition: held for partition, held in manual.items() if partition >= len(existing)}
-        check_added_replicas(request.topic, existing, added, sorted(cluster.view.brokers))
+        check_added_replicas(request.topic, existing, added, sorted(given.cluster.view.brokers))
         return added
-    racks = _racks(request, cluster, settings)
-    assigned = add_partitions(request.topic, existing, total, _open_brokers(cluster, settings), racks=racks)
+    racks = given.racks()
+    assigned = add_partitions(request.topic, existing, total, given.open_brokers, racks=racks)
     if request.assignment == "kafka":
         return assigned
-    problem = _problem(cluster, connection, settings, folder, with_racks=racks is not None)
-    configs = cluster.topic_configs.get(request.topic, {})
-    return _with_room(request, cluster, problem, sorted(assigned), len(existing[0]), configs)
+    return _with_room(given, racks is not None, sorted(assigned), len(existing[0]), configs)
 
 
-def _deletion(request: TopicRequest, cluster: TopicCluster) -> TopicChange:
-    topic = request.topic
+def _deletion(topic: str, cluster: TopicCluster) -> TopicChange:
     check_deletable(topic)
     _check_at_rest(topic, cluster)
     if cluster.effective_value(DELETE_ENABLED) != "true":
         raise ClusterNotReadyError(
-            f"{DELETE_ENABLED} is not true on every broker: the controller would remove the request and keep topic "
-            f"{topic}. Nothing was written. Set it on the brokers first."
+            f"{DELETE_ENABLED} is not true on every broker, so the controller would remove the request and keep topic "
+            f"{topic}. Nothing was written. Set it to true on the brokers first."
         )
     existing = cluster.assignment(topic)
     return TopicChange(
@@ -244,7 +228,7 @@ def _deletion(request: TopicRequest, cluster: TopicCluster) -> TopicChange:
 
 
 def _check_at_rest(topic: str, cluster: TopicCluster) -> None:
-    """A topic in motion, or on its way out, must be neither expanded nor deleted: below 2.4 that loses data."""
+    """Refuses to expand or delete a topic that moves or is being deleted: below Kafka 2.4 that loses data."""
     view = cluster.view
     moving = sorted(
         tp
@@ -260,46 +244,31 @@ def _check_at_rest(topic: str, cluster: TopicCluster) -> None:
         raise ClusterNotReadyError(f"Topic {topic} is already marked for deletion. Nothing was written.")
 
 
-def _open_brokers(cluster: TopicCluster, settings: Settings) -> list[int]:
-    return [broker for broker in sorted(cluster.view.brokers) if broker not in settings.brokers_out]
-
-
-def _racks(request: TopicRequest, cluster: TopicCluster, settings: Settings) -> dict[int, str] | None:
-    racks = {broker: cluster.view.racks[broker] for broker in _open_brokers(cluster, settings)}
-    return brokers_with_racks(racks, request.rack_mode)
-
-
-def _problem(
-    cluster: TopicCluster, connection: ClusterConnection, settings: Settings, folder: RunFolder, *, with_racks: bool
-) -> Problem:
+def _problem(given: _Given, *, with_racks: bool) -> Problem:
     """The planner's view of the cluster's load."""
-    rows = broker_rows(cluster.view, cluster.disks, connection.capacities, settings)
+    cluster, snapshot = given.cluster, given.folder / "snapshot"
+    rows = broker_rows(cluster.view, cluster.disks, given.connection.capacities, given.settings)
     if not with_racks:
         rows = [{**row, "rack": None} for row in rows]
     partitions = partition_rows(cluster.view, cluster.disks, {}, {}, internal_topics=True)
-    write_snapshot(folder / "snapshot", [row for row in rows if row["broker"] in cluster.view.brokers], partitions)
-    return read_problem(folder / "snapshot", settings)
+    write_snapshot(snapshot, [row for row in rows if row["broker"] in cluster.view.brokers], partitions)
+    return read_problem(snapshot, given.settings)
 
 
-def _costs(
-    request: TopicRequest, change: TopicChange, cluster: TopicCluster, connection: ClusterConnection
-) -> tuple[tuple[BrokerCost, ...], int | None]:
+def _costs(given: _Given, change: TopicChange) -> tuple[tuple[BrokerCost, ...], int | None]:
     if not change.new_partitions:
         return (), None
-    replica_bytes = _replica_bytes(request, cluster, change.configs_after, change.partitions_after)
-    rows = broker_rows(cluster.view, cluster.disks, connection.capacities, Settings())
+    replica_bytes = _replica_bytes(given, change.configs_after, change.partitions_after)
+    rows = broker_rows(given.cluster.view, given.cluster.disks, given.connection.capacities, Settings())
     disks = {row["broker"]: (row["disk_capacity_bytes"], row["disk_used_bytes"]) for row in rows}
     return broker_costs(change.new_partitions, replica_bytes, disks), replica_bytes
 
 
-def _replica_bytes(
-    request: TopicRequest, cluster: TopicCluster, configs: Mapping[str, str], partitions: int
-) -> int | None:
-    controller = cluster.view.controller
-    effective = cluster.effective[controller.broker if controller else min(cluster.effective)]
-    found = effective_roll_settings(configs, effective)
+def _replica_bytes(given: _Given, configs: Mapping[str, str], partitions: int) -> int | None:
+    controller, effective = given.cluster.view.controller, given.cluster.effective
+    found = effective_roll_settings(configs, effective[controller.broker if controller else min(effective)])
     return expected_replica_bytes(
-        request.bytes_in_per_second,
+        given.request.bytes_in_per_second,
         partitions,
         retention_ms=found.retention_ms,
         retention_bytes=found.retention_bytes,
@@ -308,7 +277,7 @@ def _replica_bytes(
 
 
 def _min_insync_replicas(change: TopicChange, cluster: TopicCluster) -> int | None:
-    """The topic's own, else the highest that a broker has."""
+    """The topic's own value, else the highest of the brokers."""
     own = change.configs_after.get(MIN_INSYNC_REPLICAS)
     on_brokers = [
         values[MIN_INSYNC_REPLICAS].value
@@ -319,33 +288,23 @@ def _min_insync_replicas(change: TopicChange, cluster: TopicCluster) -> int | No
     return max(known, default=None)
 
 
-def _notes(change: TopicChange, cluster: TopicCluster) -> list[str]:
-    """What is not forbidden, and still should be known."""
-    notes = []
-    down = sorted(
-        {
-            broker
-            for held in cluster.assignment(change.topic).values()
-            for broker in held
-            if broker not in cluster.view.brokers
-        }
-    )
+def _notes(change: TopicChange, cluster: TopicCluster, min_insync_replicas: int | None) -> Iterator[str]:
+    """What the rules allow, but people should know."""
+    holders = {broker for held in cluster.assignment(change.topic).values() for broker in held}
+    down = sorted(holders - set(cluster.view.brokers))
     if down and change.action == "delete":
-        notes.append(f"broker {', '.join(map(str, down))} is down: the deletion waits until it is back")
-    least = _min_insync_replicas(change, cluster)
-    if change.adds_partitions and least is not None and least > change.replication_factor:
-        notes.append(
-            f"{MIN_INSYNC_REPLICAS} {least} is above the replication factor {change.replication_factor}: partitions "
-            "with so few replicas refuse producers with acks=all, the new ones too"
+        yield f"broker {', '.join(map(str, down))} is down: the deletion waits until it is back"
+    if change.adds_partitions and (min_insync_replicas or 0) > change.replication_factor:
+        yield (
+            f"{MIN_INSYNC_REPLICAS} {min_insync_replicas} is above the replication factor {change.replication_factor}: "
+            "partitions with so few replicas refuse producers with acks=all, also the new ones"
         )
     if change.action == "create" and any(mark in change.topic for mark in "._"):
-        notes.append(
-            "the name has a '.' or '_': metric names cannot tell the two apart, so use one of them in names, not both"
+        yield (
+            "the name has a '.' or '_'. Metric names do not distinguish the two, so use only one of them in your names"
         )
     unknown = [
         tp for tp, p in cluster.view.partitions.items() if cluster.disks.replicas.get(tp, {}).get(p.leader) is None
     ]
     if unknown and change.new_partitions:
-        first = min(unknown, key=lambda tp: TopicPartition(*tp))
-        notes.append(f"the sizes of {len(unknown)} partitions are not known and count as nothing, the first is {first}")
-    return notes
+        yield f"the sizes of {len(unknown)} partitions are unknown and count as 0, the first is {min(unknown)}"

@@ -1,10 +1,11 @@
-"""What `kafka_topics` reads of a cluster: ZooKeeper, sizes and effective configs, also where brokers are down."""
+"""Reads a cluster for `kafka_topics`: ZooKeeper, sizes and effective configs, also while brokers are down."""
 
 from __future__ import annotations
 
 import logging
 import re
 import time
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -33,45 +34,41 @@ class TopicCluster:
     """One cluster at one moment. Brokers that are down have no effective configs and no sizes."""
 
     view: ClusterView
-    topic_configs: Mapping[str, Mapping[str, str]]  # of the topics that were asked for
+    topic_configs: Mapping[str, Mapping[str, str]]  # of the requested topics
     effective: Mapping[int, Mapping[str, ConfigValue]]
     disks: replica_sizes.BrokerDisks
 
     @property
     def kafka_version(self) -> str:
-        """What the controller speaks with its brokers, such as `2.8-IV1`."""
+        """The protocol version between controller and brokers, such as `2.8-IV1`."""
         controller = self.view.controller
         found = self.effective.get(controller.broker, {}).get(PROTOCOL_VERSION) if controller else None
         if found is None or found.value is None:
             raise ReadError(
-                f"The controller does not report {PROTOCOL_VERSION}, so what this Kafka accepts is unknown. Nothing "
+                f"The controller does not report {PROTOCOL_VERSION}, so it is unknown what this Kafka accepts. Nothing "
                 "was written. Check that the Kafka user may describe the configs of the cluster."
             )
         return found.value
 
     def effective_value(self, key: str) -> str | None:
-        """A broker's setting where all registered brokers agree, as text; None where they do not, or it is not set."""
+        """A setting of the brokers, as text; None if the registered brokers differ, or if it is not set."""
         found = {values[key].value for values in self.effective.values() if key in values}
         return found.pop() if len(found) == 1 else None
 
     def assignment(self, topic: str) -> dict[int, tuple[int, ...]]:
-        """The topic's partitions; none where it does not exist."""
+        """{partition: replicas} of the topic; empty if it does not exist."""
         return {tp.partition: p.replicas for tp, p in sorted(self.view.partitions.items()) if tp.topic == topic}
 
     def replicas(self) -> dict[int, int]:
         """{registered broker: replicas it holds}."""
-        counts = dict.fromkeys(self.view.brokers, 0)
-        for partition in self.view.partitions.values():
-            for broker in partition.replicas:
-                if broker in counts:
-                    counts[broker] += 1
-        return counts
+        counts = Counter(broker for partition in self.view.partitions.values() for broker in partition.replicas)
+        return {broker: counts[broker] for broker in self.view.brokers}
 
 
 def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> TopicCluster:
-    """Reads the cluster behind the guards that any read needs; whether the topic may be changed is asked later.
+    """Reads the cluster and checks what every request needs. Later steps check whether the topic may change.
 
-    Raises ClusterNotReadyError for an election storm or a KRaft migration, ReadError.
+    Raises ReadError, and ClusterNotReadyError for an election storm or a KRaft migration.
     """
     with open_client(connection.zookeeper) as client:
         if not request.is_read_only:
@@ -82,8 +79,8 @@ def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> 
     check_same_cluster(connection, view)
     if connection.expected_cluster_id not in (None, view.cluster_id):
         raise ClusterNotReadyError(
-            f"This is cluster {view.cluster_id}, the connection expects {connection.expected_cluster_id}. Nothing was "
-            "written. Correct the ZooKeeper hosts and chroot, or expected_cluster_id, of the connection."
+            f"This is cluster {view.cluster_id}, but the connection expects {connection.expected_cluster_id}. Nothing "
+            "was written. Correct the ZooKeeper hosts and chroot, or expected_cluster_id, of the connection."
         )
     brokers = sorted(view.brokers)
     return TopicCluster(
@@ -95,9 +92,9 @@ def read_topic_cluster(connection: ClusterConnection, request: TopicRequest) -> 
 
 
 def selected_topics(request: TopicRequest, view: ClusterView) -> list[str]:
-    """The topics that list and describe are about: all, or those whose whole name the expression matches.
+    """The topics for list and describe: all, or those whose whole name the regular expression matches.
 
-    Kafka's tool takes a regular expression as well (TopicFilter.Whitelist), and reads a comma as `|`.
+    As in Kafka's tool, a comma means `|` (TopicFilter.Whitelist).
     """
     names = sorted({tp.topic for tp in view.partitions} | view.deletions)
     if not request.topic:
@@ -112,18 +109,20 @@ def selected_topics(request: TopicRequest, view: ClusterView) -> list[str]:
 
 
 def describe(cluster: TopicCluster, request: TopicRequest) -> list[dict[str, Any]]:
-    """One entry a topic, with its partitions: leader, replicas, ISR, size of the leader's replica, what is wrong."""
+    """One entry for each topic with its partitions: leader, replicas, ISR, size of the leader's replica, findings."""
     by_topic: dict[str, list[dict[str, Any]]] = {}
     for tp in sorted(cluster.view.partitions):
         by_topic.setdefault(tp.topic, []).append(_partition(cluster, tp))
     entries = []
     for topic in selected_topics(request, cluster.view):
         partitions = by_topic.get(topic, [])
-        chosen = [partition for partition in partitions if _is_chosen(partition, request.only)]
         configs = dict(sorted(cluster.topic_configs.get(topic, {}).items()))
-        if (request.only in ("under_replicated", "unavailable") and not chosen) or (
-            request.only == "with_overrides" and not configs
-        ):
+        chosen = partitions
+        if request.only in ("under_replicated", "unavailable"):
+            chosen = [partition for partition in partitions if partition[request.only]]
+            if not chosen:
+                continue
+        elif request.only == "with_overrides" and not configs:
             continue
         sizes_known = [partition["size_bytes"] for partition in partitions if partition["size_bytes"] is not None]
         entries.append(
@@ -156,7 +155,3 @@ def _partition(cluster: TopicCluster, tp: TopicPartition) -> dict[str, Any]:
         # TopicCommand (2.0): no leader, or one that is not registered.
         "unavailable": view.leader not in cluster.view.brokers,
     }
-
-
-def _is_chosen(partition: Mapping[str, Any], only: str) -> bool:
-    return bool(partition[only]) if only in ("under_replicated", "unavailable") else True

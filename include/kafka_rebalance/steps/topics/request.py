@@ -1,4 +1,4 @@
-"""`request` of `kafka_topics`: reads and checks, writes topic.json and changes nothing. list and describe end here."""
+"""`request` of `kafka_topics`: reads, checks and writes topic.json. The cluster stays as it is."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from kafka_rebalance.steps.topics.read_topics import TopicCluster, describe, rea
 
 log = logging.getLogger(__name__)
 
-# What `request` says comes next.
+# The next task.
 END, SAMPLE, FORECAST = "end", "sample_keys", "forecast"
 
 
 @contextmanager
 def failing_as_kafka_topics() -> Iterator[None]:
-    """Logs a broken rule of Kafka as kafka-topics prints it."""
+    """Logs a broken rule of Kafka in the words of kafka-topics."""
     try:
         yield
     except KafkaRuleError as broken:
@@ -38,14 +38,14 @@ def failing_as_kafka_topics() -> Iterator[None]:
 
 @failing_as_kafka_topics()
 def request(inputs: StepInputs, params: Mapping[str, Any]) -> dict[str, Any]:
-    """Reads and checks; list and describe are done with this. Returns what comes next, and the main figures."""
+    """Returns the next task and the main figures. list and describe end here."""
     asked = TopicRequest.from_params(params)
     connection_id = params["kafka_conn_id"]
     policy = inputs.deployment.read_policy(connection_id)
     if policy is None and not asked.is_read_only:
         raise PolicyError(
             f"There is no policy file for the connection {connection_id!r}, so the cluster is read-only: only list and "
-            "describe can be asked for. Nothing was written. Add include/policies/<connection id>.yaml."
+            "describe are allowed. Nothing was written. Add include/policies/<connection id>.yaml."
         )
     connection = inputs.deployment.read_connection(connection_id)
     folder, nonce = create_run_folder(inputs.deployment, connection_id, inputs.run)
@@ -92,7 +92,7 @@ def _show(asked: TopicRequest, cluster: TopicCluster, folder: RunFolder) -> dict
 def _document(
     asked: TopicRequest, planned: PlannedTopic, cluster: TopicCluster, started: StartedRun, params: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """topic.json: the change, and what people should know of it."""
+    """The content of topic.json: the change, and what people should know about it."""
     change = planned.change
     sizes = [
         cluster.disks.replicas.get(tp, {}).get(partition.leader)

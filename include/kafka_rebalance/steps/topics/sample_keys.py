@@ -1,4 +1,4 @@
-"""The sample of a topic's keys: what the Spark job is asked for, what it is given, and what is said where it fails."""
+"""The sample of a topic's keys: the request to the Spark job, its settings, and the reason if it fails."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HOUR_MS = 3_600_000
 def prepare_sample(
     asked: TopicRequest, change: TopicChange, connection: ClusterConnection, folder: RunFolder, now_ms: int
 ) -> bool:
-    """Writes sample.json for the keys job, and the package it runs with; False where there is nothing to read."""
+    """Writes sample.json and the package for the keys job; False if there is nothing to read."""
     if not asked.sample_rows:
         return go_without(folder, "no sample was asked for")
     not_before_ms = now_ms - asked.sample_hours * _HOUR_MS
@@ -49,14 +49,15 @@ def prepare_sample(
 
 
 def go_without(folder: RunFolder, why: str) -> bool:
-    """The forecast says so. Returns False."""
+    """Notes why there is no sample, for the forecast. Returns False."""
     json_files.write_json(folder, NOT_SAMPLED, {"why": why})
     return False
 
 
 def begin_sample(inputs: StepInputs, run_folder: str, submit: SparkArguments) -> tuple[RunFolder, str]:
-    """This very run's folder, and Kafka's client settings as JSON. Raises RunFolderError where Spark is given anything
-    but this folder: the zip is code, and the job gets secrets.
+    """This run's folder, and Kafka's client settings as JSON.
+
+    Raises RunFolderError if Spark would get another folder: the zip is code, and the job gets secrets.
     """
     given = dict(itertools.pairwise(submit.application_args or ()))
     folder = open_own_folder(inputs.deployment, run_folder, inputs.run, given["--expect-nonce"])
@@ -67,7 +68,7 @@ def begin_sample(inputs: StepInputs, run_folder: str, submit: SparkArguments) ->
 
 
 def last_line(text: str) -> str:
-    """Spark's own words out of the operator's error, which quotes the end of the driver's log."""
+    """Spark's own error from the operator's text, which quotes the end of the driver's log."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     told = [line for line in lines if "Error: " in line]
     return (told or lines or ["unknown"])[-1]

@@ -1,7 +1,8 @@
-"""`verify` of `kafka_topics`: whether the change has come to its end, and a row of the ledger."""
+"""`verify` of `kafka_topics`: checks that the change is complete, and adds a row to the ledger."""
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -20,11 +21,11 @@ from kafka_rebalance.zookeeper import topic_writes
 from kafka_rebalance.zookeeper.client import open_client
 from kafka_rebalance.zookeeper.reader import read_cluster_view, read_topic_configs
 
-SETTLE_SECONDS = 300.0  # for partitions to be led, or the topic to be gone; a healthy cluster takes one or two
+SETTLE_SECONDS = 300.0  # until partitions have leaders, or the topic is gone; a healthy cluster takes one or two
 
 
 def verify(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, int]:
-    """Raises VerificationError where the end is not that."""
+    """Raises VerificationError if the change is not complete."""
     approved = read_approved_change(inputs, decision)
     with open_client(inputs.deployment.read_connection(approved.connection_id).zookeeper) as client:
         checks = settled(lambda: _checks(client, approved.plan), SETTLE_SECONDS)
@@ -46,13 +47,7 @@ def _checks(client: KazooClient, change: TopicChange) -> tuple[Check, ...]:
     if change.action == "delete":
         assert change.identity is not None
         deletion = topic_writes.read_deletion(client, change.topic, expected=change.identity)
-        return check_deleted(
-            change.topic,
-            view,
-            marked=deletion.marked,
-            topic_left=deletion.topic_left,
-            config_left=deletion.config_left,
-        )
+        return check_deleted(change.topic, view, **dataclasses.asdict(deletion))
     partitions: tuple[Check, ...] = ()
     if change.new_partitions:
         partitions = check_new_partitions(change.topic, change.new_partitions, change.partitions_after, view)

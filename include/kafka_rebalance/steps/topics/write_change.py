@@ -1,4 +1,4 @@
-"""`write` of `kafka_topics`: exactly the approved change of one topic."""
+"""`write` of `kafka_topics`: writes exactly the approved change of one topic."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ log = logging.getLogger(__name__)
 
 
 def read_approved_change(inputs: StepInputs, decision: Mapping[str, Any]) -> ApprovedRequest[TopicChange]:
-    """The change of topic.json, if it is the one that was approved. Raises ApprovalError, ArtifactError."""
+    """The approved change. Raises ApprovalError if topic.json holds another one, ArtifactError."""
     return read_approved_request(
         inputs,
         decision,
@@ -36,7 +36,7 @@ def read_approved_change(inputs: StepInputs, decision: Mapping[str, Any]) -> App
 
 @failing_as_kafka_topics()
 def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, Any]:
-    """Writes exactly the approved change, after a last look at policy and topic. A retry writes nothing twice."""
+    """Checks policy and topic again, then writes. A retry writes nothing twice."""
     approved = read_approved_change(inputs, decision)
     change = approved.plan
     inputs.deployment.check_not_frozen(approved.connection_id)
@@ -53,7 +53,7 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
             _check_may_begin(inputs, client, approved)
             check_still(change, configs_now=_configs(client, change.topic), registered=registered)
             return _set_configs(client, change)
-        # A rebalance that holds the cluster may be about to move this very topic, on lists it has had approved.
+        # A rebalance that holds the cluster may be about to move this topic, by replica lists that people approved.
         owner = lock_owner(inputs.deployment, change.digest, inputs.run)
         fence = take_lock(inputs.deployment, client, approved.connection_id, owner)
         try:
@@ -67,13 +67,13 @@ def write_change(inputs: StepInputs, decision: Mapping[str, Any]) -> dict[str, A
 
 
 def _check_may_begin(inputs: StepInputs, client: KazooClient, approved: ApprovedRequest[TopicChange]) -> None:
-    """What is written already is not held against its age: a retry says so."""
+    """Does not refuse an old approval if its change is already written, so that a retry succeeds."""
     if not _is_written(client, approved.plan):
         check_may_begin(inputs.deployment, approved)
 
 
 def _is_written(client: KazooClient, change: TopicChange) -> bool:
-    """Whether all of the change that needs a decision is there; of an expansion its configs may still be to come."""
+    """Whether the approved change is in ZooKeeper. An expansion may still lack its configs."""
     if change.identity is None:
         return False
     if change.action == "delete":
@@ -94,7 +94,7 @@ def _create(client: KazooClient, change: TopicChange, registered: tuple[int, ...
     )
     if created.orphaned_config is not None:
         log.warning(
-            "%s: a config without a topic was there, left by a creation that was cut short: %s. It was replaced.",
+            "%s: a creation that was interrupted had left a config without a topic: %s. It was replaced.",
             change.topic,
             dict(created.orphaned_config),
         )

@@ -1,1 +1,1 @@
-"""The tasks that wait: for an answer, for Spark, for copies."""
+"""The operators that wait for an answer, for Spark or for copies."""

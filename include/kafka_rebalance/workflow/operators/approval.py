@@ -1,4 +1,4 @@
-"""A person picks what was offered under its digest, or rejects. On Airflow's human-in-the-loop base."""
+"""Lets a person approve one of the offers, or reject. Based on Airflow's human-in-the-loop operator."""
 
 from __future__ import annotations
 
@@ -25,8 +25,10 @@ T = TypeVar("T")
 
 
 class ApprovalOperator(HITLOperator, SkipMixin):
-    """Shows what the run's folder offers and waits. `approval` is the path of a class below `Approval`, by text: what
-    it needs is heavy, and this file is read with the Dag.
+    """Shows the offers of the run's folder and waits for an answer.
+
+    `approval` is the dotted path of a subclass of `Approval`. It is text because the class imports heavy modules, and
+    the Dag processor reads this file.
     """
 
     inherits_from_skipmixin = True
@@ -83,7 +85,7 @@ class ApprovalOperator(HITLOperator, SkipMixin):
         self.params = ParamsDict({question.name: _param(question) for question in form.questions})
 
     def _skip_rest(self, context: Context, why: str) -> NoReturn:
-        """Ends the run as a success with the rest skipped, whatever the trigger rules behind say."""
+        """Ends the run as a success and skips all later tasks but teardowns, whatever their trigger rules say."""
         self.log.warning(why)
         behind = context["task"].get_flat_relatives(upstream=False)
         self.skip(ti=context["ti"], tasks=[task for task in behind if not task.is_teardown])
@@ -91,7 +93,7 @@ class ApprovalOperator(HITLOperator, SkipMixin):
 
 
 def _param(asked: Question) -> Param:
-    """An empty text disables Airflow's buttons, so a text may be null."""
+    """A text may be null, because an empty text would disable Airflow's buttons."""
     if asked.number is None:
         return Param(None, type=["null", "string"], title=asked.title, description=asked.description)
     return Param(

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class HoldThrottleOperator(BaseOperator):
-    """Deferrable: until then the run holds neither lock nor throttle, and takes no worker's slot."""
+    """Deferrable. While it waits, the run holds no lock and no throttle, and takes no worker slot."""
 
     template_fields = ("decision",)
 
@@ -29,7 +29,7 @@ class HoldThrottleOperator(BaseOperator):
 
     @fails_without_retry
     def resume(self, context: Context, event: Mapping[str, Any]) -> dict[str, Any]:
-        """The time has come, or somebody has asked to stop."""
+        """Goes on at the time, or when somebody has asked to stop."""
         return self._hold(context)
 
     def _hold(self, context: Context) -> dict[str, Any]:
@@ -39,6 +39,6 @@ class HoldThrottleOperator(BaseOperator):
 
         held = hold_throttle(step_inputs(context["dag_run"]), self.decision)
         if isinstance(held, Wait):
-            self.log.info("Neither lock nor throttle is taken. %s", held.words)
+            self.log.info("The run waits and holds no lock and no throttle. %s", held.words)
             self.defer(trigger=PauseTrigger(**held.to_arguments()), method_name="resume")
         return asdict(held)

@@ -1,4 +1,4 @@
-"""Runs the approved batches: create the znode, follow it to the end, elect preferred leaders, next."""
+"""Runs the approved batches. For each it writes the request, follows it to the end and elects preferred leaders."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class ReassignOperator(BaseOperator):
-    """Deferrable. Where it stands is read from ZooKeeper each time it wakes, so a retry writes no batch twice.
+    """Deferrable. Each time it wakes, it reads its position from ZooKeeper, so a retry writes no batch twice.
 
-    A batch is looked at every `poll_seconds` while it is young or near its end, and up to every
-    `slowest_poll_seconds` in the middle of a long copy. After `stall_seconds` without any movement it fails.
-    A batch that should end within `stay_seconds` is followed by the worker itself for so long.
+    It looks at a batch every `poll_seconds` at its beginning and near its end. In the middle of a long copy it looks
+    only every `slowest_poll_seconds`. After `stall_seconds` without any progress it fails. If a batch should end within
+    `stay_seconds`, the worker follows it for that time and does not defer.
     """
 
     template_fields = ("decision",)
@@ -48,7 +48,7 @@ class ReassignOperator(BaseOperator):
 
     @fails_without_retry
     def resume(self, context: Context, event: Mapping[str, Any]) -> None:
-        """One batch is over, the trigger gave up on it, or the next one need not wait any more."""
+        """A batch is over, the trigger gave it up, or the next batch no longer has to wait."""
         from kafka_rebalance.steps.reassignment.batch_seen import BatchSeen
 
         self._advance(context, BatchSeen.from_event(event))

@@ -1,4 +1,4 @@
-"""Submits the keys job with the cluster's Kafka settings in its environment: on no command line, in no file."""
+"""Submits the keys job. It gets the Kafka settings in its environment, never on a command line or in a file."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from kafka_rebalance.workflow.run_step import run_step
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
-# Spark's own connector of the same release, resolved by name where no jars of it are given.
+# Spark's own connector of the same release. Spark downloads it by this name if no jars are configured.
 CONNECTOR = f"org.apache.spark:spark-sql-kafka-0-10_2.13:{version('pyspark')}"
 
 
 class KeysSubmitOperator(SparkSubmitOperator):
-    """`SparkSubmitOperator` for the driver that reads a topic's keys. It must run where the task runs (client mode)."""
+    """Runs the driver that reads a topic's keys. The driver must run on the task's machine (client mode)."""
 
     template_fields = (*SparkSubmitOperator.template_fields, "run_folder")
 
@@ -34,14 +34,14 @@ class KeysSubmitOperator(SparkSubmitOperator):
         from kafka_rebalance.steps.topics import sample_keys
 
         folder, settings = run_step(sample_keys.begin_sample, context["dag_run"], self.run_folder, self)
-        # The operator's own env_vars would go onto the command line on YARN and Kubernetes.
+        # On YARN and Kubernetes the operator would put its own env_vars on the command line.
         os.environ[KAFKA_CONFIG] = settings
         try:
             return super().execute(context)
         except AirflowException as failed:
-            # An expansion does not hang on its forecast, which says that it goes without the keys, and why.
+            # An expansion does not need its forecast. The forecast says that it has no keys, and why.
             sample_keys.go_without(folder, sample_keys.last_line(str(failed)))
-            self.log.exception("The keys were not sampled")
-            raise AirflowSkipException("The keys were not sampled; the forecast says so and goes without") from failed
+            self.log.exception("The keys were not sampled. The forecast goes without them.")
+            raise AirflowSkipException("The keys were not sampled. The forecast goes without them.") from failed
         finally:
             del os.environ[KAFKA_CONFIG]
