@@ -134,7 +134,9 @@ def test_a_lease_that_nobody_watches_is_told_and_no_other_trouble_of_the_janitor
     Notice(UNWATCHED)(context(**janitor, exception=ReadError("ZooKeeper is away")))
     assert Recorder.told == []
     Notice(UNWATCHED)(context(**janitor, exception=UnwatchedError("Nobody follows the copies of run one. Look at it.")))
-    assert said().startswith("Kafka kafka_us: nobody follows copies under a throttle | Nobody follows the copies of run one.")
+    assert said().startswith(
+        "Kafka kafka_us: nobody follows copies under a throttle | Nobody follows the copies of run one."
+    )
     assert f"{BASE}/dags/kafka_throttle_janitor/runs/" in said()
 
 

@@ -301,10 +301,10 @@ def _notes(change: TopicChange, cluster: TopicCluster, min_insync_replicas: int 
         )
     if change.action == "create" and any(mark in change.topic for mark in "._"):
         yield (
-            "the name has a '.' or '_'. Metric names do not distinguish the two, so use only one of them in your names"
+            "the name has a '.' or '_': metric names cannot tell the two apart, so use one of them in names, not both"
         )
     unknown = [
         tp for tp, p in cluster.view.partitions.items() if cluster.disks.replicas.get(tp, {}).get(p.leader) is None
     ]
     if unknown and change.new_partitions:
-        yield f"the sizes of {len(unknown)} partitions are unknown and count as 0, the first is {min(unknown)}"
+        yield f"the sizes of {len(unknown)} partitions are not known and count as nothing, the first is {min(unknown)}"
