@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cache
@@ -13,8 +13,18 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from kafka_rebalance.documents.json_files import REASSIGNMENTS
+from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.report import units
-from kafka_rebalance.report.candidate.broker_loads import BROKER_SORTS, BrokersPage
+from kafka_rebalance.report.candidate.broker_loads import (
+    BROKER_SORTS,
+    CHANGED,
+    WORST,
+    BrokerChange,
+    BrokersPage,
+    RackChange,
+    listed_brokers,
+    rack_changes,
+)
 from kafka_rebalance.report.candidate.candidate_report import METRICS, CandidateReport
 from kafka_rebalance.report.candidate.csv_files import brokers_file, moves_file
 from kafka_rebalance.report.candidate.fullest_log_dirs import amount
@@ -22,10 +32,12 @@ from kafka_rebalance.report.candidate.kafka_json_files import plan_file, rollbac
 from kafka_rebalance.report.candidate.page_tables import LARGEST_MOVES
 from kafka_rebalance.report.candidate.risk import way_back_words
 from kafka_rebalance.report.candidate.search_query import MOST_TEXT, SORTS, MovesPage
-from kafka_rebalance.report.candidate_part import Details, details_of
 from kafka_rebalance.report.fleet.cluster_health import Link, Overview
-from kafka_rebalance.report.plots.broker_loads import Row, draw
+from kafka_rebalance.report.plots.broker_loads import Row, broker_plots, draw
 from kafka_rebalance.report.plots.bytes_against_evenness import candidates_plot
+from kafka_rebalance.report.plots.disk_fullness import disk_plot
+from kafka_rebalance.report.plots.figure import Plot
+from kafka_rebalance.report.plots.timetable import timetable_plot
 from kafka_rebalance.report.run.approver_facts import brief
 from kafka_rebalance.report.run.drift import DriftReport
 from kafka_rebalance.report.run.predicted_against_actual import compared
@@ -39,18 +51,14 @@ from kafka_rebalance.report.run.why_recommended import (
     why_aside,
 )
 
-STATIC = {
-    "report.css": "text/css",
-    "refresh.js": "text/javascript",
-    "links.js": "text/javascript",
-    "drift.js": "text/javascript",
-    "requests.js": "text/javascript",
-    "parts.js": "text/javascript",
-}  # name: media type; nothing else is ever served
+STATIC = {"report.css": "text/css"} | dict.fromkeys(
+    ("refresh.js", "links.js", "drift.js", "requests.js", "parts.js"), "text/javascript"
+)  # name: media type. The web app serves no other file
 TABLES = "tables"  # below the run's page: CSV files
-REQUESTS = "requests"  # below the fleet's page: what tells whether its requests are still the open ones
+REQUESTS = "requests"  # below the clusters' page: a tag that changes when somebody asks for or gives an approval
 FINDINGS_SHOWN, TOPICS_SHOWN = 30, 5  # of the segment settings, and of the topics of one finding
-# How often a page that is left open asks: of a run that goes on, and of one that waits for an answer.
+MOVES_LISTED = 50
+# Seconds after which an open page asks again: for a run that goes on, and for one that waits for an answer.
 REFRESH_SECONDS, ANSWER_SECONDS = 5, 15
 _HERE = Path(__file__).parent
 _UNITS = "(?:[KMGTP]iB|B|s|min|h|d|UTC)"
@@ -59,7 +67,7 @@ BATCH_STATES = {  # of progress.json and of batches.json
     "requesting": "being requested",
     "requested": "requested",
     "moving": "under way",
-    "settling": "in place, watched for a moment",
+    "settling": "in place, being checked once more",
     "waiting": "the next batch waits",
     "done": "in place",
     "refused": "refused by the controller",
@@ -69,7 +77,7 @@ BATCH_STATES = {  # of progress.json and of batches.json
     "unreadable": "the cluster cannot be read",
 }
 PHASES = {
-    "queued": "wait for their batch",
+    "queued": "waiting for their batch",
     "registered": "requested, no copy yet",
     "copying": "copying",
     "in_isr": "caught up, in the ISR",
@@ -81,63 +89,77 @@ PHASES = {
 
 
 @dataclass(frozen=True, slots=True)
-class PageContext:
-    """What is said beside a run's files. `at` is now, by which somebody is missed who should follow it. In words:
-    `holds` is what keeps the run from going on, `superseded` what came after it.
-    """
+class Details:
+    """One candidate's part of the page: its plots, and the most important rows of its long tables."""
 
-    at: datetime | None = None
-    holds: tuple[str, ...] = ()
-    superseded: str = ""
+    candidate: CandidateReport
+    plots: tuple[Plot, ...]
+    timetable_plot: Plot | None
+    disk_plot: Plot | None
+    brokers: tuple[BrokerChange, ...]
+    brokers_caption: str
+    racks: tuple[RackChange, ...]
+    moves: tuple[Move, ...]
+    moves_caption: str
 
 
-NOTHING_AROUND = PageContext()
+def details_of(candidate: CandidateReport, moves_listed: int = MOVES_LISTED) -> Details:
+    """Nothing is drawn yet: a plot is drawn when it is asked for."""
+    brokers, moves = listed_brokers(candidate.brokers), candidate.largest_moves[:moves_listed]
+    said = "What each broker holds, before → after"
+    if len(brokers) < len(candidate.brokers):
+        said = (
+            f"{len(brokers)} of {units.format_count(len(candidate.brokers), 'broker', 'brokers')}: the {WORST} whose "
+            f"disks get fullest and the {CHANGED} that change most, fullest first; before → after"
+        )
+    count = units.format_count(candidate.partitions, "move", "moves")
+    which = f"All {count}" if len(moves) == candidate.partitions else f"The largest {len(moves)} of {count}"
+    return Details(
+        candidate,
+        broker_plots(candidate.brokers),
+        timetable_plot(candidate.timetable, candidate.makespan_seconds),
+        disk_plot(candidate.fullest_disks),
+        brokers,
+        said,
+        rack_changes(candidate.brokers),
+        moves,
+        f"{which}, by bytes to copy.",
+    )
 
 
 def render_file(report: RunReport) -> str:
-    """The page as one file that opens without Airflow; its links lead to the files of the run's folder beside it."""
-    focus = report.focus
-    others = [details_of(candidate) for candidate in report.candidates if candidate is not focus]
-    details = [] if focus is None else [details_of(focus, LARGEST_MOVES), *others]
-    return _render(report, details, static_url=None, run_url=None, is_live=False, drift_url=None)
+    """The page as one file that opens without Airflow. Its links lead to the files beside it in the run's folder."""
+    return render_page(report, static_url=None, run_url=None)
 
 
 def render_page(
     report: RunReport,
     *,
-    static_url: str,
-    run_url: str,
-    is_live: bool = False,
-    drift_url: str | None = None,
-    around: PageContext = NOTHING_AROUND,
-) -> str:
-    """The page with style and scripts from `static_url`; what is long is fetched from below `run_url`, its own address.
-
-    A live one keeps itself up to date while it is open. What has changed in the cluster since comes from `drift_url`.
-    """
-    details = [] if report.focus is None else [details_of(report.focus)]
-    return _render(
-        report, details, static_url=static_url, run_url=run_url, is_live=is_live, drift_url=drift_url, around=around
-    )
-
-
-def _render(
-    report: RunReport,
-    details: Sequence[Details],
-    *,
     static_url: str | None,
     run_url: str | None,
-    is_live: bool,
-    drift_url: str | None,
-    around: PageContext = NOTHING_AROUND,
+    is_live: bool = False,
+    drift_url: str | None = None,
+    now: datetime | None = None,
+    holds: tuple[str, ...] = (),
+    superseded: str = "",
 ) -> str:
-    every = REFRESH_SECONDS if report.state.changes_by_itself else ANSWER_SECONDS
-    is_active = report.facts.is_active
+    """The page, with style and scripts from `static_url`. It fetches long tables from below `run_url`, its own address.
+
+    A live page keeps itself up to date while it is open, and says if nobody has followed the run until `now`. It
+    fetches the changes in the cluster since the snapshot from `drift_url`. `holds` says in words what keeps the run
+    from going on, and `superseded` what came after it.
+    """
+    focus = report.focus
+    others = [] if run_url else [details_of(candidate) for candidate in report.candidates if candidate is not focus]
+    details = [details_of(focus, MOVES_LISTED if run_url else LARGEST_MOVES), *others] if focus is not None else []
     shown = {detail.candidate.name for detail in details}
-    return _environment().get_template("run/report.html").render(
+    is_active = report.facts.is_active
+    return _rendered(
+        "run/report.html",
+        static_url,
         report=report,
         brief=brief(report),
-        focus=report.focus,
+        focus=focus,
         details=details,
         later=[candidate for candidate in report.candidates if candidate.name not in shown],
         metrics=METRICS,
@@ -148,10 +170,10 @@ def _render(
         state=report.state,
         is_live=is_live,
         drift_url=drift_url,
-        live=live_words(report, around.at if is_live else None, is_active=is_active),
+        live=live_words(report, now if is_live else None, is_active=is_active),
         is_active=is_active,
-        holds=around.holds,
-        superseded=around.superseded,
+        holds=holds,
+        superseded=superseded,
         compared=compared(report),
         aside=why_aside(report),
         recommendation=recommendation_words(report),
@@ -159,22 +181,20 @@ def _render(
         further_runs={c.name: further_runs_words(report, c) for c in report.candidates},
         scatter=candidates_plot(report.candidates),
         events_shown=EVENTS_SHOWN,
-        refresh_seconds=every,
+        refresh_seconds=REFRESH_SECONDS if report.state.changes_by_itself else ANSWER_SECONDS,
         title=f"Rebalance of {report.connection_id}",
         **_places(run_url),
-        **_assets(static_url),
-    )  # fmt: skip
+    )
 
 
 def render_candidate(report: RunReport, candidate: CandidateReport, *, static_url: str, run_url: str) -> str:
-    """One candidate's brokers and moves, as a page that the run's page fetches its part from."""
-    heading = f"{candidate.title}: brokers and moves"
-    detail = details_of(candidate)
+    """One candidate's brokers and moves, as a page of its own. The run's page fetches its part from there."""
+    heading, detail = f"{candidate.title}: brokers and moves", details_of(candidate)
     return _part("candidate/part.html", report.connection_id, heading, static_url, run_url, detail=detail)
 
 
 def render_moves(found: MovesPage, connection_id: str, title: str, *, static_url: str, run_url: str) -> str:
-    """What a search of a candidate's moves finds, as a page like `render_candidate`."""
+    """The result of a search in a candidate's moves, as a page like `render_candidate`."""
     more = {"found": found, "sorts": SORTS, "most_text": MOST_TEXT}
     return _part("candidate/moves.html", connection_id, f"{title}: moves", static_url, run_url, **more)
 
@@ -186,19 +206,9 @@ def render_brokers(found: BrokersPage, connection_id: str, title: str, *, static
 
 
 def _part(part: str, connection_id: str, heading: str, static_url: str, run_url: str, **content: object) -> str:
-    return (
-        _environment()
-        .get_template("part.html")
-        .render(
-            part=part,
-            connection_id=connection_id,
-            heading=heading,
-            title=f"{heading}, {connection_id}",
-            **_places(run_url),
-            **_assets(static_url),
-            **content,
-        )
-    )
+    title = f"{heading}, {connection_id}"
+    more = {"part": part, "connection_id": connection_id, "heading": heading, "title": title}
+    return _rendered("part.html", static_url, **more, **_places(run_url), **content)
 
 
 def _places(run_url: str | None) -> dict[str, str | None]:
@@ -211,20 +221,17 @@ def _places(run_url: str | None) -> dict[str, str | None]:
 def render_overview(
     overview: Overview, *, static_url: str, janitor_url: str, overview_url: str, requests_tag: str
 ) -> str:
-    """The page of the fleet. Below its own address it asks whether `requests_tag` is still the one."""
-    return (
-        _environment()
-        .get_template("fleet/overview.html")
-        .render(
-            overview=overview,
-            title="Kafka balance",
-            janitor_link=Link("The Dag kafka_throttle_janitor", janitor_url),
-            overview_url=overview_url,
-            requests_url=f"{overview_url}/{REQUESTS}",
-            requests_tag=requests_tag,
-            refresh_seconds=ANSWER_SECONDS,
-            **_assets(static_url),
-        )
+    """The clusters' page. Its script asks below `overview_url` whether `requests_tag` has changed."""
+    return _rendered(
+        "fleet/overview.html",
+        static_url,
+        overview=overview,
+        title="Kafka balance",
+        janitor_link=Link("The Dag kafka_throttle_janitor", janitor_url),
+        overview_url=overview_url,
+        requests_url=f"{overview_url}/{REQUESTS}",
+        requests_tag=requests_tag,
+        refresh_seconds=ANSWER_SECONDS,
     )
 
 
@@ -237,52 +244,51 @@ def render_drift(
     patience_seconds: float,
     past: str = "",
 ) -> str:
-    """What has changed since the snapshot, or why that is not known; None: the cluster has not answered yet.
+    """What has changed since the snapshot, or why nobody knows; None: the cluster has not answered yet.
 
-    `past`: why there is nothing to compare any more, for a run that has begun with its first batch or is over.
+    `past` says why there is nothing to compare: the run has requested its first batch, or it is over.
     """
-    return (
-        _environment()
-        .get_template("run/drift.html")
-        .render(
-            drift=drift,
-            past=past,
-            drift_url=drift_url,
-            run_url=run_url,
-            patience_seconds=patience_seconds,
-            title="Since the snapshot",
-            **_assets(static_url),
-        )
+    return _rendered(
+        "run/drift.html",
+        static_url,
+        drift=drift,
+        past=past,
+        drift_url=drift_url,
+        run_url=run_url,
+        patience_seconds=patience_seconds,
+        title="Since the snapshot",
     )
 
 
 def picture(report: RunReport) -> bytes | None:
-    """The brokers' disks before and after the candidate in focus, as SVG; None where nothing is known of them."""
-    plots = details_of(report.focus).plots if report.focus is not None else ()
+    """The brokers' disks before and after the candidate in focus, as SVG; None if they are not known."""
+    plots = broker_plots(report.focus.brokers) if report.focus is not None else ()
     return plots[0].svg().encode() if plots else None
 
 
 def plot_picture(candidate: CandidateReport, number: int) -> bytes | None:
-    """One of the candidate's pictures as SVG, by its number on the page; None where there are fewer."""
-    pictures = details_of(candidate).pictures
-    plot = pictures[number] if number < len(pictures) else None
+    """A plot of the candidate as SVG, by the number in the addresses of the page; None if there is none."""
+    details = details_of(candidate)
+    plots = (*details.plots, details.disk_plot, details.timetable_plot)
+    plot = plots[number] if number < len(plots) else None
     return None if plot is None else plot.svg().encode()
 
 
 def render_message(heading: str, text: str, *, static_url: str) -> str:
-    """A short page that says in words why there is no report."""
-    return _environment().get_template("message.html").render(title=heading, text=text, **_assets(static_url))
+    """A short page that says why there is no report."""
+    return _rendered("message.html", static_url, title=heading, text=text)
 
 
 def read_static(name: str) -> str:
-    """The text of one of the page's own files. KeyError for any other name."""
+    """The text of a file in STATIC. KeyError for any other name."""
     STATIC[name]
     return (_HERE / "static" / name).read_text(encoding="utf-8")
 
 
-def _assets(static_url: str | None) -> dict[str, object]:
+def _rendered(template: str, static_url: str | None, **content: object) -> str:
     # Our own style sheet is the only text that is not escaped.
-    return {"static_url": static_url, "style": Markup(read_static("report.css")) if static_url is None else None}
+    style = Markup(read_static("report.css")) if static_url is None else None
+    return _environment().get_template(template).render(static_url=static_url, style=style, **content)
 
 
 @cache
@@ -314,18 +320,17 @@ def _environment() -> Environment:
 
 
 def _kept(sentence: str) -> str:
-    """A sentence in which no number is parted from its unit at the end of a line."""
+    """The sentence with a no-break space between each number and its unit."""
     return re.sub(rf"(?<=\d) (?={_UNITS}\b|%)", "\N{NO-BREAK SPACE}", sentence)
 
 
+def _unbroken(format_value: Callable[..., str]) -> Callable[..., str]:
+    return lambda *arguments: format_value(*arguments).replace(" ", "\N{NO-BREAK SPACE}")
+
+
 def warm_up() -> None:
-    """Compiles the templates and loads what draws: seconds, for which the first reader of a page should not wait."""
+    """Compiles the templates and loads matplotlib. That takes seconds, for which the first reader should not wait."""
     environment = _environment()
     for name in environment.list_templates():
         environment.get_template(name)
     draw((Row("1", 0, 1),), 1.0, True, None)
-
-
-def _unbroken(format_value: Callable[..., str]) -> Callable[..., str]:
-    """A number stays on one line with its unit."""
-    return lambda *arguments: format_value(*arguments).replace(" ", "\N{NO-BREAK SPACE}")

@@ -124,7 +124,7 @@ def test_progress_says_phases_bytes_rate_remaining_time_batches_and_anomalies() 
         "Partitions in place: 17 of 34",
         "Bytes copied: 205 GiB of 287 GiB",
         "5 copying",
-        "10 wait for their batch",
+        "10 waiting for their batch",
         "2 caught up, in the ISR",
         "45.1 MiB/s",
         "Batch 2 of 3",

@@ -69,7 +69,7 @@ def test_what_changed_since_is_told_and_the_report_has_it(
     answered("one", "Reject")
     second = SimulatedRun(tmp_path, cluster, monkeypatch, "two")
     second.plan(job="drain", drain=[3], candidates=["light"])
-    found = read_report(second.folder).deciding.rejection
+    found = read_report(second.folder).rejection
     assert found is not None
     assert found.then is not None
     assert found.same_moves is not None

@@ -183,7 +183,7 @@ def test_auto_is_told_from_the_networks_and_kept_with_its_reason(
     assert found.auto_bytes_per_second == 36 * MB
     assert "80 % of the 47.7 MiB/s its network takes out, less 3.81 MiB/s in use" in (found.why or "")
     assert found.least_bytes_per_second > MB
-    network = read_report(made.folder).deciding.costs["light"].network
+    network = read_report(made.folder).costs["light"].network
     assert network is not None
     first = network.tightest[0]
     assert (network.brokers, network.known, first.broker, first.way) == (4, 4, 1, "out")

@@ -82,7 +82,7 @@ def _body(report: RunReport, moves_shown: int, picture: str) -> str:
         said = brief(report, lambda name: code(name, 60))
         parts += [f"**Why** {' '.join(said.why)}"] if said.why else []
         parts += [f"**If nothing is done** {' '.join(said.otherwise)}"] if said.otherwise else []
-        parts += [*_verdict(report, focus), *_stakes(focus, said), *_rejected(report.deciding.rejection)]
+        parts += [*_verdict(report, focus), *_stakes(focus, said), *_rejected(report.rejection)]
         parts += [_candidates(report), _limits(report)]
         if picture and focus.brokers:
             parts.append(f"![Bytes on disk of each broker, before and after {focus.title}]({picture})")

@@ -45,7 +45,7 @@ class Brief:
 
 def brief(report: RunReport, named: Named = str) -> Brief:
     """Of the candidate in focus. `named` puts what the cluster calls its racks and topics into a sentence."""
-    focus, outlook = report.focus, report.deciding.outlook
+    focus, outlook = report.focus, report.outlook
     worst = focus.worst_case if focus is not None else None
     return Brief(
         why_words(outlook, report.settings.job) if outlook is not None else (),
@@ -63,7 +63,7 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
     facts.append(("Preferred leaders", f"{format_count(focus.leader_changes)} change"))
     stays = stays_words(focus.stays_behind or (), named)
     facts += [(STAYS_BEHIND, stays)] if stays else []
-    elections = report.deciding.automatic_elections
+    elections = report.automatic_elections
     if elections is not None and elections.brokers:
         facts.append((KAFKA_ELECTS, _kafka_elects(elections)))
     if focus.planned_seconds is not None:
@@ -124,11 +124,11 @@ def _window(report: RunReport, seconds: float) -> str:
     if report.estimate is not None and seconds >= MIN_SECONDS:
         found = eta_range(seconds, report.estimate.ratios)
         low, high = found.low, found.high
-    return window_words(report.deciding.window, report.observed_at, low, high)
+    return window_words(report.window, report.observed_at, low, high)
 
 
 def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], ...]:
-    throttle, cost = report.throttle_of(focus), report.deciding.costs.get(focus.name)
+    throttle, cost = report.throttle_of(focus), report.costs.get(focus.name)
     if not focus.moved_bytes:
         return ()
     facts = []

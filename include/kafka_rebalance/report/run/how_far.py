@@ -1,6 +1,6 @@
-"""What a run's files say of it while it moves partitions: batches, progress, throttle, and what was asked of it.
+"""What a run's files say while it moves partitions: batches, progress, throttle, and what people asked of it.
 
-Bytes, seconds and bytes per second throughout; None is unknown. A file of an older version has fewer keys.
+Units: bytes, seconds, bytes per second. None is unknown. A file of an older version has fewer keys.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from kafka_rebalance.documents.reassignment.batches import BATCHES_FILE, DONE, B
 from kafka_rebalance.documents.reassignment.control import CANCELLED_FILE, CONTROL_FILE, Cancelled, Control
 from kafka_rebalance.documents.reassignment.progress import PROGRESS_FILE, Happening, Progress
 
+Document = Mapping[str, object]
+
 _MOMENTS = ("taken_at", "handed_over_at", "suspended_at", "released_at")
 
 
 @dataclass(frozen=True, slots=True)
 class RateChange:
-    """Another rate while the run goes on."""
+    """Somebody changed the rate while the run went on."""
 
     bytes_per_second: float
     by: str
@@ -29,15 +31,15 @@ class RateChange:
 
 @dataclass(frozen=True, slots=True)
 class Throttle:
-    """What `throttle.json` says the run set, and what became of it."""
+    """What the run set, and what became of it: throttle.json."""
 
     bytes_per_second: float  # now
-    wanted: Mapping[str, Any]  # by entity
-    first_bytes_per_second: float | None = None  # where it was changed since
+    wanted: Mapping[str, Any]  # configs by entity
+    first_bytes_per_second: float | None = None  # if somebody changed it since
     rate_changes: tuple[RateChange, ...] = ()
     taken_at: Time | None = None
     handed_over_at: Time | None = None
-    suspended_at: Time | None = None  # until the next batch, which has waited for long
+    suspended_at: Time | None = None  # until the next batch, after a long wait
     released_at: Time | None = None
 
     @property
@@ -51,13 +53,13 @@ class Throttle:
 
 @dataclass(frozen=True, slots=True)
 class Execution:
-    """Everything of the run from its first batch on. `stop` is why no further batch was requested."""
+    """The run from its first batch on. `stop` says why the run requested no further batch."""
 
     batches: tuple[BatchNote, ...] = ()
     progress: Progress | None = None
     throttle: Throttle | None = None
     stop: Stopped | None = None
-    asked: tuple[Happening, ...] = ()  # what people asked of the run, and who
+    asked: tuple[Happening, ...] = ()  # what people asked of the run
 
     @property
     def done(self) -> tuple[BatchNote, ...]:
@@ -65,7 +67,7 @@ class Execution:
 
     @property
     def partitions_done(self) -> int:
-        """Of the whole plan: as last noted, and batches that are over since."""
+        """Of the whole plan: as last noted, or by the batches in place, whichever is more."""
         return max(self.progress.partitions_done if self.progress else 0, sum(b.partitions for b in self.done))
 
     @property
@@ -75,12 +77,12 @@ class Execution:
 
     @property
     def unmeasured(self) -> tuple[BatchNote, ...]:
-        """Batches in place that copied something of which only the planned size is known."""
+        """Batches in place that copied bytes, and of which only the planned size is known."""
         return tuple(batch for batch in self.done if batch.bytes and batch.measured is None)
 
     @property
     def arrived_bytes(self) -> int:
-        """Of the batches in place as they were measured, else as planned; of one that did not end, as last noted."""
+        """Batches in place count as measured, else as planned; a batch that has not ended counts as last noted."""
         ended = sum(batch.bytes if batch.measured is None else batch.measured for batch in self.done)
         if self.progress is None or self.progress.this_batch is None:
             return ended
@@ -100,26 +102,26 @@ class Execution:
 
 def read_execution(
     *,
-    batches: Mapping[str, object] | None,
-    progress: Mapping[str, object] | None,
-    throttle: Mapping[str, object] | None,
-    control: Mapping[str, object] | None,
-    cancelled: Mapping[str, object] | None,
+    batches: Document | None,
+    progress: Document | None,
+    throttle: Document | None,
+    control: Document | None,
+    cancelled: Document | None,
 ) -> Execution:
-    """Of the documents that are there. Raises ArtifactError for a missing or wrong value, naming file and key."""
+    """Raises ArtifactError for a missing or wrong value, naming file and key."""
     noted = BatchNotes() if batches is None else BATCHES_FILE.decode(batches)
     return Execution(
         batches=noted.batches,
         progress=None if progress is None else PROGRESS_FILE.decode(progress),
-        throttle=None if throttle is None else _throttle(throttle),
+        throttle=None if throttle is None else decode(Throttle, {**throttle, **_moments(throttle)}, THROTTLE),
         stop=noted.stopped,
         asked=_asked(CONTROL_FILE.decode(control or {}), CANCELLED_FILE.decode(cancelled or {})),
     )
 
 
-def _throttle(lease: Mapping[str, object]) -> Throttle:
-    """A moment that some leases have as null, some have as empty text."""
-    return decode(Throttle, {**lease, **{name: lease.get(name) or None for name in _MOMENTS}}, THROTTLE)
+def _moments(lease: Document) -> dict[str, object]:
+    """Some leases have null for a missing moment, others an empty text."""
+    return {name: lease.get(name) or None for name in _MOMENTS}
 
 
 def _asked(control: Control, kept: Cancelled) -> tuple[Happening, ...]:

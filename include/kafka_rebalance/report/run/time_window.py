@@ -62,7 +62,7 @@ def window_now(report: RunReport, rest: EtaRange | None, now: datetime | None) -
     """None where the run has no window, or nothing more will be begun. `rest`: seconds that are left from the last look
     on, where batches move; `now` is None where nobody is there to see the run.
     """
-    window, execution = report.deciding.window, report.execution
+    window, execution = report.window, report.execution
     if (
         not (report.state.is_approved_only or report.state.is_unverified)
         or execution.stop is not None
@@ -119,7 +119,7 @@ def _fate(few: int, many: int, later: Sequence[float] | None) -> str:
 def _left(report: RunReport, rest: EtaRange | None, now: datetime | None) -> _Left | None:
     """None where nobody knows how long the plan takes."""
     progress, focus = report.execution.progress, report.focus
-    window, decision = report.deciding.window, report.decision
+    window, decision = report.window, report.decision
     throttle = report.execution.throttle
     if focus is None:
         return None

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 from kafka_rebalance.documents.json_files import BATCHES, PROPOSALS, SNAPSHOT, read_json
 from kafka_rebalance.documents.storage import is_there
 from kafka_rebalance.errors import InputError, RebalanceError, RunFolderError, SettingsError
-from kafka_rebalance.report.page import PageContext, picture, render_drift, render_message, render_page
+from kafka_rebalance.report.page import picture, render_drift, render_message, render_page
 from kafka_rebalance.report.run_state import ACTIVE_STATES
 from kafka_rebalance.steps.freeze import VARIABLE, frozen_clusters
 from kafka_rebalance.steps.read_fleet import read_run_state
@@ -83,11 +83,6 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
     is_active, is_asked = _asked_of_airflow(dag_run, session)
     report = read_report(folder, for_page=True).in_airflow(is_active=is_active, has_open_request=is_asked)
     state = report.state
-    around = PageContext(
-        at=datetime.now(UTC),
-        holds=holds(session, dag_id, report.connection_id) if is_active else (),
-        superseded=superseded_by(session, dag_run, folder) if is_active and state.is_before_writes else "",
-    )
     if report.focus is not None and report.focus.partitions >= MANY_MOVES:
         begin_to_read(folder, read_json(folder, PROPOSALS), report.focus.name)
     html = render_page(
@@ -96,7 +91,9 @@ def run_page(dag_id: str, run_id: str, request: Request, session: Session) -> Re
         run_url=run_page_url(dag_id, run_id),
         is_live=is_active and (state.changes_by_itself or state.waits_for_people),
         drift_url=drift_url(dag_id, run_id) if is_active and state.may_be_written else None,
-        around=around,
+        now=datetime.now(UTC),
+        holds=holds(session, dag_id, report.connection_id) if is_active else (),
+        superseded=superseded_by(session, dag_run, folder) if is_active and state.is_before_writes else "",
     )
     tag = f'"{sha256(html.encode()).hexdigest()}"'
     known = request.headers.get("if-none-match", "").removeprefix("W/")  # weak: a proxy has compressed it

@@ -24,8 +24,7 @@ from kafka_rebalance.report.candidate.broker_loads import (
 )
 from kafka_rebalance.report.candidate.csv_files import brokers_csv
 from kafka_rebalance.report.candidate.search_query import PAGE_ROWS, Query
-from kafka_rebalance.report.candidate_part import details_of
-from kafka_rebalance.report.page import render_brokers
+from kafka_rebalance.report.page import details_of, render_brokers
 from support.documents import report_samples as samples
 from support.documents.built_report import build_report
 

@@ -84,7 +84,7 @@ def test_each_limit_says_how_much_of_it_the_candidate_uses() -> None:
     assert limits["Partitions in one batch"].used == "12"
     assert limits["Throttle of one broker"].allowed == "977 KiB/s to 95.4 MiB/s"
     controller = limits["Znodes that the controller rewrites for one batch"]
-    assert (controller.allowed, controller.used) == ("8.00 MiB, not to be changed", "115 KiB")
+    assert (controller.allowed, controller.used) == ("8.00 MiB, fixed", "115 KiB")
 
 
 def test_a_plan_that_did_not_count_what_the_controller_rewrites_says_nothing_of_it() -> None:
