@@ -1,4 +1,4 @@
-"""Numbers as people read them: every one with its unit, every time with its zone."""
+"""Numbers in words for people: each with its unit, each time with its zone."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ _JOBS = {
     "repair_racks": "repair racks",
 }
 
-
-Named = Callable[[str], str]  # how a name from the cluster is put into a sentence
+Named = Callable[[str], str]  # quotes a name from the cluster for a sentence
 
 
 def about(seconds: float) -> str:
@@ -30,15 +29,13 @@ def about(seconds: float) -> str:
 
 
 def format_job(job: str) -> str:
-    """What a run is asked to do: `repair racks`."""
+    """`repair racks`."""
     return _JOBS[job]
 
 
 def format_bytes(size: float | None) -> str:
     """Binary units, three figures: `0 B`, `1.50 KiB`, `12.4 GiB`."""
-    if size is None:
-        return UNKNOWN
-    return bytes_in_words(size)
+    return UNKNOWN if size is None else bytes_in_words(size)
 
 
 def format_rate(bytes_per_second: float | None) -> str:
@@ -47,12 +44,12 @@ def format_rate(bytes_per_second: float | None) -> str:
 
 
 def format_duration(seconds: float | None) -> str:
-    """The two largest units: `45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`; `under 1 s` for less."""
+    """The two largest units: `45 s`, `12 min`, `3 h 20 min`, `2 d 4 h`; or `under 1 s`."""
     return UNKNOWN if seconds is None else duration_in_words(seconds)
 
 
 def format_range(low_seconds: float, high_seconds: float) -> str:
-    """Two durations, the unit once where it is the same: `38–52 min`, `50 min–1 h 10 min`."""
+    """Two durations, with one unit if they share it: `38–52 min`, `50 min–1 h 10 min`."""
     low, high = format_duration(low_seconds), format_duration(high_seconds)
     if low == high:
         return low
@@ -68,10 +65,8 @@ def format_count(count: float | None, one: str = "", many: str = "") -> str:
 
 
 def format_share(share: float | None) -> str:
-    """A share of one as percent: `7 %`; small but not nothing is `< 1 %`."""
-    if share is None:
-        return UNKNOWN
-    return share_in_words(share)
+    """As percent: `7 %`, or `< 1 %` for a small share above 0."""
+    return UNKNOWN if share is None else share_in_words(share)
 
 
 def format_factor(factor: float | None) -> str:

@@ -180,7 +180,7 @@ def test_each_run_and_request_leads_to_its_page(get: Any) -> None:
     ("since", "tone", "said"),
     [
         (timedelta(minutes=2), "good", "Balanced, nothing to do"),
-        (timedelta(hours=2), "bad", "The janitor does not look after it any more"),
+        (timedelta(hours=2), "bad", "The janitor has stopped looking after it"),
         (None, "attention", "The janitor has not looked yet"),
     ],
 )

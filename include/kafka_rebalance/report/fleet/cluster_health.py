@@ -1,4 +1,4 @@
-"""The overview of the fleet: values and words for each cluster, out of the folders' documents. Pure."""
+"""The clusters' page: values and words for each cluster, from the documents of the runs' folders."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from kafka_rebalance.documents.json_files import Time, decode
 from kafka_rebalance.report.fleet.trend import Trend
 from kafka_rebalance.report.run_state import RunState, Tone
 
-NIGHTS = 30  # of the ledger, in the small pictures
-CHECK_OVERDUE = timedelta(hours=36)  # it comes every night
-JANITOR_OVERDUE = timedelta(minutes=15)  # it comes every minute, and has ten for a look
+NIGHTS = 30  # days of the ledger in the small plots
+CHECK_OVERDUE = timedelta(hours=36)  # it runs every night
+JANITOR_OVERDUE = timedelta(minutes=15)  # it runs every minute, and one look may take ten
 FINDINGS_SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """`inside` is one of our pages; the others are Airflow's."""
+    """`inside`: to one of our pages, not to one of Airflow's."""
 
     words: str
     url: str
@@ -37,7 +37,7 @@ class NightlyCheck:
     segment_warnings: int
     findings: tuple[str, ...]
     controller: str
-    is_whole: bool = True  # False: brokers or partitions were left out, as the text says
+    is_whole: bool = True  # False: the check left out brokers or partitions, and the text names them
 
     @property
     def sentence(self) -> str:
@@ -46,7 +46,7 @@ class NightlyCheck:
 
 @dataclass(frozen=True, slots=True)
 class CheckRun:
-    """Airflow's newest run of the check's task for this cluster."""
+    """The newest run of the check's task in Airflow."""
 
     state: str | None
     at: datetime | None
@@ -55,13 +55,13 @@ class CheckRun:
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One rebalance: our own state of it beside Airflow's."""
+    """One rebalance: its state by the run's files, and by Airflow."""
 
     at: datetime | None
     state: RunState
     airflow_state: str
     link: Link
-    problem: str = ""  # why our state cannot be told
+    problem: str = ""  # why its files do not tell a state
 
     @property
     def tone(self) -> Tone:
@@ -73,10 +73,10 @@ class Run:
 
     @property
     def contradiction(self) -> str:
-        """What Airflow says where it is not what the run's files say."""
+        """A sentence if Airflow's state contradicts that of the run's files; else empty."""
         not_verified = (RunState.NOT_AS_APPROVED, RunState.NOT_IN_SYNC, RunState.BROKEN_OFF)
         if self.state in not_verified and self.airflow_state == "success":
-            return "Airflow has the run as success, by hand or by a cleared task. What counts is the verification."
+            return "In Airflow the run is a success: a person set it, or cleared a task. The verification did not pass."
         if self.state is RunState.VERIFIED and self.airflow_state == "failed":
             return "Airflow has the run as failed, but the cluster is as approved. The failed task's log says why."
         if self.state is RunState.EXECUTING and self.airflow_state == "queued":
@@ -94,7 +94,7 @@ class Approval:
 
 @dataclass(frozen=True, slots=True)
 class Lease:
-    """Who holds the throttle; or why its lease cannot be read."""
+    """Which run holds the throttle, or why nobody can read its lease."""
 
     run: str
     bytes_per_second: int | None
@@ -106,7 +106,7 @@ class Lease:
 
 @dataclass(frozen=True, slots=True)
 class Leftover:
-    """Something that the janitor found. `id` is what its Dag's `clean` takes."""
+    """A finding of the janitor. `id` is the value for the parameter `clean` of its Dag."""
 
     text: str
     remedy: str
@@ -127,7 +127,7 @@ class Janitor:
 
 @dataclass(frozen=True, slots=True)
 class Cluster:
-    """Everything the overview says of one cluster."""
+    """What the page says of one cluster."""
 
     connection_id: str
     now: datetime
@@ -139,64 +139,49 @@ class Cluster:
     lease: Lease | None = None
     janitor: Janitor | None = None
     is_frozen: bool = False
-    problems: tuple[str, ...] = ()  # what could not be read, in words
+    problems: tuple[str, ...] = ()  # what could not be read
 
     @property
     def check_failed(self) -> bool:
-        """Whether Airflow's newest check of this cluster failed, or is the last one too long ago."""
         return self.check_run is not None and self.check_run.state in ("failed", "upstream_failed")
 
     @property
-    def check_overdue(self) -> bool:
-        return self.check is not None and self.now - self.check.at > CHECK_OVERDUE
-
-    @property
     def janitor_overdue(self) -> bool:
-        """Whether the janitor has stopped looking: then nobody tells of copies that nobody follows."""
+        """Whether the janitor has stopped looking. Then nobody reports copies that no run follows."""
         looked = self.janitor.looked_at if self.janitor is not None else None
         return looked is not None and self.now - looked > JANITOR_OVERDUE
 
     @property
     def _bad(self) -> list[str]:
-        said = []
-        if self.problems:
-            said.append("not everything could be read")
-        if self.janitor is not None and self.janitor.alerts:
-            said.append("the janitor needs somebody")
-        if self.janitor_overdue:
-            said.append("the janitor does not look after it any more")
-        if self.lease is not None and self.lease.problem:
-            said.append("its throttle lease cannot be read")
-        if self.check_failed:
-            said.append("the last check failed")
-        if self.runs and self.runs[0].tone is Tone.BAD:
-            said.append(self.runs[0].words if not self.runs[0].problem else "its last run cannot be read")
-        if self.check is not None and self.check.segment_errors:
-            said.append("errors in segment settings")
-        return said
+        last = self.runs[0] if self.runs and self.runs[0].tone is Tone.BAD else None
+        found = {
+            "not everything could be read": self.problems,
+            "the janitor needs somebody to act": self.janitor is not None and self.janitor.alerts,
+            "the janitor has stopped looking after it": self.janitor_overdue,
+            "its throttle lease cannot be read": self.lease is not None and self.lease.problem,
+            "the last check failed": self.check_failed,
+            "its last run cannot be read": last is not None and last.problem,
+            last.words if last is not None else "": last is not None and not last.problem,
+            "errors in segment settings": self.check is not None and self.check.segment_errors,
+        }
+        return [words for words, holds in found.items() if holds]
 
     @property
     def _attention(self) -> list[str]:
-        said = []
-        if self.approvals:
-            said.append(RunState.WAITING.word)
-        if self.is_frozen:
-            said.append("frozen")
-        if self.check is None and not self.problems:
-            said.append("not checked yet")
-        elif self.check_overdue:
-            said.append("the last check is long ago")
-        if self.check is not None and self.check.past_limit:
-            said.append("past its limit")
-        if self.check is not None and not self.check.is_whole:
-            said.append("not everything was measured")
-        if self.runs and self.runs[0].tone is Tone.ATTENTION and self.runs[0].words not in said:
-            said.append(self.runs[0].words)
-        if self.janitor is None and not self.problems:
-            said.append("the janitor has not looked yet")
-        elif self.janitor is not None and (self.janitor.findings or self.janitor.warnings):
-            said.append("the janitor found something")
-        return said
+        check, janitor, unread = self.check, self.janitor, bool(self.problems)
+        last = self.runs[0] if self.runs and self.runs[0].tone is Tone.ATTENTION else None
+        found = {
+            RunState.WAITING.word: self.approvals,
+            "frozen": self.is_frozen,
+            "not checked yet": check is None and not unread,
+            "the last check is too old": check is not None and self.now - check.at > CHECK_OVERDUE,
+            "past its limit": check is not None and check.past_limit,
+            "not everything was measured": check is not None and not check.is_whole,
+            last.words if last is not None else "": last,
+            "the janitor has not looked yet": janitor is None and not unread,
+            "the janitor found something": janitor is not None and (janitor.findings or janitor.warnings),
+        }
+        return [words for words, holds in found.items() if holds]
 
     @property
     def tone(self) -> Tone:
@@ -204,14 +189,14 @@ class Cluster:
 
     @property
     def health(self) -> str:
-        """In a few words, what is worst first."""
+        """In a few words, the worst first."""
         said = "; ".join([*self._bad, *self._attention]) or "balanced, nothing to do"
         return said[0].upper() + said[1:]
 
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The page. `problem` says why there is no list of clusters, or what else holds for all of them."""
+    """The page. `problems` say why there is no list of clusters, or what else concerns all of them."""
 
     now: datetime
     clusters: tuple[Cluster, ...]
@@ -221,14 +206,14 @@ class Overview:
 
     @property
     def counts(self) -> tuple[tuple[str, int], ...]:
-        """How many clusters there are of each tone, worst first."""
-        words = {Tone.BAD: "for somebody to act on", Tone.ATTENTION: "to look at", Tone.GOOD: "fine"}
+        """(words, clusters) of each tone, the worst first."""
+        words = {Tone.BAD: "to act on", Tone.ATTENTION: "to look at", Tone.GOOD: "fine"}
         tones = [cluster.tone for cluster in self.clusters]
         return tuple((words[tone], tones.count(tone)) for tone in words if tone in tones)
 
 
 def worst_first(clusters: Sequence[Cluster]) -> tuple[Cluster, ...]:
-    """By health, then in the Variable's order."""
+    """The worst first; clusters of the same tone stay in their order."""
     return tuple(sorted(clusters, key=lambda cluster: tuple(Tone).index(cluster.tone)))
 
 
@@ -263,7 +248,7 @@ class _Controller:
 
 @dataclass(frozen=True, slots=True)
 class _Verdict:
-    """What a page reads of verdict.json."""
+    """The part of verdict.json that the page shows."""
 
     observed_at: Time
     text: str
@@ -278,7 +263,7 @@ class _Verdict:
 
 
 def read_check(verdict: Mapping[str, object]) -> NightlyCheck:
-    """verdict.json. Raises ArtifactError naming the key that cannot be used."""
+    """From verdict.json. Raises ArtifactError, naming the missing or wrong key."""
     found = decode(_Verdict, verdict, "verdict.json")
     findings = found.segments.findings if found.segments is not None else ()
     return NightlyCheck(
@@ -294,5 +279,4 @@ def read_check(verdict: Mapping[str, object]) -> NightlyCheck:
 
 
 def read_janitor(report: Mapping[str, object]) -> Janitor | None:
-    """The janitor's report; None where it is empty."""
     return decode(Janitor, report, "the janitor's report") if report else None

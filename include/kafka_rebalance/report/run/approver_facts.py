@@ -1,17 +1,18 @@
-"""The first screen in words, the same for the page and the approval request: why, the verdict, the risk, the cost."""
+"""The facts for an approver, in words, for the page and the approval request: why, the verdict, the risk, the cost."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
+from kafka_rebalance.documents.proposals.candidate_figures import Reason, StaysBehind
+from kafka_rebalance.documents.proposals.rates import CandidateRates
 from kafka_rebalance.documents.snapshot import AutomaticElections
 from kafka_rebalance.execution.eta import MIN_SECONDS, eta_range
+from kafka_rebalance.execution.throttle.auto_rate import NIC_SHARE, free_bytes_per_second
 from kafka_rebalance.model.metrics import noun_of
 from kafka_rebalance.report.candidate.candidate_report import CandidateReport
-from kafka_rebalance.report.candidate.client_cost import network_words
 from kafka_rebalance.report.candidate.fullest_log_dirs import fullest_words
 from kafka_rebalance.report.candidate.risk import worst_case_words
-from kafka_rebalance.report.candidate.stays_behind import stays_words
 from kafka_rebalance.report.run.diagnosis import otherwise_words, why_words
 from kafka_rebalance.report.run.run_report import RunReport
 from kafka_rebalance.report.run.time_window import window_words
@@ -29,12 +30,20 @@ from kafka_rebalance.report.units import (
 KAFKA_ELECTS = "Kafka's own elections"
 STAYS_BEHIND = "Stays on brokers to be emptied"
 
-_NAMED = 5  # brokers, at most
+_NAMED, _BUSY_NAMED = 5, 8  # brokers of unknown disk size, and brokers whose network is full: at most
+
+_WHY_STAYS = {
+    Reason.NOT_SELECTED: "topics_in and topics_out of the run, or of the policy, keep these topics out",
+    Reason.INTERNAL: "these topics are Kafka's own, and internal_topics is not ticked",
+    Reason.PINNED: "pinned_topics keeps these replicas where they are",
+    Reason.ONLY_REORDERED: "this candidate only re-orders lists",
+    Reason.NOT_MOVED: "this candidate does not move them",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """Sentences, and facts as (name, text). Empty where nothing is known of it."""
+    """Sentences, and facts as (name, text). Each is empty if nothing is known."""
 
     why: tuple[str, ...] = ()
     otherwise: tuple[str, ...] = ()
@@ -44,7 +53,7 @@ class Brief:
 
 
 def brief(report: RunReport, named: Named = str) -> Brief:
-    """Of the candidate in focus. `named` puts what the cluster calls its racks and topics into a sentence."""
+    """About the candidate in focus. `named` quotes the names of racks and topics."""
     focus, outlook = report.focus, report.outlook
     worst = focus.worst_case if focus is not None else None
     return Brief(
@@ -69,15 +78,18 @@ def _verdict(report: RunReport, focus: CandidateReport, named: Named) -> tuple[t
     if focus.planned_seconds is not None:
         finishes = report.finishes_in(focus)
         facts.append(("Takes", finishes or f"{about(focus.planned_seconds)} by the plan"))
-        # Once batches run, their progress is held against it.
+        # From the first batch on, the page compares their progress with the window instead.
         window = "" if report.execution.batches else _window(report, focus.planned_seconds)
         facts += [("Window", window)] if window else []
     if focus.peak_disk_fraction is not None:
         facts.append(("Fullest disk meanwhile", f"{format_share(focus.peak_disk_fraction)}{_of_unknown_size(focus)}"))
     log_dir = fullest_words(focus.log_dirs, named)
     facts += [("Fullest log dir meanwhile", log_dir)] if log_dir else []
-    gain = _gain(focus)
-    return (*facts, *([("Gain", gain)] if gain else []))
+    if focus.gain is not None:
+        metric, before, after = focus.gain
+        change = f"{format_factor(before)} → {format_factor(after)}"
+        facts.append(("Gain", f"{noun_of(metric)} of the highest broker {change} of its share"))
+    return tuple(facts)
 
 
 def _kafka_elects(elections: AutomaticElections) -> str:
@@ -91,39 +103,26 @@ def _kafka_elects(elections: AutomaticElections) -> str:
 
 
 def _of_unknown_size(focus: CandidateReport) -> str:
-    """How many disks the figure says nothing of."""
+    """Which brokers are not part of the figure."""
     unknown = [one.broker for one in focus.brokers if one.after.replicas and not one.disk_capacity_bytes]
     if not unknown:
         return ""
     named = ", ".join(map(str, unknown[:_NAMED])) + (f" and {len(unknown) - _NAMED} more" if unknown[_NAMED:] else "")
-    return f" of those whose size is known; unknown is that of broker {named}"
+    return f" of the disks whose size is known; it is not known for broker {named}"
 
 
 def _above_bound(focus: CandidateReport) -> str:
     if not focus.moved_bytes or not focus.moved_bytes_bound:
         return ""
     above = focus.moved_bytes / focus.moved_bytes_bound - 1
-    return "; the least possible" if above <= 0 else f"; within {format_share(_up(above))} of the least possible"
-
-
-def _up(share: float) -> float:
-    """The next whole percent: within it, it is."""
-    return max(0.01, -(-round(share * 1e6) // 10_000) / 100)
-
-
-def _gain(focus: CandidateReport) -> str:
-    """How the highest broker comes down, of the resource of which it does so most."""
-    if focus.gain is None:
-        return ""
-    metric, before, after = focus.gain
-    return f"{noun_of(metric)} of the highest broker {format_factor(before)} → {format_factor(after)} of its share"
+    up = max(0.01, -(-round(above * 1e6) // 10_000) / 100)  # the next whole percent
+    return "; the least possible" if above <= 0 else f"; within {format_share(up)} of the least possible"
 
 
 def _window(report: RunReport, seconds: float) -> str:
-    low, high = seconds, seconds
-    if report.estimate is not None and seconds >= MIN_SECONDS:
-        found = eta_range(seconds, report.estimate.ratios)
-        low, high = found.low, found.high
+    ratios = report.estimate.ratios if report.estimate is not None and seconds >= MIN_SECONDS else None
+    found = None if ratios is None else eta_range(seconds, ratios)
+    low, high = (seconds, seconds) if found is None else (found.low, found.high)
     return window_words(report.window, report.observed_at, low, high)
 
 
@@ -136,7 +135,7 @@ def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], .
         facts.append(("Throttle of one broker", f"{format_rate(throttle)} in and {format_rate(throttle)} out"))
     if cost is not None:
         least = format_rate(cost.least_bytes_per_second)
-        known = cost.least_bytes_per_second > 1  # else nothing is known to be written
+        known = cost.least_bytes_per_second > 1  # else no traffic was measured
         smallest = f"{least} ({cost.reason})" if known else f"not known: {cost.reason}"
         facts.append(("Smallest at which every copy can end", smallest))
         facts.append(("Networks", network_words(cost, throttle)))
@@ -146,7 +145,7 @@ def _cost(report: RunReport, focus: CandidateReport) -> tuple[tuple[str, str], .
 
 
 def _disks(report: RunReport, focus: CandidateReport) -> str:
-    """What the fullest disk has left at its peak, and which get fuller than what is to be kept free allows."""
+    """What the fullest disk has left at its peak, and which disks exceed `disk_headroom`."""
     known = [(disk, disk.fullest, disk.capacity_bytes) for disk in focus.fullest_disks if disk.capacity_bytes]
     if not known:
         return f"the fullest is at {format_share(focus.peak_disk_fraction)}"
@@ -157,3 +156,50 @@ def _disks(report: RunReport, focus: CandidateReport) -> str:
     allowed = 1 - report.settings.disk_headroom
     full = ", ".join(str(disk.broker) for disk, (peak, _), capacity in known if peak > allowed * capacity)
     return f"{said}; beyond {format_share(allowed)}: broker {full}" if full else said
+
+
+def network_words(cost: CandidateRates, throttle: float | None) -> str:
+    """The busiest network at that throttle, and the networks at their limit."""
+    network = cost.network
+    if network is None:
+        return "not known, because no traffic has been measured yet"
+    if not network.tightest:
+        return "not known, because the Airflow connection has no network capacities (broker_capacities)"
+    some = ""
+    if network.known < network.brokers:
+        some = f" (known of {network.known} of {format_count(network.brokers, 'broker', 'brokers')})"
+    tightest = network.tightest[0]
+    used, whole = tightest.used_bytes_per_second, tightest.network_bytes_per_second
+    carries = f"{format_rate(used)} of {format_rate(whole)} {tightest.way} now"
+    if throttle is None:
+        return f"broker {tightest.broker} has least left: {carries}{some}"
+    meanwhile = (used + throttle) / whole
+    said = f"broker {tightest.broker} has least left: {carries}, up to {format_share(meanwhile)} with the copies{some}"
+    full = [use for use in network.tightest if free_bytes_per_second(use) < throttle]
+    if not full:
+        who = "every one of these" if some else "every broker"
+        return f"{said}; {who} stays within {format_share(NIC_SHARE)}"
+    names = ", ".join(str(use.broker) for use in full[:_BUSY_NAMED])
+    more = len(full) - _BUSY_NAMED
+    are_more = len(full) == len(network.tightest) < network.known
+    beyond = f" and {more}{' or more' if are_more else ''} others" if more > 0 else ""
+    return f"{said}; beyond {format_share(NIC_SHARE)}: broker {names}{beyond}"
+
+
+def stays_words(found: tuple[StaysBehind, ...], named: Named) -> str:
+    """A sentence for each broker and reason, and the effect on the verification; empty if nothing stays."""
+    if not found:
+        return ""
+    said = [f"{_stays_one(one, named)}." for one in found]
+    return " ".join([*said, "The verification fails while such a broker holds anything of topics_in."])
+
+
+def _stays_one(one: StaysBehind, named: Named) -> str:
+    topics = ", ".join(named(topic) for topic in one.topics)
+    more = one.topic_count - len(one.topics)
+    others = f" and {format_count(more)} more" if more else ""
+    replicas = format_count(one.replicas, "replica", "replicas")
+    return (
+        f"Broker {one.broker} keeps {replicas} ({format_bytes(one.size_bytes)}) of "
+        f"{'topic' if one.topic_count == 1 else 'topics'} {topics}{others}: {_WHY_STAYS[one.reason]}"
+    )

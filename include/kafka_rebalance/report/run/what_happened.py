@@ -1,4 +1,4 @@
-"""The run's history, out of every file that says when something happened."""
+"""The events of a run, from every file that says when something happened."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ BATCHES_SHOWN, EVENTS_SHOWN, EVENTS_KEPT = 10, 8, 100
 
 
 def history_of(report: RunReport) -> Iterator[Happening]:
-    """The run's history, out of every file that says when something happened."""
     decision, execution = report.decision, report.execution
     if decision is not None and decision.is_approval and decision.approved_at is not None:
         yield Happening(decision.approved_at, f"{decision.by or 'Somebody'} approved {decision.choice}")
@@ -42,15 +41,14 @@ def _of_throttle(report: RunReport) -> Iterator[Happening]:
     throttle = report.execution.throttle
     if throttle is None:
         return
-    if throttle.taken_at is not None:
-        where = format_count(throttle.brokers, "broker", "brokers")
-        rate = format_rate(throttle.approved_bytes_per_second)
-        yield Happening(throttle.taken_at, f"Throttle of {rate} set on {where}")
+    where, rate = format_count(throttle.brokers, "broker", "brokers"), format_rate(throttle.approved_bytes_per_second)
     for change in throttle.rate_changes:
         yield Happening(change.at, f"{change.by} set the throttle to {format_rate(change.bytes_per_second)}")
-    if throttle.handed_over_at is not None:
-        yield Happening(throttle.handed_over_at, "Throttle left to the Dag kafka_throttle_janitor: copies still run")
-    if throttle.suspended_at is not None:
-        yield Happening(throttle.suspended_at, "Throttle put back until the next batch, which has waited for long")
-    if throttle.released_at is not None:
-        yield Happening(throttle.released_at, "Throttle taken off; what was set before is back")
+    for at, what in (
+        (throttle.taken_at, f"Throttle of {rate} set on {where}"),
+        (throttle.handed_over_at, "Throttle left to the Dag kafka_throttle_janitor: copies still run"),
+        (throttle.suspended_at, "Throttle put back until the next batch, which has waited for long"),
+        (throttle.released_at, "Throttle taken off; the values from before it are back"),
+    ):
+        if at is not None:
+            yield Happening(at, what)

@@ -123,7 +123,7 @@ def test_disks_of_unknown_size_are_named_beside_the_fullest_that_is_known() -> N
         for row in rows:
             row["disk_capacity_bytes"] = None if row["broker"] in (2, 5) else row["disk_capacity_bytes"]
     said = dict(brief(report(loads=loads)).verdict)["Fullest disk meanwhile"]
-    assert said == "71 % of those whose size is known; unknown is that of broker 2, 5"
+    assert said == "71 % of the disks whose size is known; it is not known for broker 2, 5"
 
 
 @pytest.mark.parametrize(
@@ -260,7 +260,7 @@ IDLE = {"broker": 1, "way": "in", "network_bytes_per_second": 125e6, "used_bytes
 @pytest.mark.parametrize(
     ("network", "words"),
     [
-        ({"tightest": [], "known": 0}, "not known, since the Airflow connection has no network capacities"),
+        ({"tightest": [], "known": 0}, "not known, because the Airflow connection has no network capacities"),
         ({"known": 2}, "(known of 2 of 6 brokers); beyond 80 %: broker 3"),
         ({"known": 1, "tightest": [IDLE]}, "(known of 1 of 6 brokers); every one of these stays within 80 %"),
     ],
@@ -275,7 +275,7 @@ def test_without_traffic_nothing_is_said_of_networks() -> None:
     rates = samples.rates()
     for one in rates["candidates"].values():
         one["network"] = None
-    assert dict(brief(report(rates=rates)).cost)["Networks"] == "not known, since no traffic has been measured yet"
+    assert dict(brief(report(rates=rates)).cost)["Networks"] == "not known, because no traffic has been measured yet"
 
 
 def test_page_and_request_say_what_has_changed_since_the_last_rejection() -> None:

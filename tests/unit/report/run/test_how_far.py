@@ -167,7 +167,7 @@ def test_what_happened_comes_newest_first_out_of_every_file() -> None:
     told = [event.text for event in live_words(report(**documents), None).events]
     assert told == [
         "Verified: 1 check failed",
-        "Throttle taken off; what was set before is back",
+        "Throttle taken off; the values from before it are back",
         "olive asked.",
         "olive asked for no further batch",
         "orders.payments.authorised-19: no progress for 5 min; is broker 3 up?",
