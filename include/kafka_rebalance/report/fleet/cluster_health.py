@@ -76,7 +76,10 @@ class Run:
         """A sentence if Airflow's state contradicts that of the run's files; else empty."""
         not_verified = (RunState.NOT_AS_APPROVED, RunState.NOT_IN_SYNC, RunState.BROKEN_OFF)
         if self.state in not_verified and self.airflow_state == "success":
-            return "In Airflow the run is a success: a person set it, or cleared a task. The verification did not pass."
+            return (
+                "Airflow has the run as success, by hand or by a cleared task. Only the verification counts, and it "
+                "has not passed."
+            )
         if self.state is RunState.VERIFIED and self.airflow_state == "failed":
             return "Airflow has the run as failed, but the cluster is as approved. The failed task's log says why."
         if self.state is RunState.EXECUTING and self.airflow_state == "queued":
