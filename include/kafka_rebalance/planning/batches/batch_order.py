@@ -1,4 +1,4 @@
-"""The order of the batches: what comes first, as the disks allow, and what lies on every disk meanwhile."""
+"""The order of the batches, as the disks allow it, and the bytes on each disk meanwhile."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from kafka_rebalance.planning.batches.transfers import Transfers, summed
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem, added
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_meanwhile, sized_disks
 
-# Which moves come first: one of lower rank is in an earlier batch where the limits and the disks allow it.
+# Moves of lower rank are in earlier batches, if the limits and the disks allow it.
 URGENT, RELIEVING, ORDINARY, LAST = range(4)
 
 
 def ranks_of(problem: Problem, was: Ints, now: Ints, repaired: Bools, used: Floats) -> Ints:
-    """[partition row] First what has too few replicas in sync or in too few racks, then what empties full disks."""
+    """[partition row] URGENT: replicas out of sync, or in too few racks. RELIEVING: moves that empty full disks."""
     ranks = np.full(len(was), ORDINARY)
     full = used > disk_limits_meanwhile(problem)
     if full.any():
@@ -28,12 +28,12 @@ def ranks_of(problem: Problem, was: Ints, now: Ints, repaired: Bools, used: Floa
 
 
 def in_safe_order(transfers: Transfers, batch: Ints, ranks: Ints, used: Floats, limit: Floats) -> Ints:
-    """[move] The batch, from 0, in which it runs: the given ones by the least rank in each, as the disks allow.
+    """[move] The batch, from 0, in which it runs: `batch` in the order of the least rank in each, as the disks allow.
 
-    Next is the first that keeps every disk within its limit while both copies exist; where there is none, the part of
-    one that does, and the rest of it waits. Where not one move fits, the one that goes least beyond runs alone. A disk
-    that ends beyond its limit anyway may be filled to where it ends. Batches of rank LAST wait for all others. `used`
-    is [broker] bytes before.
+    The next batch is the first that keeps every disk within its limit while both copies exist. If there is none, a part
+    of a batch runs that does, and the rest waits. If no move fits, the one that exceeds a limit least runs alone. A
+    disk that ends above its limit may fill up to its end. Batches of rank LAST wait for all others. `used` is [broker]
+    bytes before.
     """
     batches = int(batch.max(initial=-1)) + 1
     rank = np.full(batches, ranks.max(initial=0), dtype=np.int64)
@@ -61,14 +61,14 @@ def in_safe_order(transfers: Transfers, batch: Ints, ranks: Ints, used: Floats, 
 
 @dataclass(slots=True, eq=False)
 class _Running:
-    """The disks while one batch runs after the other."""
+    """The disks, while one batch runs after the other."""
 
     transfers: Transfers
-    batch: Ints  # [move] as it was filled
+    batch: Ints  # [move] as filled
     ranks: Ints  # [move]
     held: Floats  # [broker] bytes now
     limit: Floats  # [broker]
-    place: Ints  # [move] the batch, from 0, in which it has run; -1 where it waits
+    place: Ints  # [move] the batch, from 0, in which it has run; -1: it waits
     done: int = 0  # batches
 
     def fitting(self, waiting: Sequence[int], arriving: Floats) -> int | None:
@@ -81,12 +81,12 @@ class _Running:
         return None
 
     def fitting_part(self, waiting: Sequence[int]) -> Ints:
-        """The moves of the first batch of which some fit now, as many as fit together; or the one that nearly does."""
+        """As many moves as fit together of the first batch of which some fit; or else the move that nearly fits."""
         move, broker = self.transfers.added
         size = self.transfers.size
         beyond = np.full(len(self.place), -np.inf)
         np.maximum.at(beyond, move, self.held[broker] + size[move] - self.limit[broker])
-        beyond[size == 0] = -np.inf  # fits even a disk that is beyond its limit
+        beyond[size == 0] = -np.inf  # fits even on a disk above its limit
         beyond[(self.place >= 0) | ~np.isin(self.batch, waiting)] = np.inf
         fits = beyond <= 0
         if not fits.any():
@@ -103,7 +103,7 @@ class _Running:
         return np.array(part)
 
     def run(self, moves: Ints) -> Floats:
-        """Runs these as the next batch; returns [broker] the bytes that they bring."""
+        """Runs these moves as the next batch. Returns [broker] the new bytes."""
         self.place[moves] = self.done
         brought, deleted = (self._bytes(*pairs) for pairs in (self.transfers.added, self.transfers.removed))
         self.held += brought - deleted
@@ -111,14 +111,14 @@ class _Running:
         return brought
 
     def _bytes(self, move: Ints, broker: Ints) -> Floats:
-        """[broker] Bytes of the pairs whose move is in the batch that runs now."""
+        """[broker] Bytes of the pairs whose move is in the running batch."""
         now = self.place[move] == self.done
         return summed(broker[now], self.transfers.size[move[now]], self.transfers.brokers)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class DiskUse:
-    """Bytes on the disks over time, a row for each broker that a batch changes; batch 0 is before the first."""
+    """Bytes on the disks over time: all brokers before the first batch (batch 0), then those that a batch changes."""
 
     batch: Ints
     broker: Ints  # ids
@@ -127,7 +127,7 @@ class DiskUse:
 
 
 def disk_use(transfers: Transfers, batch: Ints, used: Floats, brokers: Ints) -> DiskUse:
-    """The disks over time: every broker before the first batch, then each that a batch changes. `brokers` are ids."""
+    """`used` is [broker] bytes before; `brokers` are ids."""
     arriving, freed = transfers.traffic(batch)[0], transfers.freed(batch)
     after = used + np.cumsum(arriving - freed, axis=0)
     peak = after + freed
@@ -141,7 +141,7 @@ def disk_use(transfers: Transfers, batch: Ints, used: Floats, brokers: Ints) -> 
 
 
 def peak_fraction(problem: Problem, disks: DiskUse, used: Floats) -> float | None:
-    """The fullest that any disk of known size gets, of brokers that stay, as a share of it; None: none is known."""
+    """The highest used share of a disk of known size, of brokers that stay; None: no size is known."""
     known = sized_disks(problem)
     if not known.any():
         return None

@@ -1,10 +1,10 @@
-"""What a batch costs the controller: the bytes of the znodes it rewrites.
+"""The cost of a batch for the controller: the bytes of the znodes that it rewrites.
 
-For every partition that moves the controller writes the whole znode of its topic again (KafkaController,
-updateAssignedReplicasForPartition), and below 2.4 the whole reassignment znode as well
-(removePartitionsFromReassignedPartitions): the cost of a batch grows with the square of its size. A batch is taken up
-in one event and its partitions end in events that queue behind each other, so that the leaders of a broker that dies
-meanwhile are elected after them.
+For each moving partition, the controller writes the whole znode of its topic again (KafkaController,
+updateAssignedReplicasForPartition). Below 2.4 it also writes the whole reassignment znode again
+(removePartitionsFromReassignedPartitions). So the cost of a batch grows with the square of its size. The controller
+starts a batch in one event and ends its partitions in further events. If a broker dies meanwhile, the election of new
+leaders waits for these events.
 """
 
 from __future__ import annotations
@@ -15,19 +15,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from kafka_rebalance.kafka.znode_limits import (
-    CONTROLLER_BYTES_PER_BATCH,
-    JUTE_MAXBUFFER_BYTES,
-)
+from kafka_rebalance.kafka.znode_limits import CONTROLLER_BYTES_PER_BATCH, JUTE_MAXBUFFER_BYTES
 from kafka_rebalance.model.candidate import Move
 from kafka_rebalance.model.partition import TopicPartition
 from kafka_rebalance.planning.problem.arrays import Bools, Ints, Problem
 
-# Path and headers of the request, and the check of the controller epoch that goes with it since 2.1.
+# Less the path and headers of the request, and the check of the controller epoch since 2.1.
 ZNODE_BYTES = JUTE_MAXBUFFER_BYTES - 1024
 
-# Of version 3 with a topic id, the longest: which version a cluster writes, its tables do not say. An entry is counted
-# with its comma, and the last has none.
+# The longest form, version 3 with a topic id, because the tables do not name the version of a cluster. Each entry
+# counts with a comma, but the last has none.
 _TOPIC_FRAME = len('{"version":3,"topic_id":"","partitions":{},"adding_replicas":{},"removing_replicas":{}}') + 22 - 1
 _REQUEST_FRAME = len('{"version":1,"partitions":[]}') - 1
 _REQUEST_ENTRY = len('{"topic":"","partition":,"replicas":[]},')
@@ -35,27 +32,26 @@ _REQUEST_ENTRY = len('{"topic":"","partition":,"replicas":[]},')
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Rewrites:
-    """The sizes of the znodes that moves make the controller rewrite; all are [move], bytes but for `topic`."""
+    """The sizes of the znodes that the controller rewrites for moves. All are [move]; all but `topic` are bytes."""
 
     topic: Ints  # index into the problem's topics
-    topic_bytes: Ints  # the topic's znode while nothing of it moves, every list as long as it is before or after
-    growth: Ints  # by what it is longer while this partition moves: union list, and what is added and removed (2.4+)
+    topic_bytes: Ints  # the topic's znode without moves, each list at its longer size of before and after
+    growth: Ints  # extra bytes while this partition moves: union list, added and removed (2.4+)
     request: Ints  # the partition's entry in the reassignment znode
 
     @property
     def alone(self) -> Ints:
-        """The topic's znode while this partition alone moves."""
+        """The topic's znode while only this partition moves."""
         return self.topic_bytes + self.growth
 
 
 def rewrites(problem: Problem, moves: Sequence[Move]) -> Rewrites:
-    """The sizes for these moves of the problem's partitions."""
     index = {topic: number for number, topic in enumerate(problem.topics)}
     topic = np.array([index[move.topic_partition.topic] for move in moves], dtype=np.int64)
     growth = np.zeros(len(moves), dtype=np.int64)
     request = np.zeros(len(moves), dtype=np.int64)
     longer = np.zeros(len(problem.topics), dtype=np.int64)
-    elects = np.array([move.is_election for move in moves], dtype=bool)  # which rewrites none of these znodes
+    elects = np.array([move.is_election for move in moves], dtype=bool)  # elections rewrite none of these znodes
     for number, move in enumerate(moves):
         if elects[number]:
             continue
@@ -76,12 +72,12 @@ def _list_bytes(brokers: Sequence[int]) -> int:
 
 
 def _entry_bytes(key: int, listed: int) -> int:
-    """`"7":[1,12,3],` of a key of so many digits and a list of so many bytes."""
+    """`"7":[1,12,3],` for a key of `key` digits and a list of `listed` bytes."""
     return key + listed + len('"":[],')
 
 
 def _topic_bytes(problem: Problem) -> Ints:
-    """[topic] Its znode as it is now."""
+    """[topic] Its znode now."""
     digits = np.array([len(str(broker)) + 1 for broker in problem.brokers.tolist()], dtype=np.int64)
     lists = np.where(problem.replicas >= 0, digits[np.maximum(problem.replicas, 0)], 0).sum(axis=1) - 1
     keys = np.searchsorted(10 ** np.arange(1, 10), problem.partition, side="right") + 1
@@ -91,18 +87,18 @@ def _topic_bytes(problem: Problem) -> Ints:
 
 @dataclass(frozen=True, slots=True)
 class TooLarge:
-    """A topic whose znode ZooKeeper would not take while a partition of it moves."""
+    """A topic whose znode would be too large for ZooKeeper while one of its partitions moves."""
 
     partition: TopicPartition
-    topic_bytes: int  # of its znode as it is now
+    topic_bytes: int  # of its znode without moves
     moving_bytes: int
     znode_bytes: int  # at most
 
 
 def too_large(sizes: Rewrites, moves: Sequence[Move]) -> TooLarge | None:
-    """The largest topic that the controller could not write in the midst of these moves, if there is one.
+    """The largest topic that the controller could not write during these moves, if there is one.
 
-    ZooKeeper closes the connection of who sends more than jute.maxbuffer; the controller then tries for ever.
+    ZooKeeper closes a connection that sends more than jute.maxbuffer, and the controller then retries forever.
     """
     if sizes.alone.max(initial=0) <= ZNODE_BYTES:
         return None
@@ -111,53 +107,51 @@ def too_large(sizes: Rewrites, moves: Sequence[Move]) -> TooLarge | None:
 
 
 def bytes_by_batch(sizes: Rewrites, batches: Ints) -> Ints:
-    """[batch, from 0] The bytes rewritten for each batch; `batches` is [move]. Topic and request once a partition."""
+    """[batch, from 0] The bytes rewritten for each batch: topic and request, once a partition. `batches` is [move]."""
     if not len(batches):
         return np.zeros(0, dtype=np.int64)
     partitions = np.bincount(batches)
     entries = np.bincount(batches, sizes.request).astype(np.int64)
-    request = np.where(entries > 0, entries + _REQUEST_FRAME, 0)  # for elections there is none
+    request = np.where(entries > 0, entries + _REQUEST_FRAME, 0)  # elections have no request
     pairs, pair = np.unique(np.stack([batches, sizes.topic]), axis=1, return_inverse=True)
     of_topic = np.bincount(pair.ravel())
     longest = np.bincount(pair.ravel(), sizes.growth).astype(np.int64)
-    longest[pair.ravel()] += sizes.topic_bytes  # the same of every move of the topic
+    longest[pair.ravel()] += sizes.topic_bytes  # the same for every move of the topic
     return partitions * request + np.bincount(pairs[0], of_topic * longest, len(partitions)).astype(np.int64)
 
 
 def bearable(sizes: Rewrites, moves: Ints) -> bool:
-    """Whether these moves may be one batch; a single one may always."""
+    """Whether these moves may be one batch. A single move always may."""
     if len(moves) < 2:
         return True
-    parts = sizes.topic[moves], sizes.topic_bytes[moves], sizes.growth[moves], sizes.request[moves]
-    some = Rewrites(*parts)
+    some = Rewrites(sizes.topic[moves], sizes.topic_bytes[moves], sizes.growth[moves], sizes.request[moves])
     longest = some.topic_bytes + np.bincount(some.topic, some.growth)[some.topic]
     cost = int(bytes_by_batch(some, np.zeros(len(moves), dtype=np.int64))[0])
     return bool(longest.max() <= ZNODE_BYTES) and cost <= CONTROLLER_BYTES_PER_BATCH
 
 
 class Work:
-    """What batches cost the controller while they are being filled."""
+    """The cost of batches for the controller, while they are filled."""
 
     def __init__(self, sizes: Rewrites, batches: int, most: int) -> None:
-        """No batch gets more than `most` partitions."""
+        """`most` is the limit of partitions in a batch."""
         self.sizes = sizes
         self._bytes = np.zeros(batches, dtype=np.int64)  # rewritten in all
         self._partitions = np.zeros(batches, dtype=np.int64)
         self._request = np.full(batches, _REQUEST_FRAME, dtype=np.int64)
-        self._topics: dict[int, Ints] = {}  # {topic: [partitions of it | what its znode is longer by, batch]}
+        self._topics: dict[int, Ints] = {}  # {topic: [its partitions | extra bytes of its znode, batch]}
         largest = int((sizes.topic_bytes + most * sizes.growth).max(initial=0))
         request = _REQUEST_FRAME + most * int(sizes.request.max(initial=0))
-        # Most clusters have topics so small that no batch can come near: then nothing need be added up.
+        # In most clusters, topics are so small that no batch comes near a limit. Then there is nothing to add up.
         self.matters = largest > ZNODE_BYTES or most * (largest + request) > CONTROLLER_BYTES_PER_BATCH
 
     def append(self) -> None:
-        """One more batch, empty."""
         self._bytes = np.append(self._bytes, 0)
         self._partitions = np.append(self._partitions, 0)
         self._request = np.append(self._request, _REQUEST_FRAME)
 
     def full(self, move: int) -> Bools:
-        """[batch] Whether the move is more than the batch can bear; an empty one bears any."""
+        """[batch] Whether the move is too much for the batch. An empty batch takes any."""
         if not self.matters:
             return np.zeros(len(self._bytes), dtype=bool)
         more, topic_bytes = self._more(move)
@@ -173,11 +167,11 @@ class Work:
         self._of_topic(move)[:, batch] += (1, self.sizes.growth[move])
 
     def _more(self, move: int) -> tuple[Ints, Ints]:
-        """[batch] What the move adds to the bytes, and how long its topic's znode is then."""
+        """[batch] (the bytes that the move adds, the size of its topic's znode then)"""
         count, longer = self._of_topic(move)
         growth, entry = self.sizes.growth[move], self.sizes.request[move]
         topic_bytes = self.sizes.alone[move] + longer
-        # The topic once more and every time by so much longer, and the same of the request.
+        # The topic once more, and each time longer by the growth; the same for the request.
         return topic_bytes + count * growth + self._request + entry + self._partitions * entry, topic_bytes
 
     def _of_topic(self, move: int) -> Ints:
@@ -192,7 +186,7 @@ class Work:
 
 
 def partitions_per_batch(sizes: Rewrites, moves: Sequence[int]) -> float:
-    """How many of these moves a batch bears, if they are all as large as the mean: n(t + nr) is the budget then."""
+    """How many of these moves fit in a batch, if all are as large as the mean: then n(t + nr) is the limit."""
     topic_bytes = float(sizes.topic_bytes[moves].mean())
     each = float((sizes.growth[moves] + sizes.request[moves]).mean())
     return max(1.0, (math.sqrt(topic_bytes**2 + 4 * each * CONTROLLER_BYTES_PER_BATCH) - topic_bytes) / (2 * each))

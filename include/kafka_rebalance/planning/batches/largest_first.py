@@ -1,8 +1,8 @@
-"""Batches filled with partitions, largest first, so that the busiest broker of each is as little busier as can be.
+"""Fills batches with partitions, largest first, so that the busiest broker of each has as little load as possible.
 
-A partition goes where every broker that copies it has bytes left in what the batch lasts anyway. Where there is no such
-batch, it makes one last longer, or opens another, whichever is cheaper: a new one also brings new places for copies, so
-it may cost more.
+A partition goes to a batch in which all of its brokers have room without making the batch longer. If there is none, it
+makes a batch longer or opens a new one, whichever is cheaper. A new batch may cost more, because it also brings new
+places for copies.
 """
 
 from __future__ import annotations
@@ -19,69 +19,60 @@ from kafka_rebalance.planning.batches.controller_bytes import Work
 from kafka_rebalance.planning.batches.transfers import Transfers
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
 
-_OPENING = 8  # times the bytes by which a batch grows is what opening another may cost instead
-_EARLY = 1 / 8  # of the partitions in a batch that may be there for their rank: more would leave it long and idle
-_GROWTH = 1.005  # what a batch may outlast the partition that opened it by, so that tiny ones use up free places
+_OPENING = 8  # a new batch may cost this many times the bytes by which an open one would grow
+_EARLY = 1 / 8  # share of early partitions in a batch; with more it would be long and idle
+_GROWTH = 1.005  # length of a batch over that of the partition that opened it, so that tiny ones use free places
 
 
 @dataclass(frozen=True, slots=True)
 class FillOrder:
-    """A way to fill batches. Which is best depends on what is short: bytes, copies, or time for what is early."""
+    """A way to fill batches. The best way depends on what is scarce: bytes, copies, or time for early moves."""
 
-    # All of what is early is put into batches before the rest. Otherwise the largest are, early or not, and what is
-    # early goes where something early is already, if there is room. It comes later, and no batch is longer for it.
+    # All early partitions go into batches before the others. If not, the largest come first, early or not, and early
+    # ones join batches with early ones if there is room. They come later then, but no batch gets longer.
     early_first: bool
-    # What is early may fill a batch on top of each other, rather than open another: it comes sooner, and the batch is
-    # longer for it.
+    # Early partitions may make a batch longer rather than open another. They come sooner, and the batch is longer.
     piles_early: bool
-    # Largest first, but what is large? A partition with many copies fills more brokers at once, and leaves them fewer
-    # copies for what fits better; and it is the busiest brokers for which no batch may be idle. To which power the
-    # count of copies makes a partition large, and how busy the busiest of its brokers is.
+    # How large a partition is: bytes x copies ^ copies_count x (load of its busiest broker) ^ busy_count. A partition
+    # with many copies fills more brokers and leaves them fewer copies. No batch may leave the busiest brokers idle.
     copies_count: float
     busy_count: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Piece:
-    """One move as it is put into a batch."""
+    """One move for a batch."""
 
     number: int
-    ends: tuple[int, ...]  # who receives, and who sends
-    load: tuple[float, ...]  # bytes that each of these ends receives or sends
-    places: tuple[int, ...]  # copies that each of them is counted for
+    ends: tuple[int, ...]  # the receivers, then the sender
+    load: tuple[float, ...]  # bytes of each of these ends
+    places: tuple[int, ...]  # copies that count for each of these ends
     changes_leader: bool
     rank: int
 
     @property
     def is_early(self) -> bool:
-        """Whether it ranks before the ordinary ones."""
+        """Whether its rank is before ORDINARY."""
         return self.rank < ORDINARY
 
 
 def pieces(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints) -> list[Piece]:
-    """These moves, of which each copies something."""
+    """The pieces of these moves, which all copy something."""
+    ends, loads, places = (table[moves].tolist() for table in transfers.ends(settings.copies_per_broker))
     found = []
-    for move in moves.tolist():
-        ends, load, places = transfers.ends(move, settings.copies_per_broker)
-        found.append(
-            Piece(
-                move,
-                tuple(ends.tolist()),
-                tuple(load.tolist()),
-                tuple(places.tolist()),
-                bool(transfers.changes_leader[move]),
-                int(ranks[move]),
-            )
-        )
+    for row, move in enumerate(moves.tolist()):
+        own = slice(int(transfers.copies[move]) + 1)
+        of_ends = tuple(ends[row][own]), tuple(loads[row][own]), tuple(places[row][own])
+        found.append(Piece(move, *of_ends, bool(transfers.changes_leader[move]), int(ranks[move])))
     return found
 
 
 def filled_batches(
     settings: Settings, transfers: Transfers, found: Sequence[Piece], ranks: Ints, work: Work, way: FillOrder, aim: int
 ) -> Ints:
-    """[move] The batch, from 0, of each of these pieces, put in one after the other; 0 for all other moves.
+    """[move] The batch, from 0, of each of these pieces, which go in one after the other; 0 for all other moves.
 
-    `aim` batches are opened at most, and more only where none of so many can take a partition.
+    It opens more than `aim` batches only for a partition that no open batch can take.
     """
     moves = np.array([piece.number for piece in found], dtype=np.int64)
     total = np.concatenate(transfers.totals())
@@ -99,12 +90,12 @@ def filled_batches(
 
 
 class _Filling:
-    """Batches while they are being filled: what is left of each broker's bytes and copies, in and out."""
+    """Batches while they are filled: the bytes and copies that each broker has left, in and out."""
 
     def __init__(
         self, settings: Settings, tightness: Floats, work: Work, way: FillOrder, aim: int, early_per_batch: int
     ) -> None:
-        """`tightness` is [end], how much the room of each counts."""
+        """`tightness` is [end], the weight of its room."""
         self.settings, self.work, self.way, self.early_per_batch = settings, work, way, early_per_batch
         self.tightness = tightness.tolist()
         self.aim = aim
@@ -118,7 +109,7 @@ class _Filling:
         self._first = 0  # the first batch that is not full of partitions
 
     def put(self, piece: Piece) -> int:
-        """Puts it into a batch, a new one if need be; returns the batch."""
+        """Puts the piece into a batch, or into a new one. Returns the batch."""
         batch, growth = self._best(piece)
         longest = max(piece.load)
         price = 1 if piece.is_early and self.way.piles_early else _OPENING
@@ -139,7 +130,7 @@ class _Filling:
         return batch
 
     def _open(self) -> int:
-        """One more batch, which lasts no time yet; returns its number."""
+        """Opens a batch of length 0. Returns its number."""
         if self.opened == len(self.partitions):
             for name in ("room", "places", "partitions", "leader_changes", "early", "rank"):
                 values = getattr(self, name)
@@ -151,11 +142,11 @@ class _Filling:
         return self.opened - 1
 
     def _best(self, piece: Piece) -> tuple[int | None, float]:
-        """(the open batch to take, or None: it fits none; by how many bytes the batch grows)"""
+        """(the best open batch, or None if the piece fits none; the bytes by which the batch grows)"""
         some = slice(self._first, self.opened)
         fits: Bools = self.partitions[some] < self.settings.partitions_per_batch
         growth = np.zeros(len(fits))
-        # Row by row: that takes half the time of all at once.
+        # Row by row takes half the time of all rows at once.
         for end, load, places in zip(piece.ends, piece.load, piece.places, strict=True):
             fits &= self.places[end, some] >= places
             np.maximum(growth, load - self.room[end, some], out=growth)
@@ -172,7 +163,7 @@ class _Filling:
         if least > 0:
             emptiest = np.where(growth == least, self.partitions[some], self.settings.partitions_per_batch).argmin()
             return self._first + int(emptiest), least
-        # Most bytes for each copy that its brokers may still make: both are used up evenly.
+        # Most bytes for each copy that its brokers have left, so that both run out evenly.
         wanted = np.zeros(len(fits))
         for end in piece.ends:
             wanted += self.tightness[end] * self.room[end, some] / np.maximum(self.places[end, some], 1)
@@ -180,7 +171,7 @@ class _Filling:
         return self._first + int(wanted.argmax()), 0.0
 
     def _free(self, piece: Piece, some: slice, growth: Floats) -> Bools:
-        """[batch] Which of those that need not grow are to be chosen from: at least one."""
+        """[batch] The choice among batches that need not grow; at least one."""
         free: Bools = growth == 0
         if not self.way.early_first:
             for rank in range(piece.rank, ORDINARY):

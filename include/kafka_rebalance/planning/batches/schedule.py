@@ -1,13 +1,13 @@
-"""Moves cut into batches: what one reassignment znode asks for, and the next may only ask when all of it is done.
+"""Cuts moves into batches. One reassignment znode requests one batch; the next waits until all of it is done.
 
-A batch lasts as long as its busiest broker. So it is filled with what fits beside its largest partition
-(`largest_first`): each batch becomes a scaled copy of the whole, in bytes and in copies, and barriers cost little.
+A batch lasts as long as its busiest broker. So it gets the moves that fit beside its largest partition
+(`largest_first`). Then each batch is a smaller copy of the whole, in bytes and in copies, and waiting costs little.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -33,45 +33,45 @@ from kafka_rebalance.planning.problem.arrays import Floats, Ints, Problem
 from kafka_rebalance.planning.rules.disk_limits import disk_limits_meanwhile
 
 _WAYS = (FillOrder(True, True, 0.5, 0.5), FillOrder(True, False, 1.0, 1.0), FillOrder(True, False, 0.25, 0.0))
-_WAYS_OF_MANY = (FillOrder(True, False, 1.0, 0.25),)  # each takes as long as the others
+_WAYS_OF_MANY = (FillOrder(True, False, 1.0, 0.25),)  # one way, because each takes as long to compute as the others
 _MANY = 20_000  # moves
 _EARLY_SPREAD = FillOrder(False, False, 1.0, 0.25)
-_EARLY_WORTH = 1.03  # what all batches may last longer in all for what is early to come as early as it can
-_NEAR = 1.02  # of the bound: no further trial
-# Of the partitions that a batch may have, so many are aimed at: with room for more, long batches are filled better.
+_EARLY_WORTH = 1.03  # how much longer all batches may last together so that early moves come first
+_NEAR = 1.02  # of the bound; near enough to stop trying
+# The share of the allowed partitions to aim at. With room for more, long batches can be filled better.
 _AIM = 0.4
 
 
 @dataclass(frozen=True, slots=True)
 class Schedule:
-    """Moves with their batch, and what executing them takes."""
+    """Moves with their batches, and the cost to execute them."""
 
     moves: tuple[Move, ...]  # by batch, then topic and partition
     batches: int
-    busiest_bytes: int  # sum over batches of the busiest broker's bytes in or out
+    busiest_bytes: int  # the busiest broker's bytes in or out, summed over batches
     received: Floats  # [broker] bytes
     sent: Floats
     disks: DiskUse
     peak_disk_fraction: float | None
-    controller_bytes: int  # of znodes that the controller rewrites in the batch in which it rewrites most
+    controller_bytes: int  # of the znodes that the controller rewrites for a batch, at most
     timetable: Timetable
 
 
 def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats, sizes: Rewrites) -> Schedule:
     """Cuts the moves into batches. `ranks` is [move]; `used` is [broker] bytes on disk before.
 
-    Limits of the settings: partitions and leader changes a batch, and copies a broker sends or receives at once. Limit
-    of the controller: the bytes it rewrites for a batch (`sizes`); a partition that alone needs more has its own batch.
-    Limit of the disks: no copy starts that would fill one beyond its headroom while both copies exist, unless nothing
-    else is left to do. Moves that copy nothing and free no full disk come last, in batches of their own, and behind
-    them elections of lists that stay.
+    The settings limit the partitions and leader changes of a batch, and the copies that a broker sends or receives at
+    once. The controller limits the bytes that it rewrites for a batch (`sizes`); a partition that needs more has its
+    own batch. The disks limit which copies start: none may fill a disk beyond its headroom while both copies exist,
+    unless only such copies are left. Moves that copy nothing and free no full disk come last, in batches of their own.
+    Elections of lists that stay the same come after them.
     """
     transfers = Transfers.of(problem, moves)
     copies = transfers.copies > 0
-    ranks = np.where(copies | (ranks == RELIEVING), ranks, LAST)  # what copies nothing waits for what does
+    ranks = np.where(copies | (ranks == RELIEVING), ranks, LAST)  # moves that copy nothing wait for the others
     batch = np.full(len(moves), -1, dtype=np.int64)
     batch[copies] = _filled(problem.settings, transfers, np.flatnonzero(copies), ranks, sizes)
-    elects = np.array([move.is_election for move in moves], dtype=bool)  # these no reassignment is requested for
+    elects = np.array([move.is_election for move in moves], dtype=bool)  # they need no reassignment request
     for some in (~elects & (ranks == RELIEVING), ~elects & (ranks == LAST), elects):
         still = np.flatnonzero(~copies & some)
         batch[still] = batch.max(initial=-1) + 1 + _in_turn(problem.settings, transfers, still, sizes)
@@ -94,7 +94,7 @@ def schedule(problem: Problem, moves: Sequence[Move], ranks: Ints, used: Floats,
 
 
 def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, sizes: Rewrites) -> Ints:
-    """The batch, from 0, of each of these moves that copy something, in the way that takes least in all."""
+    """The batch, from 0, of each of these moves that copy something, in the shortest of some ways."""
     if not len(moves):
         return moves
     aim = _batches_aimed_at(settings, transfers, moves, sizes)
@@ -102,10 +102,10 @@ def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, 
     found = pieces(settings, transfers, moves, ranks)
 
     def in_way(way: FillOrder) -> tuple[Ints, float]:
-        """([move] batch, how long they last in all)"""
+        """([move] batch, bytes of the busiest broker in or out, summed over the batches)"""
         work = Work(sizes, 1, settings.partitions_per_batch)
         batch = filled_batches(settings, transfers, found, ranks, work, way, aim)
-        return batch, _length(transfers, moves, batch)
+        return batch, float(np.maximum(*transfers.traffic(batch)).max(axis=1).sum())
 
     best, least = moves, math.inf
     for way in _WAYS if len(moves) <= _MANY else _WAYS_OF_MANY:
@@ -121,16 +121,8 @@ def _filled(settings: Settings, transfers: Transfers, moves: Ints, ranks: Ints, 
     return levelled(settings, transfers, moves, best, ranks, sizes)[moves]
 
 
-def _length(transfers: Transfers, moves: Ints, batch: Ints) -> float:
-    """Bytes of the busiest broker in or out, summed over the batches; `batch` is [move], as far as `moves` are."""
-    only = np.zeros(len(batch), dtype=bool)
-    only[moves] = True
-    received, sent = transfers.traffic(np.where(only, batch, 0))  # the others copy nothing
-    return float(np.maximum(received, sent).max(axis=1).sum())
-
-
 def _batches_aimed_at(settings: Settings, transfers: Transfers, moves: Ints, sizes: Rewrites) -> int:
-    """What is aimed at: by partitions, and no less than copies a broker, leader changes and the controller need."""
+    """By partitions, and no fewer than copies a broker, leader changes and the controller need."""
     partitions = settings.partitions_per_batch
     if len(moves) > partitions:
         partitions = math.ceil(_AIM * partitions)
@@ -142,12 +134,9 @@ def _batches_aimed_at(settings: Settings, transfers: Transfers, moves: Ints, siz
 
 
 def _in_turn(settings: Settings, transfers: Transfers, moves: Ints, sizes: Rewrites) -> Ints:
-    """The batch, from 0, of each of these moves that copy nothing: one is filled after the other."""
-    return np.fromiter(_turns(settings, transfers, moves, sizes), dtype=np.int64, count=len(moves))
-
-
-def _turns(settings: Settings, transfers: Transfers, moves: Ints, sizes: Rewrites) -> Iterator[int]:
+    """The batch, from 0, of each of these moves that copy nothing. One batch is filled after the other."""
     work, batch, partitions, leader_changes = Work(sizes, 1, settings.partitions_per_batch), 0, 0, 0
+    found = []
     for move in moves.tolist():
         leads = bool(transfers.changes_leader[move])
         if (
@@ -159,4 +148,5 @@ def _turns(settings: Settings, transfers: Transfers, moves: Ints, sizes: Rewrite
             batch, partitions, leader_changes = batch + 1, 0, 0
         work.add(move, batch)
         partitions, leader_changes = partitions + 1, leader_changes + leads
-        yield batch
+        found.append(batch)
+    return np.array(found, dtype=np.int64)

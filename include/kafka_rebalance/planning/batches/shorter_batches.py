@@ -1,9 +1,10 @@
-"""Batches made shorter once they are filled: partitions change places, and no other batch lasts longer for it.
+"""Makes full batches shorter: partitions change batches, and no other batch lasts longer.
 
-The rule: the busiest end of a batch gives one of its partitions to another batch, or changes it for a smaller one of
-the same end there. All ends of both must have room in what the other batch lasts anyway, and stay below what this one
-lasts now. So what batches last in all only falls. No limit on a batch is broken, and no partition comes to a batch that
-is later than its rank asks. Batches are gone through from the shortest, until nothing is gained or the steps are spent.
+The rule: the busiest end of a batch gives one of its partitions to another batch, or exchanges it for a smaller one of
+the same end there. All ends of both partitions must have room in the other batch without making it longer, and stay
+below the length of this batch. So the sum of all lengths only falls. Each batch stays within its limits, and no
+partition comes later than its rank asks. The shortest batch comes first. The work ends when nothing improves, or when
+the steps are used up.
 """
 
 from __future__ import annotations
@@ -17,26 +18,26 @@ from kafka_rebalance.planning.batches.controller_bytes import Rewrites, Work, be
 from kafka_rebalance.planning.batches.transfers import Transfers
 from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints
 
-_STEPS = 4_000  # partitions looked at: a second or so, on a large cluster as on a small one
-_CHANGED = 64  # of the partitions it might be changed for, so many are looked at closely
-_GAIN = 1e-9  # of what a batch lasts: less is rounding
-_LOWER = 0.5  # of what a batch lasts is low enough: what gets it there with least bytes is taken
+_STEPS = 4_000  # partitions to look at: about a second, on large and small clusters
+_CHANGED = 64  # partitions to look at closely as an exchange for one
+_GAIN = 1e-9  # of the length of a batch; less is rounding
+_LOWER = 0.5  # of the length of a batch is low enough; of changes that reach it, fewest bytes win
 
 
 class _Change(NamedTuple):
-    """A partition that leaves a batch, and what comes for it. Less is better, in this order."""
+    """A partition that leaves a batch, and the one that comes instead. Less is better, in this order."""
 
-    level: float  # bytes of the busiest of the ends that change, afterwards, or what is low enough
-    spent: float  # bytes that the end copies more in the other batch
+    level: float  # bytes of the busiest changed end afterwards, or the level that is low enough
+    spent: float  # extra bytes of the end in the other batch
     leaves: int
     comes: int  # -1: nothing
     to: int
 
 
 def levelled(settings: Settings, transfers: Transfers, moves: Ints, batch: Ints, ranks: Ints, sizes: Rewrites) -> Ints:
-    """[move] The batch of each of these moves afterwards, where it was `batch`; 0 for all others.
+    """[move] The new batch of each of these moves, which all copy something; `batch` is the old one, 0 for all others.
 
-    Each of these moves copies something. A batch that nothing is left of is no more.
+    Empty batches disappear.
     """
     levels = _Levels(settings, transfers, moves, batch, ranks, sizes)
     while levels.steps < _STEPS:
@@ -52,18 +53,16 @@ def levelled(settings: Settings, transfers: Transfers, moves: Ints, batch: Ints,
 
 
 class _Levels:
-    """What every end copies in every batch, while partitions change places."""
+    """The load of each end in each batch, while partitions change batches."""
 
     def __init__(
         self, settings: Settings, transfers: Transfers, moves: Ints, batch: Ints, ranks: Ints, sizes: Rewrites
     ) -> None:
         self.settings, self.changes_leader, self.ranks, self.sizes = settings, transfers.changes_leader, ranks, sizes
         self.moves = moves
-        self.batch = np.zeros(len(ranks), dtype=np.int64)
-        self.batch[moves] = batch[moves]
+        self.batch = batch.copy()
         self.steps = 0
-        # [move, which of its ends]; where a move has fewer there is one more end, of which nobody copies anything.
-        self.ends, self.loads, self.places = _table(settings, transfers, moves)
+        self.ends, self.loads, self.places = transfers.ends(settings.copies_per_broker)
         ends, batches = 2 * transfers.brokers + 1, int(batch[moves].max()) + 1
         cells = (self.ends[moves] * batches + self.batch[moves, None]).ravel()
         self.load, self.copies = (
@@ -73,13 +72,13 @@ class _Levels:
         self.partitions = np.bincount(self.batch[moves], minlength=batches)
         self.leader_changes = np.bincount(self.batch[moves], self.changes_leader[moves], batches)
         self.lasts = self.load.max(axis=0)
-        self.rank = np.full(batches, ranks.max())  # of the earliest partition that was in the batch at first
+        self.rank = np.full(batches, ranks.max())  # of the earliest partition that was in the batch at the start
         np.minimum.at(self.rank, self.batch[moves], ranks[moves])
         self.checks_controller = Work(sizes, 1, settings.partitions_per_batch).matters
         self._of_end: dict[int, tuple[Ints, Floats]] = {}
 
     def lower(self, batch: int) -> bool:
-        """One partition of the busiest end of the batch goes elsewhere, if any can."""
+        """Moves one partition of the busiest end of the batch to another batch, if possible. Returns whether it did."""
         end = int(self.load[:, batch].argmax())
         pieces = self._pieces(end)[0]
         best: _Change | None = None
@@ -97,7 +96,7 @@ class _Levels:
         return True
 
     def _exchanged(self, batch: int, end: int, place: int) -> _Change | None:
-        """The best change of the end's partition at this place for a smaller one of it in another batch."""
+        """The best exchange of the end's partition at this place for a smaller one of the end in another batch."""
         pieces, loads = self._pieces(end)
         leaves, mine, level = int(pieces[place]), loads[place], self.load[end, batch]
         at = self.batch[pieces]
@@ -106,13 +105,13 @@ class _Levels:
         some = np.flatnonzero(fits)
         if not len(some):
             return None
-        # They are sorted by load: the largest of those that make the batch short enough, or else the smallest.
+        # Sorted by load: take the largest that make the batch short enough, or else the smallest.
         enough = int(np.searchsorted(mine - loads[some], (1 - _LOWER) * level))
         some = some[max(0, min(enough, len(some) - _CHANGED)) :][:_CHANGED]
         comes, to = pieces[some], self.batch[pieces[some]]
         theirs, our = self.ends[comes], self.ends[leaves]
         shared = our[None, :, None] == theirs[:, None, :]  # [candidate, our end, its end]
-        # What our ends copy there, and its ends here, when each has taken the place of the other.
+        # The loads of our ends there, and of its ends here, after the exchange.
         there = self.load[our, to[:, None]] + self.loads[leaves] - (shared * self.loads[comes][:, None, :]).sum(axis=2)
         here = self.load[theirs, batch] + self.loads[comes] - (shared * self.loads[leaves][:, None]).sum(axis=1)
         copies_there = self.copies[our, to[:, None]] + self.places[leaves]
@@ -135,7 +134,7 @@ class _Levels:
         return _Change(float(levels[first]), float(spent[first]), leaves, int(comes[chosen]), int(to[chosen]))
 
     def _given(self, batch: int, end: int, leaves: int) -> _Change | None:
-        """The move of the partition to the batch where least is left for the end, if it fits any."""
+        """Gives the partition to the batch with the least room left for the end, if any fits."""
         ends, loads, places = self.ends[leaves], self.loads[leaves], self.places[leaves]
         fits: Bools = (self.load[ends] + loads[:, None] <= self.lasts).all(axis=0)
         fits &= (self.copies[ends] + places[:, None] <= self.settings.copies_per_broker).all(axis=0)
@@ -151,7 +150,7 @@ class _Levels:
         return _Change(max(level - mine, _LOWER * level), mine, leaves, -1, to) if mine > _GAIN * level else None
 
     def _pieces(self, end: int) -> tuple[Ints, Floats]:
-        """(the moves that have this end, largest first, what it copies for each)"""
+        """(the moves with this end, largest first; its load of each)"""
         if end not in self._of_end:
             of_end = self.ends[self.moves] == end
             pieces = self.moves[of_end.any(axis=1)]
@@ -169,23 +168,10 @@ class _Levels:
         self.batch[move] = batch
 
     def _bearable(self, batch: int, change: _Change) -> bool:
-        """Whether the controller can bear both batches afterwards."""
+        """Whether the controller can take both batches afterwards."""
         for number, goes, joins in ((batch, change.leaves, change.comes), (change.to, change.comes, change.leaves)):
             there = self.moves[self.batch[self.moves] == number]
             there = np.append(there[there != goes], [joins] if joins >= 0 else [])
             if not bearable(self.sizes, there.astype(np.int64)):
                 return False
         return True
-
-
-def _table(settings: Settings, transfers: Transfers, moves: Ints) -> tuple[Ints, Floats, Floats]:
-    """[move, which of its ends] The end, bytes that it copies, and the copies that it is counted for."""
-    width = int(transfers.copies.max()) + 1
-    shape = len(transfers.copies), width
-    ends, loads, places = np.full(shape, 2 * transfers.brokers), np.zeros(shape), np.zeros(shape)
-    for move in moves.tolist():
-        columns = slice(int(transfers.copies[move]) + 1)
-        ends[move, columns], loads[move, columns], places[move, columns] = transfers.ends(
-            move, settings.copies_per_broker
-        )
-    return ends, loads, places

@@ -1,7 +1,7 @@
-"""When each broker receives and sends while a plan runs, when each batch begins, and which topics it holds up.
+"""When each broker receives and sends, when each batch begins, and which topics a plan holds up.
 
-Times are shares of the whole: a batch lasts as long as its busiest broker needs at the throttle, whatever that is, so
-the shares stay true when somebody approves another one.
+Times are shares of the whole. A batch lasts as long as its busiest broker needs at the throttle. So the shares stay
+true if somebody approves another throttle.
 """
 
 from __future__ import annotations
@@ -21,11 +21,10 @@ TOPICS_LISTED = 50
 
 
 def timetable(brokers: Ints, batch: Ints, received: Floats, sent: Floats) -> Timetable:
-    """The brokers with most to do, and the first batches.
+    """The brokers with most bytes, and the first batches.
 
     `brokers` are ids, `batch` is [move] from 0, `received` and `sent` are [batch, broker] bytes. A broker's lanes are
-    [slot] shares of the throttle that it uses; `busy` is the share of the time in which it is the one that is waited
-    for, or nearly so.
+    [slot] shares of the throttle that it uses. `busy` is the share of the time that its own bytes need.
     """
     busier = np.maximum(received, sent)
     lasts = busier.max(axis=1, initial=0.0)
@@ -69,7 +68,7 @@ def timetable(brokers: Ints, batch: Ints, received: Floats, sent: Floats) -> Tim
 
 
 def _overlap(lasts: Floats, whole: float) -> Floats:
-    """[slot, batch] The share of the slot in which the batch runs."""
+    """[slot, batch] The share of the slot during which the batch runs."""
     if not whole:
         return np.zeros((0, len(lasts)))
     ends, slot = np.cumsum(lasts), whole / SLOTS
@@ -84,9 +83,9 @@ def _share(part: float, whole: float) -> float:
 
 
 def held_up(moves: Sequence[Move]) -> HeldUp:
-    """Topics that can be neither expanded nor deleted while their batches run: those with most moves, and how many.
+    """Topics that nobody can expand or delete while their batches run: how many, and those with most moves.
 
-    Kafka refuses to add partitions to a topic that is being reassigned (AdminManager.createPartitions:
+    During a reassignment Kafka adds no partitions to a topic (AdminManager.createPartitions:
     ReassignmentInProgressException), and its deletion waits (TopicDeletionManager.isTopicIneligibleForDeletion).
     """
     batches: dict[str, list[int]] = {}

@@ -1,4 +1,4 @@
-"""Moves as arrays: who receives, who sends, and how much of it in which batch."""
+"""Moves as arrays: who receives, who sends, and how much in which batch."""
 
 from __future__ import annotations
 
@@ -14,47 +14,50 @@ from kafka_rebalance.planning.problem.arrays import Bools, Floats, Ints, Problem
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Transfers:
-    """Moves as arrays. Brokers are indices, and an *end* is a broker that receives, or, counted on, one that sends."""
+    """Moves as arrays of broker indices. An *end* is a broker that receives, or its index + `brokers` if it sends."""
 
     brokers: int
     size: Floats  # [move] bytes of one replica
-    copies: Ints  # [move] replicas that are new
-    source: Ints  # [move] who sends them: the leader of before
+    copies: Ints  # [move] new replicas
+    source: Ints  # [move] the sender: the leader before
     changes_leader: Bools  # [move]
     added: tuple[Ints, Ints]  # (move, broker) of each new replica, in the order of the moves
-    removed: tuple[Ints, Ints]  # (move, broker) of each replica that goes
-    starts: Ints  # [move + 1] where each move's part of `added` begins
+    removed: tuple[Ints, Ints]  # (move, broker) of each old replica
+    starts: Ints  # [move + 1] where the part of each move in `added` begins
 
     @classmethod
     def of(cls, problem: Problem, moves: Sequence[Move]) -> Self:
         index = {broker: number for number, broker in enumerate(problem.brokers.tolist())}
-        added = [[index[broker] for broker in move.added] for move in moves]
-        removed = [[index[broker] for broker in move.removed] for move in moves]
-        copies = _lengths(added)
+        added = _pairs([[index[broker] for broker in move.added] for move in moves])
+        removed = _pairs([[index[broker] for broker in move.removed] for move in moves])
+        copies = np.bincount(added[0], minlength=len(moves))
         return cls(
             len(index),
             np.array([move.size_bytes for move in moves], dtype=np.float64),
             copies,
             np.array([index[move.source] for move in moves], dtype=np.int64),
             np.array([move.changes_leader for move in moves], dtype=bool),
-            _flat(added, copies),
-            _flat(removed, _lengths(removed)),
+            added,
+            removed,
             np.concatenate([[0], np.cumsum(copies)]),
         )
 
-    def ends(self, move: int, most: int) -> tuple[Ints, Floats, Ints]:
-        """(the ends of the move, bytes that each sends or receives, copies that each is counted for)
+    def ends(self, most: int) -> tuple[Ints, Floats, Ints]:
+        """[move, position] (the ends of each move, bytes of each end, copies that count for each end).
 
-        The last are `most` at most: a partition that alone needs more copies goes where its brokers have none.
+        At most `most` copies count: a partition that needs more joins a batch in which its brokers have none. The
+        sender comes last. Past it the end is 2 x `brokers`, of which nothing counts.
         """
-        copies = int(self.copies[move])
-        ends, counted = np.empty(copies + 1, dtype=np.int64), np.ones(copies + 1, dtype=np.int64)
-        ends[:copies], ends[copies] = self.receivers(move), self.brokers + self.source[move]
-        counted[copies] = copies
-        return ends, counted * self.size[move], np.minimum(counted, most)
+        (move, broker), moves = self.added, np.arange(len(self.copies))
+        shape = len(moves), int(self.copies.max(initial=0)) + 1
+        ends, counted = np.full(shape, 2 * self.brokers), np.zeros(shape, dtype=np.int64)
+        ends[move, np.arange(len(move)) - self.starts[move]] = broker
+        counted[move, np.arange(len(move)) - self.starts[move]] = 1
+        ends[moves, self.copies], counted[moves, self.copies] = self.brokers + self.source, self.copies
+        return ends, counted * self.size[:, None], np.minimum(counted, most)
 
     def receivers(self, move: int) -> Ints:
-        """The brokers to which the move brings a replica."""
+        """The brokers that receive a replica by this move."""
         return self.added[1][self.starts[move] : self.starts[move + 1]]
 
     def totals(self) -> tuple[Floats, Floats]:
@@ -64,20 +67,20 @@ class Transfers:
         return received, summed(self.source, self.size * self.copies, self.brokers)
 
     def copy_counts(self) -> Ints:
-        """[end] Copies that it sends or receives in all."""
+        """[end] The copies of all moves that it sends or receives."""
         received = np.bincount(self.added[1], minlength=self.brokers)
         sent = np.bincount(self.source, self.copies, self.brokers).astype(np.int64)
         return np.concatenate([received, sent])
 
     def traffic(self, batch: Ints) -> tuple[Floats, Floats]:
-        """([batch, broker] bytes received, and sent); `batch` is [move], from 0."""
+        """[batch, broker] (bytes received, bytes sent); `batch` is [move], from 0."""
         move, broker = self.added
         received = self._table(batch, move, broker, self.size[move])
         every = np.arange(len(batch))
         return received, self._table(batch, every, self.source, self.size * self.copies)
 
     def freed(self, batch: Ints) -> Floats:
-        """[batch, broker] Bytes that are deleted when the batch is done."""
+        """[batch, broker] Bytes that Kafka deletes when the batch is done."""
         move, broker = self.removed
         return self._table(batch, move, broker, self.size[move])
 
@@ -88,14 +91,12 @@ class Transfers:
 
 
 def summed(places: Ints, amounts: Floats, length: int) -> Floats:
-    """[place] The sum of the amounts there."""
-    return np.bincount(places, amounts, length).astype(np.float64)  # of no amount at all, numpy gives integers
+    """[place] The sum of its amounts."""
+    return np.bincount(places, amounts, length).astype(np.float64)  # without any amount numpy returns integers
 
 
-def _lengths(lists: Sequence[Sequence[int]]) -> Ints:
-    return np.array([len(entries) for entries in lists], dtype=np.int64)
-
-
-def _flat(lists: Sequence[Sequence[int]], lengths: Ints) -> tuple[Ints, Ints]:
-    values = np.array([entry for entries in lists for entry in entries], dtype=np.int64)
-    return np.repeat(np.arange(len(lists)), lengths), values
+def _pairs(lists: Sequence[Sequence[int]]) -> tuple[Ints, Ints]:
+    """(the number of its list, the entry) of each entry"""
+    pairs = [(number, entry) for number, entries in enumerate(lists) for entry in entries]
+    numbers, entries = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
+    return numbers, entries
