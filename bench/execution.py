@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bench.execution_cluster import BROKERS, LOCK, Bare, Created, elsewhere, make_topics, move, started
-from bench.execution_load import Latencies, load, table
+from bench.execution_load import Latencies, Seen, load, table
 from bench.execution_ours import Ours, set_up_airflow
 from bench.pages import PAGE, with_section
 
@@ -145,7 +145,6 @@ def measure_load(version: str) -> dict[str, tuple[Latencies, str]]:
         run.approve()
         quiet, windows = [], {}
         with load(cluster.bootstrap_servers, LOAD, LOAD_PARTITIONS) as running:
-            running.wait_until_steady()
             time.sleep(REST_SECONDS)
             quiet.append(_rest(QUIET_SECONDS))
             run.hold()
@@ -157,7 +156,7 @@ def measure_load(version: str) -> dict[str, tuple[Latencies, str]]:
             time.sleep(REST_SECONDS)
             quiet.append(_rest(QUIET_SECONDS))
             windows["the same move back, without throttle"] = move(client, before)
-            seen = running.stop()
+            seen: Seen = running.stop()
         if seen.refused:
             raise SystemExit(f"{seen.refused} records were refused.")
         found = {"nothing moves, before and between": (seen.during(quiet), "–")}

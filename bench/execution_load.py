@@ -18,9 +18,10 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from typing import Any
 
+from faults.load import LoadProcess
+
 RECORDS_PER_SECOND = 200
 RECORD_BYTES = 1_000
-START_SECONDS = 120
 _STAMP = struct.Struct(">d")
 
 
@@ -31,29 +32,6 @@ class Latencies:
     records: int
     produced: tuple[float, float]  # until acknowledged by all replicas in sync
     fetched: tuple[float, float]  # until a consumer has the record
-
-
-class Load:
-    """The process that writes and reads. `stop` returns what it has seen."""
-
-    def __init__(self, bootstrap_servers: str, topic: str, partitions: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        self._connection, theirs = context.Pipe()
-        arguments = (bootstrap_servers, topic, partitions, theirs)
-        self._process = context.Process(target=write_and_read, args=arguments, daemon=True)
-        self._process.start()
-
-    def wait_until_steady(self) -> None:
-        """Waits until records are written and read."""
-        if not self._connection.poll(START_SECONDS):
-            raise SystemExit(f"The load has not begun within {START_SECONDS} s.")
-        self._connection.recv()
-
-    def stop(self) -> Seen:
-        self._connection.send("stop")
-        seen: Seen = self._connection.recv()
-        self._process.join(30)
-        return seen
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,12 +59,15 @@ def _percentiles(found: Sequence[float]) -> tuple[float, float]:
 
 
 @contextmanager
-def load(bootstrap_servers: str, topic: str, partitions: int) -> Iterator[Load]:
-    running = Load(bootstrap_servers, topic, partitions)
+def load(bootstrap_servers: str, topic: str, partitions: int) -> Iterator[LoadProcess]:
+    """The process, whose records are written and read."""
+    context = multiprocessing.get_context("spawn")
+    running = LoadProcess(context, write_and_read, bootstrap_servers, topic, partitions)
     try:
+        running.start()
         yield running
     finally:
-        running._process.kill()
+        running.kill()
 
 
 def write_and_read(bootstrap_servers: str, topic: str, partitions: int, connection: Connection) -> None:

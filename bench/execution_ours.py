@@ -143,9 +143,6 @@ class Ours:
         )
         return {"dag_run": dag_run}
 
-    def release(self) -> None:
-        product.STEPS["release_throttle"](self.state)
-
     def finish(self) -> None:
         """Elects, releases and verifies. Ends the benchmark if the end is not as approved."""
         for step in ("elect_leaders", "release_throttle", "verify"):

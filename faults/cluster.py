@@ -17,7 +17,7 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import BadVersionError, KazooException, NoNodeError
 
 from faults.file_systems import own_file_system
-from local_cluster import LocalCluster
+from local_cluster import LocalCluster, zookeeper_topics
 
 BROKERS, ZOOKEEPERS = (1, 2, 3, 4), (1, 2, 3)
 TARGET, RACK = 4, (1, 4)
@@ -173,11 +173,10 @@ class FaultCluster:
         self.wait("there is a controller", lambda: self.controller() is not None)
 
     def registered(self) -> frozenset[int]:
-        return frozenset(map(int, self.client.get_children("/brokers/ids")))
+        return zookeeper_topics.read_registered(self.client)
 
     def controller(self) -> int | None:
-        document = self._json("/controller")
-        return None if document is None else int(document["brokerid"])
+        return zookeeper_topics.read_controller(self.client)
 
     def move_controller(self, away_from: int) -> None:
         """Elects until another broker is the controller."""

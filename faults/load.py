@@ -10,7 +10,7 @@ import struct
 import threading
 import time
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 BULK_BYTES, STEADY_BYTES = 4_096, 1_024  # in a record's value
 STEADY_PAUSE_SECONDS = 0.01
 READ_SECONDS = 60
+ANSWER_SECONDS = 150
 _HEAD, _TAIL = struct.Struct(">Q"), struct.Struct(">I")
 
 
@@ -54,6 +55,40 @@ def decode(value: bytes | None) -> int | None:
         return None
     content, tail = value[: -_TAIL.size], value[-_TAIL.size :]
     return None if _TAIL.pack(zlib.crc32(content)) != tail else int(_HEAD.unpack(content[: _HEAD.size])[0])
+
+
+class LoadProcess:
+    """A process that writes and reads records. Its `main` gets these arguments and a connection.
+
+    It sends one message when its load is steady. After a message from here it sends its result and ends.
+    """
+
+    def __init__(self, context: Any, main: Callable[..., None], *arguments: Any) -> None:
+        self._ours, theirs = context.Pipe()
+        self._process = context.Process(target=main, args=(*arguments, theirs), daemon=True)
+        self._result: Any = None
+
+    def start(self) -> None:
+        """Returns when the load is steady."""
+        self._process.start()
+        self._receive()
+
+    def stop(self) -> Any:
+        """The result. A second call returns the same."""
+        if self._result is None:
+            self._ours.send("stop")
+            self._result = self._receive()
+        return self._result
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._process.join()
+
+    def _receive(self) -> Any:
+        if not self._ours.poll(ANSWER_SECONDS):
+            code = self._process.exitcode
+            raise TimeoutError(f"the load's process has not answered for {ANSWER_SECONDS} s (exit code {code})")
+        return self._ours.recv()
 
 
 def write_and_read(

@@ -84,7 +84,7 @@ def dag_retries(processes: Processes) -> Mapping[str, int]:
 class Run:
     """Runs the tasks after the approval in the Dag's order, each in a process that a fault may kill."""
 
-    def __init__(self, cluster: FaultCluster, processes: Processes, case: Case, records: Load) -> None:
+    def __init__(self, cluster: FaultCluster, processes: Processes, case: Case, records: load.LoadProcess) -> None:
         self.cluster, self.processes, self.case, self._records = cluster, processes, case, records
         self.errors: list[str] = []
         self.kills = 0
@@ -247,39 +247,6 @@ class Run:
         return {}
 
 
-class Load:
-    """The process that writes and reads records while a case runs."""
-
-    def __init__(self, cluster: FaultCluster, processes: Processes, case: Case) -> None:
-        self.journal = processes.folder / "acknowledged.txt"
-        self._ours, theirs = processes.context.Pipe()
-        arguments = (cluster.local.bootstrap_servers, case.topic, len(BEFORE), BULK_BYTES, str(self.journal), theirs)
-        self._writer = processes.context.Process(target=load.write_and_read, args=arguments, daemon=True)
-        self._seen: load.LoadResult | None = None
-
-    def start(self) -> None:
-        """Returns when the bulk is acknowledged."""
-        self._writer.start()
-        self._receive()
-
-    def stop(self) -> load.LoadResult:
-        """What the process has seen. A second call returns the same."""
-        if self._seen is None:
-            self._ours.send("stop")
-            self._seen = self._receive()
-        return self._seen
-
-    def kill(self) -> None:
-        self._writer.kill()
-        self._writer.join()
-
-    def _receive(self) -> Any:
-        if not self._ours.poll(150):
-            code = self._writer.exitcode
-            raise TimeoutError(f"the process that writes records has not answered for 150 s (exit code {code})")
-        return self._ours.recv()
-
-
 def loses_its_topic(case: Case) -> bool:
     """Whether somebody deletes the topic, so that its records may be gone afterwards."""
     return case.fault in {Fault.TOPIC_DELETED, Fault.TOPIC_RECREATED}
@@ -305,7 +272,9 @@ def _run_and_judge(
     """Fills in the result. Afterwards the cluster is as before, or `problems` says what is not."""
     before = cluster.throttles()
     cluster.make_topic(case.topic)
-    records = Load(cluster, processes, case)
+    journal = processes.folder / "acknowledged.txt"
+    options = cluster.local.bootstrap_servers, case.topic, len(BEFORE), BULK_BYTES, str(journal)
+    records = load.LoadProcess(processes.context, load.write_and_read, *options)
     try:
         records.start()
         run = Run(cluster, processes, case, records)
@@ -326,11 +295,11 @@ def _run_and_judge(
             result.problems += _end_as_approved(run, strike, result, before)
         result.problems += judge_words(run, run.told())
         result.operator, result.errors = run.operator.did, run.errors
-        seen = records.stop()
+        seen: load.LoadResult = records.stop()
         result.acknowledged, result.consumed = seen.acknowledged, seen.consumed
         result.longest_gap_seconds = seen.longest_gap_seconds
         if not loses_its_topic(case):
-            result.lost, problems = judge_records(cluster, case, records.journal, seen)
+            result.lost, problems = judge_records(cluster, case, journal, seen)
             result.problems += problems
         cluster.throttle_before()
         if not keep_topic:

@@ -76,16 +76,13 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _positive(text: str) -> int:
-    number = int(text)
-    if number < 1:
-        raise argparse.ArgumentTypeError(f"{text} is not 1 or more")
-    return number
+    return _natural(text, least=1)
 
 
-def _natural(text: str) -> int:
+def _natural(text: str, least: int = 0) -> int:
     number = int(text)
-    if number < 0:
-        raise argparse.ArgumentTypeError(f"{text} is not 0 or more")
+    if number < least:
+        raise argparse.ArgumentTypeError(f"{text} is not {least} or more")
     return number
 
 

@@ -16,7 +16,6 @@ from local_cluster.errors import LocalClusterError
 from local_cluster.jars.class_path import Progress, quiet
 from local_cluster.jars.locked_jars import DEFAULT_VERSION
 from local_cluster.jvms.class_archive import find_runtime
-from local_cluster.jvms.layout import Layout
 from local_cluster.jvms.one_jvm import OneJvm
 from local_cluster.jvms.runtime import Runtime
 from local_cluster.jvms.separate_jvms import SeparateJvms
@@ -83,7 +82,7 @@ class LocalCluster:
         self._ensemble: dict[int, Peer] = {}  # empty if there is one ZooKeeper
         self._folder: Path | None = None
         self._guard: Guard | None = None
-        self._layout_made: Layout | None = None
+        self._layout_made: OneJvm | SeparateJvms | None = None
 
     @classmethod
     def attach(cls, folder: Path, progress: Progress = quiet) -> Self:
@@ -250,7 +249,7 @@ class LocalCluster:
         produce_records(self.bootstrap_servers, topic, size_bytes)
 
     @property
-    def _layout(self) -> Layout:
+    def _layout(self) -> OneJvm | SeparateJvms:
         if self._layout_made is None:
             raise LocalClusterError(_NOT_UP)
         return self._layout_made

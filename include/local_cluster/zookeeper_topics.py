@@ -6,6 +6,10 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
+from kazoo.client import KazooClient
+from kazoo.exceptions import KazooException, NoNodeError
+from kazoo.handlers.threading import KazooTimeoutError
+
 from local_cluster.errors import LocalClusterError
 
 # kazoo warns about every refused connection. Here the server has often not started yet.
@@ -18,10 +22,6 @@ _REQUEST_SECONDS = 10
 @contextmanager
 def open_client(zookeeper: str) -> Iterator[Any]:
     """A kazoo client, started."""
-    from kazoo.client import KazooClient
-    from kazoo.exceptions import KazooException
-    from kazoo.handlers.threading import KazooTimeoutError
-
     client = KazooClient(zookeeper, timeout=10, logger=_log)
     try:
         client.start(timeout=15)
@@ -37,8 +37,6 @@ def open_client(zookeeper: str) -> Iterator[Any]:
 
 def read_registered(client: Any) -> frozenset[int]:
     """The ids of the registered brokers."""
-    from kazoo.exceptions import NoNodeError
-
     try:
         return frozenset(int(name) for name in client.get_children("/brokers/ids"))
     except NoNodeError:
@@ -47,8 +45,6 @@ def read_registered(client: Any) -> frozenset[int]:
 
 def read_controller(client: Any) -> int | None:
     """The controller's broker id; None while there is no controller."""
-    from kazoo.exceptions import NoNodeError
-
     try:
         return int(json.loads(client.get("/controller")[0])["brokerid"])
     except NoNodeError:
@@ -76,8 +72,6 @@ def write_topic(
 
 def read_leaderless(client: Any, topic: str, partitions: Collection[int]) -> frozenset[int]:
     """The partitions that no broker leads yet."""
-    from kazoo.exceptions import NoNodeError
-
     paths = {partition: f"/brokers/topics/{topic}/partitions/{partition}/state" for partition in partitions}
     answers = {partition: client.get_async(path) for partition, path in paths.items()}
     leaderless = set()

@@ -27,15 +27,12 @@ def kafka_jars(version: str, progress: Progress = quiet) -> tuple[Path, ...]:
         raise LocalClusterError(
             f"Kafka {version!r} has no lock file. Nothing was started. Choose one of {', '.join(VERSIONS)}."
         )
-    return cached_jars(read_lock(lock_path(version)), cache_folder() / "jars" / version, progress)
+    return _locked_jars(version, progress)
 
 
 def tools_jars(version: str, progress: Progress = quiet) -> tuple[Path, ...]:
     """The jars that Kafka's own command line tools need beside `kafka_jars`; none in versions before 3.3."""
-    if version not in TOOLS:
-        return ()
-    lock = f"tools-{version}"
-    return cached_jars(read_lock(lock_path(lock)), cache_folder() / "jars" / lock, progress)
+    return _locked_jars(f"tools-{version}", progress) if version in TOOLS else ()
 
 
 def spark_source_jars(progress: Progress = quiet) -> tuple[Path, ...]:
@@ -46,8 +43,7 @@ def spark_source_jars(progress: Progress = quiet) -> tuple[Path, ...]:
             f"Spark {spark} has no lock file for its Kafka source. Only {', '.join(SPARK_SOURCE)} has one. "
             "Nothing was fetched. Add it to SPARK_SOURCE and make its lock (python -m local_cluster.jars.make_lock)."
         )
-    lock = f"spark-{spark}"
-    return cached_jars(read_lock(lock_path(lock)), cache_folder() / "jars" / lock, progress)
+    return _locked_jars(f"spark-{spark}", progress)
 
 
 def cached_jars(jars: Sequence[Jar], folder: Path, progress: Progress = quiet) -> tuple[Path, ...]:
@@ -79,6 +75,10 @@ def py4j_jar() -> Path:
             "Install requirements.txt, or use one_jvm=False."
         )
     return jars[-1]
+
+
+def _locked_jars(lock: str, progress: Progress) -> tuple[Path, ...]:
+    return cached_jars(read_lock(lock_path(lock)), cache_folder() / "jars" / lock, progress)
 
 
 def _missing(jars: Sequence[Jar], folder: Path) -> list[Jar]:

@@ -8,14 +8,13 @@ from typing import Any
 
 from local_cluster.errors import LocalClusterError
 from local_cluster.jvms.gateway import MAIN, open_gateway
-from local_cluster.jvms.layout import Properties
 from local_cluster.jvms.runtime import Runtime
 from local_cluster.jvms.server_settings import ZOOKEEPER_TICK_MS, Peer
 from local_cluster.machine.processes import Guard, Process, last_lines, start_process
 
 
 class OneJvm:
-    """The fast layout; see `Layout`."""
+    """The fast layout. Its methods are those of `SeparateJvms`."""
 
     def __init__(self, folder: Path, runtime: Runtime, guard: Guard) -> None:
         self._folder = folder
@@ -38,7 +37,7 @@ class OneJvm:
         connections.configure(jvm.java.net.InetSocketAddress("127.0.0.1", port), 0)
         connections.startup(server)
 
-    def start_brokers(self, properties: Mapping[int, Properties]) -> None:
+    def start_brokers(self, properties: Mapping[int, Mapping[str, str]]) -> None:
         # A py4j call blocks its thread. py4j gives each Python thread its own thread in the JVM.
         with ThreadPoolExecutor(max_workers=len(properties)) as pool:
             servers = pool.map(self._start_broker, properties.values())
@@ -77,7 +76,7 @@ class OneJvm:
     def _say(self) -> str:
         return last_lines(self._output)
 
-    def _start_broker(self, values: Properties) -> Any:
+    def _start_broker(self, values: Mapping[str, str]) -> Any:
         from py4j.protocol import Py4JJavaError
 
         jvm = self._gateway.jvm

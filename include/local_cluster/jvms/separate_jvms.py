@@ -5,7 +5,6 @@ from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 
 from local_cluster.errors import LocalClusterError
-from local_cluster.jvms.layout import Properties
 from local_cluster.jvms.runtime import Runtime
 from local_cluster.jvms.server_settings import Peer, write_properties, zookeeper_properties
 from local_cluster.machine.processes import Guard, Process, ProcessId, last_lines, start_process
@@ -23,8 +22,9 @@ def broker_name(broker: int) -> str:
 
 
 class SeparateJvms:
-    """The layout that can kill; see `Layout`. Without a guard the JVMs outlive this process.
+    """The layout that can kill servers. Without a guard the JVMs outlive this process.
 
+    Its methods, and those of `OneJvm`, do not wait until a broker is registered in ZooKeeper.
     `runtime` is called only when a server is started, because ending a cluster must not need it.
     """
 
@@ -49,6 +49,7 @@ class SeparateJvms:
         return {name: process.identity for name, process in self._processes.items()}
 
     def start_zookeepers(self, ports: Mapping[int, int], ensemble: Mapping[int, Peer]) -> None:
+        """Start these servers, given as {number: client port}. `ensemble` names all servers; it is empty for one."""
         self._ensemble = ensemble
         for server, port in ports.items():
             name = zookeeper_name(server, ensemble)
@@ -61,15 +62,17 @@ class SeparateJvms:
             self._start(name, "96m", "org.apache.zookeeper.server.quorum.QuorumPeerMain", config)
 
     def signal_zookeeper(self, server: int, number: signal.Signals) -> None:
+        """Send a signal; SIGKILL returns when the process is gone."""
         self._signal(zookeeper_name(server, self._ensemble), number)
 
-    def start_brokers(self, properties: Mapping[int, Properties]) -> None:
+    def start_brokers(self, properties: Mapping[int, Mapping[str, str]]) -> None:
         for broker, values in properties.items():
             name = broker_name(broker)
             config = write_properties(self._folder / f"{name}.properties", values)
             self._start(name, "256m", "kafka.Kafka", config)
 
     def stop_broker(self, broker: int) -> None:
+        """A controlled shutdown: the broker first hands over its leaders."""
         self._signal(broker_name(broker), signal.SIGTERM)
 
     def signal_broker(self, broker: int, number: signal.Signals) -> None:
@@ -80,6 +83,7 @@ class SeparateJvms:
         return process is not None and process.is_alive()
 
     def check_alive(self, brokers: Collection[int] = ()) -> None:
+        """Raises, with the end of the log, if ZooKeeper or one of these brokers has ended by itself."""
         zookeepers = [name for name in self._processes if name.startswith(ZOOKEEPER)]
         for name in (*zookeepers, *map(broker_name, brokers)):
             if name in self._processes and not self._processes[name].is_alive():
