@@ -20,9 +20,8 @@ from pathlib import Path
 from bench.execution_cluster import BROKERS, LOCK, Bare, Created, elsewhere, make_topics, move, started
 from bench.execution_load import Latencies, Seen, load, table
 from bench.execution_ours import Ours, set_up_airflow
-from bench.pages import PAGE, with_section
+from bench.pages import write_section
 
-DOCS = Path(__file__).parents[1] / "docs"
 SECTION = "bench-execution"
 BARE_EVERY = 4  # product batches for each bare batch
 WARM_UP, TRIPS = 4, 4
@@ -192,8 +191,7 @@ def main() -> None:
         lines += ["", *table(measure_load(asked.version))]
     say("\n".join(lines))
     if not (asked.print_only or asked.only):
-        page = DOCS / PAGE
-        page.write_text(with_section(page, SECTION, lines), encoding="utf-8")
+        write_section(SECTION, lines)
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from typing import Any
 
 from bench.scoring import METRICS, Score
 
+DOCS = Path(__file__).parents[1] / "docs"
 PAGE = "benchmarks.md"
 HEADS = ("replicas", "disk", "bytes in", "leaders", "leader bytes out")  # METRICS, for people
 # Okabe and Ito's colours; the shapes differ too.
@@ -75,6 +76,12 @@ def write_page(docs: Path, name: str, rows: Sequence[Row]) -> tuple[Path, ...]:
     draw(rows, picture)
     (docs / PAGE).write_text(text, encoding="utf-8")
     return docs / PAGE, picture
+
+
+def write_section(name: str, lines: Sequence[str]) -> None:
+    """Replaces these lines of the page in `docs/`."""
+    page = DOCS / PAGE
+    page.write_text(with_section(page, name, lines), encoding="utf-8")
 
 
 def with_section(page: Path, name: str, lines: Sequence[str]) -> str:

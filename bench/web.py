@@ -26,11 +26,10 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.support.expected_conditions import presence_of_element_located
 from selenium.webdriver.support.wait import WebDriverWait
 
-from bench.pages import PAGE, with_section
+from bench.pages import write_section
 from bench.web_run import DAG, LargeRun
 from demo.local_airflow import LocalAirflow
 
-DOCS = Path(__file__).parents[1] / "docs"
 SECTION = "bench-web"
 PATIENCE_SECONDS = 120
 VIEWS, REFRESHES = 3, 5
@@ -180,8 +179,7 @@ def main() -> None:
         lines = measure(Path(folder))
     print("\n".join(lines), flush=True)
     if not asked.print_only:
-        page = DOCS / PAGE
-        page.write_text(with_section(page, SECTION, lines), encoding="utf-8")
+        write_section(SECTION, lines)
 
 
 if __name__ == "__main__":

@@ -15,6 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from local_cluster.records import produce
+
 BULK_BYTES, STEADY_BYTES = 4_096, 1_024  # in a record's value
 STEADY_PAUSE_SECONDS = 0.01
 READ_SECONDS = 60
@@ -157,19 +159,9 @@ class _Writer:
         self.longest_gap = 0.0
 
     def one(self, size: int) -> None:
-        while True:
-            try:
-                self._producer.produce(
-                    self._topic,
-                    encode(self._number, size),
-                    partition=self._number % self._partitions,
-                    on_delivery=self._delivered(self._number),
-                )
-                break
-            except BufferError:
-                self._producer.poll(0.1)
+        value, partition = encode(self._number, size), self._number % self._partitions
+        produce(self._producer, self._topic, value, partition=partition, on_delivery=self._delivered(self._number))
         self._number += 1
-        self._producer.poll(0)
 
     def flush(self) -> None:
         if waiting := self._producer.flush(120):

@@ -39,31 +39,31 @@ def produce_records(bootstrap_servers: str, topic: str, size_bytes: Mapping[int,
     )
     _wait_until_known(producer, topic, size_bytes)
     pool = random.Random(0).randbytes(RECORD_BYTES * 2)
-    left = dict(size_bytes)
     number = 0
-    while left:
-        for partition in list(left):
-            size = min(RECORD_BYTES, left[partition])
-            left[partition] -= size
-            if left[partition] <= 0:
-                del left[partition]
-            if size <= 0:
-                continue
-            start = number * 7 % RECORD_BYTES
-            number += 1
-            while True:
-                try:
-                    producer.produce(topic, pool[start : start + size], partition=partition, on_delivery=delivered)
-                    break
-                except BufferError:
-                    producer.poll(0.1)
-            producer.poll(0)
+    for written in range(0, max(size_bytes.values(), default=0), RECORD_BYTES):
+        for partition, total in size_bytes.items():
+            if written < total:
+                start = number * 7 % RECORD_BYTES
+                number += 1
+                value = pool[start : start + min(RECORD_BYTES, total - written)]
+                produce(producer, topic, value, partition=partition, on_delivery=delivered)
     waiting = producer.flush(_TIMEOUT_SECONDS)
     if failed or waiting:
         raise LocalClusterError(
             f"Topic {topic}: {len(failed) + waiting} of {number} records were not acknowledged by all replicas "
             f"({failed[0] if failed else f'no answer within {_TIMEOUT_SECONDS} s'}). The others were written."
         )
+
+
+def produce(producer: Any, *arguments: Any, **options: Any) -> None:
+    """`producer.produce` with these arguments. Waits while the producer's queue is full."""
+    while True:
+        try:
+            producer.produce(*arguments, **options)
+            break
+        except BufferError:
+            producer.poll(0.1)
+    producer.poll(0)
 
 
 def _wait_until_known(producer: Any, topic: str, partitions: Collection[int]) -> None:
