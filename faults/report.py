@@ -8,13 +8,12 @@ from pathlib import Path
 from faults.cases import KINDS, Case, matrix
 from faults.processes import ROOT
 from faults.run import Result
+from local_cluster.jars.locked_jars import VERSIONS
 
 PAGE = ROOT / "docs" / "reliability.md"
 BEGIN, END = "<!-- faults -->", "<!-- /faults -->"
 STRIKES_BEGIN, STRIKES_END = "<!-- strikes -->", "<!-- /strikes -->"
 SOAK_BEGIN, SOAK_END = "<!-- soak -->", "<!-- /soak -->"
-COLUMNS = ("result", "run over after", "records, lost", "longest gap", "run", "failed tries")
-RULE = "---|---:|---:|---:|---|---:|"
 
 
 def write_tables(results: Collection[Result], page: Path = PAGE) -> Path:
@@ -28,8 +27,11 @@ def write_tables(results: Collection[Result], page: Path = PAGE) -> Path:
 
 
 def _table(cases: Sequence[Case], by_name: Mapping[str, Result]) -> list[str]:
-    lines = [f"| version | fault | moment | {' | '.join(COLUMNS)} |", f"|---|---|---|{RULE}"]
-    lines += [f"| {case.version} | {_struck(case)} | {_cells(by_name.get(case.name))} |" for case in cases]
+    """A row for each fault and moment, a column for each version."""
+    lines = [f"| fault | moment | {' | '.join(VERSIONS)} |", "|---|---|" + "---|" * len(VERSIONS)]
+    for struck in dict.fromkeys(_struck(case) for case in cases):
+        cells = (_cell(by_name.get(case.name)) for case in cases if _struck(case) == struck)
+        lines.append(f"| {struck} | {' | '.join(cells)} |")
     passed = [result for case in cases if (result := by_name.get(case.name)) and result.passed]
     seeds = ", ".join(map(str, sorted({result.seed for result in passed})))
     records = sum(result.acknowledged for result in passed)
@@ -40,9 +42,9 @@ def _table(cases: Sequence[Case], by_name: Mapping[str, Result]) -> list[str]:
 def write_soak(cases: Sequence[Case], results: Sequence[Result], page: Path = PAGE) -> Path:
     """Replaces the soak's table. The last result is about all records, read again at the end."""
     by_name = {result.case: result for result in results}
-    lines = [f"| | fault | moment | {' | '.join(COLUMNS)} |", f"|---:|---|---|{RULE}"]
+    lines = ["| | fault | moment | result |", "|---:|---|---|---|"]
     for number, case in enumerate(cases, 1):
-        lines.append(f"| {number} | {_struck(case)} | {_cells(by_name.get(case.name))} |")
+        lines.append(f"| {number} | {_struck(case)} | {_cell(by_name.get(case.name))} |")
     passed = sum(case.name in by_name and by_name[case.name].passed for case in cases)
     last = results[-1]
     said = (
@@ -63,11 +65,17 @@ def _struck(case: Case) -> str:
     return f"{KINDS[case.fault].text} | {case.moment}"
 
 
-def _cells(result: Result | None) -> str:
+def _cell(result: Result | None) -> str:
+    """Seconds, acknowledged records, longest gap, and everything in which the case is not an undisturbed success."""
     if result is None:
-        return "not run | | | | |"
-    state = "; ".join(filter(None, (result.state, "cleared once" if result.cleared else "", result.operator)))
-    return (
-        f"{'passed' if result.passed else '**failed**'} | {result.seconds:.0f} s | "
-        f"{result.acknowledged:,}, {result.lost} | {result.longest_gap_seconds:.1f} s | {state} | {len(result.errors)}"
-    )
+        return "not run"
+    notes = {
+        "**the case failed**": not result.passed,
+        f"**{result.lost} lost**": result.lost,
+        f"run {result.state or 'not ended'}": result.state != "success",
+        "cleared once": result.cleared,
+        result.operator: result.operator,
+        f"{len(result.errors)} failed {'try' if len(result.errors) == 1 else 'tries'}": result.errors,
+    }
+    figures = f"{result.seconds:.0f} s; {result.acknowledged:,}; {result.longest_gap_seconds:.1f} s"
+    return "; ".join([figures, *(note for note, holds in notes.items() if holds)])

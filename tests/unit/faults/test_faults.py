@@ -201,10 +201,21 @@ def test_the_soaks_table_has_what_was_not_run_too(tmp_path: Path) -> None:
     again = Result("3.9.2/all records again", 6, passed=True, acknowledged=700)
     report.write_soak(cases, [first, again], page)
     text = page.read_text()
-    assert "| passed | 9 s | 700, 0 |" in text
+    assert "| 9 s; 700; 0.0 s |" in text
     assert text.count("not run") == 1
     assert "1 of 2 rebalances passed on one cluster of 3.9.2 (seed 6)" in text
     assert "700 acknowledged records, 0 lost" in text
+
+
+def test_the_table_names_all_that_is_no_undisturbed_success(tmp_path: Path) -> None:
+    page = tmp_path / "reliability.md"
+    page.write_text(f"{report.BEGIN}\n{report.END}\n")
+    failed = Result(
+        CASE.name, 6, lost=2, acknowledged=9, state="failed", cleared=True, operator="did", errors=["a", "b"]
+    )
+    report.write_tables([failed], page)
+    told = "0 s; 9; 0.0 s; **the case failed**; **2 lost**; run failed; cleared once; did; 2 failed tries"
+    assert f"| {told} |" in page.read_text()
 
 
 def test_a_verdict_that_is_not_true_fails_the_case(tmp_path: Path) -> None:
@@ -248,7 +259,7 @@ def test_the_table_shows_what_was_run_and_what_was_not(tmp_path: Path) -> None:
     text = page.read_text()
     assert text.startswith("before\n")
     assert text.endswith("after\n")
-    assert text.count("| 3.9.2 | kill -9 of the target broker | mid-copy | passed | 31 s | 6,179, 0 |") == 1
+    assert text.count("| kill -9 of the target broker | mid-copy | 31 s; 6,179; 0.0 s | not run | not run |") == 1
     assert text.count("not run") == 80
     assert "1 of 81 cases passed" in text
     assert strikes in text, "none of them was run"
